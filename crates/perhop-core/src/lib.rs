@@ -1,1 +1,17 @@
-//! todo
+//! The vocabulary every other crate of perhop speaks: units, DSCPs, packets, random streams.
+//!
+//! Quantities are newtypes over integers, and only operations that make physical sense compile:
+//! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is
+//! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
+
+mod dscp;
+mod overhead;
+mod packet;
+mod random;
+mod units;
+
+pub use dscp::{Dscp, InvalidDscp, TrafficClass};
+pub use overhead::Overhead;
+pub use packet::{Header, NodeId, Packet, Protocol};
+pub use random::Stream;
+pub use units::{Bytes, Duration, Rate, Time};

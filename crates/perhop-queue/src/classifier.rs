@@ -1,0 +1,159 @@
+//! Which class a packet belongs to.
+
+use std::ops::RangeInclusive;
+
+use perhop_core::{Dscp, Header, NodeId, Protocol};
+
+/// Ports, as a list of ranges; empty means every port.
+pub type PortRanges = Vec<RangeInclusive<u16>>;
+
+/// What a packet must look like to belong to a class. Every condition must hold; an empty list is
+/// no condition, so [`Match::default`] matches every packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// One of these code points.
+    pub dscps: Vec<Dscp>,
+    /// One of these protocols.
+    pub protocols: Vec<Protocol>,
+    /// The source or the destination port is one of these.
+    pub ports: PortRanges,
+    /// The source port is one of these.
+    pub source_ports: PortRanges,
+    /// The destination port is one of these.
+    pub destination_ports: PortRanges,
+    /// From one of these nodes.
+    pub sources: Vec<NodeId>,
+    /// To one of these nodes.
+    pub destinations: Vec<NodeId>,
+}
+
+impl Match {
+    /// Whether a packet with this header matches.
+    pub fn matches(&self, header: &Header) -> bool {
+        fn among<T: PartialEq>(list: &[T], value: T) -> bool {
+            list.is_empty() || list.contains(&value)
+        }
+        fn within(ranges: &PortRanges, ports: &[u16]) -> bool {
+            let hit = |range: &RangeInclusive<u16>| ports.iter().any(|port| range.contains(port));
+            ranges.is_empty() || ranges.iter().any(hit)
+        }
+        among(&self.dscps, header.dscp())
+            && among(&self.protocols, header.protocol)
+            && within(&self.ports, &[header.source_port, header.destination_port])
+            && within(&self.source_ports, &[header.source_port])
+            && within(&self.destination_ports, &[header.destination_port])
+            && among(&self.sources, header.source)
+            && among(&self.destinations, header.destination)
+    }
+
+    /// Whether the DSCP alone decides.
+    fn is_dscp_only(&self) -> bool {
+        *self == Self { dscps: self.dscps.clone(), ..Self::default() }
+    }
+}
+
+/// An ordered list of matches, one a class; the first that matches decides.
+#[derive(Debug)]
+pub struct Classifier {
+    matches: Vec<Match>,
+    /// For each DSCP the classes that a packet with it may belong to, in order, up to the first
+    /// that asks for nothing more. One candidate needs no look at the packet.
+    candidates: [Vec<u16>; Dscp::COUNT],
+}
+
+impl Classifier {
+    /// A classifier for the classes that these describe. The last takes what no other does,
+    /// whatever it says.
+    ///
+    /// # Panics
+    /// Without a class, or with more than 65536.
+    pub fn new(matches: Vec<Match>) -> Self {
+        assert!((1..=1 << 16).contains(&matches.len()), "a classifier needs 1 to 65536 classes");
+        let last = matches.len() - 1;
+        let candidates = std::array::from_fn(|value| {
+            let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
+            let mut candidates = Vec::new();
+            for (class, rule) in matches.iter().enumerate() {
+                if class == last || rule.dscps.is_empty() || rule.dscps.contains(&dscp) {
+                    candidates.push(class as u16);
+                    if rule.is_dscp_only() {
+                        break;
+                    }
+                }
+            }
+            candidates
+        });
+        Self { matches, candidates }
+    }
+
+    /// The index of the class that a packet with this header belongs to.
+    #[inline]
+    pub fn classify(&self, header: &Header) -> usize {
+        let candidates = &self.candidates[header.dscp().get() as usize];
+        let (&last, others) = candidates.split_last().expect("the last class is always there");
+        let matches = |class: &&u16| self.matches[usize::from(**class)].matches(header);
+        usize::from(*others.iter().find(matches).unwrap_or(&last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::TrafficClass;
+    use proptest::prelude::*;
+
+    fn dscp() -> impl Strategy<Value = Dscp> {
+        (0_u8..8).prop_map(|value| Dscp::new(value).unwrap())
+    }
+
+    fn ports() -> impl Strategy<Value = PortRanges> {
+        prop::collection::vec((0_u16..6, 0_u16..3).prop_map(|(low, more)| low..=low + more), 0..2)
+    }
+
+    fn protocol() -> impl Strategy<Value = Protocol> {
+        prop::sample::select(vec![Protocol::Icmp, Protocol::Tcp, Protocol::Udp])
+    }
+
+    fn nodes() -> impl Strategy<Value = Vec<NodeId>> {
+        prop::collection::vec((0_u16..4).prop_map(NodeId), 0..2)
+    }
+
+    prop_compose! {
+        fn rule()(
+            dscps in prop::collection::vec(dscp(), 0..3),
+            protocols in prop::collection::vec(protocol(), 0..2),
+            (ports, source_ports, destination_ports) in (ports(), ports(), ports()),
+            (sources, destinations) in (nodes(), nodes()),
+        ) -> Match {
+            Match { dscps, protocols, ports, source_ports, destination_ports, sources, destinations }
+        }
+    }
+
+    prop_compose! {
+        fn header()(
+            dscp in dscp(), protocol in protocol(), source in 0_u16..4, destination in 0_u16..4,
+            source_port in 0_u16..8, destination_port in 0_u16..8,
+        ) -> Header {
+            Header {
+                size: 100, source: NodeId(source), destination: NodeId(destination),
+                source_port, destination_port, protocol, traffic_class: TrafficClass::new(dscp),
+            }
+        }
+    }
+
+    proptest! {
+        /// The table by DSCP changes nothing: the first match in order decides.
+        #[test]
+        fn the_first_match_decides(
+            mut rules in prop::collection::vec(rule(), 0..6),
+            headers in prop::collection::vec(header(), 20),
+        ) {
+            rules.push(Match::default());
+            let classifier = Classifier::new(rules.clone());
+            for header in headers {
+                let expected = rules.iter().position(|rule| rule.matches(&header)).unwrap();
+                prop_assert_eq!(classifier.classify(&header), expected);
+            }
+        }
+    }
+}

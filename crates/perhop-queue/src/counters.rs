@@ -1,0 +1,59 @@
+//! What a class did with its packets.
+
+use perhop_core::Bytes;
+
+use crate::{Backlog, Cause, Dropped, Verdict};
+
+/// What a class has done since the run began. Sizes are IP bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// What was handed to the transmitter.
+    pub sent: Backlog,
+    /// Packets dropped, by cause; see [`Counters::dropped`].
+    dropped: [u64; Cause::ALL.len()],
+    /// What conformed to the class's policer.
+    pub conformed: Backlog,
+    /// What exceeded it, whether dropped or remarked.
+    pub exceeded: Backlog,
+}
+
+impl Counters {
+    /// Packets dropped for this cause.
+    pub const fn dropped(&self, cause: Cause) -> u64 {
+        self.dropped[cause as usize]
+    }
+
+    /// Packets dropped for any cause.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    pub(crate) fn count_sent(&mut self, size: Bytes) {
+        self.sent.add(size);
+    }
+
+    pub(crate) fn count_drops<B>(&mut self, drops: &[Dropped<B>]) {
+        for drop in drops {
+            self.dropped[drop.cause as usize] += 1;
+        }
+    }
+
+    pub(crate) fn count_policed(&mut self, verdict: Verdict, size: Bytes) {
+        match verdict {
+            Verdict::Conformed => self.conformed.add(size),
+            Verdict::Exceeded => self.exceeded.add(size),
+        }
+    }
+}
+
+impl Backlog {
+    pub(crate) fn add(&mut self, size: Bytes) {
+        self.packets += 1;
+        self.bytes += size;
+    }
+
+    pub(crate) fn remove(&mut self, size: Bytes) {
+        self.packets -= 1;
+        self.bytes -= size;
+    }
+}
