@@ -1,1 +1,31 @@
-//! todo
+//! TCP as pure state machines: no clock, no sockets, no allocation per segment.
+//!
+//! A [`Sender`] opens a connection, sends what its application writes and recovers what was lost;
+//! a [`Receiver`] accepts it, puts the data in order and acknowledges. Whoever drives them carries
+//! their [`Segment`]s and calls them when their timers fall due. Both follow the RFCs that their
+//! modules name.
+//!
+//! Positions in the stream are counted in 64 bits inside; segments carry the 32 bits that the
+//! wire has ([`Seq`]).
+
+mod congestion;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod sender;
+
+pub use congestion::{Congestion, Window};
+pub use receiver::{Receiver, ReceiverConfig};
+pub use rtt::RttEstimator;
+pub use segment::{Flags, SackBlocks, Segment, Seq};
+pub use sender::{Sender, SenderConfig};
+
+/// Header bytes of a TCP segment over IPv4 without options.
+pub const HEADER_BYTES: u32 = 40;
+
+/// Bytes that the timestamp option takes, padding included (RFC 7323, appendix A).
+pub const TIMESTAMP_BYTES: u32 = 12;
+
+/// A position in the stream: the SYN is byte 0, the data follows, the FIN comes last.
+pub type Offset = u64;

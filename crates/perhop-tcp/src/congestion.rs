@@ -1,0 +1,185 @@
+//! Congestion control: how the window grows and how far it shrinks.
+//!
+//! Loss recovery belongs to the sender; a congestion control sees acknowledged bytes and
+//! congestion events, and answers with a [`Window`].
+
+mod cubic;
+
+use perhop_core::{Duration, Time};
+
+use cubic::Cubic;
+
+/// Congestion window and slow-start threshold in bytes.
+///
+/// The window has a fraction, because congestion avoidance grows it by less than a byte at a
+/// time. Only the four basic operations touch it, which every platform rounds alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Window {
+    /// Congestion window.
+    pub cwnd: f64,
+    /// Below this the window doubles every round trip.
+    pub ssthresh: f64,
+}
+
+impl Window {
+    /// A window of `cwnd` bytes in slow start.
+    pub const fn new(cwnd: f64) -> Self {
+        Self { cwnd, ssthresh: f64::INFINITY }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+/// A congestion control with its state.
+#[derive(Clone, Debug)]
+pub enum Congestion {
+    /// Additive increase, halving on loss (RFC 5681), counting bytes (RFC 3465).
+    Reno,
+    /// A cubic function of the time since the last loss (RFC 9438).
+    Cubic(CubicState),
+}
+
+/// What CUBIC remembers.
+#[derive(Clone, Debug, Default)]
+pub struct CubicState(Cubic);
+
+/// What an acknowledgement tells congestion control.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub now: Time,
+    pub bytes: u64,
+    pub smoothed_rtt: Duration,
+}
+
+impl Congestion {
+    /// CUBIC before its first loss.
+    pub fn cubic() -> Self {
+        Self::Cubic(CubicState::default())
+    }
+
+    /// Data was acknowledged outside loss recovery, while the window was what held the sender up.
+    pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        if window.in_slow_start() {
+            // Appropriate byte counting with L = 2: a delayed acknowledgement does not slow
+            // growth down, a stretched one does not burst (RFC 3465, section 2.2).
+            window.cwnd += (acked.bytes as f64).min(2.0 * mss);
+            return;
+        }
+        match self {
+            Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
+            Self::Cubic(CubicState(cubic)) => cubic.on_ack(window, mss, acked),
+        }
+    }
+
+    /// A loss was detected with `flight` bytes outstanding: sets the threshold, and the window to
+    /// it.
+    pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
+        let factor = match self {
+            Self::Reno => 0.5,
+            Self::Cubic(CubicState(cubic)) => cubic.on_loss(window.cwnd / mss),
+        };
+        window.ssthresh = (flight * factor).max(2.0 * mss);
+        window.cwnd = window.ssthresh;
+    }
+
+    /// The retransmission timer expired: everything outstanding counts as lost.
+    pub(crate) fn on_timeout(&mut self, window: &mut Window, mss: f64, flight: f64) {
+        self.on_loss(window, mss, flight);
+        window.cwnd = mss;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1000.0;
+
+    fn acked(bytes: u64, millis: u64) -> Acked {
+        Acked {
+            now: Time::ZERO + Duration::from_millis(millis),
+            bytes,
+            smoothed_rtt: Duration::from_millis(100),
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_a_round_trip_whether_acks_are_delayed_or_not() {
+        for segments_an_ack in [1, 2] {
+            let mut window = Window::new(10.0 * MSS);
+            for _ in 0..10 / segments_an_ack {
+                Congestion::Reno.on_ack(&mut window, MSS, acked(segments_an_ack * 1000, 0));
+            }
+            assert_eq!(window.cwnd, 20.0 * MSS);
+        }
+    }
+
+    #[test]
+    fn reno_adds_a_segment_a_round_trip_and_halves() {
+        let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 20.0 * MSS };
+        for _ in 0..20 {
+            Congestion::Reno.on_ack(&mut window, MSS, acked(1000, 0));
+        }
+        assert!((window.cwnd / MSS - 21.0).abs() < 0.05, "{window:?}");
+        Congestion::Reno.on_loss(&mut window, MSS, 21.0 * MSS);
+        assert_eq!((window.cwnd, window.ssthresh), (10.5 * MSS, 10.5 * MSS));
+        Congestion::Reno.on_timeout(&mut window, MSS, 3.0 * MSS);
+        assert_eq!((window.cwnd, window.ssthresh), (MSS, 2.0 * MSS));
+    }
+
+    /// RFC 9438, equation 2: the window is back at its old maximum after K seconds.
+    #[test]
+    fn cubic_returns_to_its_maximum_after_k() {
+        let mut cubic = Congestion::cubic();
+        let mut window = Window { cwnd: 1000.0 * MSS, ssthresh: 1.0 };
+        cubic.on_loss(&mut window, MSS, 1000.0 * MSS);
+        assert_eq!(window.cwnd, 700.0 * MSS);
+        let k = (300.0_f64 / 0.4).cbrt();
+        let mut passed = 0;
+        while window.cwnd < 999.0 * MSS {
+            passed += 1;
+            assert!(passed < 20_000, "{window:?}");
+            // A window's worth of acknowledgements every 100 ms, in slices of a millisecond.
+            let bytes = window.cwnd / 100.0;
+            cubic.on_ack(&mut window, MSS, acked(bytes as u64, passed));
+        }
+        // At 999 of 1000 segments the cubic is (1 / 0.4)^(1/3) = 1.36 s before its plateau.
+        let expected = k - (1.0_f64 / 0.4).cbrt();
+        let seconds = passed as f64 / 1000.0;
+        assert!((seconds - expected).abs() < 0.3, "{seconds} s instead of {expected} s");
+    }
+
+    /// RFC 9438, section 4.3: at a short round-trip time CUBIC grows at least as Reno would.
+    #[test]
+    fn cubic_is_reno_friendly_on_short_paths() {
+        let mut cubic = Congestion::cubic();
+        let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
+        cubic.on_loss(&mut window, MSS, 20.0 * MSS);
+        for millis in 1..=200 {
+            // A round trip of 1 ms.
+            let acked = Acked {
+                now: Time::ZERO + Duration::from_millis(millis),
+                bytes: window.cwnd as u64,
+                smoothed_rtt: Duration::from_millis(1),
+            };
+            cubic.on_ack(&mut window, MSS, acked);
+        }
+        // 3 (1 - 0.7) / (1 + 0.7) of a segment a round trip up to 20, then one.
+        let rounds_to_prior = 6.0 / (0.9 / 1.7);
+        let expected = 20.0 + (200.0 - rounds_to_prior);
+        assert!((window.cwnd / MSS - expected).abs() < 3.0, "{window:?}, expected {expected}");
+    }
+
+    /// Fast convergence (RFC 9438, section 4.7): a flow that lost before it was back at its old
+    /// maximum remembers a lower one.
+    #[test]
+    fn cubic_releases_bandwidth_to_newcomers() {
+        let mut cubic = Cubic::default();
+        let _ = cubic.on_loss(100.0);
+        assert_eq!(cubic.maximum(), 100.0);
+        let _ = cubic.on_loss(80.0);
+        assert_eq!(cubic.maximum(), 80.0 * 1.7 / 2.0);
+    }
+}

@@ -1,0 +1,104 @@
+//! CUBIC (RFC 9438). Windows are in segments here, times in seconds, as in the RFC.
+
+use perhop_core::Time;
+
+use super::{Acked, Window};
+
+/// Multiplicative decrease (section 4.6).
+const BETA: f64 = 0.7;
+/// Aggressiveness in segments / s³ (section 5).
+const C: f64 = 0.4;
+/// The additive increase that makes Reno's throughput with CUBIC's decrease (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cubic {
+    /// Window before the last loss, or less by fast convergence: W_max.
+    maximum: f64,
+    /// Window before the last loss: cwnd_prior.
+    prior: f64,
+    /// This congestion avoidance phase; none until its first acknowledgement.
+    epoch: Option<Epoch>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    began: Time,
+    /// Seconds until the cubic is at its plateau: K.
+    plateau_after: f64,
+    /// What Reno's window would be: W_est.
+    reno: f64,
+}
+
+impl Cubic {
+    pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        let cwnd = window.cwnd / mss;
+        let segments = acked.bytes as f64 / mss;
+        let maximum = &mut self.maximum;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            // Slow start may have gone beyond the old maximum; then there is nothing to return to.
+            *maximum = maximum.max(cwnd);
+            let plateau_after = cube_root((*maximum - cwnd) / C);
+            Epoch { began: acked.now, plateau_after, reno: cwnd }
+        });
+        let alpha = if epoch.reno < self.prior { ALPHA } else { 1.0 };
+        epoch.reno += alpha * segments / cwnd;
+
+        let cubic = |seconds: f64| {
+            let from_plateau = seconds - epoch.plateau_after;
+            C * from_plateau * from_plateau * from_plateau + self.maximum
+        };
+        let elapsed = acked.now.since(epoch.began).as_secs_f64();
+        let grown = if cubic(elapsed) < epoch.reno {
+            cwnd.max(epoch.reno)
+        } else {
+            let next_round = elapsed + acked.smoothed_rtt.as_secs_f64();
+            let target = cubic(next_round).clamp(cwnd, 1.5 * cwnd);
+            cwnd + (target - cwnd) / cwnd * segments
+        };
+        window.cwnd = grown * mss;
+    }
+
+    /// Notes a loss at a window of `cwnd` segments; returns by what the flight is to shrink.
+    pub fn on_loss(&mut self, cwnd: f64) -> f64 {
+        let converging = cwnd < self.maximum;
+        self.maximum = if converging { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
+        self.prior = cwnd;
+        self.epoch = None;
+        BETA
+    }
+
+    #[cfg(test)]
+    pub fn maximum(&self) -> f64 {
+        self.maximum
+    }
+}
+
+/// The cube root by Newton's method: the C library's differs between versions in the last digit,
+/// and results must not.
+fn cube_root(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    // A third of the binary exponent is within a factor of two of the root.
+    let exponent = ((value.to_bits() >> 52) as i64 - 1023) / 3;
+    let mut root = f64::from_bits(((exponent + 1023) as u64) << 52);
+    for _ in 0..6 {
+        root = (2.0 * root + value / (root * root)) / 3.0;
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cube_root;
+
+    #[test]
+    fn cube_roots_are_right_to_the_last_digits() {
+        for value in [1e-9, 0.5, 1.0, 2.0, 27.0, 750.0, 1e6, 1e12] {
+            let error = cube_root(value) / f64::cbrt(value) - 1.0;
+            assert!(error.abs() < 1e-15, "{value}: {error}");
+        }
+        assert_eq!(cube_root(0.0), 0.0);
+    }
+}

@@ -1,0 +1,303 @@
+//! The receiving side: putting data in order and acknowledging it.
+
+use perhop_core::{Duration, Time};
+
+use crate::{Flags, Offset, SackBlocks, Segment, Seq};
+
+/// How a receiver behaves.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// Receive buffer in bytes, which is the window that it advertises.
+    pub window: u32,
+    /// How long the acknowledgement of a single segment may wait; zero acknowledges every
+    /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
+    pub delayed_ack: Duration,
+    /// Whether it sends selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Whether it sends timestamps (RFC 7323).
+    pub timestamps: bool,
+}
+
+/// What arrived at a receiver since the connection began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes delivered in order to the application.
+    pub delivered: u64,
+    /// Data segments, duplicates included.
+    pub segments: u64,
+    /// Segments sent once that arrived after one of higher sequence (RFC 4737, section 3).
+    pub reordered: u64,
+}
+
+/// The receiving side of a connection. Its application reads at once, so that the window is
+/// always the whole buffer beyond what was delivered.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    /// The next byte wanted: RCV.NXT; zero before the SYN.
+    next: Offset,
+    /// One above the highest byte that has arrived.
+    highest: Offset,
+    /// Data beyond `next`, disjoint and not adjacent, the most recently changed first.
+    blocks: Vec<(Offset, Offset)>,
+    /// Where the stream ends, once a FIN has said so.
+    fin: Option<Offset>,
+    /// Segments that arrived in order since the last acknowledgement.
+    unacknowledged: u32,
+    last_ack: Offset,
+    deadline: Time,
+    /// The timestamp to echo (RFC 7323, section 4.3).
+    recent_timestamp: u32,
+    received: Received,
+}
+
+impl Receiver {
+    /// A receiver that waits for a connection.
+    pub fn new(config: ReceiverConfig) -> Self {
+        Self {
+            config,
+            next: 0,
+            highest: 0,
+            blocks: Vec::new(),
+            fin: None,
+            unacknowledged: 0,
+            last_ack: 0,
+            deadline: Time::MAX,
+            recent_timestamp: 0,
+            received: Received::default(),
+        }
+    }
+
+    /// What has arrived.
+    pub fn received(&self) -> Received {
+        self.received
+    }
+
+    /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Takes a segment; returns the acknowledgement to send at once, if any.
+    #[must_use]
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<Segment> {
+        if segment.flags.has(Flags::SYN) {
+            self.next = self.next.max(1);
+            self.highest = self.highest.max(1);
+            self.remember_timestamp(0, segment);
+            return Some(self.acknowledge(now));
+        }
+        if self.next == 0 {
+            return None;
+        }
+        let start = segment.seq.to_offset(self.next)?;
+        let end = start + Offset::from(segment.payload);
+        if end > self.next + Offset::from(self.config.window) {
+            // Beyond the buffer: refused, and the other side told where the edge is.
+            return Some(self.acknowledge(now));
+        }
+        if segment.payload > 0 {
+            self.received.segments += 1;
+            let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
+            self.received.reordered += u64::from(late);
+            self.highest = self.highest.max(end);
+        }
+        if segment.flags.has(Flags::FIN) {
+            self.fin = Some(end);
+        }
+        self.remember_timestamp(start, segment);
+        let in_order = start <= self.next && end > self.next && self.blocks.is_empty();
+        self.insert(start, end);
+        let ended = self.fin == Some(self.next);
+        if ended {
+            self.next += 1;
+        }
+        if in_order && !ended {
+            self.unacknowledged += 1;
+            if self.unacknowledged < 2 && self.config.delayed_ack > Duration::ZERO {
+                self.deadline = now + self.config.delayed_ack;
+                return None;
+            }
+        }
+        // Out of order, a duplicate, part of a hole, the end, or the second in order.
+        Some(self.acknowledge(now))
+    }
+
+    /// The delayed acknowledgement is due.
+    #[must_use]
+    pub fn on_timer(&mut self, now: Time) -> Option<Segment> {
+        (now >= self.deadline).then(|| self.acknowledge(now))
+    }
+
+    /// Takes the bytes `start..end` into the stream.
+    fn insert(&mut self, start: Offset, end: Offset) {
+        if end <= self.next {
+            return;
+        }
+        if start > self.next {
+            // Merge with every block that it touches, and move the result to the front.
+            let (mut first, mut last) = (start, end);
+            self.blocks.retain(|&(block_start, block_end)| {
+                let apart = block_end < start || block_start > end;
+                if !apart {
+                    (first, last) = (first.min(block_start), last.max(block_end));
+                }
+                apart
+            });
+            self.blocks.insert(0, (first, last));
+            return;
+        }
+        let before = self.next;
+        self.next = end;
+        // At most one block begins here, since blocks are never adjacent; it may begin earlier
+        // where a retransmission overlaps it.
+        let next = &mut self.next;
+        self.blocks.retain(|&(block_start, block_end)| {
+            let beyond = block_start > *next;
+            if !beyond {
+                *next = (*next).max(block_end);
+            }
+            beyond
+        });
+        self.received.delivered += self.next - before;
+    }
+
+    fn remember_timestamp(&mut self, start: Offset, segment: &Segment) {
+        if let Some((value, _)) = segment.timestamps
+            && start <= self.last_ack
+        {
+            self.recent_timestamp = value;
+        }
+    }
+
+    fn acknowledge(&mut self, now: Time) -> Segment {
+        self.unacknowledged = 0;
+        self.deadline = Time::MAX;
+        let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
+        self.last_ack = self.next;
+        let mut sack = SackBlocks::default();
+        if self.config.sack {
+            self.blocks.iter().for_each(|&(start, end)| sack.push(start, end));
+        }
+        Segment {
+            seq: Seq(u32::from(syn == Flags::default())),
+            ack: Seq::from_offset(self.next),
+            window: self.config.window,
+            payload: 0,
+            flags: Flags::ACK.with(syn),
+            timestamps: self.config.timestamps.then(|| (micros(now), self.recent_timestamp)),
+            sack,
+        }
+    }
+}
+
+/// The timestamp clock.
+pub(crate) fn micros(now: Time) -> u32 {
+    (now.as_picos() / 1_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn connected(sack: bool) -> Receiver {
+        let mut receiver = Receiver::new(ReceiverConfig {
+            window: 10_000,
+            delayed_ack: Duration::from_millis(40),
+            sack,
+            timestamps: false,
+        });
+        let syn = Segment { flags: Flags::SYN, ..Segment::default() };
+        let answer = receiver.on_segment(Time::ZERO, &syn).unwrap();
+        assert!(answer.flags.has(Flags::SYN.with(Flags::ACK)));
+        assert_eq!(answer.ack, Seq(1));
+        receiver
+    }
+
+    fn data(start: u32, payload: u16) -> Segment {
+        Segment { seq: Seq(start), payload, ..Segment::default() }
+    }
+
+    fn ack_of(receiver: &mut Receiver, start: u32) -> Option<(u32, Vec<(u32, u32)>)> {
+        let segment = receiver.on_segment(Time::ZERO, &data(start, 100))?;
+        let blocks = segment.sack.as_slice().iter().map(|(start, end)| (start.0, end.0)).collect();
+        Some((segment.ack.0, blocks))
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        let mut receiver = connected(true);
+        assert_eq!(ack_of(&mut receiver, 1), None);
+        assert_eq!(receiver.deadline(), Time::ZERO + Duration::from_millis(40));
+        assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![])));
+        assert_eq!(receiver.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn a_single_segment_is_acknowledged_when_the_timer_is_due() {
+        let mut receiver = connected(true);
+        assert_eq!(ack_of(&mut receiver, 1), None);
+        assert_eq!(receiver.on_timer(Time::ZERO), None);
+        assert_eq!(receiver.on_timer(receiver.deadline()).unwrap().ack, Seq(101));
+    }
+
+    /// RFC 2018, section 4: the block that the segment caused comes first.
+    #[test]
+    fn holes_are_reported_most_recent_first() {
+        let mut receiver = connected(true);
+        assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![(201, 301)])));
+        assert_eq!(ack_of(&mut receiver, 401), Some((1, vec![(401, 501), (201, 301)])));
+        assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![(201, 501)])));
+        assert_eq!(ack_of(&mut receiver, 1), Some((101, vec![(201, 501)])));
+        assert_eq!(ack_of(&mut receiver, 101), Some((501, vec![])));
+        assert_eq!(receiver.received().delivered, 500);
+        assert_eq!(receiver.received().reordered, 3);
+    }
+
+    #[test]
+    fn without_sack_holes_make_duplicate_acknowledgements() {
+        let mut receiver = connected(false);
+        assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![])));
+        assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![])));
+    }
+
+    #[test]
+    fn data_beyond_the_window_is_refused() {
+        let mut receiver = connected(true);
+        assert_eq!(ack_of(&mut receiver, 9_902), Some((1, vec![])));
+        assert_eq!(ack_of(&mut receiver, 9_901), Some((1, vec![(9_901, 10_001)])));
+    }
+
+    #[test]
+    fn the_fin_takes_a_place_in_the_stream() {
+        let mut receiver = connected(true);
+        let fin = Segment { seq: Seq(101), flags: Flags::FIN, ..Segment::default() };
+        assert_eq!(receiver.on_segment(Time::ZERO, &fin).unwrap().ack, Seq(1));
+        assert_eq!(ack_of(&mut receiver, 1), Some((102, vec![])));
+        assert_eq!(receiver.received().delivered, 100);
+    }
+
+    proptest! {
+        /// Whatever arrives in whatever order, each byte is delivered once.
+        #[test]
+        fn every_byte_is_delivered_once(
+            mut segments in prop::collection::vec(0_u32..40, 0..200),
+        ) {
+            let mut receiver = connected(true);
+            let complete: Vec<u32> = (0..40).collect();
+            segments.extend(&complete);
+            for index in segments {
+                let answer = receiver.on_segment(Time::ZERO, &data(1 + index * 100, 100));
+                let next = receiver.received().delivered as u32 + 1;
+                if let Some(answer) = answer {
+                    prop_assert_eq!(answer.ack, Seq(next));
+                    for &(start, end) in answer.sack.as_slice() {
+                        prop_assert!(next < start.0 && start.0 < end.0);
+                    }
+                }
+            }
+            prop_assert_eq!(receiver.received().delivered, 4_000);
+        }
+    }
+}

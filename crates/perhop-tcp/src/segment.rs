@@ -1,0 +1,137 @@
+//! What travels between a sender and a receiver.
+
+use crate::{HEADER_BYTES, Offset, TIMESTAMP_BYTES};
+
+/// A position in the stream as the wire carries it: its low 32 bits. Connections start at zero
+/// here; where initial sequence numbers are wanted, they are added on the way out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seq(pub u32);
+
+impl Seq {
+    /// The position's low 32 bits.
+    pub const fn from_offset(offset: Offset) -> Self {
+        Self(offset as u32)
+    }
+
+    /// The position nearest to `near` that has these low 32 bits; none below zero.
+    pub const fn to_offset(self, near: Offset) -> Option<Offset> {
+        let distance = self.0.wrapping_sub(near as u32) as i32;
+        near.checked_add_signed(distance as i64)
+    }
+}
+
+/// Control bits, and what the model needs to know beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Opens the connection.
+    pub const SYN: Self = Self(1);
+    /// The acknowledgement is valid.
+    pub const ACK: Self = Self(2);
+    /// Ends the stream.
+    pub const FIN: Self = Self(4);
+    /// Sent before: not on the wire, but an instrument that counts reordering must not take a
+    /// retransmission for a late arrival.
+    pub const RETRANSMISSION: Self = Self(8);
+
+    /// Whether every bit of `other` is set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Up to three selective acknowledgements (RFC 2018), the most recent first. Three is what a
+/// header with timestamps has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); 3],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// Adds a block from its first byte to the one after its last, unless all places are taken.
+    pub fn push(&mut self, start: Offset, end: Offset) {
+        if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
+            *block = (Seq::from_offset(start), Seq::from_offset(end));
+            self.count += 1;
+        }
+    }
+
+    /// The blocks.
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.count)]
+    }
+
+    /// Bytes that the option takes in the header, padded to words.
+    fn option_bytes(&self) -> u32 {
+        match self.count {
+            0 => 0,
+            count => 4 + 8 * u32::from(count),
+        }
+    }
+}
+
+/// A TCP segment without its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Position of the first byte.
+    pub seq: Seq,
+    /// The next byte that the other side expects from this segment's sender.
+    pub ack: Seq,
+    /// Bytes beyond `ack` that there is room for.
+    pub window: u32,
+    /// Data bytes.
+    pub payload: u16,
+    /// Control bits.
+    pub flags: Flags,
+    /// Timestamps, value and echo in microseconds (RFC 7323), if the connection uses them.
+    pub timestamps: Option<(u32, u32)>,
+    /// Data that arrived beyond `ack`.
+    pub sack: SackBlocks,
+}
+
+impl Segment {
+    /// The length of the IPv4 packet that carries this segment.
+    pub fn ip_bytes(&self) -> u32 {
+        let timestamps = if self.timestamps.is_some() { TIMESTAMP_BYTES } else { 0 };
+        HEADER_BYTES + timestamps + self.sack.option_bytes() + u32::from(self.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_survive_the_wrap() {
+        for near in [0_u64, 1 << 31, u32::MAX.into(), 1 << 40, (1 << 40) + 5] {
+            for distance in [-70_000_i64, -1, 0, 1, 70_000, 1 << 30] {
+                let Some(offset) = near.checked_add_signed(distance) else { continue };
+                assert_eq!(Seq::from_offset(offset).to_offset(near), Some(offset));
+            }
+        }
+    }
+
+    #[test]
+    fn a_position_before_the_stream_is_none() {
+        assert_eq!(Seq(u32::MAX).to_offset(0), None);
+    }
+
+    #[test]
+    fn options_lengthen_the_packet() {
+        let mut segment = Segment { payload: 1448, ..Segment::default() };
+        assert_eq!(segment.ip_bytes(), 1488);
+        segment.timestamps = Some((0, 0));
+        assert_eq!(segment.ip_bytes(), 1500);
+        (1..5).for_each(|block| segment.sack.push(block * 2, block * 2 + 1));
+        assert_eq!(segment.sack.as_slice().len(), 3);
+        assert_eq!(segment.ip_bytes(), 1528);
+    }
+}

@@ -1,0 +1,283 @@
+//! A sender and a receiver joined by a pipe with a delay and any loss a test asks for.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Receiver, ReceiverConfig};
+
+const MSS: u16 = 1000;
+const DELAY: Duration = Duration::from_millis(10);
+
+fn config() -> SenderConfig {
+    SenderConfig {
+        mss: MSS,
+        window: 1 << 20,
+        initial_window: 10,
+        min_rto: Duration::from_millis(200),
+        congestion: Congestion::Reno,
+        sack: true,
+        limited_transmit: true,
+        timestamps: false,
+    }
+}
+
+/// Both ends and the wires between them. The wires have a delay and no rate.
+struct Connection {
+    now: Time,
+    sender: Sender,
+    receiver: Receiver,
+    forward: VecDeque<(Time, Segment)>,
+    backward: VecDeque<(Time, Segment)>,
+    /// Which transmissions of data are lost, counted from zero.
+    lost: Vec<u64>,
+    sent: Vec<Segment>,
+    acks: u64,
+}
+
+impl Connection {
+    fn new(sender: SenderConfig, receive_window: u32, lost: &[u64]) -> Self {
+        let receiver = ReceiverConfig {
+            window: receive_window,
+            delayed_ack: Duration::from_millis(40),
+            sack: sender.sack,
+            timestamps: sender.timestamps,
+        };
+        Self {
+            now: Time::ZERO,
+            sender: Sender::new(sender),
+            receiver: Receiver::new(receiver),
+            forward: VecDeque::new(),
+            backward: VecDeque::new(),
+            lost: lost.to_vec(),
+            sent: Vec::new(),
+            acks: 0,
+        }
+    }
+
+    /// Runs until both ends are quiet or `until`; checks that the windows bound the flight.
+    fn run(&mut self, until: Time) {
+        loop {
+            while let Some(segment) = self.sender.poll(self.now) {
+                let windows =
+                    self.sender.receive_window.max(1).min(u64::from(self.sender.config.window));
+                // The SYN and the FIN each take a byte of the stream and none of a buffer.
+                assert!(self.sender.flight() <= windows + 1, "the flight is beyond the window");
+                let number = self.sent.iter().filter(|sent| sent.payload > 0).count() as u64;
+                self.sent.push(segment);
+                if segment.payload == 0 || !self.lost.contains(&number) {
+                    self.forward.push_back((self.now + DELAY, segment));
+                }
+            }
+            let arrival =
+                |wire: &VecDeque<(Time, Segment)>| wire.front().map_or(Time::MAX, |a| a.0);
+            let times = [
+                arrival(&self.forward),
+                arrival(&self.backward),
+                self.sender.deadline(),
+                self.receiver.deadline(),
+            ];
+            self.now = *times.iter().min().unwrap();
+            if self.now > until || self.now == Time::MAX {
+                self.now = until;
+                return;
+            }
+            let answer = if self.now == times[0] {
+                let (_, segment) = self.forward.pop_front().unwrap();
+                self.receiver.on_segment(self.now, &segment)
+            } else if self.now == times[1] {
+                let (_, segment) = self.backward.pop_front().unwrap();
+                self.sender.on_segment(self.now, &segment);
+                None
+            } else if self.now == times[2] {
+                self.sender.on_timer(self.now);
+                None
+            } else {
+                self.receiver.on_timer(self.now)
+            };
+            if let Some(answer) = answer {
+                self.acks += 1;
+                self.backward.push_back((self.now + DELAY, answer));
+            }
+        }
+    }
+
+    fn transfer(config: SenderConfig, segments: u64, lost: &[u64]) -> Self {
+        let mut connection = Self::new(config, 1 << 20, lost);
+        connection.sender.write(segments * u64::from(MSS));
+        connection.sender.close();
+        connection.run(Time::ZERO + Duration::from_secs(1_000));
+        assert!(connection.sender.is_finished(), "unfinished: {:?}", connection.sender);
+        assert_eq!(connection.receiver.received().delivered, segments * u64::from(MSS));
+        connection
+    }
+
+    /// When the last data byte was sent for the last time says how recovery went.
+    fn data_sent(&self) -> usize {
+        self.sent.iter().filter(|segment| segment.payload > 0).count()
+    }
+}
+
+fn secs(now: Time) -> f64 {
+    now.as_secs_f64()
+}
+
+#[test]
+fn the_handshake_takes_a_round_trip_and_gives_a_sample() {
+    let mut connection = Connection::new(config(), 1 << 20, &[]);
+    connection.sender.write(u64::from(MSS));
+    connection.run(Time::ZERO + DELAY + DELAY);
+    assert_eq!(connection.sender.take_rtt_sample(), Some(DELAY + DELAY));
+    assert!(connection.sent[0].flags.has(Flags::SYN));
+}
+
+#[test]
+fn the_initial_window_is_sent_at_once() {
+    let mut connection = Connection::new(config(), 1 << 20, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + DELAY + DELAY);
+    assert_eq!(connection.data_sent(), 10);
+}
+
+#[test]
+fn the_receive_window_bounds_the_flight() {
+    let mut connection = Connection::new(config(), 8_192, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + Duration::from_secs(2));
+    // Eight full segments fit; a part of one is not sent.
+    assert_eq!(connection.sender.flight(), 8_000);
+    let round_trips = 2.0 / 0.02;
+    let expected = round_trips * 8_000.0;
+    let delivered = connection.receiver.received().delivered as f64;
+    assert!((delivered / expected - 1.0).abs() < 0.03, "{delivered} instead of {expected}");
+}
+
+#[test]
+fn the_send_buffer_bounds_the_flight() {
+    let mut connection = Connection::new(SenderConfig { window: 5_000, ..config() }, 1 << 20, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + Duration::from_secs(1));
+    assert_eq!(connection.sender.flight(), 5_000);
+}
+
+#[test]
+fn one_loss_is_repaired_by_one_retransmission_without_a_timeout() {
+    for sack in [true, false] {
+        let connection = Connection::transfer(SenderConfig { sack, ..config() }, 100, &[20]);
+        assert_eq!(connection.sender.retransmits(), 1, "sack {sack}");
+        assert!(secs(connection.now) < 1_001.0);
+        assert_eq!(connection.data_sent(), 101);
+    }
+}
+
+#[test]
+fn several_losses_in_a_window_are_repaired_in_one_round_trip_with_sack() {
+    let lost: Vec<u64> = (30..50).step_by(2).collect();
+    let connection = Connection::transfer(config(), 200, &lost);
+    assert_eq!(connection.sender.retransmits(), 10);
+    assert_eq!(connection.sender.rtt.timeout(), Duration::from_millis(200), "a timeout backed off");
+}
+
+#[test]
+fn limited_transmit_repairs_a_loss_near_the_end_of_a_small_window() {
+    // Three segments outstanding and the first lost: two duplicates come of three, and only new
+    // data brings the third.
+    let stuck = SenderConfig { initial_window: 3, limited_transmit: false, ..config() };
+    let mut with =
+        Connection::new(SenderConfig { limited_transmit: true, ..stuck.clone() }, 1 << 20, &[0]);
+    let mut without = Connection::new(stuck, 1 << 20, &[0]);
+    for connection in [&mut with, &mut without] {
+        connection.sender.write(20 * u64::from(MSS));
+        connection.run(Time::ZERO + Duration::from_millis(100));
+    }
+    assert_eq!((with.sender.retransmits(), without.sender.retransmits()), (1, 0));
+}
+
+#[test]
+fn a_lost_last_segment_waits_for_the_timer() {
+    let connection = Connection::transfer(config(), 10, &[9]);
+    assert_eq!(connection.sender.retransmits(), 1);
+}
+
+#[test]
+fn a_lost_retransmission_is_repaired_by_the_timer() {
+    let connection = Connection::transfer(config(), 60, &[20, 31, 32, 33, 34, 35, 36, 37, 38, 39]);
+    assert!(connection.sender.retransmits() >= 10);
+}
+
+#[test]
+fn the_timer_backs_off_while_nothing_arrives() {
+    let mut connection = Connection::new(config(), 1 << 20, &(0..1_000).collect::<Vec<_>>());
+    connection.sender.write(u64::from(MSS));
+    connection.run(Time::ZERO + Duration::from_secs(10));
+    // From 20 ms: 200 ms, then doubled each time; 0.2 · (2⁶ - 1) = 12.6 s is beyond.
+    assert_eq!(connection.sender.retransmits(), 5);
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut connection = Connection::new(config(), 4_000, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + Duration::from_secs(1));
+    assert_eq!(connection.sender.cwnd(), 10_000);
+}
+
+#[test]
+fn a_stopped_application_sends_nothing_new_and_the_connection_ends() {
+    let mut connection = Connection::new(config(), 1 << 20, &[3]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + DELAY + DELAY);
+    connection.sender.stop();
+    connection.run(Time::ZERO + Duration::from_secs(10));
+    assert!(connection.sender.is_finished());
+    assert_eq!(connection.receiver.received().delivered, 10_000);
+    assert_eq!(connection.data_sent(), 11);
+}
+
+#[test]
+fn timestamps_take_twelve_bytes_a_segment() {
+    let config = SenderConfig { timestamps: true, ..config() };
+    let connection = Connection::transfer(config, 5, &[]);
+    assert!(
+        connection.sent.iter().all(|segment| segment.ip_bytes() == 52 + u32::from(segment.payload))
+    );
+}
+
+#[test]
+fn nonsense_from_the_network_changes_nothing() {
+    let mut connection = Connection::new(config(), 1 << 20, &[]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + DELAY + DELAY);
+    let before = (connection.sender.flight(), connection.sender.cwnd());
+    let mut sack = crate::SackBlocks::default();
+    sack.push(9_000, 2_000);
+    sack.push(1 << 31, (1 << 31) + 1);
+    for ack in [50_000, 1 << 31, u32::MAX] {
+        let hostile = Segment { ack: Seq(ack), flags: Flags::ACK, sack, ..Segment::default() };
+        connection.sender.on_segment(connection.now, &hostile);
+    }
+    assert_eq!((connection.sender.flight(), connection.sender.cwnd()), before);
+}
+
+proptest! {
+    /// Whatever is lost, every byte arrives, with SACK and without, Reno and CUBIC.
+    #[test]
+    fn everything_arrives_whatever_is_lost(
+        segments in 1_u64..150,
+        lost in prop::collection::vec(0_u64..200, 0..60),
+        sack: bool,
+        cubic: bool,
+        limited_transmit: bool,
+        window in 2_000_u32..100_000,
+    ) {
+        let congestion = if cubic { Congestion::cubic() } else { Congestion::Reno };
+        let config = SenderConfig { sack, congestion, limited_transmit, window, ..config() };
+        let connection = Connection::transfer(config, segments, &lost);
+        let lost = lost.iter().collect::<std::collections::HashSet<_>>().len();
+        prop_assert!(connection.data_sent() >= segments as usize);
+        if lost == 0 {
+            prop_assert_eq!(connection.sender.retransmits(), 0);
+        }
+    }
+}
