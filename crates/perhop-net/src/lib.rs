@@ -1,1 +1,18 @@
-//! todo
+//! The network: nodes, links, forwarding and the events that move packets along.
+//!
+//! One network serves virtual and real time. It keeps no clock: whoever drives it says up to
+//! which instant to [`run`](Network::run), as fast as it can or as that instant comes. And it
+//! knows nothing of what hosts do: it is generic over a [`Hosts`] that packets are handed to, and
+//! over the body that they carry.
+//!
+//! Packets leave when the rate says, not when somebody woke up to send them: every event is
+//! processed at the instant it is due, so that late wake-ups in real time never add up.
+
+mod agenda;
+mod network;
+mod port;
+mod routes;
+
+pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, TimerId};
+pub use port::{LinkCounters, PortId, Wire};
+pub use routes::RouteError;

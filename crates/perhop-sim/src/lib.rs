@@ -1,1 +1,15 @@
-//! todo
+//! The `sim` engine: modelled hosts on perhop's network, in virtual time.
+//!
+//! A [`Plan`] is a scenario with every name and unit resolved; a [`Simulation`] runs it, in slices
+//! as long as the caller likes, and keeps [tables](Table) of what was measured. The same plan and
+//! seed give the same tables, however it is sliced.
+
+mod histogram;
+mod hosts;
+mod measure;
+mod plan;
+mod simulation;
+
+pub use measure::{Column, Table};
+pub use plan::*;
+pub use simulation::{BuildError, Simulation};

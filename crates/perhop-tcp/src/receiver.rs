@@ -38,8 +38,11 @@ pub struct Receiver {
     next: Offset,
     /// One above the highest byte that has arrived.
     highest: Offset,
-    /// Data beyond `next`, disjoint and not adjacent, the most recently changed first.
+    /// Data beyond `next`: disjoint, not adjacent, in order.
     blocks: Vec<(Offset, Offset)>,
+    /// A position in each of the blocks that were changed last, the most recent first: these are
+    /// reported (RFC 2018, section 4). Zero is in none.
+    recent: [Offset; 4],
     /// Where the stream ends, once a FIN has said so.
     fin: Option<Offset>,
     /// Segments that arrived in order since the last acknowledgement.
@@ -59,6 +62,7 @@ impl Receiver {
             next: 0,
             highest: 0,
             blocks: Vec::new(),
+            recent: [0; 4],
             fin: None,
             unacknowledged: 0,
             last_ack: 0,
@@ -135,31 +139,52 @@ impl Receiver {
             return;
         }
         if start > self.next {
-            // Merge with every block that it touches, and move the result to the front.
-            let (mut first, mut last) = (start, end);
-            self.blocks.retain(|&(block_start, block_end)| {
-                let apart = block_end < start || block_start > end;
-                if !apart {
-                    (first, last) = (first.min(block_start), last.max(block_end));
-                }
-                apart
-            });
-            self.blocks.insert(0, (first, last));
+            self.insert_block(start, end);
             return;
         }
         let before = self.next;
         self.next = end;
-        // At most one block begins here, since blocks are never adjacent; it may begin earlier
-        // where a retransmission overlaps it.
-        let next = &mut self.next;
-        self.blocks.retain(|&(block_start, block_end)| {
-            let beyond = block_start > *next;
-            if !beyond {
-                *next = (*next).max(block_end);
-            }
-            beyond
-        });
+        // A retransmission may overlap blocks; the last that it reaches carries on from there.
+        let reached = self.blocks.partition_point(|block| block.0 <= end);
+        if let Some((_, block_end)) = self.blocks.drain(..reached).next_back() {
+            self.next = end.max(block_end);
+        }
         self.received.delivered += self.next - before;
+    }
+
+    fn insert_block(&mut self, start: Offset, end: Offset) {
+        // The blocks that it overlaps or touches become one with it.
+        let first = self.blocks.partition_point(|block| block.1 < start);
+        let last = first + self.blocks[first..].partition_point(|block| block.0 <= end);
+        if first == last {
+            self.blocks.insert(first, (start, end));
+        } else {
+            let merged = (self.blocks[first].0.min(start), self.blocks[last - 1].1.max(end));
+            self.blocks[first] = merged;
+            self.blocks.drain(first + 1..last);
+        }
+        // The block moves to the front; those that it has swallowed leave gaps at the end.
+        let (low, high) = self.blocks[first];
+        let mut recent = [start, 0, 0, 0];
+        let others = self.recent.iter().filter(|&&at| !(low..high).contains(&at));
+        for (place, &at) in recent[1..].iter_mut().zip(others) {
+            *place = at;
+        }
+        self.recent = recent;
+    }
+
+    /// The blocks to report, the most recently changed first.
+    fn sack_blocks(&self) -> SackBlocks {
+        let mut sack = SackBlocks::default();
+        for at in self.recent {
+            let index = self.blocks.partition_point(|block| block.1 <= at);
+            if let Some(&(start, end)) = self.blocks.get(index)
+                && start <= at
+            {
+                sack.push(start, end);
+            }
+        }
+        sack
     }
 
     fn remember_timestamp(&mut self, start: Offset, segment: &Segment) {
@@ -175,10 +200,8 @@ impl Receiver {
         self.deadline = Time::MAX;
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
         self.last_ack = self.next;
-        let mut sack = SackBlocks::default();
-        if self.config.sack {
-            self.blocks.iter().for_each(|&(start, end)| sack.push(start, end));
-        }
+        let reports = self.config.sack && !self.blocks.is_empty();
+        let sack = if reports { self.sack_blocks() } else { SackBlocks::default() };
         Segment {
             seq: Seq(u32::from(syn == Flags::default())),
             ack: Seq::from_offset(self.next),

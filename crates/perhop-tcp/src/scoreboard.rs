@@ -73,6 +73,8 @@ pub(crate) struct Scoreboard {
     /// Everything before this is acknowledged.
     acknowledged: Offset,
     pipe: u64,
+    /// Blocks that were SACKed last; every whole segment in them is marked.
+    recent_blocks: [(Offset, Offset); 4],
     /// One above the highest SACKed segment; at most `base` if there is none.
     sacked_end: usize,
     /// Segments below this were examined for loss.
@@ -147,9 +149,26 @@ impl Scoreboard {
     }
 
     /// Marks the segments that lie wholly in `start..end` as SACKed.
+    ///
+    /// While a hole is open every acknowledgement repeats the blocks above it, longer by a
+    /// segment. What the last blocks covered is skipped, else a hole would cost the square of the
+    /// window.
     pub fn sack(&mut self, start: Offset, end: Offset, now: Time, progress: &mut Progress) {
+        let known = self.recent_blocks.iter().find(|block| start <= block.0 && block.1 <= end);
+        let (low, high) = known.copied().unwrap_or((start, start));
+        self.mark_sacked(start, low, now, progress);
+        self.mark_sacked(high, end, now, progress);
+        self.recent_blocks.rotate_right(1);
+        self.recent_blocks[0] = (start, end);
+    }
+
+    fn mark_sacked(&mut self, start: Offset, end: Offset, now: Time, progress: &mut Progress) {
+        if start >= end {
+            return;
+        }
         let first = self.segments.partition_point(|sent| sent.start < start);
-        for (index, sent) in self.segments.iter_mut().enumerate().skip(first) {
+        for index in first..self.segments.len() {
+            let sent = &mut self.segments[index];
             if sent.end() > end {
                 break;
             }

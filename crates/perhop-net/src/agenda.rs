@@ -1,0 +1,159 @@
+//! What happens next.
+
+use perhop_core::Time;
+
+/// Which event: the network numbers its own and those of its hosts.
+pub(crate) type EventId = u32;
+
+const EVENT_BITS: u32 = 24;
+/// How many different events there can be.
+pub(crate) const EVENTS: usize = 1 << EVENT_BITS;
+const LAST_SEQUENCE: u64 = (1 << (64 - EVENT_BITS)) - 1;
+
+/// An event that is due: from the most significant bit, when (64 bits), in which order it was
+/// scheduled (40 bits), which (24 bits). One number orders events by time and, at one instant, by
+/// scheduling; and comparing it takes no branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
+
+impl Entry {
+    fn new(at: Time, sequence: u64, event: EventId) -> Self {
+        let rank = sequence << EVENT_BITS | u64::from(event);
+        Self(u128::from(at.as_picos()) << 64 | u128::from(rank))
+    }
+
+    fn at(self) -> Time {
+        Time::from_picos((self.0 >> 64) as u64)
+    }
+
+    fn event(self) -> EventId {
+        self.0 as EventId & (EVENTS as EventId - 1)
+    }
+}
+
+/// A priority queue of events by time, then by order of scheduling: a 4-ary heap.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    heap: Vec<Entry>,
+    sequence: u64,
+}
+
+impl Agenda {
+    /// When the next event is due, and which it is.
+    pub fn peek(&self) -> Option<(Time, EventId)> {
+        let first = self.heap.first()?;
+        Some((first.at(), first.event()))
+    }
+
+    pub fn push(&mut self, at: Time, event: EventId) {
+        let entry = self.entry(at, event);
+        self.heap.push(entry);
+        self.sift_up(self.heap.len() - 1, entry);
+    }
+
+    /// Removes the next event.
+    pub fn pop(&mut self) {
+        if let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.sift_down(last);
+        }
+    }
+
+    /// Removes the next event and schedules another: cheaper than the two steps.
+    pub fn replace(&mut self, at: Time, event: EventId) {
+        let entry = self.entry(at, event);
+        self.sift_down(entry);
+    }
+
+    fn entry(&mut self, at: Time, event: EventId) -> Entry {
+        debug_assert!((event as usize) < EVENTS);
+        if self.sequence == LAST_SEQUENCE {
+            self.renumber();
+        }
+        self.sequence += 1;
+        Entry::new(at, self.sequence, event)
+    }
+
+    /// Gives what waits the lowest sequence numbers, in the same order. A sorted array is a heap.
+    fn renumber(&mut self) {
+        self.heap.sort_unstable();
+        for (sequence, entry) in self.heap.iter_mut().enumerate() {
+            *entry = Entry::new(entry.at(), sequence as u64, entry.event());
+        }
+        self.sequence = self.heap.len() as u64;
+    }
+
+    fn sift_up(&mut self, mut hole: usize, entry: Entry) {
+        while hole > 0 {
+            let parent = (hole - 1) / 4;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = entry;
+    }
+
+    /// Puts `entry` where the top was.
+    fn sift_down(&mut self, entry: Entry) {
+        let heap = self.heap.as_mut_slice();
+        let mut hole = 0;
+        loop {
+            let first = 4 * hole + 1;
+            if first >= heap.len() {
+                break;
+            }
+            let end = heap.len().min(first + 4);
+            let mut least = first;
+            for child in first + 1..end {
+                if heap[child] < heap[least] {
+                    least = child;
+                }
+            }
+            if entry <= heap[least] {
+                break;
+            }
+            heap[hole] = heap[least];
+            hole = least;
+        }
+        heap[hole] = entry;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Against a sorted set, over a long mixture of operations; renumbering in between.
+    #[test]
+    fn events_come_by_time_and_then_in_order_of_scheduling() {
+        let mut random = perhop_core::Stream::new(1, "agenda");
+        let mut agenda = Agenda { sequence: LAST_SEQUENCE - 5_000, ..Agenda::default() };
+        let mut expected: BTreeSet<(Time, u64, EventId)> = BTreeSet::new();
+        for order in 0..20_000_u64 {
+            let at = Time::from_picos(random.up_to(50) + order / 100);
+            let event = random.up_to(EVENTS as u64 - 1) as EventId;
+            let first = expected.first().copied();
+            assert_eq!(agenda.peek(), first.map(|(at, _, event)| (at, event)));
+            match (random.up_to(3), first) {
+                (0, Some(first)) => {
+                    expected.remove(&first);
+                    agenda.pop();
+                }
+                (1, Some(first)) => {
+                    expected.remove(&first);
+                    expected.insert((at, order, event));
+                    agenda.replace(at, event);
+                }
+                _ => {
+                    expected.insert((at, order, event));
+                    agenda.push(at, event);
+                }
+            }
+        }
+        assert!(agenda.sequence < LAST_SEQUENCE - 5_000, "the test never renumbered");
+    }
+}

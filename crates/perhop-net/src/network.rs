@@ -1,0 +1,271 @@
+//! Nodes, links, and the loop that moves packets.
+
+use perhop_core::{NodeId, Packet, Stream, Time};
+use perhop_queue::{Cause, Class, Discipline, Drops};
+
+use crate::agenda::{Agenda, EVENTS, EventId};
+use crate::port::{LinkCounters, Port, PortId, Transmitted, Wire};
+use crate::routes::{RouteError, Routes};
+
+/// What a node does with packets that are not for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Sends and receives, and forwards nothing.
+    Host,
+    /// Forwards.
+    Router,
+}
+
+/// A link between two nodes, the same in both directions but for its queues.
+#[derive(Debug)]
+pub struct LinkSpec<B> {
+    /// Seeds the link's random streams, with the run's seed.
+    pub name: String,
+    /// The nodes it joins.
+    pub ends: [NodeId; 2],
+    /// What lies between them.
+    pub wire: Wire,
+    /// What stands before the transmitter at each end.
+    pub queues: [Class<B>; 2],
+}
+
+/// A timer of the hosts'; they number them as they like, from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerId(pub u32);
+
+/// Why a packet will not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A queue dropped it.
+    Queue(Cause),
+    /// The link lost it.
+    Link,
+    /// No path leads to its destination.
+    NoRoute,
+}
+
+/// What the network calls its hosts for. All hosts are one object, told apart by node.
+pub trait Hosts<B> {
+    /// A packet has arrived at the host that it is for.
+    fn receive(&mut self, network: &mut Network<B>, host: NodeId, packet: Packet<B>);
+
+    /// A timer is due. One that was set twice comes twice.
+    fn timer(&mut self, network: &mut Network<B>, timer: TimerId);
+
+    /// A packet was lost. For counting; an emulated host learns of losses as real ones do.
+    fn lost(&mut self, packet: &Packet<B>, loss: Loss);
+}
+
+/// The network and everything that is under way in it.
+#[derive(Debug)]
+pub struct Network<B> {
+    now: Time,
+    agenda: Agenda,
+    ports: Vec<Port<B>>,
+    routes: Routes,
+    /// Lost packets that the hosts have not been told of.
+    losses: Vec<(Packet<B>, Loss)>,
+    /// Where disciplines put drops; empty between calls.
+    drops: Drops<B>,
+    events: u64,
+    hops: u64,
+}
+
+impl<B> Network<B> {
+    /// A network in which nothing has happened yet.
+    ///
+    /// # Errors
+    /// [`RouteError`] if a link ends nowhere or at the node where it begins, or if there are too
+    /// many of something.
+    pub fn new(nodes: &[NodeKind], links: Vec<LinkSpec<B>>, seed: u64) -> Result<Self, RouteError> {
+        if nodes.len() > usize::from(u16::MAX) {
+            return Err(RouteError::TooLarge("nodes are numbered in 16 bits"));
+        }
+        if links.len() > EVENTS / 8 {
+            return Err(RouteError::TooLarge("more than two million links"));
+        }
+        for link in &links {
+            let [a, b] = link.ends;
+            if let Some(node) = [a, b].into_iter().find(|node| node.index() >= nodes.len()) {
+                return Err(RouteError::NoSuchNode(node.0, nodes.len()));
+            }
+            if a == b {
+                return Err(RouteError::Loop(a.0));
+            }
+        }
+        let routes = Routes::new(nodes, &links);
+        let mut ports = Vec::with_capacity(2 * links.len());
+        for LinkSpec { name, ends: [a, b], wire, queues: [at_a, at_b] } in links {
+            for (side, to, queue) in [(0, b, at_a), (1, a, at_b)] {
+                let random = Stream::new(seed, &format!("{name}/{side}"));
+                ports.push(Port::new(wire, to, queue, random));
+            }
+        }
+        Ok(Self {
+            now: Time::ZERO,
+            agenda: Agenda::default(),
+            ports,
+            routes,
+            losses: Vec::new(),
+            drops: Drops::new(),
+            events: 0,
+            hops: 0,
+        })
+    }
+
+    /// The instant up to which everything has happened.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When the next event is due, if any: until then a driver may sleep.
+    pub fn next_event(&self) -> Option<Time> {
+        self.agenda.peek().map(|(at, _)| at)
+    }
+
+    /// Events processed so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Links crossed so far by packets.
+    pub fn packet_hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// The queue at the sending end of a port.
+    pub fn queue(&self, port: PortId) -> &Class<B> {
+        &self.ports[port.index()].queue
+    }
+
+    /// What a port has carried.
+    pub fn link_counters(&self, port: PortId) -> LinkCounters {
+        self.ports[port.index()].counters
+    }
+
+    /// How many ports there are: two a link.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + use<B> {
+        (0..self.ports.len() as u32).map(PortId)
+    }
+
+    /// A host sends a packet, now.
+    pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
+        match self.routes.next_hop(host, packet.header.destination) {
+            Some(port) => self.offer(port, packet),
+            None => self.losses.push((packet, Loss::NoRoute)),
+        }
+    }
+
+    /// Calls the hosts at `at`, not before now, for this timer. There is no taking back; a host
+    /// that has changed its mind ignores the call.
+    pub fn set_timer(&mut self, at: Time, timer: TimerId) {
+        debug_assert!(at >= self.now);
+        self.agenda.push(at, self.timer_event(timer));
+    }
+
+    /// Lets everything happen that is due up to and including `until`.
+    pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
+        while let Some((at, event)) = self.agenda.peek()
+            && at <= until
+        {
+            self.now = at;
+            self.events += 1;
+            self.step(event, hosts);
+            for (packet, loss) in self.losses.drain(..) {
+                hosts.lost(&packet, loss);
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Processes the event at the top of the agenda.
+    #[inline]
+    fn step(&mut self, event: EventId, hosts: &mut impl Hosts<B>) {
+        let ports = self.ports.len() as u32;
+        if event < ports {
+            self.arrive(PortId(event), hosts);
+        } else if event < 2 * ports {
+            self.transmit_next(PortId(event - ports));
+        } else {
+            self.agenda.pop();
+            hosts.timer(self, TimerId(event - 2 * ports));
+        }
+    }
+
+    fn arrival_event(port: PortId) -> EventId {
+        port.0
+    }
+
+    fn transmitter_event(&self, port: PortId) -> EventId {
+        self.ports.len() as u32 + port.0
+    }
+
+    fn timer_event(&self, timer: TimerId) -> EventId {
+        2 * self.ports.len() as u32 + timer.0
+    }
+
+    /// A packet reaches the far end of a link.
+    #[inline]
+    fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
+        let port = &mut self.ports[id.index()];
+        let (packet, next) = port.arrive().expect("an arrival is due only with a packet");
+        match next {
+            Some(at) => self.agenda.replace(at, Self::arrival_event(id)),
+            None => self.agenda.pop(),
+        }
+        self.hops += 1;
+        let node = port.to;
+        if packet.header.destination == node {
+            hosts.receive(self, node, packet);
+        } else {
+            self.send(node, packet);
+        }
+    }
+
+    /// A transmitter has become free while packets wait for it.
+    #[inline]
+    fn transmit_next(&mut self, id: PortId) {
+        let event = self.transmitter_event(id);
+        let port = &mut self.ports[id.index()];
+        let packet = port.queue.dequeue(self.now).expect("a discipline is work-conserving");
+        let transmitted = port.transmit(self.now, packet);
+        if port.has_backlog() {
+            self.agenda.replace(port.busy_until(), event);
+        } else {
+            self.agenda.pop();
+        }
+        self.follow(id, transmitted);
+    }
+
+    /// A packet is offered to a port: transmitted if it is idle, else queued.
+    #[inline]
+    fn offer(&mut self, id: PortId, packet: Packet<B>) {
+        let event = self.transmitter_event(id);
+        let port = &mut self.ports[id.index()];
+        if port.is_idle(self.now) {
+            // The common case where links are not saturated: no event but the arrival.
+            if let Some(packet) = port.queue.pass(self.now, packet, &mut self.drops) {
+                let transmitted = port.transmit(self.now, packet);
+                self.follow(id, transmitted);
+            }
+        } else {
+            let waited = port.has_backlog();
+            port.queue.enqueue(self.now, packet, &mut self.drops);
+            if !waited && port.has_backlog() {
+                self.agenda.push(port.busy_until(), event);
+            }
+        }
+        if !self.drops.is_empty() {
+            let lost = self.drops.drain(..).map(|drop| (drop.packet, Loss::Queue(drop.cause)));
+            self.losses.extend(lost);
+        }
+    }
+
+    fn follow(&mut self, id: PortId, transmitted: Transmitted<B>) {
+        match transmitted {
+            Transmitted::Followed => {}
+            Transmitted::Alone(at) => self.agenda.push(at, Self::arrival_event(id)),
+            Transmitted::Lost(packet) => self.losses.push((packet, Loss::Link)),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! One direction of a link.
+
+use std::collections::VecDeque;
+
+use perhop_core::{Bytes, Duration, NodeId, Overhead, Packet, Rate, Stream, Time};
+use perhop_queue::{Class, Discipline};
+
+/// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+impl PortId {
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What lies between two nodes, the same in both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// How fast a bit follows a bit, layer-2 overhead included.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// The most by which a packet is late beyond `delay`; uniform, and packets stay in order.
+    pub jitter: Duration,
+    /// Share of packets lost at random, in parts per billion.
+    pub loss_ppb: u32,
+    /// What layer 2 adds to a packet.
+    pub overhead: Overhead,
+}
+
+/// What a link has carried in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Packets that were transmitted, lost ones included.
+    pub packets: u64,
+    /// Their length on the wire, layer-2 overhead included.
+    pub bytes: Bytes,
+    /// Packets that were transmitted and lost on the way.
+    pub lost: u64,
+}
+
+/// A queue, a transmitter and a wire. It holds packets in all three, and at most two events: the
+/// next arrival at the far end, and, only while packets wait, the end of the transmission.
+#[derive(Debug)]
+pub(crate) struct Port<B> {
+    pub to: NodeId,
+    wire: Wire,
+    pub queue: Class<B>,
+    random: Stream,
+    pub counters: LinkCounters,
+    /// Packets on the wire, by time of arrival.
+    under_way: VecDeque<(Time, Packet<B>)>,
+    /// When the transmission that goes on, or the last one, ends.
+    busy_until: Time,
+    /// The length on the wire of the last packet and the time it took. Packets of a length follow
+    /// each other, and a division takes longer than the rest of a transmission.
+    last: (Bytes, Duration),
+}
+
+/// What became of a packet that was transmitted.
+#[must_use]
+pub(crate) enum Transmitted<B> {
+    /// It is on the wire, behind others.
+    Followed,
+    /// It is the only one on the wire, and will arrive then.
+    Alone(Time),
+    /// It is lost.
+    Lost(Packet<B>),
+}
+
+impl<B> Port<B> {
+    pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
+        Self {
+            to,
+            wire,
+            queue,
+            random,
+            counters: LinkCounters::default(),
+            under_way: VecDeque::new(),
+            busy_until: Time::ZERO,
+            last: (Bytes::ZERO, Duration::ZERO),
+        }
+    }
+
+    /// When the transmitter is free.
+    pub fn busy_until(&self) -> Time {
+        self.busy_until
+    }
+
+    /// Whether a packet could be transmitted at once.
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.busy_until <= now && !self.has_backlog()
+    }
+
+    pub fn has_backlog(&self) -> bool {
+        self.queue.backlog().packets > 0
+    }
+
+    /// Begins to transmit a packet at `now`, when the transmitter is free.
+    pub fn transmit(&mut self, now: Time, packet: Packet<B>) -> Transmitted<B> {
+        debug_assert!(self.busy_until <= now);
+        let size = self.wire.overhead.on_wire(packet.size());
+        if size != self.last.0 {
+            self.last = (size, size / self.wire.rate);
+        }
+        self.busy_until = now + self.last.1;
+        self.counters.packets += 1;
+        self.counters.bytes += size;
+        if self.wire.loss_ppb > 0 && self.random.chance_ppb(self.wire.loss_ppb) {
+            self.counters.lost += 1;
+            return Transmitted::Lost(packet);
+        }
+        let mut arrival = self.busy_until + self.wire.delay;
+        if self.wire.jitter > Duration::ZERO {
+            arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
+        }
+        match self.under_way.back() {
+            // Jitter does not reorder: a late packet holds up those behind it.
+            Some(&(ahead, _)) => {
+                self.under_way.push_back((arrival.max(ahead), packet));
+                Transmitted::Followed
+            }
+            None => {
+                self.under_way.push_back((arrival, packet));
+                Transmitted::Alone(arrival)
+            }
+        }
+    }
+
+    /// Takes the packet that arrives now off the wire, and says when the next one will.
+    pub fn arrive(&mut self) -> Option<(Packet<B>, Option<Time>)> {
+        let (_, packet) = self.under_way.pop_front()?;
+        Some((packet, self.under_way.front().map(|(at, _)| *at)))
+    }
+}

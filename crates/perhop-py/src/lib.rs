@@ -1,0 +1,89 @@
+//! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
+//! the interpreter while Rust works, and maps errors; it decides nothing.
+
+use numpy::IntoPyArray;
+use perhop_core::Time;
+use perhop_sim::{Column, Plan};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// A simulation of a plan.
+#[pyclass(module = "perhop._core")]
+struct Simulation(perhop_sim::Simulation);
+
+#[pymethods]
+impl Simulation {
+    /// Compiles a plan, given as JSON.
+    #[new]
+    fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
+        py.detach(|| {
+            let plan: Plan = serde_json::from_str(plan).map_err(|error| error.to_string())?;
+            perhop_sim::Simulation::new(&plan).map_err(|error| error.to_string())
+        })
+        .map(Self)
+        .map_err(PyValueError::new_err)
+    }
+
+    /// Runs until `until_ps` or the end, whichever is first.
+    fn advance(&mut self, py: Python<'_>, until_ps: u64) {
+        py.detach(|| self.0.advance(Time::from_picos(until_ps)));
+    }
+
+    /// Ends the run where it is, and records what was measured so far.
+    fn stop(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.0.now().as_picos()
+    }
+
+    #[getter]
+    fn end_ps(&self) -> u64 {
+        self.0.end().as_picos()
+    }
+
+    #[getter]
+    fn events(&self) -> u64 {
+        self.0.events()
+    }
+
+    #[getter]
+    fn packet_hops(&self) -> u64 {
+        self.0.packet_hops()
+    }
+
+    /// Bytes that each flow has delivered so far.
+    fn delivered(&self) -> Vec<u64> {
+        self.0.delivered()
+    }
+
+    /// The tables, as a dictionary of dictionaries of arrays.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tables = PyDict::new(py);
+        for (name, columns) in py.detach(|| self.0.tables()) {
+            let table = PyDict::new(py);
+            for (name, column) in columns {
+                match column {
+                    Column::Integers(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::Floats(values) => table.set_item(name, values.into_pyarray(py))?,
+                }
+            }
+            tables.set_item(name, table)?;
+        }
+        Ok(tables)
+    }
+}
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::Simulation;
+
+    /// The version that this module was built as.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

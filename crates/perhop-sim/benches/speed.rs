@@ -1,0 +1,102 @@
+//! How fast the simulator is: `cargo bench -p perhop-sim`, part of `make bench`.
+//!
+//! Two cases that other simulators publish figures for. Each is run a few times and the best is
+//! printed, since a busy machine only ever makes a run slower.
+
+use std::time::Instant;
+
+use perhop_core::Time;
+use perhop_sim::{Plan, Simulation};
+use serde_json::{Value, json};
+
+const SECOND: u64 = 1_000_000_000_000;
+const MILLISECOND: u64 = SECOND / 1_000;
+
+fn main() {
+    println!("{:<44} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
+    report("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", &tcp(), 10);
+    report("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", &udp(&fifo(1000)), 2);
+    report("the same with three weighted classes a link", &udp(&classes()), 2);
+}
+
+fn report(name: &str, plan: &Value, seconds: u64) {
+    let plan: Plan = serde_json::from_value(plan.clone()).expect("the plan is complete");
+    let best = (0..3).map(|_| run(&plan)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("three runs");
+    let (wall, hops, bytes) = best;
+    println!(
+        "{name:<44} {:>12.1} {:>12.2} {:>10.2}",
+        seconds as f64 / wall,
+        hops as f64 / wall / 1e6,
+        bytes as f64 * 8.0 / seconds as f64 / 1e6,
+    );
+}
+
+/// Wall seconds, packet hops, bytes delivered.
+fn run(plan: &Plan) -> (f64, u64, u64) {
+    let mut simulation = Simulation::new(plan).expect("the plan is sound");
+    let began = Instant::now();
+    simulation.advance(Time::MAX);
+    let wall = began.elapsed().as_secs_f64();
+    (wall, simulation.packet_hops(), simulation.delivered().iter().sum())
+}
+
+fn fifo(packets: u64) -> Value {
+    json!({"fifo": {"packets": packets}})
+}
+
+fn classes() -> Value {
+    let class = |dscps: &[u8], weight| json!({"matches": {"dscps": dscps}, "weight": weight, "police": null, "queue": fifo(64)});
+    json!({"classes": [class(&[8], 1), class(&[10], 70), class(&[], 29)]})
+}
+
+fn link(name: &str, ends: [u16; 2], rate: u64, delay: u64, queue: &Value) -> Value {
+    json!({
+        "name": name, "ends": ends, "rate": rate, "delay": delay, "jitter": 0, "loss_ppb": 0,
+        "overhead": {"fixed": 2}, "queues": [queue, queue],
+    })
+}
+
+/// Twenty senders and receivers behind two routers; flow i starts at 10 · i ms.
+fn tcp() -> Value {
+    let mut nodes = vec!["router"; 2];
+    let mut links = vec![link("bottleneck", [0, 1], 500_000_000, 10 * MILLISECOND, &fifo(1000))];
+    let mut flows = Vec::new();
+    for flow in 0..20_u16 {
+        let (sender, receiver) = (2 + 2 * flow, 3 + 2 * flow);
+        nodes.extend(["host", "host"]);
+        let access =
+            |name: String, ends| link(&name, ends, 1_000_000_000, MILLISECOND, &fifo(1000));
+        links.push(access(format!("sender {flow}"), [sender, 0]));
+        links.push(access(format!("receiver {flow}"), [1, receiver]));
+        flows.push(json!({
+            "from": sender, "to": receiver, "dscp": 0, "port": 5001, "streams": 1,
+            "start": u64::from(flow) * 10 * MILLISECOND, "stop": null, "volume": null,
+            "transport": {"tcp": {
+                "congestion_control": "cubic", "send_window": 8 << 20, "receive_window": 8 << 20,
+                "mss": 1448, "sack": true, "timestamps": true, "limited_transmit": true,
+                "initial_window": 10, "min_rto": 200 * MILLISECOND,
+                "delayed_ack": 40 * MILLISECOND,
+            }},
+        }));
+    }
+    json!({
+        "seed": 1, "marks": [10 * SECOND], "nodes": nodes, "links": links, "flows": flows,
+        "pings": [],
+    })
+}
+
+/// A host, five routers, a host.
+fn udp(queue: &Value) -> Value {
+    let nodes = ["host", "router", "router", "router", "router", "router", "host"];
+    let links: Vec<Value> = (0..6)
+        .map(|hop| link(&format!("hop {hop}"), [hop, hop + 1], 10_000_000_000, MILLISECOND, queue))
+        .collect();
+    let flow = json!({
+        "from": 0, "to": 6, "dscp": 10, "port": 5001, "streams": 1, "start": 0, "stop": null,
+        "volume": null, "transport": {"udp": {"rate": 981_333_333, "size": 1472}},
+    });
+    json!({
+        "seed": 1, "marks": [2 * SECOND], "nodes": nodes, "links": links, "flows": [flow],
+        "pings": [],
+    })
+}

@@ -1,0 +1,252 @@
+//! What is measured, and the tables it is kept in.
+
+use perhop_core::{Dscp, Duration, Time};
+use perhop_net::LinkCounters;
+use perhop_queue::{Cause, Class, Counters, Discipline};
+
+/// A column of a table. In a column of floats NaN stands for "none", in one of integers a
+/// negative number does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Whole numbers.
+    Integers(Vec<i64>),
+    /// Measures.
+    Floats(Vec<f64>),
+}
+
+/// A table: columns of equal length, by name.
+pub type Table = Vec<(&'static str, Column)>;
+
+/// Round-trip times of a stream since they were last read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RttSamples {
+    count: u64,
+    sum: f64,
+    minimum: Duration,
+    maximum: Duration,
+}
+
+impl RttSamples {
+    pub fn add(&mut self, rtt: Duration) {
+        self.minimum = if self.count == 0 { rtt } else { self.minimum.min(rtt) };
+        self.maximum = self.maximum.max(rtt);
+        self.sum += rtt.as_secs_f64();
+        self.count += 1;
+    }
+}
+
+/// One echo request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PingRecord {
+    pub sent: Time,
+    /// `None` until the reply comes.
+    pub rtt: Option<Duration>,
+    /// The mark of the reply.
+    pub dscp_echoed: Option<Dscp>,
+}
+
+/// A stream's counters since the run began, and its state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamReading {
+    pub delivered: u64,
+    pub packets: u64,
+    pub lost: u64,
+    pub reordered: u64,
+    pub retransmits: u64,
+    pub cwnd: Option<u64>,
+    /// Since the last reading.
+    pub rtt: RttSamples,
+}
+
+/// Declares a table that is filled row by row: its fields are its columns, in order.
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident { $($column:ident: $type:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct $name { $($column: Vec<table!(@element $type)>),* }
+
+        impl $name {
+            pub fn into_table(self) -> Table {
+                vec![$((stringify!($column), Column::$type(self.$column))),*]
+            }
+        }
+    };
+    (@element Integers) => { i64 };
+    (@element Floats) => { f64 };
+}
+
+table! {
+    /// Per stream and stretch between two marks.
+    Intervals {
+        flow: Integers,
+        stream: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        bytes: Integers,
+        packets: Integers,
+        lost: Integers,
+        reordered: Integers,
+        retransmits: Integers,
+        rtt_s: Floats,
+        rtt_min_s: Floats,
+        rtt_max_s: Floats,
+        rtt_samples: Integers,
+        cwnd: Integers,
+    }
+}
+
+table! {
+    /// Per echo request.
+    Pings {
+        ping: Integers,
+        sequence: Integers,
+        sent_s: Floats,
+        rtt_s: Floats,
+        dscp_sent: Integers,
+        dscp_echoed: Integers,
+    }
+}
+
+table! {
+    /// Per class and stretch between two marks.
+    Queues {
+        class: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        sent_packets: Integers,
+        sent_bytes: Integers,
+        dropped_packets: Integers,
+        dropped_limit: Integers,
+        dropped_policer: Integers,
+        marked_packets: Integers,
+        conformed_packets: Integers,
+        conformed_bytes: Integers,
+        exceeded_packets: Integers,
+        exceeded_bytes: Integers,
+        backlog_packets: Integers,
+        backlog_bytes: Integers,
+    }
+}
+
+table! {
+    /// Per port and stretch between two marks.
+    Links {
+        link: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        sent_packets: Integers,
+        sent_bytes: Integers,
+        lost_packets: Integers,
+        utilisation: Floats,
+    }
+}
+
+table! {
+    /// Per flow and bin of its round-trip times.
+    Rtts {
+        flow: Integers,
+        low_s: Floats,
+        high_s: Floats,
+        samples: Integers,
+    }
+}
+
+/// A stretch between two marks.
+pub(crate) type Stretch = (Time, Time);
+
+impl Intervals {
+    pub fn push(
+        &mut self,
+        (flow, stream): (usize, usize),
+        (start, end): Stretch,
+        before: &StreamReading,
+        after: &StreamReading,
+    ) {
+        let rtt = &after.rtt;
+        let of_samples = |value: f64| if rtt.count == 0 { f64::NAN } else { value };
+        self.flow.push(flow as i64);
+        self.stream.push(stream as i64);
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.bytes.push((after.delivered - before.delivered) as i64);
+        self.packets.push((after.packets - before.packets) as i64);
+        self.lost.push((after.lost - before.lost) as i64);
+        self.reordered.push((after.reordered - before.reordered) as i64);
+        self.retransmits.push((after.retransmits - before.retransmits) as i64);
+        self.rtt_s.push(of_samples(rtt.sum / rtt.count as f64));
+        self.rtt_min_s.push(of_samples(rtt.minimum.as_secs_f64()));
+        self.rtt_max_s.push(of_samples(rtt.maximum.as_secs_f64()));
+        self.rtt_samples.push(rtt.count as i64);
+        self.cwnd.push(after.cwnd.map_or(-1, |cwnd| cwnd as i64));
+    }
+}
+
+impl Pings {
+    pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &PingRecord) {
+        self.ping.push(ping as i64);
+        self.sequence.push(sequence as i64);
+        self.sent_s.push(record.sent.as_secs_f64());
+        self.rtt_s.push(record.rtt.map_or(f64::NAN, Duration::as_secs_f64));
+        self.dscp_sent.push(dscp.get().into());
+        self.dscp_echoed.push(record.dscp_echoed.map_or(-1, |dscp| dscp.get().into()));
+    }
+}
+
+impl Queues {
+    pub fn push<B>(
+        &mut self,
+        class: usize,
+        (start, end): Stretch,
+        before: &Counters,
+        queue: &Class<B>,
+    ) {
+        let after = queue.counters();
+        let backlog = queue.backlog();
+        let dropped = |cause| (after.dropped(cause) - before.dropped(cause)) as i64;
+        self.class.push(class as i64);
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.sent_packets.push((after.sent.packets - before.sent.packets) as i64);
+        self.sent_bytes.push((after.sent.bytes - before.sent.bytes).get() as i64);
+        self.dropped_packets.push((after.dropped_total() - before.dropped_total()) as i64);
+        self.dropped_limit.push(dropped(Cause::Limit));
+        self.dropped_policer.push(dropped(Cause::Policer));
+        self.marked_packets.push(0); // no discipline marks yet
+        self.conformed_packets.push((after.conformed.packets - before.conformed.packets) as i64);
+        self.conformed_bytes.push((after.conformed.bytes - before.conformed.bytes).get() as i64);
+        self.exceeded_packets.push((after.exceeded.packets - before.exceeded.packets) as i64);
+        self.exceeded_bytes.push((after.exceeded.bytes - before.exceeded.bytes).get() as i64);
+        self.backlog_packets.push(backlog.packets as i64);
+        self.backlog_bytes.push(backlog.bytes.get() as i64);
+    }
+}
+
+impl Links {
+    /// `capacity` is what the link could have carried in the stretch, in bytes.
+    pub fn push(
+        &mut self,
+        link: usize,
+        (start, end): Stretch,
+        before: &LinkCounters,
+        after: &LinkCounters,
+        capacity: f64,
+    ) {
+        let bytes = (after.bytes - before.bytes).get();
+        self.link.push(link as i64);
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.sent_packets.push((after.packets - before.packets) as i64);
+        self.sent_bytes.push(bytes as i64);
+        self.lost_packets.push((after.lost - before.lost) as i64);
+        self.utilisation.push(bytes as f64 / capacity);
+    }
+}
+
+impl Rtts {
+    pub fn push(&mut self, flow: usize, (low, high, samples): (Duration, Duration, u64)) {
+        self.flow.push(flow as i64);
+        self.low_s.push(low.as_secs_f64());
+        self.high_s.push(high.as_secs_f64());
+        self.samples.push(samples as i64);
+    }
+}

@@ -1,0 +1,244 @@
+//! A scenario with every name and unit resolved: what an engine is given.
+//!
+//! Nodes, links and flows are numbered in the order in which they stand. Rates are bits per
+//! second, times picoseconds, sizes bytes, probabilities parts per billion.
+
+use serde::Deserialize;
+
+/// Everything that a run needs to know.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Decides every random number.
+    pub seed: u64,
+    /// The instants at which every counter is read, rising, the end of the run last.
+    pub marks: Vec<u64>,
+    /// The nodes.
+    pub nodes: Vec<NodePlan>,
+    /// The links.
+    pub links: Vec<LinkPlan>,
+    /// The flows.
+    pub flows: Vec<FlowPlan>,
+    /// The pings.
+    pub pings: Vec<PingPlan>,
+}
+
+/// A node's kind.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodePlan {
+    /// Sends and receives.
+    Host,
+    /// Forwards.
+    Router,
+}
+
+/// A link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPlan {
+    /// Seeds its random streams.
+    pub name: String,
+    /// The nodes it joins.
+    pub ends: [u16; 2],
+    /// Rate with layer-2 overhead.
+    pub rate: u64,
+    /// Propagation delay.
+    pub delay: u64,
+    /// The most by which a packet is late beyond it.
+    pub jitter: u64,
+    /// Random loss.
+    pub loss_ppb: u32,
+    /// Layer-2 overhead.
+    pub overhead: OverheadPlan,
+    /// The queue at each end.
+    pub queues: [QueuePlan; 2],
+}
+
+/// What layer 2 adds to a packet.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverheadPlan {
+    /// So many bytes.
+    Fixed(u32),
+    /// ATM cells.
+    Atm,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum QueuePlan {
+    /// First in, first out, with this limit.
+    Fifo(LimitPlan),
+    /// Classes in match order.
+    Classes(Vec<ClassPlan>),
+}
+
+/// How much a queue holds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitPlan {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// A class.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassPlan {
+    /// Which packets belong to it.
+    pub matches: MatchPlan,
+    /// Its guaranteed rate, which is its weight among the others; none for a strict class.
+    pub weight: Option<u64>,
+    /// Its policer.
+    pub police: Option<PolicePlan>,
+    /// Its queue.
+    pub queue: QueuePlan,
+}
+
+/// Which packets belong to a class; empty lists are no condition.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MatchPlan {
+    /// Code points.
+    pub dscps: Vec<u8>,
+    /// Protocols.
+    pub protocols: Vec<ProtocolPlan>,
+    /// Ranges that the source or the destination port is in.
+    pub ports: Vec<(u16, u16)>,
+    /// Ranges that the source port is in.
+    pub source_ports: Vec<(u16, u16)>,
+    /// Ranges that the destination port is in.
+    pub destination_ports: Vec<(u16, u16)>,
+    /// Source nodes.
+    pub sources: Vec<u16>,
+    /// Destination nodes.
+    pub destinations: Vec<u16>,
+}
+
+/// A protocol.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolPlan {
+    /// ICMP.
+    Icmp,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// A policer.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicePlan {
+    /// Committed rate.
+    pub rate: u64,
+    /// Committed burst.
+    pub burst: u64,
+    /// The DSCP that exceeding packets get; none drops them.
+    pub remark: Option<u8>,
+}
+
+/// A flow: one or more streams from one host to another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowPlan {
+    /// Sending host.
+    pub from: u16,
+    /// Receiving host.
+    pub to: u16,
+    /// Mark of its packets, acknowledgements too.
+    pub dscp: u8,
+    /// Destination port; streams have source ports of their own.
+    pub port: u16,
+    /// How many streams.
+    pub streams: u16,
+    /// When it starts.
+    pub start: u64,
+    /// When its application stops.
+    pub stop: Option<u64>,
+    /// How much each stream sends at most.
+    pub volume: Option<u64>,
+    /// What carries it.
+    pub transport: TransportPlan,
+}
+
+/// A transport.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportPlan {
+    /// TCP.
+    Tcp(TcpPlan),
+    /// UDP at a constant rate.
+    Udp(UdpPlan),
+}
+
+/// TCP's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpPlan {
+    /// Congestion control.
+    pub congestion_control: CongestionPlan,
+    /// Send buffer.
+    pub send_window: u32,
+    /// Receive buffer.
+    pub receive_window: u32,
+    /// Maximum segment size.
+    pub mss: u16,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Timestamps.
+    pub timestamps: bool,
+    /// Limited transmit.
+    pub limited_transmit: bool,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Floor of the retransmission timeout.
+    pub min_rto: u64,
+    /// How long an acknowledgement may wait.
+    pub delayed_ack: u64,
+}
+
+/// A congestion control.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionPlan {
+    /// Reno.
+    Reno,
+    /// CUBIC.
+    Cubic,
+}
+
+/// UDP's settings.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UdpPlan {
+    /// Rate of the payload.
+    pub rate: u64,
+    /// Payload of a datagram.
+    pub size: u16,
+}
+
+/// A ping.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PingPlan {
+    /// Asking host.
+    pub from: u16,
+    /// Answering host.
+    pub to: u16,
+    /// Mark of requests and replies.
+    pub dscp: u8,
+    /// Time between requests.
+    pub every: u64,
+    /// ICMP payload.
+    pub size: u16,
+    /// When the first goes out.
+    pub start: u64,
+    /// None goes out from here on.
+    pub stop: u64,
+}
