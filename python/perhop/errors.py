@@ -62,12 +62,14 @@ class ScenarioError(PerhopError):
     Attributes:
         problems: The first `MAX_PROBLEMS` problems, sorted by position.
         more: How many further problems there are.
+        found: All of them.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         """Sort `problems` by place: the file's own first, then those of overrides."""
         ordered = sorted(problems, key=lambda p: (not p.line, p.line, p.column))
-        self.problems: tuple[Problem, ...] = tuple(ordered[:MAX_PROBLEMS])
+        self.found: tuple[Problem, ...] = tuple(ordered)
+        self.problems: tuple[Problem, ...] = self.found[:MAX_PROBLEMS]
         self.more: int = len(ordered) - len(self.problems)
         super().__init__(self.problems, self.more)
 

@@ -90,6 +90,7 @@ class Quantity:
                 f"{quote(text)} is negative; expected a {self.name} such as `{self.example}`"
             )
         whole, _, fraction = match["number"].partition(".")
+        value: int
         value, rest = divmod(int(whole + fraction) * self.units[unit], 10 ** len(fraction))
         if rest:
             raise ValueError(

@@ -1,0 +1,81 @@
+"""Scenarios: the model, and how files become scenarios.
+
+==============  ==============================================================================
+`model`         what a scenario consists of; start here
+`metrics`       what can be expected of a run
+`quantities`    fields with units, …
+`names`         … names and addresses, …
+`dscp`          … code points, …
+`network`       … bandwidth, limits, overhead and ports; each built on `text`
+`loader`        from a file to a scenario, with overrides; and back
+`document`      YAML as data whose every part knows its line and column
+`validation`    from data to a scenario or a list of findings, …
+`wording`       … which say what is wrong in shape, …
+`checks`        … or between parts, …
+`policies`      … and in policies, by the `packets` that their classes match
+`schema`        the JSON Schema of files
+==============  ==============================================================================
+"""
+
+from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
+from perhop.scenario.loader import dump, load, parse, to_mapping
+from perhop.scenario.metrics import METRICS, Metric
+from perhop.scenario.model import (
+    Class,
+    Exceed,
+    Expectation,
+    Flow,
+    Link,
+    Match,
+    Measured,
+    Node,
+    Ping,
+    Police,
+    Policy,
+    Published,
+    Queue,
+    Report,
+    Scenario,
+    Tcp,
+    Udp,
+)
+from perhop.scenario.network import Bandwidth, Limit, Overhead
+from perhop.scenario.overrides import Overrides
+from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
+from perhop.scenario.schema import json_schema
+
+__all__ = [
+    "DSCP_NAMES",
+    "EPHEMERAL_PORTS",
+    "METRICS",
+    "Bandwidth",
+    "Class",
+    "Exceed",
+    "Expectation",
+    "Flow",
+    "Limit",
+    "Link",
+    "Match",
+    "Measured",
+    "Metric",
+    "Node",
+    "Overhead",
+    "Overrides",
+    "Ping",
+    "Police",
+    "Policy",
+    "Published",
+    "Queue",
+    "Report",
+    "Scenario",
+    "Tcp",
+    "Udp",
+    "dump",
+    "format_dscp",
+    "format_window",
+    "json_schema",
+    "load",
+    "parse",
+    "parse_dscp",
+    "to_mapping",
+]

@@ -1,0 +1,751 @@
+"""The scenario: what is connected to what, who sends what, and what each class is promised.
+
+Read it from the bottom: a `Scenario` has nodes, links between them, policies at the links' ends,
+flows and pings across them, and what is expected of the run. Files say everything in text with
+units; the model holds whole numbers of base units (see `perhop.units`).
+
+Models are frozen. A model made in Python takes the same text that a file does, under the same
+names: ``Link(ends=("a", "b"), rate="10 Mbps")``.
+"""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from itertools import count, pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from perhop.scenario.dscp import Dscp
+from perhop.scenario.metrics import METRICS, Metric
+from perhop.scenario.names import Address, MatchEnd, Name, Target
+from perhop.scenario.network import ClassBandwidth, LinkOverhead, MatchPorts, Overhead, QueueLimit
+from perhop.scenario.quantities import (
+    DatagramSize,
+    Duration,
+    EchoSize,
+    Loss,
+    Packets,
+    Port,
+    PositiveDuration,
+    Rate,
+    SegmentSize,
+    Share,
+    Size,
+    Streams,
+    Version,
+    Window,
+    format_window,
+)
+from perhop.scenario.text import did_you_mean
+from perhop.scenario.validation import validate
+from perhop.units import MILLISECOND, SECOND, WHOLE, format_share, quote
+
+DEFAULT_WINDOW = 4 * 2**20
+"""The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
+what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
+
+FIRST_PORT = 5001
+"""The receiver's port of the first flow that names none; the next flow's is one more."""
+
+
+class Model(BaseModel):
+    """The base of every part of a scenario: frozen, and without unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+        serialize_by_alias=True,
+    )
+
+
+def _one_or_more(value: object) -> object:
+    """A scalar stands for a list of one."""
+    return value if value is None or isinstance(value, (list, tuple)) else [value]
+
+
+class Node(Model):
+    """A host, which sends and receives, or a router, which forwards.
+
+    Written ``host``, ``router`` or ``{kind: host, address: 192.0.2.1}``.
+    """
+
+    kind: Literal["host", "router"]
+    """What it is. Only routers forward: a host is never in the middle of a path."""
+
+    address: Address | None = None
+    """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_kind(cls, value: object) -> object:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _to_kind(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return handler(self) if self.address else self.kind
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A kind, or a mapping."""
+        return _with_short_form(schema, handler, {"enum": ["host", "router"]})
+
+
+class Queue(Model):
+    """A first-in-first-out queue that drops what arrives when it is full."""
+
+    limit: QueueLimit
+    """How much it holds: packets, bytes, or the time it takes to drain at its guaranteed rate."""
+
+
+LINK_QUEUE = Queue.model_validate({"limit": "1000 packets"})
+CLASS_QUEUE = Queue.model_validate({"limit": "64 packets"})
+
+
+class Link(Model):
+    """A full-duplex link between two nodes, the same in both directions except for `egress`."""
+
+    ends: tuple[Name, Name]
+    """The two nodes."""
+
+    rate: Rate
+    """What it sends in each direction, layer-2 overhead included."""
+
+    delay: Duration = 0
+    """How long a bit takes from one end to the other."""
+
+    jitter: Duration = 0
+    """The largest random extra delay of a packet: uniform from zero, order kept."""
+
+    loss: Loss = 0
+    """The probability that a packet is lost on the way, apart from queues."""
+
+    overhead: LinkOverhead = Overhead(0)
+    """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
+
+    egress: dict[Name, Name] = {}
+    """The policy by which an end sends into the link, by node."""
+
+    queue: Queue = LINK_QUEUE
+    """The queue of an end that has no policy."""
+
+    def other(self, node: str) -> str:
+        """The end that is not `node`."""
+        first, second = self.ends
+        return second if node == first else first
+
+    def directed(self, node: str) -> str:
+        """The name in results of the direction in which `node` sends: ``r1>r2``."""
+        return f"{node}>{self.other(node)}"
+
+
+class Match(Model):
+    """Which packets belong to a class: those that meet every condition given.
+
+    A condition that is a list is met by any of its elements. No condition at all, written ``any``,
+    matches every packet.
+    """
+
+    dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Code points: names such as ``cs1``, ``af11``, ``ef``, ``le``, or numbers from 0 to 63."""
+
+    protocol: Annotated[
+        tuple[Literal["tcp", "udp", "icmp"], ...] | None, BeforeValidator(_one_or_more)
+    ] = None
+    """Protocols."""
+
+    port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Ports of either side, singly or as ranges."""
+
+    source_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Ports of the packet's sender."""
+
+    destination_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Ports of the packet's receiver."""
+
+    source: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Where the packet comes from: nodes, or address prefixes."""
+
+    destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(_one_or_more)] = None
+    """Where the packet goes to: nodes, or address prefixes."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether every packet matches."""
+        return all(getattr(self, name) is None for name in type(self).model_fields)
+
+    @model_serializer(mode="wrap")
+    def _to_text(self, handler: SerializerFunctionWrapHandler) -> Any:
+        if self.is_any:
+            return "any"
+        written = handler(self)
+        return {
+            key: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+            for key, value in written.items()
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """``any``, or conditions, each one value or a list."""
+        whole = _with_short_form(schema, handler, {"const": "any"})
+        conditions = whole["anyOf"][1]
+        conditions["minProperties"] = 1
+        for condition in conditions["properties"].values():
+            lists = next(form for form in condition.pop("anyOf") if form.get("type") == "array")
+            condition["anyOf"] = [lists["items"], {**lists, "minItems": 1}]
+        return whole
+
+
+def _match_from_text(value: object) -> object:
+    """``any`` is the match without conditions; a mapping must have one."""
+    if isinstance(value, str):
+        if value != "any":
+            hint = did_you_mean(value, ["any"])
+            message = f"{quote(value)} is no match; expected `any` or conditions like {{dscp: cs1}}"
+            raise ValueError(f"{message}; {hint}" if hint else message)
+        return {}
+    if value == {}:
+        raise ValueError("has no condition; expected one such as {dscp: cs1}, or `any`")
+    return value
+
+
+class Exceed(Model):
+    """What a policer does with packets above its rate: ``drop``, or ``{remark: DSCP}``."""
+
+    remark: Dscp | None = None
+    """The DSCP that they get; without one they are dropped."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        if value == "drop":
+            return {}
+        if isinstance(value, str):
+            message = f"{quote(value)} is no action; expected `drop` or {{remark: DSCP}}"
+            hint = did_you_mean(value, ["drop"])
+            raise ValueError(f"{message}; {hint}" if hint else message)
+        return value
+
+    @model_serializer(mode="wrap")
+    def _to_text(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return "drop" if self.remark is None else handler(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """``drop``, or a remark."""
+        whole = _with_short_form(schema, handler, {"const": "drop"})
+        whole["anyOf"][1]["required"] = ["remark"]
+        return whole
+
+
+class Police(Model):
+    """A token bucket that packets of a class must pass: above `rate` only `burst` conforms."""
+
+    rate: ClassBandwidth
+    """How fast tokens come: a rate, or a share of the link."""
+
+    burst: Size
+    """How many bytes the full bucket holds."""
+
+    exceed: Exceed = Exceed()
+    """What happens to the packets that find too few tokens."""
+
+
+class Class(Model):
+    """Packets that are treated alike at the end of a link."""
+
+    match: Annotated[Match, BeforeValidator(_match_from_text)]
+    """Which packets belong to it, among those that no earlier class matched."""
+
+    bandwidth: ClassBandwidth | None = None
+    """What it is guaranteed; it may borrow what others leave. By default, an equal part of what the
+    classes with a bandwidth leave."""
+
+    priority: Literal["strict"] | None = None
+    """``strict``: its packets go before those of every other class."""
+
+    police: Police | None = None
+    """A limit on what may enter its queue."""
+
+    queue: Queue | None = None
+    """Its queue; by default 64 packets."""
+
+    policy: Name | None = None
+    """A policy that divides its bandwidth further, instead of a queue."""
+
+    unused: bool = False
+    """Whether no packet of the scenario has to match it."""
+
+    @property
+    def effective_queue(self) -> Queue:
+        """The queue, or the default one."""
+        return self.queue or CLASS_QUEUE
+
+
+class Policy(Model):
+    """How the end of a link treats packets, class by class; the first match decides."""
+
+    classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=64)]
+    """The classes in the order of matching; the last one matches ``any``."""
+
+
+class Tcp(Model):
+    """A TCP connection's settings."""
+
+    congestion_control: Literal["reno", "cubic"] = "cubic"
+    """Reno (RFC 5681, 6582) or CUBIC (RFC 9438)."""
+
+    window: Size | None = None
+    """The send and the receive window alike; by default 4 MiB."""
+
+    send_window: Size | None = None
+    """What the sender may have in flight, if it is not `window`."""
+
+    receive_window: Size | None = None
+    """What the receiver offers, if it is not `window`."""
+
+    mss: SegmentSize = 1460
+    """The payload of a full segment."""
+
+    sack: bool = True
+    """Whether selective acknowledgements are used (RFC 2018, 6675)."""
+
+    timestamps: bool = False
+    """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
+    `mss` of 1448 B then fills an Ethernet frame."""
+
+    initial_window: Packets = 10
+    """The congestion window of a new connection (RFC 6928)."""
+
+    min_rto: PositiveDuration = 200 * MILLISECOND
+    """The smallest retransmission timeout."""
+
+    delayed_ack: Duration = 40 * MILLISECOND
+    """How long a receiver may hold back an acknowledgement; 0 s for none."""
+
+    limited_transmit: bool = True
+    """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
+
+    @property
+    def effective_send_window(self) -> int:
+        """What the sender may have in flight, in bytes."""
+        return self.send_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_receive_window(self) -> int:
+        """What the receiver offers, in bytes."""
+        return self.receive_window or self.window or DEFAULT_WINDOW
+
+
+class Udp(Model):
+    """A constant stream of datagrams."""
+
+    rate: Rate
+    """Payload bits per second, headers not counted."""
+
+    size: DatagramSize = 1470
+    """The payload of a datagram."""
+
+
+class Flow(Model):
+    """Data from one host to another: TCP by default, or UDP."""
+
+    source: Name = Field(alias="from")
+    """The host that sends."""
+
+    destination: Name = Field(alias="to")
+    """The host that receives."""
+
+    tcp: Tcp | None = None
+    """TCP settings; the default where `udp` is not given."""
+
+    udp: Udp | None = None
+    """UDP settings."""
+
+    dscp: Dscp = 0
+    """The code point of its packets, and of the acknowledgements that they cause."""
+
+    start: Duration = 0
+    """When it starts to send."""
+
+    stop: Duration | None = None
+    """When it stops to send; by default the end of the scenario."""
+
+    volume: Size | None = None
+    """How much each stream sends, instead of `stop`."""
+
+    port: Port | None = None
+    """The receiver's port; by default 5001 for the first flow, 5002 for the second and so on."""
+
+    streams: Streams = 1
+    """How many connections it is made of."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tcp_by_default(cls, value: object) -> object:
+        if isinstance(value, dict) and value.get("tcp") is None and value.get("udp") is None:
+            return {**value, "tcp": {}}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Not both of `tcp` and `udp`, nor both of `stop` and `volume`."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        whole["allOf"] = [
+            {"not": {"required": ["tcp", "udp"]}},
+            {"not": {"required": ["stop", "volume"]}},
+        ]
+        return whole
+
+
+class Ping(Model):
+    """ICMP echo requests at regular times; a reply carries the code point of its request."""
+
+    source: Name = Field(alias="from")
+    """The host that asks."""
+
+    destination: Name = Field(alias="to")
+    """The host that answers."""
+
+    dscp: Dscp = 0
+    """The code point of requests and replies."""
+
+    every: PositiveDuration = SECOND
+    """The time between two requests."""
+
+    size: EchoSize = 56
+    """The payload of a request."""
+
+    start: Duration = 0
+    """When the first request is sent."""
+
+    stop: Duration | None = None
+    """When the requests end; by default the end of the scenario."""
+
+
+class Report(Model):
+    """How results are laid out."""
+
+    interval: PositiveDuration = SECOND
+    """The time between two reports of a flow."""
+
+
+class Measured(Model):
+    """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
+
+    throughput: Target | None = None
+    """Of this flow, or of ``total``: goodput, as the receiving application sees it."""
+
+    rtt_min: Target | None = None
+    """Of this ping."""
+
+    rtt_mean: Target | None = None
+    """Of this ping."""
+
+    rtt_median: Target | None = None
+    """Of this ping."""
+
+    rtt_p95: Target | None = None
+    """Of this ping: what 95 of 100 replies do not exceed."""
+
+    rtt_p99: Target | None = None
+    """Of this ping: what 99 of 100 replies do not exceed."""
+
+    rtt_max: Target | None = None
+    """Of this ping."""
+
+    loss: Target | None = None
+    """Of this flow or ping: the part of its packets that was lost."""
+
+    retransmits: Target | None = None
+    """Of this TCP flow: how many segments were sent again."""
+
+    settling: Target | None = None
+    """Of this flow: how long after the start of `during` its throughput stays near its level."""
+
+    during: Window | None = None
+    """When; by default the whole scenario."""
+
+    @property
+    def named(self) -> list[str]:
+        """The metrics that are named; one, in a valid scenario."""
+        return [name for name in METRICS if getattr(self, name) is not None]
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return METRICS[self.named[0]]
+
+    @property
+    def target(self) -> str:
+        """Of what: the name of a flow or ping, or "total"."""
+        return str(getattr(self, self.metric.name))
+
+    @property
+    def subject(self) -> str:
+        """What is measured, in words: ``throughput of priority during 62 s..90 s``."""
+        during = f" during {format_window(self.during)}" if self.during else ""
+        return f"{self.metric.label} of {self.target}{during}"
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """One metric, and values in its unit."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        whole["oneOf"] = [
+            {
+                "required": [metric.name],
+                "properties": {key: metric.schema for key in VALUES if key in whole["properties"]},
+            }
+            for metric in METRICS.values()
+        ]
+        return whole
+
+
+VALUES = ("at_least", "at_most", "about", "value")
+"""The keys of an expectation or published figure whose unit is the metric's."""
+
+
+def _value_of_metric(value: object, info: ValidationInfo) -> int | None:
+    """The value in the unit of the one metric that is named; None where none or several are."""
+    named = [name for name in METRICS if info.data.get(name) is not None]
+    return METRICS[named[0]].validate(value) if len(named) == 1 else None
+
+
+class Expectation(Measured):
+    """What a run must show, for a verdict: bounds, or a value and how near to it."""
+
+    at_least: int | None = None
+    """The smallest value that is right, in the metric's unit."""
+
+    at_most: int | None = None
+    """The largest value that is right, in the metric's unit."""
+
+    about: int | None = None
+    """The value that is right within `within`, in the metric's unit."""
+
+    within: Share | None = None
+    """How far from `about` is still right, as a share of it."""
+
+    _in_unit = field_validator("at_least", "at_most", "about", mode="plain")(_value_of_metric)
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The smallest and the largest value that are right; None for no bound."""
+        if self.about is None:
+            return self.at_least, self.at_most
+        slack = self.about * (self.within or 0) // WHOLE
+        return self.about - slack, self.about + slack
+
+    @property
+    def text(self) -> str:
+        """The expectation in words, as verdicts say it."""
+        show = self.metric.format
+        if self.about is not None:
+            near = format_share(self.within or 0)
+            return f"{self.subject} is within {near} of {show(self.about)}"
+        bounds = [
+            f"{words} {show(bound)}"
+            for words, bound in (("at least", self.at_least), ("at most", self.at_most))
+            if bound is not None
+        ]
+        return f"{self.subject} is {' and '.join(bounds)}"
+
+    @model_serializer(mode="wrap")
+    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return _values_in_words(self, handler(self))
+
+
+class Published(Measured):
+    """A figure of the document that a scenario reproduces, shown beside the measured one."""
+
+    label: str
+    """What the document calls it."""
+
+    value: int
+    """The figure, in the metric's unit."""
+
+    qualifier: Literal["about", "above", "below", "exactly"] = "about"
+    """How the document puts it."""
+
+    note: str = ""
+    """What the document leaves open."""
+
+    _in_unit = field_validator("value", mode="plain")(_value_of_metric)
+
+    @property
+    def text(self) -> str:
+        """The figure in words: ``about 8.7 Mbps``."""
+        shown = self.metric.format(self.value)
+        return shown if self.qualifier == "exactly" else f"{self.qualifier} {shown}"
+
+    @model_serializer(mode="wrap")
+    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return _values_in_words(self, handler(self))
+
+
+def _values_in_words(measured: Measured, written: dict[str, Any]) -> dict[str, Any]:
+    """`written` with its values in the unit of the metric."""
+    return {
+        key: measured.metric.write(value) if key in VALUES and value is not None else value
+        for key, value in written.items()
+    }
+
+
+class Scenario(Model):
+    """An experiment: a network, what is sent across it and when, and what should come of it.
+
+    However it is made, from a file or in Python, a scenario that exists is sound: names refer to
+    something, hosts reach each other, classes can be reached, and times lie in the scenario.
+
+    Raises:
+        ScenarioError: On construction, with everything that is wrong.
+    """
+
+    perhop: Version
+    """The version of the scenario format."""
+
+    name: Name
+    """What the scenario is called in commands and results."""
+
+    title: str = ""
+    """One line for the head of a report."""
+
+    source: str = ""
+    """Where the experiment was published."""
+
+    description: str = ""
+    """What the experiment shows, what is assumed, and where results may differ and why."""
+
+    nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=1000)]
+    """Hosts and routers by name."""
+
+    links: Annotated[tuple[Link, ...], Field(max_length=2000)]
+    """What connects them."""
+
+    policies: Annotated[dict[Name, Policy], Field(max_length=100)] = {}
+    """How links' ends treat packets, by name."""
+
+    flows: Annotated[dict[Name, Flow], Field(max_length=1000)]
+    """Who sends what, by name."""
+
+    pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = {}
+    """Who measures round trips, by name."""
+
+    duration: PositiveDuration | None = None
+    """How long it lasts; by default until the last flow or ping stops."""
+
+    report: Report = Report()
+    """How results are laid out."""
+
+    expect: Annotated[tuple[Expectation, ...], Field(max_length=1000)] = ()
+    """What must come of it."""
+
+    published: Annotated[tuple[Published, ...], Field(max_length=1000)] = ()
+    """What a document says came of it."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _sound(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        return validate(cls, data, handler, info.context)
+
+    @property
+    def end_ps(self) -> int:
+        """When the scenario ends, in picoseconds: its `duration`, or the last stop."""
+        if self.duration is not None:
+            return self.duration
+        senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
+        return max((sender.stop for sender in senders if sender.stop is not None), default=0)
+
+    @property
+    def changes_ps(self) -> list[int]:
+        """When flows start or stop, sorted, each instant once, from 0 to the end."""
+        spans = [self.active_ps(flow) for flow in self.flows.values()]
+        return sorted({instant for span in spans for instant in span})
+
+    @property
+    def phases_ps(self) -> list[tuple[int, int]]:
+        """The stretches between changes, from 0 to the end: in each, the same flows are active."""
+        instants = sorted({0, *self.changes_ps, self.end_ps})
+        return list(pairwise(instants))
+
+    @property
+    def marks_ps(self) -> list[int]:
+        """Where results are cut, sorted, each instant once, from 0 to the end.
+
+        The report's grid, every change, and both edges of every stretch that an expectation or a
+        published figure is about, so that each such stretch is a union of results.
+        """
+        measured = (*self.expect, *self.published)
+        edges = (edge for item in measured if item.during for edge in item.during)
+        grid = range(0, self.end_ps, self.report.interval)
+        return sorted({*grid, *self.changes_ps, *edges, self.end_ps})
+
+    def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
+        """When `sender` starts and, at the latest, stops."""
+        return sender.start, self.end_ps if sender.stop is None else sender.stop
+
+    def address_of(self, node: str) -> IPv4Address:
+        """The address of `node`: its own, or the one it gets by its place in the file."""
+        return self.addresses[node]
+
+    @property
+    def addresses(self) -> dict[str, IPv4Address]:
+        """The address of every node."""
+        taken = {node.address for node in self.nodes.values() if node.address}
+        free = (a for a in map(_FIRST_ADDRESS.__add__, count()) if a not in taken)
+        return {name: node.address or next(free) for name, node in self.nodes.items()}
+
+    def prefixes(
+        self, ends: tuple[str | IPv4Network | IPv6Network, ...]
+    ) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The address prefixes of a match's `ends`, nodes replaced by their address."""
+        addresses = self.addresses
+        return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in ends)
+
+    def port_of(self, flow: str) -> int:
+        """The receiver's port of `flow`: its own, or the one it gets by its place in the file."""
+        own = self.flows[flow].port
+        return FIRST_PORT + list(self.flows).index(flow) if own is None else own
+
+
+_FIRST_ADDRESS = IPv4Address("10.0.0.1")
+
+
+def _with_short_form(
+    schema: CoreSchema, handler: GetJsonSchemaHandler, short: dict[str, Any]
+) -> JsonSchemaValue:
+    """The JSON Schema of a model that has a short form in text: either of the two."""
+    whole = handler.resolve_ref_schema(handler(schema))
+    full = dict(whole)
+    whole.clear()
+    whole["anyOf"] = [short, full]
+    if "description" in full:
+        whole["description"] = full.pop("description")
+    return whole

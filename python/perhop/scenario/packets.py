@@ -1,0 +1,185 @@
+"""Which packets a class matches, and which packets a scenario sends.
+
+A class matches a set of packets, and is reached by what no earlier class takes. The sets are
+products of one set for each property of a packet, so one contains another where each factor does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING
+
+from perhop.scenario.quantities import EPHEMERAL_PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ipaddress import IPv4Address
+
+    from perhop.scenario.model import Match, Scenario
+
+Network = IPv4Network | IPv6Network
+Ports = tuple[tuple[int, int], ...]
+
+ALL_DSCPS = frozenset(range(64))
+WITH_PORTS = frozenset({"tcp", "udp"})
+EVERYWHERE: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """The packets that a match takes: those with each property in its set.
+
+    Attributes:
+        dscps: Code points.
+        protocols: Names of protocols; None for all, those without a name included.
+        either: Ports that one side must have; None for all.
+        sources: The sender's ports; None for all.
+        destinations: The receiver's ports; None for all.
+        origins: Where they come from.
+        goals: Where they go to.
+    """
+
+    dscps: frozenset[int]
+    protocols: frozenset[str] | None
+    either: Ports | None
+    sources: Ports | None
+    destinations: Ports | None
+    origins: tuple[Network, ...]
+    goals: tuple[Network, ...]
+
+    @classmethod
+    def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
+        """The packets that `match` takes, where nodes have `addresses`."""
+
+        def networks(ends: tuple[str | Network, ...] | None) -> tuple[Network, ...]:
+            if ends is None:
+                return EVERYWHERE
+            known = [end for end in ends if not isinstance(end, str) or end in addresses]
+            return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in known)
+
+        protocols = None if match.protocol is None else frozenset[str](match.protocol)
+        if (match.port, match.source_port, match.destination_port) != (None, None, None):
+            protocols = WITH_PORTS if protocols is None else protocols & WITH_PORTS
+        return cls(
+            ALL_DSCPS if match.dscp is None else frozenset(match.dscp),
+            protocols,
+            match.port,
+            match.source_port,
+            match.destination_port,
+            networks(match.source),
+            networks(match.destination),
+        )
+
+    def contains(self, other: Packets) -> bool:
+        """Whether every packet of `other` is one of these."""
+        return (
+            other.dscps <= self.dscps
+            and (
+                self.protocols is None
+                or (other.protocols is not None and other.protocols <= self.protocols)
+            )
+            and (
+                self.either is None
+                or any(
+                    _within(ports, self.either)
+                    for ports in (other.either, other.sources, other.destinations)
+                )
+            )
+            and (self.sources is None or _within(other.sources, self.sources))
+            and (self.destinations is None or _within(other.destinations, self.destinations))
+            and _inside(other.origins, self.origins)
+            and _inside(other.goals, self.goals)
+        )
+
+    def meets(self, other: Packets) -> bool:
+        """Whether some packet of `other`, which says nothing of `either`, may be one of these."""
+        return (
+            not self.dscps.isdisjoint(other.dscps)
+            and (
+                self.protocols is None
+                or other.protocols is None
+                or not self.protocols.isdisjoint(other.protocols)
+            )
+            and (
+                self.either is None
+                or _overlap(self.either, other.sources)
+                or _overlap(self.either, other.destinations)
+            )
+            and _overlap(self.sources, other.sources)
+            and _overlap(self.destinations, other.destinations)
+            and _touch(self.origins, other.origins)
+            and _touch(self.goals, other.goals)
+        )
+
+
+def sent(scenario: Scenario) -> list[Packets]:
+    """What the scenario's flows and pings send: data and acknowledgements, requests and replies.
+
+    Where a policer remarks, a packet may have its own code point or any of those.
+    """
+    addresses = scenario.addresses
+    remarks = {
+        part.police.exceed.remark
+        for policy in scenario.policies.values()
+        for part in policy.classes.values()
+        if part.police is not None and part.police.exceed.remark is not None
+    }
+
+    def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
+        origins, goals = (
+            (IPv4Network(addresses[node]),) if node in addresses else EVERYWHERE for node in way
+        )
+        dscps = frozenset({dscp, *remarks})
+        return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals)
+
+    found: dict[Packets, None] = {}
+    for name, flow in scenario.flows.items():
+        there, back = (flow.source, flow.destination), (flow.destination, flow.source)
+        port = scenario.port_of(name)
+        own, peer = (EPHEMERAL_PORTS,), ((port, port),)
+        protocol = "udp" if flow.udp is not None else "tcp"
+        found[packets(flow.dscp, protocol, there, (own, peer))] = None
+        if protocol == "tcp":
+            found[packets(flow.dscp, protocol, back, (peer, own))] = None
+    for ping in scenario.pings.values():
+        for way in ((ping.source, ping.destination), (ping.destination, ping.source)):
+            found[packets(ping.dscp, "icmp", way, (None, None))] = None
+    return list(found)
+
+
+_PortPair = tuple[Ports | None, Ports | None]
+
+
+def _within(inner: Ports | None, outer: Ports) -> bool:
+    """Whether each range of `inner` lies in one of `outer`."""
+    return inner is not None and all(
+        any(low <= first and last <= high for low, high in outer) for first, last in inner
+    )
+
+
+def _overlap(some: Ports | None, others: Ports | None) -> bool:
+    """Whether a condition on ports, None for none, may hold for packets with ports `others`.
+
+    Packets whose ports are None have no ports, and meet no condition on them.
+    """
+    if some is None:
+        return True
+    return others is not None and any(
+        first <= high and low <= last for first, last in some for low, high in others
+    )
+
+
+def _inside(inner: tuple[Network, ...], outer: tuple[Network, ...]) -> bool:
+    return all(any(_contains(big, small) for big in outer) for small in inner)
+
+
+def _touch(some: tuple[Network, ...], others: tuple[Network, ...]) -> bool:
+    return any(_contains(a, b) or _contains(b, a) for a in some for b in others)
+
+
+def _contains(big: Network, small: Network) -> bool:
+    if big.version != small.version or big.prefixlen > small.prefixlen:
+        return False
+    bits = big.max_prefixlen - big.prefixlen
+    return int(big.network_address) >> bits == int(small.network_address) >> bits

@@ -1,0 +1,242 @@
+"""Quantities with units, whole numbers and stretches of time, as fields of the model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from perhop.scenario.text import Text
+from perhop.units import (
+    DURATION,
+    RATE,
+    SHARE,
+    SIZE,
+    WHOLE,
+    Quantity,
+    format_duration,
+    format_rate,
+    format_share,
+    format_size,
+    parse_duration,
+    parse_rate,
+    parse_share,
+    parse_size,
+    quote,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _at_least_one(quantity: Quantity) -> Callable[[str], int]:
+    """A parser that refuses zero."""
+
+    def parse(text: str) -> int:
+        value = quantity.parse(text)
+        if not value:
+            raise ValueError(f"{quote(text)} is zero; expected a {quantity.name} above zero")
+        return value
+
+    return parse
+
+
+def schema_of(quantity: Quantity) -> dict[str, Any]:
+    """The JSON Schema of what a file may say for a quantity."""
+    return {"type": "string", "pattern": quantity.pattern, "examples": [quantity.example]}
+
+
+_A_RATE = "a rate such as `10 Mbps`"
+_A_DURATION = "a duration such as `100 ms`"
+_A_SIZE = "a size such as `64 KiB`"
+_A_SHARE = "a share such as `1%`"
+
+ANY_RATE = Text(parse_rate, format_rate, _A_RATE, schema_of(RATE))
+"""Bits per second, perhaps zero."""
+
+ANY_DURATION = Text(parse_duration, format_duration, _A_DURATION, schema_of(DURATION))
+"""Picoseconds, perhaps zero."""
+
+ANY_SHARE = Text(parse_share, format_share, _A_SHARE, schema_of(SHARE))
+"""Parts per billion, perhaps zero."""
+
+
+Rate = Annotated[int, Text(_at_least_one(RATE), format_rate, _A_RATE, schema_of(RATE))]
+"""Bits per second, above zero."""
+
+Duration = Annotated[int, ANY_DURATION]
+"""Picoseconds; as an instant, since the scenario's start."""
+
+PositiveDuration = Annotated[
+    int, Text(_at_least_one(DURATION), format_duration, _A_DURATION, schema_of(DURATION))
+]
+"""Picoseconds, above zero."""
+
+Size = Annotated[int, Text(_at_least_one(SIZE), format_size, _A_SIZE, schema_of(SIZE))]
+"""Bytes, above zero."""
+
+Share = Annotated[int, Text(_at_least_one(SHARE), format_share, _A_SHARE, schema_of(SHARE))]
+"""Parts per billion, above zero."""
+
+
+def _parse_loss(text: str) -> int:
+    share = parse_share(text)
+    if share == WHOLE:
+        raise ValueError("`100%` loses every packet; expected less")
+    return share
+
+
+Loss = Annotated[int, Text(_parse_loss, format_share, _A_SHARE, schema_of(SHARE))]
+"""The probability of a loss in parts per billion, below 100%."""
+
+
+def _size_between(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        size = parse_size(text)
+        if not low <= size <= high:
+            raise ValueError(f"{quote(text)} is out of range; expected {low} B to {high} B")
+        return size
+
+    return parse
+
+
+SegmentSize = Annotated[
+    int, Text(_size_between(536, 65495), format_size, "a size such as `1448 B`", schema_of(SIZE))
+]
+"""A TCP payload in bytes: from the least that RFC 9293 lets a peer assume to what IPv4 holds."""
+
+DatagramSize = Annotated[
+    int, Text(_size_between(1, 65507), format_size, "a size such as `1470 B`", schema_of(SIZE))
+]
+"""A UDP payload in bytes that IPv4 holds."""
+
+EchoSize = Annotated[
+    int, Text(_size_between(0, 65507), format_size, "a size such as `56 B`", schema_of(SIZE))
+]
+"""An ICMP echo payload in bytes that IPv4 holds."""
+
+
+# Whole numbers
+
+
+def _count(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not low <= int(text) <= high:
+            raise ValueError(f"{quote(text)} is out of range; expected {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+ANY_COUNT = Text(
+    _count(0, 2**53), int, "a whole number", {"type": "integer", "minimum": 0}, accepts=(int,)
+)
+"""A number of things, perhaps none."""
+
+Streams = Annotated[
+    int,
+    Text(
+        _count(1, 1000),
+        int,
+        "a whole number from 1 to 1000",
+        {"type": "integer", "minimum": 1, "maximum": 1000},
+        accepts=(int,),
+    ),
+]
+"""How many connections a flow is made of."""
+
+EPHEMERAL_PORTS = (49152, 65535)
+"""Where the senders' own ports lie (RFC 6335)."""
+
+Port = Annotated[
+    int,
+    Text(
+        _count(1, 65535),
+        int,
+        "a port from 1 to 65535",
+        {"type": "integer", "minimum": 1, "maximum": 65535},
+        accepts=(int,),
+    ),
+]
+"""A TCP or UDP port."""
+
+
+def _parse_version(text: str) -> int:
+    if text != "1":
+        raise ValueError(f"this perhop reads version 1 of the format, not {quote(text)}")
+    return 1
+
+
+Version = Annotated[
+    Literal[1],
+    Text(_parse_version, int, "the version of the format, 1", {"const": 1}, accepts=(int,)),
+]
+"""The version of the scenario format."""
+
+PACKETS = re.compile(r" *([0-9]+) *packets? *", re.ASCII)
+
+
+def _parse_packets(text: str) -> int:
+    match = PACKETS.fullmatch(text) or re.fullmatch(r"([0-9]+)", text, re.ASCII)
+    if match is None or len(text) > 40:
+        raise ValueError(f"{quote(text)} is not a number of packets, such as `10 packets`")
+    if not 1 <= int(match[1]) <= 1000:
+        raise ValueError(f"{quote(text)} is out of range; expected 1 to 1000 packets")
+    return int(match[1])
+
+
+def format_packets(count: int) -> str:
+    """`count` as it is written: ``10 packets``."""
+    return f"{count} packet" if count == 1 else f"{count} packets"
+
+
+Packets = Annotated[
+    int,
+    Text(
+        _parse_packets,
+        format_packets,
+        "a number of packets such as `10 packets`",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 1000},
+                {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
+            ]
+        },
+        accepts=(str, int),
+    ),
+]
+"""A number of full-sized packets (segments)."""
+
+
+def _parse_window(text: str) -> tuple[int, int]:
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise ValueError(f"{quote(text)} is not a stretch of time such as `62 s..90 s`")
+    start, end = parse_duration(first), parse_duration(last)
+    if start >= end:
+        raise ValueError(
+            f"{quote(text)} ends before it starts; expected a stretch like `62 s..90 s`"
+        )
+    return start, end
+
+
+def format_window(window: tuple[int, int]) -> str:
+    """A stretch of time as it is written: ``62 s..90 s``."""
+    return f"{format_duration(window[0])}..{format_duration(window[1])}"
+
+
+_INSTANT = DURATION.pattern.removeprefix("^").removesuffix("$")
+
+Window = Annotated[
+    tuple[int, int],
+    Text(
+        _parse_window,
+        format_window,
+        "a stretch of time such as `62 s..90 s`",
+        {
+            "type": "string",
+            "pattern": rf"^{_INSTANT}\.\.{_INSTANT}$",
+            "examples": ["62 s..90 s"],
+        },
+    ),
+]
+"""A stretch of time: its start and end in picoseconds."""

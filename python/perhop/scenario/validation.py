@@ -1,0 +1,75 @@
+"""From what a file says to a sound scenario, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from perhop.errors import ScenarioError
+from perhop.scenario.checks import check
+from perhop.scenario.findings import Nowhere, problems
+from perhop.scenario.wording import explain
+
+if TYPE_CHECKING:
+    from pydantic import ModelWrapValidatorHandler
+    from pydantic.fields import FieldInfo
+
+    from perhop.scenario.findings import Finding, Source
+    from perhop.scenario.model import Scenario
+
+S = TypeVar("S", bound="Scenario")
+
+
+def validate(
+    cls: type[S], data: Any, handler: ModelWrapValidatorHandler[S], source: Source | None
+) -> S:
+    """The scenario that `data` describes.
+
+    Args:
+        cls: The class of scenarios.
+        data: What a file says, or keyword arguments.
+        handler: Pydantic's own validation, of the shape alone.
+        source: Where `data` comes from; None for Python.
+
+    Raises:
+        ScenarioError: With what is wrong in shape (kinds, units, unknown and missing keys) and, as
+            far as the shape allows to tell, in sense (names, reachability, sums, times).
+    """
+    findings: list[Finding] = []
+    scenario: Scenario
+    try:
+        scenario = valid = handler(data)
+        sound = set(cls.model_fields)
+    except ValidationError as error:
+        findings += explain(error, cls, data)
+        scenario, sound = _sound_part(cls, data)
+    findings += check(scenario, sound)
+    if findings:
+        raise ScenarioError(problems(findings, source or Nowhere(), data))
+    return valid
+
+
+def _sound_part(cls: type[S], data: Any) -> tuple[Scenario, set[str]]:
+    """The sections of `data` that are well-formed, as a scenario, and their names."""
+    sections: dict[str, Any] = {}
+    sound: set[str] = set()
+    for name, section in cls.model_fields.items():
+        if isinstance(data, dict) and name in data:
+            try:
+                adapter: TypeAdapter[Any] = TypeAdapter(_annotation(section))
+                sections[name] = adapter.validate_python(data[name])
+            except ValidationError:
+                continue
+        elif section.is_required():
+            continue
+        sound.add(name)
+    return cls.model_construct(**sections), sound
+
+
+def _annotation(section: FieldInfo) -> Any:
+    """The type of a field with all that constrains it."""
+    annotation: Any = section.annotation
+    for extra in section.metadata:
+        annotation = Annotated[annotation, extra]
+    return annotation
