@@ -1,0 +1,352 @@
+"""What an engine measured: tidy tables beside the scenario and the circumstances of the run.
+
+On disk a dataset is a folder of Parquet tables and a `manifest.json`. Times are seconds since the
+start of the run, sizes are bytes; every column is always present.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+from uuid import uuid4
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perhop.errors import OutputError, ScenarioError
+from perhop.scenario import Scenario, to_mapping
+
+__all__ = ["TABLES", "Dataset", "Host", "Manifest"]
+
+_COUNTS: Final = dict.fromkeys(
+    (
+        "sent_packets",
+        "sent_bytes",
+        "dropped_packets",
+        "dropped_limit",
+        "dropped_policer",
+        "marked_packets",
+        "conformed_packets",
+        "conformed_bytes",
+        "exceeded_packets",
+        "exceeded_bytes",
+        "backlog_packets",
+        "backlog_bytes",
+    ),
+    pl.Int64,
+)
+
+TABLES: Final[Mapping[str, pl.Schema]] = {
+    "intervals": pl.Schema(
+        {
+            "flow": pl.String,
+            "stream": pl.Int32,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "bytes": pl.Int64,
+            "packets": pl.Int64,
+            "lost": pl.Int64,
+            "reordered": pl.Int64,
+            "retransmits": pl.Int64,
+            "rtt_s": pl.Float64,
+            "rtt_min_s": pl.Float64,
+            "rtt_max_s": pl.Float64,
+            "rtt_samples": pl.Int64,
+            "cwnd": pl.Int64,
+        }
+    ),
+    "pings": pl.Schema(
+        {
+            "ping": pl.String,
+            "sequence": pl.Int64,
+            "sent_s": pl.Float64,
+            "rtt_s": pl.Float64,
+            "dscp_sent": pl.Int32,
+            "dscp_echoed": pl.Int32,
+        }
+    ),
+    "queues": pl.Schema(
+        {
+            "link": pl.String,
+            "class": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            **_COUNTS,
+        }
+    ),
+    "links": pl.Schema(
+        {
+            "link": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "sent_packets": pl.Int64,
+            "sent_bytes": pl.Int64,
+            "lost_packets": pl.Int64,
+            "utilisation": pl.Float64,
+        }
+    ),
+    "rtts": pl.Schema(
+        {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
+    ),
+}
+"""The columns of each table, in order."""
+
+_NULLABLE: Final = {
+    "intervals": {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd"},
+    "pings": {"rtt_s", "dscp_echoed"},
+}
+
+_MANIFEST: Final = "manifest.json"
+_MANIFEST_LIMIT: Final = 16 * 2**20
+
+# What perhop itself puts into a dataset's folder, and may therefore replace.
+_OWN_SUFFIXES: Final = {".parquet", ".json", ".html", ".png", ".svg"}
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Host(_Record):
+    """The machine that ran the engine."""
+
+    system: str
+    machine: str
+    python: str
+
+
+class Manifest(_Record):
+    """The circumstances of a run: everything but the scenario and the tables.
+
+    `started` is ISO 8601 in UTC; `wall_s` is the time the run took, `duration_s` the time that the
+    tables cover (simulated or real). `complete` is false when the run ended before its scenario.
+    `counters` holds the engine's own counts, such as `events` and `packet_hops`.
+    """
+
+    perhop: str
+    engine: str
+    seed: Annotated[int, Field(ge=0, lt=2**64)]
+    started: str
+    wall_s: Annotated[float, Field(ge=0)]
+    duration_s: Annotated[float, Field(ge=0)]
+    complete: bool
+    host: Host
+    counters: dict[str, int]
+
+    def model_post_init(self, _context: object, /) -> None:
+        """Refuse a `started` that is not an ISO 8601 instant."""
+        datetime.fromisoformat(self.started)
+
+
+class _Stored(Manifest):
+    """`manifest.json`: the manifest, the scenario as run, and each table's SHA-256."""
+
+    format: Literal[1]
+    scenario: dict[str, Any]
+    tables: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The outcome of one run, the same for every engine.
+
+    Attributes:
+        scenario: The scenario as run, overrides included.
+        manifest: Engine, seed, host and times.
+        intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
+            delivered in order to the receiving application (goodput), data `packets` received,
+            `lost`, `reordered`, `retransmits`; mean, least and greatest `rtt_s` of its
+            `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end.
+        pings: A row per echo request; `rtt_s` is null when no reply came.
+        queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
+            a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
+            cause), remarked, conforming to and exceeding the policer, and waiting at its end.
+        links: A row per directed link and stretch: what left it, layer-2 overhead included, what
+            random loss took, and the share of the time that it was busy.
+        rtts: A histogram of each flow's RTT samples over the run.
+
+    Raises:
+        ValueError: If a table does not have exactly its columns, holds a null, a NaN or a negative
+            number where none may be, or names a flow, ping or link that the scenario lacks.
+    """
+
+    scenario: Scenario
+    manifest: Manifest
+    intervals: pl.DataFrame
+    pings: pl.DataFrame
+    queues: pl.DataFrame
+    links: pl.DataFrame
+    rtts: pl.DataFrame
+
+    def __post_init__(self) -> None:
+        links = {link.directed(end) for link in self.scenario.links for end in link.ends}
+        names = {"flow": self.scenario.flows, "ping": self.scenario.pings, "link": links}
+        for name in TABLES:
+            _check(name, getattr(self, name), names)
+
+    @property
+    def covered_s(self) -> float:
+        """Seconds of the scenario that the tables cover: all of it, unless the run was cut off."""
+        end: float = self.scenario.end_ps / 1e12
+        return end if self.manifest.complete else min(end, self.manifest.duration_s)
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the dataset into `folder`, whole or not at all.
+
+        An earlier dataset there is replaced, with the reports made from it.
+
+        Returns:
+            The folder, as an absolute path.
+
+        Raises:
+            OutputError: If the folder cannot be written, or holds anything that is not perhop's.
+                What was there before is then untouched.
+        """
+        target = Path(folder).resolve()
+        with _explained(f"cannot write {target}", "give another folder"):
+            _refuse_foreign(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = _sibling(target)
+            try:
+                fresh.mkdir()
+                self._fill(fresh)
+                _swap(fresh, target)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+        return target
+
+    def _fill(self, folder: Path) -> None:
+        digests = {}
+        for name in TABLES:
+            buffer = BytesIO()
+            getattr(self, name).write_parquet(buffer, compression="zstd")
+            digests[name] = hashlib.sha256(buffer.getbuffer()).hexdigest()
+            (folder / f"{name}.parquet").write_bytes(buffer.getbuffer())
+        stored = {
+            "format": 1,
+            **self.manifest.model_dump(),
+            "scenario": to_mapping(self.scenario),
+            "tables": digests,
+        }
+        text = json.dumps(stored, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / _MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a dataset that `write` left in `folder`, complete or not.
+
+        Raises:
+            OutputError: If the folder is no dataset, is damaged, or comes from another format.
+        """
+        source = Path(folder).resolve()
+        with _explained(f"cannot read {source}", "give the folder of a finished run"):
+            stored = _stored(source)
+            try:
+                scenario = Scenario.model_validate(stored.scenario)
+                fields = stored.model_dump(include=set(Manifest.model_fields))
+                tables = {name: _table(source, name, stored.tables) for name in TABLES}
+                return cls(scenario, Manifest(**fields), **tables)
+            except (ScenarioError, ValueError, pl.exceptions.PolarsError) as error:
+                raise OutputError(f"{source} is damaged: {error}") from error
+
+
+def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
+    schema = TABLES[name]
+    if table.schema != schema:
+        raise ValueError(f"table {name} has columns {dict(table.schema)}; expected {dict(schema)}")
+    if "end_s" in schema and not (table["start_s"] < table["end_s"]).all():
+        raise ValueError(f"table {name} has a stretch that ends no later than it starts")
+    for column, dtype in schema.items():
+        values = table[column]
+        if values.has_nulls() and column not in _NULLABLE.get(name, ()):
+            raise ValueError(f"column {column} of table {name} has nulls")
+        if dtype.is_numeric():
+            present = values.drop_nulls()
+            if not ((present >= 0) & present.cast(pl.Float64).is_finite()).all():
+                raise ValueError(f"column {column} of table {name} has a negative or NaN value")
+        elif column in names and (unknown := set(values.unique()) - set(names[column])):
+            raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
+
+
+def _stored(folder: Path) -> _Stored:
+    """The manifest of a dataset's folder."""
+    path = folder / _MANIFEST
+    if not path.is_file():
+        raise OutputError(f"{folder} is not a dataset: it has no {_MANIFEST}")
+    if path.stat().st_size > _MANIFEST_LIMIT:
+        raise OutputError(f"{path} is not a dataset's manifest: it is too large")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise OutputError(f"{path} is not a dataset's manifest: {error}") from error
+    if not isinstance(content, dict) or "format" not in content:
+        raise OutputError(f"{path} is not a dataset's manifest: it names no format")
+    if content["format"] != 1:
+        raise OutputError(
+            f"{path} has dataset format {content['format']!r}; this version of perhop reads 1"
+        )
+    try:
+        return _Stored.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise OutputError(f"{path} is damaged: {where}: {first['msg']}") from error
+
+
+def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
+    content = (folder / f"{name}.parquet").read_bytes()
+    # The Parquet reader may abort the process on damaged bytes, so it sees intact ones only.
+    if hashlib.sha256(content).hexdigest() != digests.get(name):
+        raise ValueError(f"{name}.parquet is not the file that the run wrote")
+    return pl.read_parquet(BytesIO(content))
+
+
+def _refuse_foreign(target: Path) -> None:
+    """Raise OutputError if `target` holds anything that replacing it would lose."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise OutputError(f"{target} exists and is not a folder; give another folder")
+    entries = sorted(target.iterdir())
+    if not entries:
+        return
+    _stored(target)
+    for entry in entries:
+        if entry.suffix not in _OWN_SUFFIXES or not entry.is_file():
+            raise OutputError(
+                f"{target} also holds {entry.name}, which is not perhop's; give another folder"
+            )
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Put the folder `fresh` where `target` is; on failure leave `target` as it was."""
+    old = _sibling(target)
+    if target.exists():
+        target.rename(old)
+    try:
+        fresh.rename(target)
+    except BaseException:
+        if old.exists():
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sibling(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+
+
+@contextmanager
+def _explained(failure: str, advice: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"{failure}: {reason}; {advice}") from error
