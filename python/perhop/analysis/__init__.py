@@ -1,0 +1,46 @@
+"""What a dataset says: pure functions from a run to numbers and tables.
+
+Rates are bits per second, times and windows seconds since the start of the run, shares 0 to 1.
+Throughput is goodput at the receiving application.
+"""
+
+from perhop.analysis.distributions import Distribution, count, flow_rtt, loss, rtt, sent
+from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.summary import class_counters, summary
+from perhop.analysis.throughput import (
+    TOTAL,
+    Bottleneck,
+    active,
+    bottleneck,
+    phases,
+    series,
+    settling,
+    throughput,
+)
+from perhop.analysis.windows import Window, seconds
+
+__all__ = [
+    "TOTAL",
+    "Bottleneck",
+    "Comparison",
+    "Distribution",
+    "Verdict",
+    "Window",
+    "active",
+    "against_published",
+    "bottleneck",
+    "class_counters",
+    "count",
+    "flow_rtt",
+    "loss",
+    "measure",
+    "phases",
+    "rtt",
+    "seconds",
+    "sent",
+    "series",
+    "settling",
+    "summary",
+    "throughput",
+    "verdicts",
+]

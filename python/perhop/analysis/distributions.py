@@ -1,0 +1,133 @@
+"""How long packets took: round-trip times of pings and flows, summed up.
+
+Percentiles interpolate linearly between the two nearest samples (Hyndman and Fan's type 7, the
+default of NumPy and R); the standard deviation is the sample's (n - 1).
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import polars as pl
+
+from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What is worth knowing of a set of durations; all but `samples` in seconds.
+
+    `iqr` is the interquartile range, p75 - p25. `stdev` is None for a single sample.
+    """
+
+    samples: int
+    min: float
+    mean: float
+    median: float
+    p95: float
+    p99: float
+    max: float
+    iqr: float
+    stdev: float | None
+
+
+def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distribution | None:
+    """The round-trip times of a ping's requests that were sent in `window` and answered.
+
+    Returns:
+        None if there are none.
+    """
+    values = sent(dataset, ping, window)["rtt_s"].drop_nulls().to_numpy()
+    if not len(values):
+        return None
+    p25, median, p75, p95, p99 = map(float, np.percentile(values, (25, 50, 75, 95, 99)))
+    return Distribution(
+        samples=len(values),
+        min=float(values.min()),
+        mean=float(values.mean()),
+        median=median,
+        p95=p95,
+        p99=p99,
+        max=float(values.max()),
+        iqr=p75 - p25,
+        stdev=None if len(values) < 2 else float(values.std(ddof=1)),
+    )
+
+
+def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
+    """The round-trip times that a flow's sender sampled over the run.
+
+    Least, greatest and mean are exact. Percentiles and the standard deviation come from the
+    histogram `rtts`, whose bins are about 1% wide: samples count as spread evenly over their bin.
+
+    Returns:
+        None if the flow took no sample.
+    """
+    bins = dataset.rtts.filter((pl.col("flow") == flow) & (pl.col("samples") > 0)).sort("low_s")
+    taken = dataset.intervals.filter((pl.col("flow") == flow) & (pl.col("rtt_samples") > 0))
+    if bins.is_empty() or taken.is_empty():
+        return None
+    low, high, counts = (bins[name].to_list() for name in ("low_s", "high_s", "samples"))
+    samples = sum(counts)
+    least, mean, greatest = taken.select(
+        pl.min("rtt_min_s"),
+        (pl.col("rtt_s") * pl.col("rtt_samples")).sum() / pl.sum("rtt_samples"),
+        pl.max("rtt_max_s"),
+    ).row(0)
+    before = [0, *accumulate(counts)]
+
+    def quantile(share: float) -> float:
+        rank = share * samples
+        index = next(i for i in range(len(counts)) if rank <= before[i + 1])
+        part = (rank - before[index]) / counts[index]
+        value = low[index] + part * (high[index] - low[index])
+        return float(min(max(value, least), greatest))
+
+    centres = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
+    middle = sum(c * n for c, n in zip(centres, counts, strict=True)) / samples
+    squares = sum(n * (c - middle) ** 2 for c, n in zip(centres, counts, strict=True))
+    return Distribution(
+        samples=samples,
+        min=least,
+        mean=mean,
+        median=quantile(0.5),
+        p95=quantile(0.95),
+        p99=quantile(0.99),
+        max=greatest,
+        iqr=quantile(0.75) - quantile(0.25),
+        stdev=None if samples < 2 else (squares / (samples - 1)) ** 0.5,
+    )
+
+
+def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFrame:
+    """The rows of `pings` whose request was sent in a window, its start included."""
+    part = clip(dataset, window) or (0.0, 0.0)
+    return dataset.pings.filter(
+        (pl.col("ping") == ping) & (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
+    )
+
+
+def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
+    """The share lost, 0 to 1, of a flow's data packets or of a ping's requests.
+
+    For a flow: lost / (lost + received). A ping is lost if no reply came back.
+
+    Returns:
+        None if nothing was sent.
+    """
+    if name in dataset.scenario.flows:
+        lost, received = (count(dataset, name, column, window) for column in ("lost", "packets"))
+        return lost / (lost + received) if lost + received > 0 else None
+    requests = sent(dataset, name, window)
+    return requests["rtt_s"].null_count() / len(requests) if len(requests) else None
+
+
+def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float:
+    """The sum of a counting column of `intervals` over a flow's streams in a window.
+
+    A whole number, unless the window's edge cuts a row.
+    """
+    part = clip(dataset, window) or (0.0, 0.0)
+    rows = cut(dataset.intervals.filter(pl.col("flow") == flow), part)
+    return float(rows.select(weighed(column)).item())

@@ -1,0 +1,140 @@
+"""Measured beside expected, and measured beside published."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from perhop.analysis.distributions import count, loss, rtt
+from perhop.analysis.throughput import settling, throughput
+from perhop.analysis.windows import Window, clip, seconds
+from perhop.dataset import Dataset
+from perhop.scenario import Expectation
+
+# The unit of each kind of quantity in results, and how many of the scenario's units make one.
+_UNITS: Final = {
+    "rate": ("bps", 1),
+    "duration": ("s", 10**12),
+    "share": ("share", 10**9),
+    "count": ("packets", 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an expectation holds.
+
+    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None, and `ok` false,
+    when there is nothing to measure or the run was cut off before the window's end.
+    """
+
+    text: str
+    ok: bool
+    measured: float | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A published value beside the measured one, both in `unit`.
+
+    `difference` is (measured - published) / published, None where that has no meaning.
+    """
+
+    label: str
+    metric: str
+    target: str
+    window: Window
+    published: float
+    qualifier: str
+    measured: float | None
+    difference: float | None
+    unit: str
+    note: str
+
+
+def measure(
+    dataset: Dataset, metric: str, target: str, window: Window | None = None
+) -> float | None:
+    """The value of a metric as `expect` and `published` name it.
+
+    Args:
+        dataset: The run.
+        metric: `throughput` (of a flow or "total", bit/s); `rtt_min`, `rtt_mean`, `rtt_median`,
+            `rtt_p95`, `rtt_p99`, `rtt_max` (of a ping, seconds); `loss` (of a flow or a ping, 0 to
+            1); `retransmits` (of a flow, packets); `settling` (of a flow, seconds).
+        target: The name of the flow or ping.
+        window: Seconds of the run; the whole scenario by default.
+
+    Returns:
+        The value, or None if there is nothing to measure.
+
+    Raises:
+        ValueError: If there is no such metric.
+    """
+    match metric:
+        case "throughput":
+            return throughput(dataset, target, window)
+        case "loss":
+            return loss(dataset, target, window)
+        case "retransmits":
+            return count(dataset, target, "retransmits", window)
+        case "settling":
+            return settling(dataset, target, window)
+        case "rtt_min" | "rtt_mean" | "rtt_median" | "rtt_p95" | "rtt_p99" | "rtt_max":
+            found = rtt(dataset, target, window)
+            return getattr(found, metric.removeprefix("rtt_")) if found else None
+    raise ValueError(f"no metric is called {metric}")
+
+
+def verdicts(dataset: Dataset) -> list[Verdict]:
+    """Judge every expectation of the scenario, in its order."""
+    judged = []
+    for expectation in dataset.scenario.expect:
+        value = _measured(dataset, expectation.metric.name, expectation.target, expectation.during)
+        unit, scale = _UNITS[expectation.metric.quantity]
+        ok = value is not None and _holds(expectation, value * scale)
+        judged.append(Verdict(expectation.text, ok, value, unit))
+    return judged
+
+
+def against_published(dataset: Dataset) -> list[Comparison]:
+    """Put every published value of the scenario beside the measured one, in its order."""
+    compared = []
+    for item in dataset.scenario.published:
+        unit, scale = _UNITS[item.metric.quantity]
+        value = _measured(dataset, item.metric.name, item.target, item.during)
+        published = item.value / scale
+        compared.append(
+            Comparison(
+                label=item.label,
+                metric=item.metric.name,
+                target=item.target,
+                window=_window(dataset, item.during),
+                published=published,
+                qualifier=item.qualifier,
+                measured=value,
+                difference=None if value is None or not published else value / published - 1,
+                unit=unit,
+                note=item.note,
+            )
+        )
+    return compared
+
+
+def _measured(
+    dataset: Dataset, metric: str, target: str, during: tuple[int, int] | None
+) -> float | None:
+    """The metric over a window that the run covers whole; None if it does not."""
+    window = _window(dataset, during)
+    if clip(dataset, window) != window:
+        return None
+    return measure(dataset, metric, target, window)
+
+
+def _window(dataset: Dataset, during: tuple[int, int] | None) -> Window:
+    return seconds(during or (0, dataset.scenario.end_ps))
+
+
+def _holds(expectation: Expectation, value: float) -> bool:
+    """Whether a value, in the scenario's integer unit, is within the expectation's bounds."""
+    least, most = expectation.bounds
+    return (least is None or value >= least) and (most is None or value <= most)

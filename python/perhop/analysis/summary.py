@@ -1,0 +1,105 @@
+"""A run in one object of JSON types."""
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from perhop.analysis.distributions import Distribution, count, flow_rtt, loss, rtt, sent
+from perhop.analysis.judgement import against_published, verdicts
+from perhop.analysis.throughput import TOTAL, active, phases, throughput
+from perhop.dataset import Dataset
+
+_CLASS_COUNTERS = (
+    "sent_packets",
+    "sent_bytes",
+    "dropped_packets",
+    "dropped_limit",
+    "dropped_policer",
+    "marked_packets",
+    "conformed_packets",
+    "conformed_bytes",
+    "exceeded_packets",
+    "exceeded_bytes",
+)
+
+
+def summary(dataset: Dataset) -> dict[str, Any]:
+    """The run as `perhop run --json` prints it, except for the folder that it was written to.
+
+    Rates are bits per second, times seconds, sizes bytes, shares 0 to 1. A flow's throughput is
+    the mean over the time it was active, `start_s` to `end_s`. What could not be measured is null.
+    """
+    manifest = dataset.manifest
+    return {
+        "scenario": dataset.scenario.name,
+        "engine": manifest.engine,
+        "seed": manifest.seed,
+        "duration_s": manifest.duration_s,
+        "wall_s": manifest.wall_s,
+        "version": manifest.perhop,
+        "complete": manifest.complete,
+        "flows": {flow: _flow(dataset, flow) for flow in dataset.scenario.flows},
+        "phases": _phases(dataset),
+        "links": _links(dataset),
+        "pings": {ping: _ping(dataset, ping) for ping in dataset.scenario.pings},
+        "expect": [asdict(verdict) for verdict in verdicts(dataset)],
+        "published": [asdict(comparison) for comparison in against_published(dataset)],
+        **manifest.counters,
+    }
+
+
+def class_counters(dataset: Dataset) -> pl.DataFrame:
+    """What each class of each directed link did over the run.
+
+    Returns:
+        Columns `link`, `class` and the counters of `queues` summed over time, in the table's order.
+    """
+    return dataset.queues.group_by("link", "class", maintain_order=True).agg(
+        pl.sum(*_CLASS_COUNTERS)
+    )
+
+
+def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
+    window = active(dataset, flow)
+    return {
+        "start_s": window and window[0],
+        "end_s": window and window[1],
+        "bytes": round(count(dataset, flow, "bytes")),
+        "throughput_bps": throughput(dataset, flow, window) if window else None,
+        "retransmits": round(count(dataset, flow, "retransmits")),
+        "loss": loss(dataset, flow),
+        "reordered": round(count(dataset, flow, "reordered")),
+        "rtt_s": _distribution(flow_rtt(dataset, flow)),
+    }
+
+
+def _phases(dataset: Dataset) -> list[dict[str, Any]]:
+    found = []
+    for (start, end), rows in phases(dataset).group_by("start_s", "end_s", maintain_order=True):
+        rates = dict(rows.select("flow", "throughput_bps").iter_rows())
+        total = rates.pop(TOTAL)
+        found.append({"start_s": start, "end_s": end, "throughput_bps": rates, "total_bps": total})
+    return found
+
+
+def _links(dataset: Dataset) -> dict[str, Any]:
+    links: dict[str, Any] = {}
+    for row in class_counters(dataset).iter_rows(named=True):
+        classes = links.setdefault(row.pop("link"), {"classes": {}})["classes"]
+        classes[row.pop("class")] = row
+    return links
+
+
+def _ping(dataset: Dataset, ping: str) -> dict[str, Any]:
+    requests = sent(dataset, ping)
+    return {
+        "sent": len(requests),
+        "received": len(requests) - requests["rtt_s"].null_count(),
+        "loss": loss(dataset, ping),
+        "rtt_s": _distribution(rtt(dataset, ping)),
+    }
+
+
+def _distribution(found: Distribution | None) -> dict[str, Any] | None:
+    return None if found is None else asdict(found)

@@ -1,0 +1,179 @@
+"""Who got how much, and when: goodput at the receiving application."""
+
+import statistics
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from perhop.analysis.windows import Window, clip, cut, seconds, weighed
+from perhop.dataset import Dataset
+
+TOTAL: Final = "total"
+"""The name of the sum of all flows, where a flow's name may stand."""
+
+
+def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None) -> float | None:
+    """The mean goodput of a flow, or of all, in bits per second.
+
+    Args:
+        dataset: The run.
+        flow: A flow's name, all its streams together, or "total".
+        window: Seconds of the run to look at; the whole run by default.
+
+    Returns:
+        The mean over the part of the window that the run covers; None if it covers none of it.
+    """
+    part = clip(dataset, window)
+    if part is None:
+        return None
+    rows = cut(_rows_of(dataset, flow), part)
+    return 8 * float(rows.select(weighed("bytes")).item()) / (part[1] - part[0])
+
+
+def active(dataset: Dataset, flow: str) -> Window | None:
+    """The seconds of the run during which a flow sends; None if the run ended before.
+
+    A flow of a given volume is active until the end of the last stretch in which it delivered
+    data, or while the run lasts if it delivered none.
+    """
+    spec = dataset.scenario.flows[flow]
+    window = seconds(dataset.scenario.active_ps(spec))
+    if spec.volume is not None:
+        delivering = _rows_of(dataset, flow).filter(pl.col("bytes") > 0)
+        if not delivering.is_empty():
+            window = window[0], float(delivering.select(pl.max("end_s")).item())
+    return clip(dataset, window)
+
+
+def phases(dataset: Dataset) -> pl.DataFrame:
+    """The throughput of every flow in each phase, a stretch between two changes of the timeline.
+
+    Returns:
+        Columns `start_s`, `end_s`, `flow` and `throughput_bps`, a row per phase that the run
+        covers and flow, in the scenario's order; the flow "total" closes each phase. A phase that
+        the run covers in part ends where the run did.
+    """
+    rows = []
+    for phase in dataset.scenario.phases_ps:
+        part = clip(dataset, seconds(phase))
+        if part is None:
+            continue
+        sums = cut(dataset.intervals, part).group_by("flow").agg(weighed("bytes"))
+        sent = dict(sums.iter_rows())
+        rates = {flow: 8 * sent.get(flow, 0.0) / (part[1] - part[0]) for flow in _flows(dataset)}
+        rates[TOTAL] = sum(rates.values())
+        rows += [(*part, flow, rate) for flow, rate in rates.items()]
+    schema = {
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
+        "flow": pl.String,
+        "throughput_bps": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def series(
+    dataset: Dataset, window: Window | None = None, interval_s: float | None = None
+) -> pl.DataFrame:
+    """Throughput over time on a regular grid that starts with the run.
+
+    Args:
+        dataset: The run.
+        window: Seconds of the run to look at; cells at its edges are cut there.
+        interval_s: The grid's step; the scenario's report interval by default.
+
+    Returns:
+        Columns `start_s`, `end_s`, `flow`, `throughput_bps`: the flows in the scenario's order,
+        then "total", each in order of time and in every cell.
+    """
+    step = interval_s or dataset.scenario.report.interval / 1e12
+    part = clip(dataset, window) or (0.0, 0.0)
+    cell = ((pl.col("start_s") + pl.col("end_s")) / 2 / step).floor()
+    per_flow = (
+        cut(dataset.intervals, part)
+        .group_by("flow", cell.alias("cell"))
+        .agg(
+            pl.max_horizontal(pl.min("start_s"), pl.lit(part[0])).alias("start_s"),
+            pl.min_horizontal(pl.max("end_s"), pl.lit(part[1])).alias("end_s"),
+            weighed("bytes").alias("bytes"),
+        )
+    )
+    total = per_flow.group_by("cell").agg(
+        pl.lit(TOTAL).alias("flow"), pl.min("start_s"), pl.max("end_s"), pl.sum("bytes")
+    )
+    order = pl.Enum([*_flows(dataset), TOTAL])
+    rate = 8 * pl.col("bytes") / (pl.col("end_s") - pl.col("start_s"))
+    return (
+        pl.concat([per_flow, total.select(per_flow.columns)])
+        .sort(pl.col("flow").cast(order), "cell")
+        .select("start_s", "end_s", "flow", throughput_bps=rate)
+    )
+
+
+SETTLED_INTERVALS: Final = 3
+SETTLED_OWN: Final = 0.20
+SETTLED_TOTAL: Final = 0.02
+
+
+def settling(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
+    """How long after the start of a window a flow's throughput stays near its level there.
+
+    The level is the median of the flow's throughput over the report intervals of the window. Near
+    is within 20% of it plus 2% of the median total: the second part keeps a flow that is pushed
+    down to a few packets an interval from counting as unsettled. The flow has settled where three
+    intervals in a row, or all that remain of the window, are near; so a level crossed on the way
+    does not count, and neither does a disturbance long after.
+
+    Returns:
+        Seconds, a multiple of the report interval unless a change cut one; 0 if the first interval
+        is near; None if the flow does not settle or the run does not cover the window.
+    """
+    cells = series(dataset, window)
+    own = cells.filter(pl.col("flow") == flow)
+    total = cells.filter(pl.col("flow") == TOTAL)
+    if own.is_empty():
+        return None
+    rates = own["throughput_bps"].to_list()
+    level = statistics.median(rates)
+    band = SETTLED_OWN * level + SETTLED_TOTAL * statistics.median(total["throughput_bps"])
+    near = [abs(rate - level) <= band for rate in rates]
+    starts = own["start_s"]
+    for index in range(len(near)):
+        if all(near[index : index + SETTLED_INTERVALS]):
+            return float(starts[index] - starts[0])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """The directed link that the run kept busiest, and its rate in bits per second."""
+
+    link: str
+    rate_bps: int
+    utilisation: float
+
+
+def bottleneck(dataset: Dataset) -> Bottleneck | None:
+    """The link with the highest mean utilisation over the run; None if no link carried a packet."""
+    length = pl.col("end_s") - pl.col("start_s")
+    busy = (
+        dataset.links.group_by("link", maintain_order=True)
+        .agg(((pl.col("utilisation") * length).sum() / length.sum()).alias("utilisation"))
+        .filter(pl.col("utilisation") > 0)
+        .sort("utilisation", descending=True, maintain_order=True)
+    )
+    if busy.is_empty():
+        return None
+    name, utilisation = busy.row(0)
+    rates = {link.directed(end): link.rate for link in dataset.scenario.links for end in link.ends}
+    return Bottleneck(name, rates[name], utilisation)
+
+
+def _flows(dataset: Dataset) -> list[str]:
+    return list(dataset.scenario.flows)
+
+
+def _rows_of(dataset: Dataset, flow: str) -> pl.DataFrame:
+    table = dataset.intervals
+    return table if flow == TOTAL else table.filter(pl.col("flow") == flow)

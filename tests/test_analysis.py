@@ -1,0 +1,361 @@
+import json
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datasets import LEVELS, SCAVENGER, dataset, scavenger
+from perhop import analysis
+from perhop.dataset import Dataset
+from perhop.scenario import parse
+
+TWO = """
+perhop: 1
+name: two
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps}]
+flows:
+  early: {from: a, to: b, stop: 6 s}
+  late: {from: a, to: b, start: 4 s, stop: 10 s, streams: 2}
+pings: {probe: {from: a, to: b}}
+report: {interval: 2 s}
+"""
+
+
+def rows(flow: str, edges: list[float], amounts: list[int], **more: Any) -> list[dict[str, Any]]:
+    spans = zip(edges[:-1], edges[1:], amounts, strict=True)
+    return [{"flow": flow, "start_s": a, "end_s": b, "bytes": n, **more} for a, b, n in spans]
+
+
+def two(text: str = TWO, **more: Any) -> Dataset:
+    edges = [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    intervals = [
+        *rows("early", edges, [1000, 3000, 500, 0, 0], packets=9, lost=1, retransmits=2),
+        *rows("late", edges, [0, 0, 1500, 2000, 4000], stream=0),
+        *rows("late", edges, [0, 0, 500, 500, 1000], stream=1),
+    ]
+    return dataset(parse(text, "two.yaml"), intervals, **more)
+
+
+def probes(rtts: list[float | None]) -> Dataset:
+    """Two flows, and a ping every 10 / n seconds with these round-trip times."""
+    step = 10 / max(1, len(rtts))
+    return two(
+        pings=[
+            {"ping": "probe", "sequence": i, "sent_s": i * step, "rtt_s": rtt}
+            for i, rtt in enumerate(rtts)
+        ]
+    )
+
+
+def test_throughput_is_bits_over_the_window() -> None:
+    run = two()
+    assert analysis.throughput(run, "early") == 8 * 4500 / 10
+    assert analysis.throughput(run, "early", (0, 4)) == 8 * 4000 / 4
+    assert analysis.throughput(run, "late", (4, 10)) == 8 * 9500 / 6
+    assert analysis.throughput(run) == 8 * 14000 / 10
+    assert analysis.throughput(run, "total", (4, 6)) == 8 * 2500 / 2
+
+
+def test_a_window_across_a_row_takes_its_part() -> None:
+    assert analysis.throughput(two(), "early", (1, 3)) == pytest.approx(8 * (500 + 1500) / 2)
+
+
+def test_edges_that_binary_seconds_cannot_hold_do_not_split_rows() -> None:
+    text = TWO.replace("interval: 2 s", "interval: 100 ms")
+    edges = [i / 10 for i in range(101)]
+    shifted = [math.nextafter(edge, 11) for edge in edges]
+    run = dataset(parse(text, "x"), rows("early", shifted, [1] * 100, retransmits=1))
+    assert analysis.count(run, "early", "retransmits", (0.3, 0.7)) == 4
+    assert analysis.series(run).filter(flow="early").height == 100
+
+
+def test_beyond_the_run_there_is_nothing() -> None:
+    run = two(complete=False, duration_s=6.0)
+    assert analysis.throughput(run, "early", (6, 8)) is None
+    assert analysis.throughput(run, "early", (4, 8)) == 8 * 500 / 2
+    assert analysis.active(run, "late") == (4, 6)
+
+
+def test_phases_lie_between_changes_and_end_with_the_total() -> None:
+    found = analysis.phases(two())
+    assert found.columns == ["start_s", "end_s", "flow", "throughput_bps"]
+    assert found.rows() == [
+        (0, 4, "early", 8000),
+        (0, 4, "late", 0),
+        (0, 4, "total", 8000),
+        (4, 6, "early", 2000),
+        (4, 6, "late", 8000),
+        (4, 6, "total", 10000),
+        (6, 10, "early", 0),
+        (6, 10, "late", 15000),
+        (6, 10, "total", 15000),
+    ]
+
+
+def test_phases_of_an_interrupted_run_end_with_it() -> None:
+    found = analysis.phases(two(complete=False, duration_s=5.0))
+    assert found["end_s"].unique().sort().to_list() == [4, 5]
+
+
+def test_series_is_a_grid_of_every_flow_and_the_total() -> None:
+    cells = analysis.series(two(), (0, 6), interval_s=4)
+    assert cells.rows() == [
+        (0, 4, "early", 8000),
+        (4, 6, "early", 2000),
+        (0, 4, "late", 0),
+        (4, 6, "late", 8000),
+        (0, 4, "total", 8000),
+        (4, 6, "total", 10000),
+    ]
+
+
+def test_a_volume_is_active_until_it_is_delivered() -> None:
+    text = TWO.replace("stop: 6 s", "volume: 4500 B").replace("report:", "duration: 10 s\nreport:")
+    run = two(text)
+    assert analysis.active(run, "early") == (0, 6)
+    assert analysis.summary(run)["flows"]["early"]["throughput_bps"] == 8 * 4500 / 6
+
+
+def test_the_bottleneck_is_the_busiest_link() -> None:
+    spans = [
+        {"link": "a>b", "start_s": 0.0, "end_s": 1.0, "utilisation": 1.0},
+        {"link": "a>b", "start_s": 1.0, "end_s": 10.0, "utilisation": 0.5},
+        {"link": "b>a", "start_s": 0.0, "end_s": 10.0, "utilisation": 0.6},
+    ]
+    run = two(links=spans)
+    assert analysis.bottleneck(run) == analysis.Bottleneck("b>a", 10_000_000, pytest.approx(0.6))
+    assert analysis.bottleneck(two()) is None
+
+
+@pytest.mark.parametrize(
+    ("amounts", "expected"),
+    [
+        ([100] * 10, 0),
+        ([10, 50, 100, 100, 100, 100, 100, 100, 100, 100], 2),
+        # A level crossed on the way up, with an overshoot after it.
+        ([10, 100, 200, 100, 100, 100, 100, 100, 100, 100], 3),
+        # A disturbance long after.
+        ([10, 100, 100, 100, 100, 500, 100, 100, 100, 100], 1),
+        ([0, 200] * 5, None),
+        # The last intervals suffice if no others remain.
+        ([0, 200, 0, 200, 0, 200, 0, 200, 100, 100], 8),
+        ([0] * 10, 0),
+    ],
+)
+def test_settling(amounts: list[int], expected: float | None) -> None:
+    run = dataset(
+        parse(TWO.replace("interval: 2 s", "interval: 1 s"), "x"),
+        rows("early", [float(i) for i in range(11)], amounts),
+    )
+    assert analysis.settling(run, "early") == expected
+
+
+def test_a_starved_flow_settles_within_a_part_of_the_total() -> None:
+    edges = [float(i) for i in range(11)]
+    run = dataset(
+        parse(TWO.replace("interval: 2 s", "interval: 1 s"), "x"),
+        [*rows("early", edges, [100, 0, 20, 0] + [10] * 6), *rows("late", edges, [1000] * 10)],
+    )
+    assert analysis.settling(run, "early") == 1
+    assert analysis.settling(run, "early", (2, 10)) == 0
+
+
+def test_the_scavenger_experiment_settles_within_a_second() -> None:
+    run = scavenger()
+    for flow, window in [
+        ("best_effort", (30, 60)),
+        ("scavenger", (30, 60)),
+        ("priority", (60, 90)),
+    ]:
+        assert analysis.settling(run, flow, window) in (0, 1)
+
+
+times = st.floats(1e-6, 10, allow_nan=False)
+
+
+@given(st.lists(times, min_size=2, max_size=60))
+def test_ping_statistics_are_those_of_the_standard_library(rtts: list[float]) -> None:
+    found = analysis.rtt(probes([*rtts]), "probe")
+    assert found is not None
+    cuts = statistics.quantiles(rtts, n=100, method="inclusive")
+    expected = {
+        "samples": len(rtts),
+        "min": min(rtts),
+        "mean": statistics.fmean(rtts),
+        "median": statistics.median(rtts),
+        "p95": cuts[94],
+        "p99": cuts[98],
+        "max": max(rtts),
+        "iqr": cuts[74] - cuts[24],
+        "stdev": statistics.stdev(rtts),
+    }
+    for name, value in expected.items():
+        assert getattr(found, name) == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+def test_lost_pings_count_as_lost_and_nothing_else() -> None:
+    run = probes([0.1, None, 0.3, None, 0.2])
+    found = analysis.rtt(run, "probe")
+    assert found is not None
+    assert (found.samples, found.min, found.max) == (3, 0.1, 0.3)
+    assert analysis.loss(run, "probe") == 0.4
+    assert analysis.loss(run, "probe", (0, 4)) == 0.5
+    assert analysis.rtt(run, "probe", (2, 4)) is None
+    assert analysis.rtt(probes([]), "probe") is None
+    assert analysis.loss(probes([]), "probe") is None
+
+
+def test_a_single_ping_has_no_deviation() -> None:
+    found = analysis.rtt(probes([0.1]), "probe")
+    assert found is not None
+    assert found.stdev is None
+    assert found.iqr == 0
+
+
+def histogram(samples: list[float]) -> list[dict[str, Any]]:
+    bins = [math.floor(math.log(sample) / math.log(1.01)) for sample in samples]
+    return [
+        {"flow": "early", "low_s": 1.01**b, "high_s": 1.01 ** (b + 1), "samples": bins.count(b)}
+        for b in sorted(set(bins))
+    ]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(1e-3, 10), min_size=200, max_size=300))
+def test_flow_rtt_is_within_a_bin_of_the_samples(samples: list[float]) -> None:
+    taken = {"rtt_s": statistics.fmean(samples), "rtt_samples": len(samples)}
+    taken |= {"rtt_min_s": min(samples), "rtt_max_s": max(samples)}
+    run = two(rtts=histogram(samples))
+    intervals = rows("early", [0.0, 10.0], [1], **taken)
+    run = dataset(run.scenario, intervals, rtts=histogram(samples))
+    found = analysis.flow_rtt(run, "early")
+    assert found is not None
+    assert (found.min, found.max) == (min(samples), max(samples))
+    assert found.mean == pytest.approx(statistics.fmean(samples))
+    assert found.stdev == pytest.approx(statistics.stdev(samples), rel=0.02, abs=0.1)
+    for name, share in [("median", 50), ("p95", 95), ("p99", 99)]:
+        near = np.percentile(samples, [max(0, share - 1), min(100, share + 1)])
+        assert 0.98 * near[0] <= getattr(found, name) <= 1.02 * near[1]
+
+
+def test_a_flow_without_samples_has_no_rtt() -> None:
+    assert analysis.flow_rtt(two(), "early") is None
+
+
+def test_loss_of_a_flow_is_of_what_was_sent() -> None:
+    run = two()
+    assert analysis.loss(run, "early") == 5 / 50
+    assert analysis.loss(run, "late") is None
+    assert analysis.count(run, "early", "retransmits", (2, 6)) == 4
+
+
+def test_measure_names_what_expectations_name() -> None:
+    run = scavenger()
+    window = (62.0, 90.0)
+    assert analysis.measure(run, "throughput", "priority", window) == pytest.approx(7.1e6, rel=0.01)
+    assert analysis.measure(run, "retransmits", "priority", window) == 28
+    assert analysis.measure(run, "settling", "priority", (60, 90)) == 1
+    assert analysis.measure(run, "loss", "as_priority") == analysis.loss(run, "as_priority")
+    found = analysis.rtt(run, "as_scavenger", window)
+    assert found is not None
+    for name in ("min", "mean", "median", "p95", "p99", "max"):
+        value = analysis.measure(run, f"rtt_{name}", "as_scavenger", window)
+        assert value == getattr(found, name)
+    with pytest.raises(ValueError, match="no metric is called goodness"):
+        analysis.measure(run, "goodness", "priority")
+
+
+def expecting(*lines: str) -> str:
+    return TWO + "expect:\n" + "".join(f"  - {{{line}}}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "ok"),
+    [
+        ("throughput: early, at_least: 3600 bps", True),
+        ("throughput: early, at_least: 3601 bps", False),
+        ("throughput: early, at_most: 3600 bps", True),
+        ("throughput: early, at_most: 3599 bps", False),
+        ("throughput: early, during: 0 s..4 s, about: 8 kbps, within: 1%", True),
+        ("throughput: early, about: 4 kbps, within: 10%", True),
+        ("throughput: early, about: 4 kbps, within: 9%", False),
+        ("throughput: total, at_least: 11200 bps, at_most: 11200 bps", True),
+        ("loss: early, at_most: 10%", True),
+        ("loss: early, at_most: 9%", False),
+        ("loss: late, at_most: 100%", False),
+        ("retransmits: early, at_most: 10", True),
+        ("retransmits: early, at_most: 9", False),
+        ("rtt_max: probe, at_most: 300 ms", True),
+        ("rtt_max: probe, at_most: 299 ms", False),
+    ],
+)
+def test_verdicts(line: str, ok: bool) -> None:
+    run = two(expecting(line), pings=[{"ping": "probe", "rtt_s": 0.3}])
+    (verdict,) = analysis.verdicts(run)
+    assert verdict.ok is ok
+    assert verdict.text == run.scenario.expect[0].text
+
+
+def test_what_an_interrupted_run_did_not_see_does_not_hold() -> None:
+    text = expecting(
+        "throughput: early, at_most: 1 Gbps",
+        "throughput: early, during: 4 s..8 s, at_most: 1 Gbps",
+        "throughput: early, during: 0 s..4 s, at_most: 1 Gbps",
+    )
+    judged = analysis.verdicts(two(text, complete=False, duration_s=6.0))
+    assert [(v.ok, v.measured) for v in judged] == [(False, None), (False, None), (True, 8000)]
+
+
+def test_published_values_stand_beside_measured_ones() -> None:
+    compared = analysis.against_published(scavenger())
+    first, second = compared[:2]
+    assert (first.label, first.qualifier, first.window) == ("alone", "above", (2, 30))
+    assert first.published == 9e6
+    assert second.measured is not None
+    assert second.difference == pytest.approx(second.measured / 8.7e6 - 1)
+    assert compared[5].note == "a guess"
+    assert (compared[6].unit, compared[6].published, compared[6].measured) == ("s", 2, 1)
+
+
+def test_summary_has_the_keys_that_the_json_promises() -> None:
+    found = analysis.summary(scavenger())
+    assert json.loads(json.dumps(found, allow_nan=False)) == json.loads(json.dumps(found))
+    assert {"scenario", "engine", "seed", "duration_s", "wall_s", "version"} < found.keys()
+    assert (found["events"], found["packet_hops"]) == (1_234_567, 345_678)
+    flow = found["flows"]["priority"]
+    assert {"bytes", "throughput_bps", "retransmits", "loss", "reordered", "rtt_s"} < flow.keys()
+    spread = {"min", "mean", "median", "p95", "p99", "max", "iqr", "stdev"}
+    assert spread < flow["rtt_s"].keys()
+    assert spread < found["pings"]["as_priority"]["rtt_s"].keys()
+    phase = found["phases"][2]
+    assert phase.keys() == {"start_s", "end_s", "throughput_bps", "total_bps"}
+    assert (phase["start_s"], phase["end_s"]) == (60, 90)
+    assert phase["throughput_bps"].keys() == {"scavenger", "best_effort", "priority"}
+    assert phase["total_bps"] == pytest.approx(sum(phase["throughput_bps"].values()))
+    counters = found["links"]["r1>r2"]["classes"]["priority"]
+    promised = {"sent_bytes", "sent_packets", "dropped_packets", "marked_packets"}
+    assert promised | {"conformed_packets", "exceeded_packets"} < counters.keys()
+    assert counters["sent_bytes"] == flow["bytes"]
+    assert all({"text", "ok", "measured"} < verdict.keys() for verdict in found["expect"])
+
+
+def test_summary_of_a_run_without_a_row_is_whole_and_finite() -> None:
+    run = dataset(parse(SCAVENGER, "x"))
+    found = analysis.summary(run)
+    json.dumps(found, allow_nan=False)
+    assert found["flows"]["priority"]["throughput_bps"] == 0
+    assert found["flows"]["priority"]["rtt_s"] is None
+    assert len(found["phases"]) == len(LEVELS)
+
+
+def test_summary_of_a_run_cut_off_at_once() -> None:
+    run = dataset(parse(SCAVENGER, "x"), complete=False, duration_s=0.0)
+    found = analysis.summary(run)
+    json.dumps(found, allow_nan=False)
+    assert found["phases"] == []
+    assert found["flows"]["priority"]["throughput_bps"] is None
