@@ -1,0 +1,48 @@
+"""A run as a page, as pictures, and as tables and sentences of plain text.
+
+`page` and `write` load the drawing library, which takes a while; nothing else here does.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from perhop.report.sentences import lead
+from perhop.report.tables import (
+    Column,
+    Table,
+    class_tables,
+    expectation_table,
+    flow_table,
+    phase_table,
+    ping_table,
+    published_table,
+)
+
+if TYPE_CHECKING:
+    from perhop.report.document import page
+    from perhop.report.output import write
+
+__all__ = [
+    "Column",
+    "Table",
+    "class_tables",
+    "expectation_table",
+    "flow_table",
+    "lead",
+    "page",
+    "phase_table",
+    "ping_table",
+    "published_table",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "page":
+        from perhop.report.document import page
+
+        return page
+    if name == "write":
+        from perhop.report.output import write
+
+        return write
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,381 @@
+"""Charts as Vega-Lite specifications: plain data, drawn alike by a browser and by vl_convert.
+
+Colours are Okabe and Ito's, which every kind of colour vision tells apart; each has a dash pattern
+of its own, so that the charts also read in black and white.
+"""
+
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from perhop import analysis
+from perhop.analysis import TOTAL
+from perhop.dataset import Dataset
+from perhop.report import labels, text
+from perhop.report.labels import HEIGHT, WIDTH
+
+Spec = dict[str, Any]
+"""A Vega-Lite specification."""
+
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES: Final = ([1, 0], [8, 3], [2, 2], [10, 3, 2, 3], [5, 2], [14, 4])
+_RIBBON: Final = "#C4C4C4"
+_INK: Final = "#222222"
+
+MOST_FLOWS: Final = 12
+"""How many flows a chart draws; of more, those that delivered most."""
+
+_LEGEND: Final[Spec] = {
+    "orient": "bottom",
+    "title": None,
+    "columns": 6,
+    "offset": 6,
+    "symbolType": "stroke",
+    "symbolSize": 1400,
+    "symbolStrokeWidth": 3,
+}
+_LINE_WIDTH: Final = 2.2
+_RIBBON_WIDTH: Final = 6
+_MOST_CELLS: Final = 4000
+_MOST_STEPS: Final = 500
+_LOG_DECADES: Final = 4
+_CONFIG: Final[Spec] = {
+    "font": "Helvetica, Arial, Liberation Sans, sans-serif",
+    "background": "white",
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
+    "axisX": {"grid": False, "labelFlush": False},
+    "axisY": {"gridColor": "#E8E8E8", "domain": False},
+    "legend": {"labelFontSize": 13, "labelLimit": 400},
+}
+
+
+def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear") -> Spec:
+    """The goodput of every flow and of all together over time, the timeline's changes marked.
+
+    A flow's line runs while the flow is active. On a log scale, which has no zero, an interval in
+    which an active flow delivered nothing (or less than the axis shows) is a triangle on the axis
+    and a gap in the line.
+    """
+    flows = drawn_flows(dataset)
+    names = [*flows, TOTAL]
+    step = grid_s(dataset)
+    cells = _active_cells(dataset, flows, step)
+    narrow = analysis.bottleneck(dataset)
+    top = max([*cells["throughput_bps"], narrow.rate_bps if narrow else 0, 1.0])
+    factor, unit = text.rate_unit(top)
+    log = scale == "log"
+    floor = _floor(cells["throughput_bps"], top) / factor if log else 0.0
+    domain = [floor, top / factor * (1.5 if log else 1.1)]
+    end = dataset.scenario.end_ps / 1e12
+
+    points, empty = _steps(cells, names, factor, floor, log)
+    axis = labels.Axis(domain[0], domain[1], log)
+    rule = [narrow.rate_bps / factor] if narrow else []
+    placed = labels.place(_levels(dataset, cells, names, factor), end, axis, rule)
+    colours = dict(zip(flows, _cycle(_COLOURS, len(flows)), strict=True))
+    x: Spec = {
+        "field": "t",
+        "type": "quantitative",
+        "title": "time (s)",
+        "scale": {"domain": [0, end], "nice": False},
+        "axis": {"tickCount": 12},
+    }
+    y: Spec = {
+        "field": "y",
+        "type": "quantitative",
+        "title": f"throughput ({unit})",
+        "scale": {"domain": domain, "nice": False, "type": scale},
+        "axis": {"values": _ticks(domain), "format": "~r"} if log else {"tickCount": 6},
+    }
+    layers = [
+        *_changes(dataset, x, end),
+        _lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
+        *_capacity(narrow, y, factor),
+        _lines([p for p in points if p["flow"] != TOTAL], x, y, names, _LINE_WIDTH),
+    ]
+    if empty:
+        layers.append(
+            {
+                "data": {"values": empty},
+                "mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 45},
+                "encoding": {"x": x, "y": y, "color": _styles(names)["color"]},
+            }
+        )
+    layers += [
+        {
+            "data": {"values": [{"t": label.t, "y": label.y, "text": label.text}]},
+            "mark": {
+                "type": "text",
+                "text": label.text,
+                "dy": label.dy,
+                "color": colours.get(label.text, "#555555"),
+                "fontSize": labels.FONT,
+                "fontWeight": "bold",
+                "stroke": None,
+            },
+            "encoding": {"x": x, "y": y},
+        }
+        for label in placed
+    ]
+    return _chart(
+        layers,
+        f"Throughput of {text.listed(names)} over time on a {scale} scale",
+        _title(f"Throughput, {scale} scale", _captions(dataset, step, bool(empty))),
+    )
+
+
+def ping_chart(dataset: Dataset) -> Spec | None:
+    """The share of each ping's requests answered within a time: its distribution function.
+
+    A curve that ends below 100% lost the rest. None if nothing was answered.
+    """
+    requests = {name: analysis.sent(dataset, name)["rtt_s"] for name in dataset.scenario.pings}
+    answered = {name: rtts.drop_nulls().sort().to_list() for name, rtts in requests.items()}
+    pings = [name for name, times in answered.items() if times]
+    if not pings:
+        return None
+    least = min(answered[name][0] for name in pings)
+    greatest = max(answered[name][-1] for name in pings)
+    factor, unit = text.time_unit(greatest)
+    log = greatest > 30 * least
+    points = []
+    for name in pings:
+        times, sent = answered[name], len(requests[name])
+        kept = {*range(0, len(times), max(1, len(times) // _MOST_STEPS)), len(times) - 1}
+        points.append({"t": times[0] / factor, "y": 0.0, "flow": name})
+        points += [
+            {"t": times[i] / factor, "y": (i + 1) / sent, "flow": name} for i in sorted(kept)
+        ]
+    domain = [0.9 * least / factor if log else 0.0, 1.05 * greatest / factor]
+    x: Spec = {
+        "field": "t",
+        "type": "quantitative",
+        "title": f"round-trip time ({unit})",
+        "scale": {"domain": domain, "nice": False, "type": "log" if log else "linear"},
+        "axis": {"values": _ticks(domain), "format": "~r"} if log else {},
+    }
+    y: Spec = {
+        "field": "y",
+        "type": "quantitative",
+        "title": "answered within this time",
+        "scale": {"domain": [0, 1]},
+        "axis": {"format": ".0%"},
+    }
+    layer = _lines(points, x, y, pings, _LINE_WIDTH)
+    title = _title(
+        "Pings: distribution of round-trip times",
+        ["share of the requests; a curve that ends below 100% lost the rest"],
+    )
+    description = f"Distribution of the round-trip times of {text.listed(pings)}"
+    return _chart([layer], description, title, 260)
+
+
+def drawn_flows(dataset: Dataset) -> list[str]:
+    """The flows that charts draw, in the scenario's order."""
+    flows = list(dataset.scenario.flows)
+    if len(flows) <= MOST_FLOWS:
+        return flows
+    most = sorted(flows, key=lambda flow: -analysis.count(dataset, flow, "bytes"))[:MOST_FLOWS]
+    return [flow for flow in flows if flow in most]
+
+
+def grid_s(dataset: Dataset) -> float:
+    """The step of a chart over time: the report interval, or a multiple that keeps charts small."""
+    interval: float = dataset.scenario.report.interval / 1e12
+    cells = dataset.covered_s / interval * (len(drawn_flows(dataset)) + 1)
+    return interval * max(1, -(-cells // _MOST_CELLS))
+
+
+def _active_cells(dataset: Dataset, flows: list[str], step: float) -> pl.DataFrame:
+    """Cells of `series` for the total, and for each flow while it is active."""
+    cells = analysis.series(dataset, interval_s=step)
+    middle = (pl.col("start_s") + pl.col("end_s")) / 2
+    kept = [cells.filter(pl.col("flow") == TOTAL)]
+    for flow in flows:
+        start, end = analysis.active(dataset, flow) or (0.0, 0.0)
+        kept.append(cells.filter((pl.col("flow") == flow) & middle.is_between(start, end)))
+    return pl.concat(kept)
+
+
+def _steps(
+    cells: pl.DataFrame, names: list[str], factor: float, floor: float, log: bool
+) -> tuple[list[Spec], list[Spec]]:
+    """The corners of each step line; and on a log scale, the intervals that have no place on it."""
+    points: list[Spec] = []
+    empty: list[Spec] = []
+    for name in names:
+        end = None
+        for start, end, _, bps in cells.filter(pl.col("flow") == name).iter_rows():
+            value = _rounded(bps / factor)
+            if not log and (not points or points[-1]["flow"] != name):
+                points.append({"t": start, "y": 0, "flow": name})
+            if log and value < floor:
+                empty.append({"t": (start + end) / 2, "y": floor, "flow": name})
+                if points and points[-1]["flow"] == name and points[-1]["y"] is not None:
+                    points.append({"t": start, "y": points[-1]["y"], "flow": name})
+                points.append({"t": start, "y": None, "flow": name})
+            else:
+                points.append({"t": start, "y": value, "flow": name})
+        if end is not None and points[-1]["y"] is not None:
+            points.append({"t": end, "y": points[-1]["y"], "flow": name})
+            if not log:
+                points.append({"t": end, "y": 0, "flow": name})
+    return points, empty
+
+
+def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
+    """A rule at each change of the timeline, and what changes written above the plot."""
+    marks = labels.changes(dataset)
+    layers: list[Spec] = [
+        {
+            "data": {"values": [{"t": mark.t} for mark in marks]},
+            "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
+            "encoding": {"x": x},
+        }
+    ]
+    layers += [
+        {
+            "data": {"values": [{"t": mark.t}]},
+            "mark": {
+                "type": "text",
+                "text": mark.text,
+                "align": mark.align,
+                "y": -8 - 15 * mark.row,
+                "color": _INK,
+                "fontSize": labels.FONT,
+            },
+            "encoding": {"x": x},
+        }
+        for mark in marks
+        if mark.t <= end
+    ]
+    return layers
+
+
+def _capacity(narrow: analysis.Bottleneck | None, y: Spec, factor: float) -> list[Spec]:
+    """A line at the rate of the busiest link."""
+    if narrow is None:
+        return []
+    values = {"values": [{"y": narrow.rate_bps / factor}]}
+    label = f"{narrow.link}: {text.stated(narrow.rate_bps, 'bps')}"
+    mark = {"type": "text", "text": label, "align": "right", "x": WIDTH, "dy": -7, "color": _INK}
+    return [
+        {
+            "data": values,
+            "mark": {"type": "rule", "color": _INK, "strokeWidth": 0.8},
+            "encoding": {"y": y},
+        },
+        {"data": values, "mark": {**mark, "fontSize": labels.FONT}, "encoding": {"y": y}},
+    ]
+
+
+def _lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float) -> Spec:
+    return {
+        "data": {"values": points},
+        "mark": {
+            "type": "line",
+            "interpolate": "step-after",
+            "strokeJoin": "round",
+            "strokeWidth": width,
+        },
+        "encoding": {"x": x, "y": y, **_styles(names)},
+    }
+
+
+def _styles(names: list[str]) -> Spec:
+    """The colour and dash of each line; the total is grey."""
+    lines = sum(name != TOTAL for name in names)
+    grey = len(names) - lines
+
+    def channel(values: list[Any]) -> Spec:
+        return {
+            "field": "flow",
+            "type": "nominal",
+            "scale": {"domain": names, "range": values},
+            "legend": _LEGEND,
+        }
+
+    return {
+        "color": channel(_cycle(_COLOURS, lines) + [_RIBBON] * grey),
+        "strokeDash": channel(_cycle(_DASHES, lines) + [[1, 0]] * grey),
+    }
+
+
+def _cycle(values: tuple[Any, ...], count: int) -> list[Any]:
+    return [values[i % len(values)] for i in range(count)]
+
+
+def _captions(dataset: Dataset, step: float, gaps: bool) -> list[str]:
+    captions = [f"goodput at the receiver, means over {text.stated(step, 's')}"]
+    hidden = len(dataset.scenario.flows) - len(drawn_flows(dataset))
+    if hidden:
+        captions.append(f"the {MOST_FLOWS} flows that delivered most; {hidden} more in the total")
+    if gaps:
+        captions.append("\N{BLACK DOWN-POINTING TRIANGLE}: nothing, or less than the axis shows")
+    if not dataset.manifest.complete:
+        captions.append(f"the run was cut off at {text.clock(dataset.covered_s)} s")
+    return captions
+
+
+def _title(title: str, captions: list[str]) -> Spec:
+    return {
+        "text": title,
+        "subtitle": "; ".join(captions),
+        "anchor": "start",
+        "frame": "group",
+        "fontSize": 16,
+        "subtitleFontSize": 12,
+        "subtitleColor": "#555555",
+        "offset": 12,
+    }
+
+
+def _chart(layers: list[Spec], description: str, title: Spec, height: int = HEIGHT) -> Spec:
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "title": title,
+        "width": WIDTH,
+        "height": height,
+        "padding": 12,
+        "layer": layers,
+        "config": _CONFIG,
+    }
+
+
+def _levels(
+    dataset: Dataset, cells: pl.DataFrame, names: list[str], factor: float
+) -> list[labels.Levels]:
+    """The level of each line in each phase: the median over its cells."""
+    found = []
+    for start, end in map(analysis.seconds, dataset.scenario.phases_ps):
+        inside = cells.filter((pl.col("start_s") < end) & (pl.col("end_s") > start))
+        rates = dict(inside.group_by("flow").agg(pl.median("throughput_bps")).iter_rows())
+        lines = {name: rates[name] / factor for name in names if name in rates}
+        found.append(labels.Levels(start, end, lines))
+    return found
+
+
+def _floor(rates: pl.Series, top: float) -> float:
+    """Where a log axis begins: at 1, 2 or 5 times a power of ten, below what there is to show."""
+    least = min((rate for rate in rates if rate > 0), default=top / 10)
+    return max(tick for tick in _ladder(top) if tick <= max(least, top / 10**_LOG_DECADES))
+
+
+def _ticks(domain: list[float]) -> list[float]:
+    low, high = domain
+    ticks = [tick for tick in _ladder(high) if low <= tick <= high]
+    return ticks if len(ticks) <= 10 else [t for t in ticks if f"{t:e}".startswith("1")]
+
+
+def _ladder(top: float) -> list[float]:
+    """1, 2 and 5 times the powers of ten up to `top`, over some ten decades."""
+    exponent = int(f"{top:e}".split("e")[1])
+    return [float(f"{m}e{e}") for e in range(exponent - 10, exponent + 1) for m in (1, 2, 5)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -1,0 +1,165 @@
+"""The report of a run: one HTML page that needs nothing but itself."""
+
+import base64
+import hashlib
+import shlex
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import vl_convert
+
+from perhop.dataset import Dataset
+from perhop.report import charts, tables, text
+from perhop.report.charts import Spec
+from perhop.report.html import Html, code, data, element, join
+from perhop.report.sentences import lead
+from perhop.report.tables import Table
+from perhop.scenario import dump
+
+VEGA_LITE: Final = "6.4"
+"""The version of Vega-Lite that draws the charts, here and in PNG and SVG."""
+
+WHY: Final = "Where and why"
+"""How a paragraph of a scenario's description begins that belongs beside the published values."""
+
+_DRAW: Final = """
+for (const figure of document.querySelectorAll("figure[data-chart]")) {
+  const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
+  vegaEmbed(figure.firstChild, spec, {renderer: "svg", actions: false, tooltip: false})
+    .then(() => { figure.dataset.drawn = "yes"; })
+    .catch((error) => { console.error(error); figure.append(`This chart failed: ${error}`); });
+}
+"""
+
+
+def page(dataset: Dataset) -> str:
+    """The report of a run as one HTML document without references to anything outside it."""
+    scenario = dataset.scenario
+    why = [p for p in _paragraphs(scenario.description) if p.startswith(WHY)]
+    about = [p for p in _paragraphs(scenario.description) if not p.startswith(WHY)]
+    ping = charts.ping_chart(dataset)
+    body = join(
+        element("h1", scenario.title or scenario.name),
+        element("p", f"Source: {scenario.source}", class_="source") if scenario.source else "",
+        element("p", lead(dataset), class_="lead"),
+        *(element("p", paragraph) for paragraph in about),
+        _figure("throughput-linear", charts.throughput_chart(dataset, "linear")),
+        _figure("throughput-log", charts.throughput_chart(dataset, "log")),
+        _table(tables.phase_table(dataset)),
+        _table(tables.published_table(dataset)),
+        *(element("p", paragraph) for paragraph in why),
+        _table(tables.expectation_table(dataset)),
+        _table(tables.flow_table(dataset)),
+        *_classes(dataset),
+        _figure("pings", ping) if ping else "",
+        _table(tables.ping_table(dataset)),
+        _again(dataset),
+    )
+    script = _script()
+    head = join(
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", f"{scenario.title or scenario.name} - perhop"),
+        element("style", Html(files("perhop.report").joinpath("document.css").read_text("utf-8"))),
+    )
+    document = element(
+        "html",
+        element("head", head),
+        element("body", element("main", body), code(script)),
+        lang="en",
+    )
+    return f"<!doctype html>\n{document}\n"
+
+
+def _figure(identifier: str, spec: Spec) -> Html:
+    return join(
+        element("figure", element("div"), data_chart=f"{identifier}-spec", id=identifier),
+        data(f"{identifier}-spec", spec),
+    )
+
+
+def _table(table: Table | None) -> Html:
+    if table is None:
+        return Html()
+    heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
+    rows = (
+        element(
+            "tr",
+            *(
+                element("td", cell, class_=column.align)
+                for column, cell in zip(table.columns, row, strict=True)
+            ),
+        )
+        for row in table.rows
+    )
+    grid = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
+    return element(
+        "section",
+        element("h2", table.title),
+        element("div", grid, class_="scroll"),
+        element("p", table.note, class_="note") if table.note else "",
+    )
+
+
+def _classes(dataset: Dataset) -> list[Html]:
+    """The class counters; those of plain queues without drops folded away."""
+    found = []
+    for table in tables.class_tables(dataset):
+        if table.title != tables.PLAIN:
+            found.append(_table(table))
+            continue
+        summary = element("summary", f"{len(table.rows)} plain queues without drops")
+        found.append(element("details", summary, _table(table)))
+    return found
+
+
+def _again(dataset: Dataset) -> Html:
+    manifest, scenario = dataset.manifest, dataset.scenario
+    command = (
+        f"perhop run {shlex.quote(scenario.name)}.yaml --engine {shlex.quote(manifest.engine)}"
+    )
+    facts = (
+        f"perhop {manifest.perhop}, engine {manifest.engine}, seed {manifest.seed}",
+        f"run {manifest.started} in {text.duration(manifest.wall_s)} of wall time",
+        f"on {manifest.host.system}, {manifest.host.machine}, Python {manifest.host.python}",
+        *(
+            f"{text.count(value)} {name.replace('_', ' ')}"
+            for name, value in manifest.counters.items()
+        ),
+    )
+    return element(
+        "section",
+        element("h2", "Run it again"),
+        element("p", f"Save the scenario below as {scenario.name}.yaml, then:"),
+        element("pre", element("code", f"{command} --seed {manifest.seed}")),
+        element("p", "; ".join(facts) + ".", class_="note"),
+        element("h2", "The scenario as run"),
+        element("pre", element("code", dump(scenario))),
+    )
+
+
+def _paragraphs(description: str) -> list[str]:
+    return [" ".join(part.split()) for part in description.split("\n\n") if part.strip()]
+
+
+@cache
+def _script() -> str:
+    """Vega and what draws with it, in a scope of its own, so that it hides no name of the browser.
+
+    Bundling takes seconds, the same for every page.
+    """
+    return f"(() => {{{vl_convert.javascript_bundle(_DRAW, VEGA_LITE)}}})();"
+
+
+def _policy(script: str) -> str:
+    """A content security policy: run this script and no other, and fetch nothing.
+
+    Vega compiles its expressions and styles its elements as it draws, hence the two `unsafe`.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}' 'unsafe-eval'; "
+        "style-src 'unsafe-inline'; img-src data:"
+    )

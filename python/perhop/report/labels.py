@@ -1,0 +1,122 @@
+"""Where words go in a chart over time, so that they name a line without covering another."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log10
+from typing import Final, Literal
+
+from perhop.dataset import Dataset
+
+WIDTH: Final = 880
+HEIGHT: Final = 340
+"""The plot's size in pixels."""
+
+FONT: Final = 12
+_CHARACTER: Final = 0.58 * FONT
+_BELOW: Final = 15
+_ABOVE: Final = -13
+_MOST_ROWS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A vertical axis from `low` to `high` in some unit, linear or logarithmic."""
+
+    low: float
+    high: float
+    log: bool
+
+    def pixel(self, value: float) -> float:
+        """How far below the plot's top a value is."""
+        if not self.log:
+            return HEIGHT * (1 - (value - self.low) / (self.high - self.low))
+        part = log10(max(value, self.low) / self.low) / log10(self.high / self.low)
+        return HEIGHT * (1 - part)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How high each line is in a phase of the timeline, in the axis's unit."""
+
+    start: float
+    end: float
+    lines: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name at a point of the data, `dy` pixels below it."""
+
+    text: str
+    t: float
+    y: float
+    dy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What starts and stops at an instant, written in a row above the plot; row 0 is the lowest."""
+
+    text: str
+    t: float
+    row: int
+    align: Literal["left", "right"]
+
+
+def place(levels: list[Levels], end: float, axis: Axis, rules: list[float]) -> list[Label]:
+    """Name each line in each phase, under it or else over it, wherever that covers nothing.
+
+    Args:
+        levels: How high each line is in each phase.
+        end: The right end of the time axis, in seconds.
+        axis: The vertical axis.
+        rules: The heights of horizontal rules, which names keep clear of as well.
+    """
+    placed = []
+    for phase in levels:
+        middle = (phase.start + phase.end) / 2
+        room = (phase.end - phase.start) / end * WIDTH
+        lines = {name: axis.pixel(level) for name, level in phase.lines.items()}
+        taken = [axis.pixel(rule) for rule in rules]
+        for name, line in lines.items():
+            others = [*taken, *(height for other, height in lines.items() if other != name)]
+            for dy in (_BELOW, _ABOVE):
+                clear = all(abs(line + dy - height) > FONT for height in others)
+                if clear and len(name) * _CHARACTER < room and 0 < line + dy < HEIGHT - FONT / 2:
+                    placed.append(Label(name, middle, phase.lines[name], dy))
+                    taken.append(line + dy)
+                    break
+    return placed
+
+
+def changes(dataset: Dataset) -> list[Change]:
+    """What the timeline changes and when, in rows that do not overlap."""
+    happening: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    end = dataset.scenario.end_ps
+    for name, flow in dataset.scenario.flows.items():
+        happening[flow.start]["starts"].append(name)
+        if flow.stop is not None and flow.stop <= end:
+            happening[flow.stop]["stops"].append(name)
+    free = [0.0] * _MOST_ROWS
+    marks = []
+    for instant in sorted(happening):
+        words = ", ".join(_event(names, verb) for verb, names in happening[instant].items())
+        x = instant / end * WIDTH
+        width = len(words) * _CHARACTER
+        from_right = x + width > WIDTH
+        left = x - width if from_right else x
+        row = next((i for i, used in enumerate(free) if used <= left), None)
+        if row is None:
+            row, words = _MOST_ROWS - 1, ""
+        else:
+            free[row] = left + width + FONT
+        align: Literal["left", "right"] = "right" if from_right else "left"
+        marks.append(Change(words, instant / 1e12, row, align))
+    return marks
+
+
+def _event(names: list[str], verb: str) -> str:
+    if len(names) > 2:
+        return f"{len(names)} flows {verb.removesuffix('s')}"
+    return f"{' and '.join(names)} {verb if len(names) == 1 else verb.removesuffix('s')}"

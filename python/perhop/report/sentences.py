@@ -1,0 +1,46 @@
+"""A run in words."""
+
+from perhop import analysis
+from perhop.dataset import Dataset
+from perhop.report import text
+
+
+def lead(dataset: Dataset) -> str:
+    """The run in a sentence or two: who gave way to whom, and whether the expectations hold."""
+    sentences = []
+    table = analysis.phases(dataset)
+    groups = {
+        span: dict(zip(rows["flow"], rows["throughput_bps"], strict=True))
+        for span, rows in table.group_by("start_s", "end_s", maintain_order=True)
+    }
+    if groups:
+        narrow = analysis.bottleneck(dataset)
+        senders = {span: _senders(dataset, span) for span in groups}
+        busiest = max(groups, key=lambda span: len(senders[span]))
+        rates = groups[busiest]
+        ranked = sorted(senders[busiest], key=lambda flow: -rates[flow])[:5]
+        shares = [
+            f"{flow} {'got ' if flow == ranked[0] else ''}{text.rate(rates[flow])}"
+            + (f" ({text.share(rates[flow] / narrow.rate_bps)})" if narrow else "")
+            for flow in ranked
+        ]
+        if shares:
+            of = f" of {narrow.link} at {text.stated(narrow.rate_bps, 'bps')}" if narrow else ""
+            when = text.window(*busiest)
+            sentences.append(f"When most were sending ({when}), {text.listed(shares)}{of}.")
+    judged = analysis.verdicts(dataset)
+    failed = [verdict.text for verdict in judged if not verdict.ok]
+    if failed:
+        sentences.append(f"{len(failed)} of {len(judged)} expectations fail.")
+    elif judged:
+        sentences.append(f"All {len(judged)} expectations hold.")
+    if not dataset.manifest.complete:
+        sentences.append(f"The run was cut off at {text.clock(dataset.covered_s)} s.")
+    return " ".join(sentences)
+
+
+def _senders(dataset: Dataset, span: tuple[object, ...]) -> list[str]:
+    """The flows that are active throughout a phase."""
+    start, end = span
+    windows = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
+    return [f for f, w in windows.items() if w and w[0] <= start and end <= w[1]]  # type: ignore[operator]

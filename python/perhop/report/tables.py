@@ -1,0 +1,192 @@
+"""The tables of a report as plain text, for the page and the terminal alike."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from perhop import analysis
+from perhop.analysis import TOTAL, Comparison, Distribution
+from perhop.dataset import Dataset
+from perhop.report import text
+
+PLAIN: Final = "Plain queues without drops"
+"""The title of the table that matters least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and the side its cells are aligned to."""
+
+    name: str
+    align: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a title. `note` says how to read them; empty if that is plain."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def phase_table(dataset: Dataset) -> Table:
+    """Phases by flows: throughput, and its share of the bottleneck."""
+    narrow = analysis.bottleneck(dataset)
+    flows = [*dataset.scenario.flows, TOTAL]
+
+    sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
+
+    def cell(start: float, end: float, flow: str, bps: float) -> str:
+        window = sending.get(flow, (start, end))
+        if not bps and (window is None or window[1] <= start or end <= window[0]):
+            return text.ABSENT
+        part = f" ({text.share(bps / narrow.rate_bps)})" if narrow and bps else ""
+        return text.rate(bps) + part
+
+    groups = analysis.phases(dataset).group_by("start_s", "end_s", maintain_order=True)
+    rows = [
+        (text.window(*cells.row(0)[:2]), *(cell(*row) for row in cells.iter_rows()))
+        for _, cells in groups
+    ]
+    note = f"Shares are of {_link(narrow)}, the busiest link." if narrow else ""
+    columns = (Column("phase", "left"), *map(Column, flows))
+    return Table("Throughput by phase", columns, tuple(rows), note)
+
+
+def flow_table(dataset: Dataset) -> Table:
+    """What became of each flow over the time it was active."""
+    flows = analysis.summary(dataset)["flows"]
+    rows = []
+    for name, flow in flows.items():
+        rtt = flow["rtt_s"] or {}
+        rows.append(
+            (
+                name,
+                text.size(flow["bytes"]),
+                text.rate(flow["throughput_bps"]),
+                text.count(flow["retransmits"]),
+                text.share(flow["loss"]),
+                text.duration(rtt.get("median")),
+                text.duration(rtt.get("p99")),
+            )
+        )
+    names = ("delivered", "throughput", "retransmitted", "loss", "RTT median", "RTT p99")
+    columns = (Column("flow", "left"), *map(Column, names))
+    return Table("Flows while active", columns, tuple(rows))
+
+
+def published_table(dataset: Dataset) -> Table | None:
+    """Published beside measured; None if the scenario publishes nothing."""
+    compared = analysis.against_published(dataset)
+    if not compared:
+        return None
+    rows = tuple(
+        (
+            c.label or f"{c.metric} of {c.target}",
+            text.window(*c.window),
+            f"{c.qualifier} {text.stated(c.published, c.unit)}",
+            text.quantity(c.measured, c.unit),
+            _difference(c),
+            c.note,
+        )
+        for c in compared
+    )
+    left, right = "left", "right"
+    sides = (("figure", left), ("during", left), ("published", right), ("measured", right))
+    columns = (*(Column(*s) for s in sides), Column("difference"), Column("note", left))  # type: ignore[arg-type]
+    return Table("Published beside measured", columns, rows)
+
+
+def expectation_table(dataset: Dataset) -> Table | None:
+    """The expectations and whether they hold; None if the scenario has none."""
+    judged = analysis.verdicts(dataset)
+    if not judged:
+        return None
+    rows = tuple(
+        ("holds" if v.ok else "FAILS", v.text, text.quantity(v.measured, v.unit)) for v in judged
+    )
+    columns = (Column("verdict", "left"), Column("expectation", "left"), Column("measured"))
+    return Table("Expectations", columns, rows)
+
+
+def class_tables(dataset: Dataset) -> list[Table]:
+    """What each class of each directed link did, one table a link.
+
+    First come the links that divide traffic into classes or dropped some; then one table for all
+    plain queues without drops.
+    """
+    names = (
+        "sent",
+        "packets",
+        "dropped: full",
+        "dropped: policer",
+        "remarked",
+        "conformed",
+        "exceeded",
+    )
+    plain = []
+    tables = []
+    for (link,), rows in analysis.class_counters(dataset).group_by("link", maintain_order=True):
+        cells = [_class_row(row) for row in rows.iter_rows(named=True)]
+        if rows["class"].to_list() == ["all"] and not rows["dropped_packets"].sum():
+            plain += [(link, *row[1:]) for row in cells]
+            continue
+        columns = (Column("class", "left"), *map(Column, names))
+        tables.append(Table(f"Classes of {link}", columns, tuple(cells)))
+    if plain:
+        columns = (Column("link", "left"), *map(Column, names))
+        tables.append(Table(PLAIN, columns, tuple(plain)))
+    return tables
+
+
+def ping_table(dataset: Dataset) -> Table | None:
+    """Round-trip times and loss of each ping; None if the scenario has none."""
+    if not dataset.scenario.pings:
+        return None
+    rows = []
+    for ping in dataset.scenario.pings:
+        requests = analysis.sent(dataset, ping)
+        spread = _spread(analysis.rtt(dataset, ping))
+        lost = text.share(analysis.loss(dataset, ping))
+        rows.append((ping, text.count(len(requests)), lost, *spread))
+    names = ("sent", "lost", "min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
+    columns = (Column("ping", "left"), *map(Column, names))
+    return Table("Pings: round-trip times", columns, tuple(rows))
+
+
+def _difference(compared: Comparison) -> str:
+    """The relative difference, or that a bound was kept."""
+    difference, qualifier = compared.difference, compared.qualifier
+    if difference is not None and (
+        (qualifier == "above" and difference >= 0) or (qualifier == "below" and difference <= 0)
+    ):
+        return "agrees"
+    return text.difference(difference)
+
+
+def _class_row(row: dict[str, int | str]) -> tuple[str, ...]:
+    counts = (
+        "sent_packets",
+        "dropped_limit",
+        "dropped_policer",
+        "marked_packets",
+        "conformed_packets",
+        "exceeded_packets",
+    )
+    return (
+        str(row["class"]),
+        text.size(int(row["sent_bytes"])),
+        *(text.count(int(row[name])) for name in counts),
+    )
+
+
+def _spread(found: Distribution | None) -> tuple[str, ...]:
+    if found is None:
+        return (text.ABSENT,) * 8
+    values = (found.min, found.median, found.mean, found.p95, found.p99, found.max)
+    return tuple(map(text.duration, (*values, found.iqr, found.stdev)))
+
+
+def _link(link: analysis.Bottleneck) -> str:
+    return f"{link.link} ({text.stated(link.rate_bps, 'bps')})"
