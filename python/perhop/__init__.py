@@ -1,0 +1,72 @@
+"""perhop: what does each class of traffic really get?
+
+>>> import perhop
+>>> scenario = perhop.load("qbss-1-70", overrides={"flows.best_effort.streams": "10"})
+>>> scenario.flows["best_effort"].streams
+10
+
+What is heavy to import comes with the first use of a name that needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from perhop.errors import (
+    OutputError,
+    PerhopError,
+    Problem,
+    ScenarioError,
+    UnsupportedError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from perhop.gallery import load
+    from perhop.scenario import Scenario, dump, json_schema, parse
+
+    __version__: str
+
+__all__ = [
+    "OutputError",
+    "PerhopError",
+    "Problem",
+    "Scenario",
+    "ScenarioError",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "dump",
+    "json_schema",
+    "load",
+    "parse",
+]
+
+_HOMES = {
+    "load": "perhop.gallery",
+    "Scenario": "perhop.scenario",
+    "dump": "perhop.scenario",
+    "json_schema": "perhop.scenario",
+    "parse": "perhop.scenario",
+}
+"""Where the names live that are imported on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import `name` from its home, or read the version of the installed package."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("perhop")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,57 @@
+"""The gallery: published experiments as scenarios, with the figures of their documents.
+
+Each is a YAML file beside this one, named for the scenario in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from perhop.errors import Problem, ScenarioError
+from perhop.scenario import loader
+from perhop.scenario.text import did_you_mean
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from perhop.scenario import Overrides, Scenario
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of the gallery's scenarios, sorted."""
+    entries = (entry.name for entry in files(__name__).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml")))
+
+
+def text(name: str) -> str:
+    """The file of the gallery's scenario `name`; KeyError if there is none."""
+    if name not in names():
+        raise KeyError(name)
+    return files(__name__).joinpath(f"{name}.yaml").read_text("utf-8")
+
+
+def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenario:
+    """The scenario in a file, or of the gallery.
+
+    Args:
+        source: A path, or the name of a scenario of the gallery. A file whose name is that of one
+            is meant by a path such as ``./qbss-1-70``.
+        overrides: Changes to make first, such as ``{"links.1.rate": "5 Mbps"}`` or
+            ``["links.1.rate=5 Mbps"]``.
+
+    Raises:
+        ScenarioError: There is no such file or name, or it is not a scenario as changed.
+    """
+    if isinstance(source, str) and source in names():
+        return loader.parse(text(source), f"{source}.yaml", overrides=overrides)
+    if isinstance(source, str) and _BARE_NAME.fullmatch(source) and not os.path.lexists(source):
+        message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
+        raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
+    return loader.load(source, overrides=overrides)
+
+
+_BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")
