@@ -17,7 +17,7 @@ source: SLAC QBSS Measurements, 2001
 description: |
   One host copies to another with three code points, through a router that divides 10 Mb/s.
 
-  Where and why it differs: the tables of this run are synthetic.
+  Where results differ: the tables of this run are synthetic.
 nodes: {evagore: host, r1: router, r2: router, pharlap: host}
 links:
   - {ends: [evagore, r1], rate: 100 Mbps, delay: 50 us}

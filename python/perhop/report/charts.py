@@ -73,8 +73,8 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
 
     points, empty = _steps(cells, names, factor, floor, log)
     axis = labels.Axis(domain[0], domain[1], log)
-    rule = [narrow.rate_bps / factor] if narrow else []
-    placed = labels.place(_levels(dataset, cells, names, factor), end, axis, rule)
+    ceiling = narrow.rate_bps / factor if narrow else domain[1]
+    placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
     colours = dict(zip(flows, _cycle(_COLOURS, len(flows)), strict=True))
     x: Spec = {
         "field": "t",
@@ -100,7 +100,13 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
         layers.append(
             {
                 "data": {"values": empty},
-                "mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 45},
+                "mark": {
+                    "type": "point",
+                    "shape": "triangle-down",
+                    "filled": True,
+                    "opacity": 1,
+                    "size": 45,
+                },
                 "encoding": {"x": x, "y": y, "color": _styles(names)["color"]},
             }
         )
@@ -123,7 +129,7 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
     return _chart(
         layers,
         f"Throughput of {text.listed(names)} over time on a {scale} scale",
-        _title(f"Throughput, {scale} scale", _captions(dataset, step, bool(empty))),
+        _title(dataset, _captions(dataset, scale, step, bool(empty))),
     )
 
 
@@ -166,8 +172,7 @@ def ping_chart(dataset: Dataset) -> Spec | None:
     }
     layer = _lines(points, x, y, pings, _LINE_WIDTH)
     title = _title(
-        "Pings: distribution of round-trip times",
-        ["share of the requests; a curve that ends below 100% lost the rest"],
+        dataset, ["round-trip times of pings; a curve that ends below 100% lost the rest"]
     )
     description = f"Distribution of the round-trip times of {text.listed(pings)}"
     return _chart([layer], description, title, 260)
@@ -300,16 +305,17 @@ def _styles(names: list[str]) -> Spec:
 
     return {
         "color": channel(_cycle(_COLOURS, lines) + [_RIBBON] * grey),
-        "strokeDash": channel(_cycle(_DASHES, lines) + [[1, 0]] * grey),
+        "strokeDash": channel(_cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
     }
 
 
-def _cycle(values: tuple[Any, ...], count: int) -> list[Any]:
-    return [values[i % len(values)] for i in range(count)]
+def _cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
+    """`count` values, over and over; `skip` moves on by one each time, for other combinations."""
+    return [values[(i + skip * (i // len(values))) % len(values)] for i in range(count)]
 
 
-def _captions(dataset: Dataset, step: float, gaps: bool) -> list[str]:
-    captions = [f"goodput at the receiver, means over {text.stated(step, 's')}"]
+def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str]:
+    captions = [f"goodput at the receiver on a {scale} scale, means over {text.stated(step, 's')}"]
     hidden = len(dataset.scenario.flows) - len(drawn_flows(dataset))
     if hidden:
         captions.append(f"the {MOST_FLOWS} flows that delivered most; {hidden} more in the total")
@@ -320,9 +326,10 @@ def _captions(dataset: Dataset, step: float, gaps: bool) -> list[str]:
     return captions
 
 
-def _title(title: str, captions: list[str]) -> Spec:
+def _title(dataset: Dataset, captions: list[str]) -> Spec:
     return {
-        "text": title,
+        "text": dataset.scenario.title or dataset.scenario.name,
+        "limit": WIDTH,
         "subtitle": "; ".join(captions),
         "anchor": "start",
         "frame": "group",
@@ -346,16 +353,19 @@ def _chart(layers: list[Spec], description: str, title: Spec, height: int = HEIG
     }
 
 
-def _levels(
+def _phases(
     dataset: Dataset, cells: pl.DataFrame, names: list[str], factor: float
-) -> list[labels.Levels]:
-    """The level of each line in each phase: the median over its cells."""
+) -> list[labels.Phase]:
+    """The timeline's phases, and what the lines named do in each."""
+    middle = (pl.col("start_s") + pl.col("end_s")) / 2
+    steps = cells.select("flow", middle.alias("t"), pl.col("throughput_bps") / factor)
     found = []
     for start, end in map(analysis.seconds, dataset.scenario.phases_ps):
-        inside = cells.filter((pl.col("start_s") < end) & (pl.col("end_s") > start))
-        rates = dict(inside.group_by("flow").agg(pl.median("throughput_bps")).iter_rows())
-        lines = {name: rates[name] / factor for name in names if name in rates}
-        found.append(labels.Levels(start, end, lines))
+        inside = steps.filter(pl.col("t").is_between(start, end))
+        lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for flow, t, height in inside.iter_rows():
+            lines[flow].append((t, height))
+        found.append(labels.Phase(start, end, lines))
     return found
 
 

@@ -20,7 +20,7 @@ from perhop.scenario import dump
 VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws the charts, here and in PNG and SVG."""
 
-WHY: Final = "Where and why"
+WHY: Final = "Where results differ"
 """How a paragraph of a scenario's description begins that belongs beside the published values."""
 
 _DRAW: Final = """

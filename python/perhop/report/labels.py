@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log10
+from math import inf, log10
 from typing import Final, Literal
 
 from perhop.dataset import Dataset
@@ -14,6 +14,8 @@ HEIGHT: Final = 340
 
 FONT: Final = 12
 _CHARACTER: Final = 0.58 * FONT
+_HALF: Final = 0.75 * FONT
+_FILL: Final = 0.6
 _BELOW: Final = 15
 _ABOVE: Final = -13
 _MOST_ROWS: Final = 4
@@ -36,12 +38,22 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
-    """How high each line is in a phase of the timeline, in the axis's unit."""
+class Phase:
+    """A phase of the timeline, and the lines in it: per name, times and heights of its steps."""
 
     start: float
     end: float
-    lines: Mapping[str, float]
+    lines: Mapping[str, list[tuple[float, float]]]
+
+    def ranges(self, half: float) -> dict[str, tuple[float, float]]:
+        """The least and greatest height of each line within `half` seconds of the middle."""
+        middle = (self.start + self.end) / 2
+        found = {}
+        for name, steps in self.lines.items():
+            near = [height for t, height in steps if abs(t - middle) <= half]
+            if near:
+                found[name] = min(near), max(near)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +76,34 @@ class Change:
     align: Literal["left", "right"]
 
 
-def place(levels: list[Levels], end: float, axis: Axis, rules: list[float]) -> list[Label]:
+def place(phases: list[Phase], end: float, step: float, axis: Axis, ceiling: float) -> list[Label]:
     """Name each line in each phase, under it or else over it, wherever that covers nothing.
 
     Args:
-        levels: How high each line is in each phase.
+        phases: The timeline's phases.
         end: The right end of the time axis, in seconds.
+        step: The width of a line's steps, in seconds.
         axis: The vertical axis.
-        rules: The heights of horizontal rules, which names keep clear of as well.
+        ceiling: The height of a horizontal rule, which names stay under.
     """
     placed = []
-    for phase in levels:
+    for phase in phases:
         middle = (phase.start + phase.end) / 2
         room = (phase.end - phase.start) / end * WIDTH
-        lines = {name: axis.pixel(level) for name, level in phase.lines.items()}
-        taken = [axis.pixel(rule) for rule in rules]
-        for name, line in lines.items():
-            others = [*taken, *(height for other, height in lines.items() if other != name)]
-            for dy in (_BELOW, _ABOVE):
-                clear = all(abs(line + dy - height) > FONT for height in others)
-                if clear and len(name) * _CHARACTER < room and 0 < line + dy < HEIGHT - FONT / 2:
-                    placed.append(Label(name, middle, phase.lines[name], dy))
-                    taken.append(line + dy)
+        taken = [(-inf, axis.pixel(ceiling))]
+        for name in phase.lines:
+            width = len(name) * _CHARACTER
+            ranges = phase.ranges(width / 2 / WIDTH * end + step)
+            if width > _FILL * room or name not in ranges:
+                continue
+            low, high = (max(height, axis.low) for height in ranges.pop(name))
+            others = [(axis.pixel(top), axis.pixel(bottom)) for bottom, top in ranges.values()]
+            for height, dy in ((low, _BELOW), (high, _ABOVE)):
+                y = axis.pixel(height) + dy
+                clear = all(y + _HALF < top or bottom < y - _HALF for top, bottom in others + taken)
+                if clear and 0 < y < HEIGHT - _HALF:
+                    placed.append(Label(name, middle, height, dy))
+                    taken.append((y - _HALF, y + _HALF))
                     break
     return placed
 
