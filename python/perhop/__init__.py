@@ -23,15 +23,19 @@ from perhop.errors import (
 )
 
 if TYPE_CHECKING:
+    from perhop.dataset import Dataset
+    from perhop.engines import Progress, run
     from perhop.gallery import load
     from perhop.scenario import Scenario, dump, json_schema, parse
 
     __version__: str
 
 __all__ = [
+    "Dataset",
     "OutputError",
     "PerhopError",
     "Problem",
+    "Progress",
     "Scenario",
     "ScenarioError",
     "UnsupportedError",
@@ -41,9 +45,13 @@ __all__ = [
     "json_schema",
     "load",
     "parse",
+    "run",
 ]
 
 _HOMES = {
+    "Dataset": "perhop.dataset",
+    "Progress": "perhop.engines",
+    "run": "perhop.engines",
     "load": "perhop.gallery",
     "Scenario": "perhop.scenario",
     "dump": "perhop.scenario",

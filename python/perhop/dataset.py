@@ -222,6 +222,21 @@ class Dataset:
                 shutil.rmtree(fresh, ignore_errors=True)
         return target
 
+    @staticmethod
+    def check_writable(folder: str | os.PathLike[str]) -> None:
+        """Find out before a run whether `write` could write to `folder`.
+
+        Raises:
+            OutputError: If it could not.
+        """
+        target = Path(folder).resolve()
+        with _explained(f"cannot write {target}", "give another folder"):
+            _refuse_foreign(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            probe = _sibling(target)
+            probe.mkdir()
+            probe.rmdir()
+
     def _fill(self, folder: Path) -> None:
         digests = {}
         for name in TABLES:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perhop.scenario.findings import Loc
-    from perhop.scenario.model import Class, Scenario
+    from perhop.scenario.model import Class, Policy, Scenario
     from perhop.scenario.network import Bandwidth
 
 MAX_CLASSES = 1000
@@ -80,7 +80,8 @@ def cycles(scenario: Scenario) -> Iterator[Finding]:
 def unused_policies(scenario: Scenario) -> Iterator[Finding]:
     """Every policy is at the end of a link, or part of one that is."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
-    if not set(reached) <= scenario.policies.keys():
+    nested = {part.policy for _, _, part in _classes(scenario) if part.policy is not None}
+    if not {*reached, *nested} <= scenario.policies.keys():
         return  # a misspelt name is the cause
     used: set[str] = set()
     while reached:
@@ -126,6 +127,8 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
 
 def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
     """No class comes after one that takes all that it matches."""
+    if next(match_nodes(scenario), None) is not None:
+        return
     addresses = scenario.addresses
     for name, policy in scenario.policies.items():
         earlier: list[tuple[str, Packets]] = []
@@ -143,6 +146,8 @@ def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
 
 def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
     """Every class but one that matches any, or says that it is unused, has packets."""
+    if next(match_nodes(scenario), None) is not None:
+        return
     packets = sent(scenario)
     addresses = scenario.addresses
     for policy, name, part in _classes(scenario):
@@ -182,8 +187,9 @@ def _promises(scenario: Scenario, name: str, capacity: int, where: str) -> Itera
         if all(bandwidth.share is not None for bandwidth in given):
             said = f"promise {format_share(total // capacity)} in sum"
         else:
-            said = f"promise {format_rate(total // WHOLE)} in sum of the {format_rate(capacity)}"
-            said += f" of {where}"
+            said = (
+                f"promise {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
+            )
         yield Finding(loc, f"{said}; expected at most 100%")
         return
     for key, part in classes.items():
@@ -201,6 +207,22 @@ def _promises(scenario: Scenario, name: str, capacity: int, where: str) -> Itera
             )
 
 
+def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
+    """What each class of `policy` is guaranteed of `capacity`, in bits per second.
+
+    None stands for a strict class without a policer, which may take everything.
+    """
+    rest = _rest(policy.classes, capacity)
+
+    def rate(part: Class) -> int | None:
+        promised = _promised(part)
+        if promised is not None:
+            return promised.of(capacity)
+        return None if part.priority is not None else rest
+
+    return {name: rate(part) for name, part in policy.classes.items()}
+
+
 def _rest(classes: Mapping[str, Class], capacity: int) -> int:
     """What each class without a bandwidth gets: an equal part of what the others leave."""
     given = [_promised(part) for part in classes.values()]
@@ -211,16 +233,11 @@ def _rest(classes: Mapping[str, Class], capacity: int) -> int:
 
 def _divided(scenario: Scenario, name: str, capacity: int) -> Iterator[tuple[str, int, str]]:
     """The policies that divide classes of policy `name`: which, how much, and whose it is."""
-    classes = scenario.policies[name].classes
-    for key, part in classes.items():
-        if part.policy in scenario.policies:
-            bandwidth = _promised(part)
-            if bandwidth is not None:
-                share = bandwidth.of(capacity)
-            else:
-                share = capacity if part.priority else _rest(classes, capacity)
-            if share > 0:
-                yield str(part.policy), share, f"class {quote(f'{name}/{key}')}"
+    policy = scenario.policies[name]
+    for key, rate in rates(policy, capacity).items():
+        nested = policy.classes[key].policy
+        if nested in scenario.policies and rate != 0:
+            yield str(nested), rate or capacity, f"class {quote(f'{name}/{key}')}"
 
 
 def _sizes(scenario: Scenario) -> dict[str, int]:

@@ -1,0 +1,72 @@
+# Everything that a person or CI does with perhop. `make help` lists it.
+#
+# The targets set up what they need: a virtual environment in .venv with the versions pinned in
+# requirements/dev.txt, and the Rust core built into it. Nothing is installed outside this folder.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+CARGO ?= cargo
+BIN := .venv/bin
+
+# An activated environment of somebody else's must not be built into.
+unexport PYTHONPATH CONDA_PREFIX
+export VIRTUAL_ENV := $(CURDIR)/.venv
+
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: .venv/built ## Run the three-class scavenger experiment and draw it
+	@$(BIN)/perhop run qbss-1-70 --out runs/demo
+	@$(BIN)/perhop report runs/demo
+
+.PHONY: test
+test: .venv/built ## Run every test
+	$(CARGO) test --workspace --quiet
+	$(BIN)/python -m pytest
+
+.PHONY: check
+check: .venv/built ## Format, lint and type checks, warnings being errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
+	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: ## Measure the simulator's speed
+	$(CARGO) bench --quiet --package perhop-sim --bench speed
+
+.PHONY: lock
+lock: ## Resolve requirements/dev.in to the newest versions and pin them
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --requirement requirements/dev.in
+	{ echo '# Made by `make lock` from dev.in.'; $(BIN)/pip freeze --exclude perhop; } > requirements/dev.txt
+
+.PHONY: clean
+clean: ## Remove what the targets above have made
+	rm -rf .venv target runs python/perhop/_core.abi3.so
+
+.venv/installed: requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'perhop needs Python 3.11 or later; set PYTHON=…' >&2; exit 1; }
+	@command -v $(CARGO) > /dev/null \
+	  || { echo 'perhop needs Rust 1.88 or later: https://rustup.rs' >&2; exit 1; }
+	@$(PYTHON) -m venv .venv \
+	  || { echo 'Python cannot make virtual environments; on Debian: apt install python3-venv' >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
+	@touch $@
+
+.venv/built: .venv/installed pyproject.toml $(RUST)
+	$(BIN)/maturin develop --release --quiet 2> .venv/maturin.log \
+	  || { cat .venv/maturin.log >&2; exit 1; }
+	@touch $@

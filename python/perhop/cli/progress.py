@@ -1,0 +1,80 @@
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perhop.engines import Progress
+
+__all__ = ["watching"]
+
+_LINE_EVERY_S: Final = 10.0
+_FLOWS_SHOWN: Final = 4
+
+
+@contextmanager
+def watching(name: str) -> Iterator[Callable[[Progress], None]]:
+    """What to call with a run's progress; it writes to stderr, so that stdout has results only."""
+    if sys.stderr.isatty():
+        with _bar(name) as watch:
+            yield watch
+    else:
+        yield _lines(name)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Callable[[Progress], None]]:
+    import rich.progress
+    from rich.console import Console
+    from rich.text import Text
+
+    columns = (
+        rich.progress.TextColumn("{task.description}", markup=False),
+        rich.progress.BarColumn(bar_width=24),
+        rich.progress.TaskProgressColumn(),
+        rich.progress.TextColumn("{task.fields[state]}", markup=False),
+    )
+    console = Console(stderr=True)
+    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(Text(name).plain, total=1.0, state="")
+
+        def watch(progress: Progress) -> None:
+            done = progress.now_s / progress.end_s
+            bar.update(task, completed=done, state=_state(progress))
+
+        yield watch
+
+
+def _lines(name: str) -> Callable[[Progress], None]:
+    due = time.monotonic() + _LINE_EVERY_S
+
+    def watch(progress: Progress) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + _LINE_EVERY_S
+            print(f"{name}: {_state(progress)}", file=sys.stderr, flush=True)
+
+    return watch
+
+
+def _state(progress: Progress) -> str:
+    """Simulated time, speed, and the busiest flows' rates."""
+    speed = progress.now_s / max(progress.wall_s, 1e-9)
+    rates = sorted(progress.throughput_bps.items(), key=lambda item: -item[1])
+    shown = [f"{flow} {_rate(bps)}" for flow, bps in rates[:_FLOWS_SHOWN]]
+    more = len(rates) - len(shown)
+    flows = ", ".join([*shown, *([f"{more} more"] if more > 0 else [])])
+    return f"{progress.now_s:.1f} of {progress.end_s:g} s, {speed:.0f}x: {flows}"
+
+
+def _rate(bps: float) -> str:
+    """A rate to three digits."""
+    return format_rate(int(float(f"{bps:.3g}")))

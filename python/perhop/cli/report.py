@@ -1,0 +1,31 @@
+"""`perhop report`: the page and the pictures of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["report"]
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder for the files; that of the run by default.",
+)
+def report(run: Path, out: Path | None) -> int:
+    """Write a page and pictures of RUN, the folder that `perhop run` named.
+
+    The page, report.html, stands alone and needs no network; the throughput chart is there as PNG
+    and SVG too.
+    """
+    from perhop.dataset import Dataset
+    from perhop.report import write
+
+    for path in write(Dataset.read(run), out or run):
+        click.echo(path)
+    return 0

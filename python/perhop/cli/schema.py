@@ -1,0 +1,18 @@
+"""`perhop schema`: the JSON Schema of scenario files."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+__all__ = ["schema"]
+
+
+@click.command()
+def schema() -> int:
+    """Print the JSON Schema of scenarios, by which editors complete and check them."""
+    from perhop.scenario import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return 0

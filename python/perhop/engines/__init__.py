@@ -1,0 +1,170 @@
+"""Engines: functions from a scenario to a dataset.
+
+Nothing above this layer knows which engine ran, and nothing below it knows that there are several.
+An engine is a module that starts a `Run`; `run` drives it in slices, so that progress, checkpoints
+and Ctrl-C need no callbacks into the engine.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol
+
+from perhop.dataset import TABLES, Dataset, Host, Manifest
+from perhop.errors import UsageError
+from perhop.scenario.text import did_you_mean
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    import polars as pl
+
+    from perhop.scenario import Scenario
+
+__all__ = ["ENGINES", "Engine", "Progress", "Run", "run"]
+
+ENGINES: Final = ("sim",)
+"""The engines that there are; each is a module of this package with a function `start`."""
+
+CHECKPOINT_S: Final = 5.0
+"""How often, in seconds of wall time, a run that is saved is saved as far as it has come."""
+
+
+class Run(Protocol):
+    """A run under way."""
+
+    @property
+    def now_s(self) -> float:
+        """How much of the scenario has been run, in seconds."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of it has."""
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """The engine's own counts so far."""
+
+    def advance(self) -> None:
+        """Go on for a slice: about a tenth of a second of wall time."""
+
+    def delivered(self) -> dict[str, int]:
+        """Bytes that each flow has delivered so far."""
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The dataset's tables as far as they go; a run can go on after it."""
+
+    def stop(self) -> None:
+        """End the run where it is; the tables then go up to here."""
+
+
+class Engine(Protocol):
+    """What the module of an engine must have."""
+
+    def start(self, scenario: Scenario, seed: int) -> Run:
+        """Begin a run.
+
+        Raises:
+            UnsupportedError: If this machine, or this engine, cannot run the scenario.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        now_s: Seconds of the scenario that have been run, …
+        end_s: … of this many.
+        wall_s: Seconds that it has taken.
+        throughput_bps: Each flow's current rate: over the last slice.
+    """
+
+    now_s: float
+    end_s: float
+    wall_s: float
+    throughput_bps: Mapping[str, float]
+
+
+def run(
+    scenario: Scenario,
+    *,
+    engine: str = "sim",
+    seed: int = 1,
+    out: str | os.PathLike[str] | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Dataset:
+    """Run a scenario.
+
+    Ctrl-C (`KeyboardInterrupt`) ends the run early: the dataset then goes up to there, and its
+    manifest says that it is not complete.
+
+    Args:
+        scenario: What to run.
+        engine: One of `ENGINES`.
+        seed: Decides every random number; the same scenario and seed give the same tables.
+        out: The folder to save the dataset in, every few seconds and at the end; none to keep it
+            in memory.
+        watch: Called after every slice.
+
+    Raises:
+        UsageError: If there is no such engine, or the seed is not in 0..2^64.
+        UnsupportedError: If the engine cannot run the scenario here.
+        OutputError: If `out` cannot be written.
+    """
+    if engine not in ENGINES:
+        hint = did_you_mean(engine, ENGINES) or f"there is {', '.join(ENGINES)}"
+        raise UsageError(f"{engine!r} is not an engine; {hint}")
+    if not 0 <= seed < 2**64:
+        raise UsageError(f"{seed} is not a seed; expected 0 to 2^64 - 1")
+    if out is not None:
+        Dataset.check_writable(out)
+    started, began = datetime.now(UTC), time.perf_counter()
+    module: Engine = import_module(f"perhop.engines.{engine}")
+    under_way = module.start(scenario, seed)
+
+    def dataset() -> Dataset:
+        manifest = Manifest(
+            perhop=import_module("perhop").__version__,
+            engine=engine,
+            seed=seed,
+            started=started.isoformat(timespec="seconds"),
+            wall_s=time.perf_counter() - began,
+            duration_s=under_way.now_s,
+            complete=under_way.finished,
+            host=Host(
+                system=f"{platform.system()} {platform.release()}",
+                machine=platform.machine(),
+                python=platform.python_version(),
+            ),
+            counters=dict(under_way.counters),
+        )
+        tables = under_way.tables()
+        return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
+
+    saved = began
+    try:
+        before_s, before = 0.0, under_way.delivered()
+        while not under_way.finished:
+            under_way.advance()
+            now = time.perf_counter()
+            if watch is not None:
+                now_s, delivered = under_way.now_s, under_way.delivered()
+                span = max(now_s - before_s, 1e-12)
+                rates = {flow: 8 * (delivered[flow] - before[flow]) / span for flow in delivered}
+                watch(Progress(now_s, scenario.end_ps / 1e12, now - began, rates))
+                before_s, before = now_s, delivered
+            if out is not None and now - saved >= CHECKPOINT_S:
+                dataset().write(out)
+                saved = time.perf_counter()
+    except KeyboardInterrupt:
+        under_way.stop()
+    result = dataset()
+    if out is not None:
+        result.write(out)
+    return result

@@ -1,0 +1,271 @@
+"""The `sim` engine: modelled hosts and virtual time, on perhop's own network.
+
+This module writes a scenario as the plan that the core takes, in which every name is a number, and
+puts the names back into the tables that the core returns.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from perhop._core import Simulation
+from perhop.dataset import TABLES
+from perhop.scenario.policies import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.scenario import Class, Flow, Link, Match, Ping, Policy, Queue, Scenario
+
+__all__ = ["SimRun", "plan", "start"]
+
+_SLICE_S: Final = 0.1
+_NOBODY: Final = 2**16 - 1
+"""A node that there is not: what a prefix without a node in it stands for."""
+
+
+def start(scenario: Scenario, seed: int) -> SimRun:
+    """Begin a simulation."""
+    return SimRun(scenario, seed)
+
+
+class SimRun:
+    """A simulation under way."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario = scenario
+        self._core = Simulation(json.dumps(plan(scenario, seed)))
+        self._names = _names(scenario)
+        self._slice_ps = max(1, scenario.end_ps // 1000)
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds so far."""
+        return self._core.now_ps / 1e12
+
+    @property
+    def finished(self) -> bool:
+        """Whether the scenario's end is reached."""
+        return self._core.now_ps >= self._scenario.end_ps
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Events processed, and links crossed by packets."""
+        return {"events": self._core.events, "packet_hops": self._core.packet_hops}
+
+    def advance(self) -> None:
+        """Simulate for about a tenth of a second of wall time."""
+        began = time.perf_counter()
+        self._core.advance(self._core.now_ps + self._slice_ps)
+        # How long the next slice may be follows from how long this one took.
+        took = max(time.perf_counter() - began, 1e-6)
+        self._slice_ps = max(1, int(self._slice_ps * min(_SLICE_S / took, 4.0)))
+
+    def delivered(self) -> dict[str, int]:
+        """Bytes that each flow has delivered so far."""
+        return dict(zip(self._scenario.flows, self._core.delivered(), strict=True))
+
+    def stop(self) -> None:
+        """End the simulation where it is."""
+        self._core.stop()
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The dataset's tables, up to the last mark."""
+        return {
+            name: _with_names(name, pl.DataFrame(columns), self._names)
+            for name, columns in self._core.tables().items()
+        }
+
+
+# From numbers to names
+
+
+def _names(scenario: Scenario) -> dict[str, pl.DataFrame]:
+    """For each column of numbers the names, row by row, that take its place."""
+    ports = [
+        (link.directed(end), link.egress.get(end)) for link in scenario.links for end in link.ends
+    ]
+    classes: list[tuple[str, str]] = []
+    for port, policy in ports:
+        # The core counts a port's root first; it stands for the whole only where it is a queue.
+        classes.append((port, "all" if policy is None else ""))
+        if policy is not None:
+            classes += [(port, path) for path in _paths(scenario, policy)]
+    return {
+        "flow": pl.DataFrame({"flow": list(scenario.flows)}, schema={"flow": pl.String}),
+        "ping": pl.DataFrame({"ping": list(scenario.pings)}, schema={"ping": pl.String}),
+        "link": pl.DataFrame({"link": [port for port, _ in ports]}, schema={"link": pl.String}),
+        "class": pl.DataFrame(
+            {"link": [port for port, _ in classes], "class": [path for _, path in classes]},
+            schema={"link": pl.String, "class": pl.String},
+        ),
+    }
+
+
+def _paths(scenario: Scenario, policy: str) -> Iterator[str]:
+    """The classes of a policy, those of nested policies after the class that they divide."""
+    for name, part in scenario.policies[policy].classes.items():
+        yield name
+        if part.policy is not None:
+            yield from (f"{name}/{inner}" for inner in _paths(scenario, part.policy))
+
+
+def _with_names(table: str, numbers: pl.DataFrame, names: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """A table of the core as the dataset has it."""
+    schema = TABLES[table]
+    named = numbers
+    first = numbers.columns[0]
+    if first in names:
+        named = pl.concat([names[first][numbers[first]], numbers.drop(first)], how="horizontal")
+    if table == "queues":
+        named = named.filter(pl.col("class") != "")
+    # The core has no null: a float that is none is NaN, an integer negative.
+    floats = pl.selectors.float().fill_nan(None)
+    integers = pl.selectors.integer()
+    named = named.with_columns(floats, pl.when(integers >= 0).then(integers))
+    return named.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+
+
+# From a scenario to a plan
+
+
+def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
+    """The scenario as the core takes it: rates in bit/s, times in ps, sizes in bytes."""
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    return {
+        "seed": seed,
+        "marks": [mark for mark in scenario.marks_ps if mark > 0],
+        "nodes": [node.kind for node in scenario.nodes.values()],
+        "links": [_link(scenario, link, nodes) for link in scenario.links],
+        "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
+        "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
+    }
+
+
+def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str, Any]:
+    def queue(end: str) -> dict[str, Any]:
+        if end in link.egress:
+            return _classes(scenario, scenario.policies[link.egress[end]], link.rate, nodes)
+        return _fifo(link.queue, link.rate)
+
+    first, second = link.ends
+    return {
+        "name": link.directed(first),
+        "ends": [nodes[first], nodes[second]],
+        "rate": link.rate,
+        "delay": link.delay,
+        "jitter": link.jitter,
+        "loss_ppb": link.loss,
+        "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
+        "queues": [queue(first), queue(second)],
+    }
+
+
+def _fifo(queue: Queue, rate: int) -> dict[str, Any]:
+    limit = queue.limit
+    match limit.unit:
+        case "packets":
+            return {"fifo": {"packets": limit.amount}}
+        case "bytes":
+            return {"fifo": {"bytes": limit.amount}}
+        case "time":
+            # What drains in that time; at least a packet, as a queue must hold something.
+            return {"fifo": {"bytes": max(limit.amount * rate // (8 * 10**12), 1500)}}
+
+
+def _classes(
+    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int]
+) -> dict[str, Any]:
+    guaranteed = rates(policy, capacity)
+
+    def one(name: str, part: Class) -> dict[str, Any]:
+        rate = guaranteed[name]
+        if part.policy is not None:
+            nested = scenario.policies[part.policy]
+            queue = _classes(scenario, nested, rate or capacity, nodes)
+        else:
+            queue = _fifo(part.effective_queue, rate or capacity)
+        police = part.police and {
+            "rate": part.police.rate.of(capacity),
+            "burst": part.police.burst,
+            "remark": part.police.exceed.remark,
+        }
+        return {
+            "matches": _match(scenario, part.match, nodes),
+            "weight": None if part.priority == "strict" else rate,
+            "police": police,
+            "queue": queue,
+        }
+
+    return {"classes": [one(name, part) for name, part in policy.classes.items()]}
+
+
+def _match(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:
+    def within(ends: tuple[Any, ...] | None) -> list[int]:
+        if ends is None:
+            return []
+        prefixes = scenario.prefixes(ends)
+        addresses = scenario.addresses.items()
+        inside = [nodes[node] for node, address in addresses if any(address in p for p in prefixes)]
+        return inside or [_NOBODY]
+
+    return {
+        "dscps": list(match.dscp or ()),
+        "protocols": list(match.protocol or ()),
+        "ports": list(match.port or ()),
+        "source_ports": list(match.source_port or ()),
+        "destination_ports": list(match.destination_port or ()),
+        "sources": within(match.source),
+        "destinations": within(match.destination),
+    }
+
+
+def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -> dict[str, Any]:
+    transport: dict[str, Any]
+    if flow.tcp is not None:
+        tcp = flow.tcp
+        transport = {
+            "tcp": {
+                "congestion_control": tcp.congestion_control,
+                "send_window": tcp.effective_send_window,
+                "receive_window": tcp.effective_receive_window,
+                "mss": tcp.mss,
+                "sack": tcp.sack,
+                "timestamps": tcp.timestamps,
+                "limited_transmit": tcp.limited_transmit,
+                "initial_window": tcp.initial_window,
+                "min_rto": tcp.min_rto,
+                "delayed_ack": tcp.delayed_ack,
+            }
+        }
+    else:
+        assert flow.udp is not None
+        transport = {"udp": {"rate": flow.udp.rate, "size": flow.udp.size}}
+    return {
+        "from": nodes[flow.source],
+        "to": nodes[flow.destination],
+        "dscp": flow.dscp,
+        "port": scenario.port_of(name),
+        "streams": flow.streams,
+        "start": flow.start,
+        "stop": flow.stop,
+        "volume": flow.volume,
+        "transport": transport,
+    }
+
+
+def _ping(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str, Any]:
+    start, stop = scenario.active_ps(ping)
+    return {
+        "from": nodes[ping.source],
+        "to": nodes[ping.destination],
+        "dscp": ping.dscp,
+        "every": ping.every,
+        "size": ping.size,
+        "start": start,
+        "stop": stop,
+    }
