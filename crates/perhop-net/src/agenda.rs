@@ -32,40 +32,67 @@ impl Entry {
 }
 
 /// A priority queue of events by time, then by order of scheduling: a 4-ary heap.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agenda {
+    /// The heap, and behind it [`PADDING`] entries that come after every event, so that an entry
+    /// with a child always has four.
     heap: Vec<Entry>,
     sequence: u64,
 }
 
+/// Later than any event.
+const NEVER: Entry = Entry(u128::MAX);
+const PADDING: usize = 3;
+
 impl Agenda {
+    pub fn new() -> Self {
+        Self { heap: vec![NEVER; PADDING], sequence: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len() - PADDING
+    }
+
     /// When the next event is due, and which it is.
+    #[inline]
     pub fn peek(&self) -> Option<(Time, EventId)> {
-        let first = self.heap.first()?;
-        Some((first.at(), first.event()))
+        let first = self.heap[0];
+        (first != NEVER).then(|| (first.at(), first.event()))
     }
 
     pub fn push(&mut self, at: Time, event: EventId) {
         let entry = self.entry(at, event);
-        self.heap.push(entry);
-        self.sift_up(self.heap.len() - 1, entry);
+        let mut hole = self.len();
+        self.heap.push(NEVER);
+        while hole > 0 {
+            let parent = (hole - 1) / 4;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = entry;
     }
 
     /// Removes the next event.
     pub fn pop(&mut self) {
-        if let Some(last) = self.heap.pop()
-            && !self.heap.is_empty()
-        {
-            self.sift_down(last);
+        let Some(last) = self.len().checked_sub(1) else { return };
+        self.heap.pop();
+        let entry = std::mem::replace(&mut self.heap[last], NEVER);
+        if last > 0 {
+            self.sift_down(entry);
         }
     }
 
     /// Removes the next event and schedules another: cheaper than the two steps.
+    #[inline]
     pub fn replace(&mut self, at: Time, event: EventId) {
         let entry = self.entry(at, event);
         self.sift_down(entry);
     }
 
+    #[inline]
     fn entry(&mut self, at: Time, event: EventId) -> Entry {
         debug_assert!((event as usize) < EVENTS);
         if self.sequence == LAST_SEQUENCE {
@@ -78,45 +105,29 @@ impl Agenda {
     /// Gives what waits the lowest sequence numbers, in the same order. A sorted array is a heap.
     fn renumber(&mut self) {
         self.heap.sort_unstable();
-        for (sequence, entry) in self.heap.iter_mut().enumerate() {
+        let events = self.len();
+        for (sequence, entry) in self.heap[..events].iter_mut().enumerate() {
             *entry = Entry::new(entry.at(), sequence as u64, entry.event());
         }
-        self.sequence = self.heap.len() as u64;
+        self.sequence = events as u64;
     }
 
-    fn sift_up(&mut self, mut hole: usize, entry: Entry) {
-        while hole > 0 {
-            let parent = (hole - 1) / 4;
-            if self.heap[parent] <= entry {
-                break;
-            }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
-        }
-        self.heap[hole] = entry;
-    }
-
-    /// Puts `entry` where the top was.
+    /// Puts `entry` where the top was. Which child is least is what no processor can predict, so
+    /// it is found without a branch.
+    #[inline]
     fn sift_down(&mut self, entry: Entry) {
         let heap = self.heap.as_mut_slice();
         let mut hole = 0;
-        loop {
-            let first = 4 * hole + 1;
-            if first >= heap.len() {
+        while let Some(children) = heap.get(4 * hole + 1..4 * hole + 5) {
+            let left = usize::from(children[1] < children[0]);
+            let right = 2 + usize::from(children[3] < children[2]);
+            let least = if children[right] < children[left] { right } else { left };
+            let child = children[least];
+            if entry <= child {
                 break;
             }
-            let end = heap.len().min(first + 4);
-            let mut least = first;
-            for child in first + 1..end {
-                if heap[child] < heap[least] {
-                    least = child;
-                }
-            }
-            if entry <= heap[least] {
-                break;
-            }
-            heap[hole] = heap[least];
-            hole = least;
+            heap[hole] = child;
+            hole = 4 * hole + 1 + least;
         }
         heap[hole] = entry;
     }
@@ -131,7 +142,7 @@ mod tests {
     #[test]
     fn events_come_by_time_and_then_in_order_of_scheduling() {
         let mut random = perhop_core::Stream::new(1, "agenda");
-        let mut agenda = Agenda { sequence: LAST_SEQUENCE - 5_000, ..Agenda::default() };
+        let mut agenda = Agenda { sequence: LAST_SEQUENCE - 5_000, ..Agenda::new() };
         let mut expected: BTreeSet<(Time, u64, EventId)> = BTreeSet::new();
         for order in 0..20_000_u64 {
             let at = Time::from_picos(random.up_to(50) + order / 100);

@@ -4,7 +4,7 @@ use perhop_core::{NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Drops};
 
 use crate::agenda::{Agenda, EVENTS, EventId};
-use crate::port::{LinkCounters, Port, PortId, Transmitted, Wire};
+use crate::port::{LinkCounters, Port, PortId, Wire};
 use crate::routes::{RouteError, Routes};
 
 /// What a node does with packets that are not for it.
@@ -103,7 +103,7 @@ impl<B> Network<B> {
         }
         Ok(Self {
             now: Time::ZERO,
-            agenda: Agenda::default(),
+            agenda: Agenda::new(),
             ports,
             routes,
             losses: Vec::new(),
@@ -171,8 +171,10 @@ impl<B> Network<B> {
             self.now = at;
             self.events += 1;
             self.step(event, hosts);
-            for (packet, loss) in self.losses.drain(..) {
-                hosts.lost(&packet, loss);
+            if !self.losses.is_empty() {
+                for (packet, loss) in self.losses.drain(..) {
+                    hosts.lost(&packet, loss);
+                }
             }
         }
         self.now = self.now.max(until);
@@ -208,8 +210,8 @@ impl<B> Network<B> {
     #[inline]
     fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
-        let (packet, next) = port.arrive().expect("an arrival is due only with a packet");
-        match next {
+        let packet = port.take_off_wire().expect("an arrival is due only with a packet");
+        match port.next_arrival() {
             Some(at) => self.agenda.replace(at, Self::arrival_event(id)),
             None => self.agenda.pop(),
         }
@@ -228,32 +230,35 @@ impl<B> Network<B> {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         let packet = port.queue.dequeue(self.now).expect("a discipline is work-conserving");
-        let transmitted = port.transmit(self.now, packet);
+        let arrival = port.transmit(self.now, packet.size());
         if port.has_backlog() {
             self.agenda.replace(port.busy_until(), event);
         } else {
             self.agenda.pop();
         }
-        self.follow(id, transmitted);
+        self.follow(id, packet, arrival);
     }
 
     /// A packet is offered to a port: transmitted if it is idle, else queued.
     #[inline]
-    fn offer(&mut self, id: PortId, packet: Packet<B>) {
+    fn offer(&mut self, id: PortId, mut packet: Packet<B>) {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.is_idle(self.now) {
             // The common case where links are not saturated: no event but the arrival.
-            if let Some(packet) = port.queue.pass(self.now, packet, &mut self.drops) {
-                let transmitted = port.transmit(self.now, packet);
-                self.follow(id, transmitted);
+            match port.queue.pass(self.now, &mut packet) {
+                Ok(()) => {
+                    let arrival = port.transmit(self.now, packet.size());
+                    self.follow(id, packet, arrival);
+                }
+                Err(cause) => self.losses.push((packet, Loss::Queue(cause))),
             }
-        } else {
-            let waited = port.has_backlog();
-            port.queue.enqueue(self.now, packet, &mut self.drops);
-            if !waited && port.has_backlog() {
-                self.agenda.push(port.busy_until(), event);
-            }
+            return;
+        }
+        let waited = port.has_backlog();
+        port.queue.enqueue(self.now, packet, &mut self.drops);
+        if !waited && port.has_backlog() {
+            self.agenda.push(port.busy_until(), event);
         }
         if !self.drops.is_empty() {
             let lost = self.drops.drain(..).map(|drop| (drop.packet, Loss::Queue(drop.cause)));
@@ -261,11 +266,16 @@ impl<B> Network<B> {
         }
     }
 
-    fn follow(&mut self, id: PortId, transmitted: Transmitted<B>) {
-        match transmitted {
-            Transmitted::Followed => {}
-            Transmitted::Alone(at) => self.agenda.push(at, Self::arrival_event(id)),
-            Transmitted::Lost(packet) => self.losses.push((packet, Loss::Link)),
+    /// A packet was transmitted, and arrives then or not at all.
+    #[inline]
+    fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
+        match arrival {
+            Some(at) => {
+                if self.ports[id.index()].put_on_wire(at, packet) {
+                    self.agenda.push(at, Self::arrival_event(id));
+                }
+            }
+            None => self.losses.push((packet, Loss::Link)),
         }
     }
 }

@@ -59,17 +59,6 @@ pub(crate) struct Port<B> {
     last: (Bytes, Duration),
 }
 
-/// What became of a packet that was transmitted.
-#[must_use]
-pub(crate) enum Transmitted<B> {
-    /// It is on the wire, behind others.
-    Followed,
-    /// It is the only one on the wire, and will arrive then.
-    Alone(Time),
-    /// It is lost.
-    Lost(Packet<B>),
-}
-
 impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
@@ -98,10 +87,12 @@ impl<B> Port<B> {
         self.queue.backlog().packets > 0
     }
 
-    /// Begins to transmit a packet at `now`, when the transmitter is free.
-    pub fn transmit(&mut self, now: Time, packet: Packet<B>) -> Transmitted<B> {
+    /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns when it
+    /// arrives, or `None` if the link loses it.
+    #[inline]
+    pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);
-        let size = self.wire.overhead.on_wire(packet.size());
+        let size = self.wire.overhead.on_wire(size);
         if size != self.last.0 {
             self.last = (size, size / self.wire.rate);
         }
@@ -110,28 +101,33 @@ impl<B> Port<B> {
         self.counters.bytes += size;
         if self.wire.loss_ppb > 0 && self.random.chance_ppb(self.wire.loss_ppb) {
             self.counters.lost += 1;
-            return Transmitted::Lost(packet);
+            return None;
         }
         let mut arrival = self.busy_until + self.wire.delay;
         if self.wire.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
-        }
-        match self.under_way.back() {
             // Jitter does not reorder: a late packet holds up those behind it.
-            Some(&(ahead, _)) => {
-                self.under_way.push_back((arrival.max(ahead), packet));
-                Transmitted::Followed
-            }
-            None => {
-                self.under_way.push_back((arrival, packet));
-                Transmitted::Alone(arrival)
-            }
+            arrival = arrival.max(self.under_way.back().map_or(arrival, |(ahead, _)| *ahead));
         }
+        Some(arrival)
     }
 
-    /// Takes the packet that arrives now off the wire, and says when the next one will.
-    pub fn arrive(&mut self) -> Option<(Packet<B>, Option<Time>)> {
-        let (_, packet) = self.under_way.pop_front()?;
-        Some((packet, self.under_way.front().map(|(at, _)| *at)))
+    /// Puts a packet on the wire, to arrive at `at`; says whether it is the only one there.
+    #[inline]
+    pub fn put_on_wire(&mut self, at: Time, packet: Packet<B>) -> bool {
+        self.under_way.push_back((at, packet));
+        self.under_way.len() == 1
+    }
+
+    /// Takes the packet that arrives next off the wire.
+    #[inline]
+    pub fn take_off_wire(&mut self) -> Option<Packet<B>> {
+        self.under_way.pop_front().map(|(_, packet)| packet)
+    }
+
+    /// When the next packet arrives.
+    #[inline]
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.under_way.front().map(|(at, _)| *at)
     }
 }

@@ -41,40 +41,35 @@ impl<B> Class<B> {
         }
     }
 
-    /// The packet as the policer lets it go on, or `None` if it was dropped.
+    /// Lets the policer measure a packet, and remark or refuse it.
     #[inline]
-    fn police(
-        &mut self,
-        now: Time,
-        mut packet: Packet<B>,
-        drops: &mut Drops<B>,
-    ) -> Option<Packet<B>> {
-        let Some((policer, exceed)) = &mut self.policer else { return Some(packet) };
+    fn police(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
+        let Some((policer, exceed)) = &mut self.policer else { return Ok(()) };
         let verdict = policer.police(now, packet.size());
         self.counters.count_policed(verdict, packet.size());
         match (verdict, *exceed) {
-            (Verdict::Conformed, _) => {}
+            (Verdict::Conformed, _) => Ok(()),
+            (Verdict::Exceeded, Exceed::Drop) => Err(Cause::Policer),
             (Verdict::Exceeded, Exceed::Remark(dscp)) => {
                 let header = &mut packet.header;
                 header.traffic_class = header.traffic_class.with_dscp(dscp);
-            }
-            (Verdict::Exceeded, Exceed::Drop) => {
-                drops.push(Dropped { packet, cause: Cause::Policer });
-                return None;
+                Ok(())
             }
         }
-        Some(packet)
     }
 }
 
 impl<B> Discipline<B> for Class<B> {
     #[inline]
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) {
+    fn enqueue(&mut self, now: Time, mut packet: Packet<B>, drops: &mut Drops<B>) {
         let earlier = drops.len();
-        if let Some(packet) = self.police(now, packet, drops) {
-            self.queue.enqueue(now, packet, drops);
+        match self.police(now, &mut packet) {
+            Ok(()) => self.queue.enqueue(now, packet, drops),
+            Err(cause) => drops.push(Dropped { packet, cause }),
         }
-        self.counters.count_drops(&drops[earlier..]);
+        for drop in &drops[earlier..] {
+            self.counters.count_drop(drop.cause);
+        }
     }
 
     #[inline]
@@ -85,13 +80,11 @@ impl<B> Discipline<B> for Class<B> {
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) -> Option<Packet<B>> {
-        let earlier = drops.len();
-        let policed = self.police(now, packet, drops);
-        let passed = policed.and_then(|packet| self.queue.pass(now, packet, drops));
-        self.counters.count_drops(&drops[earlier..]);
-        if let Some(packet) = &passed {
-            self.counters.count_sent(packet.size());
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
+        let passed = self.police(now, packet).and_then(|()| self.queue.pass(now, packet));
+        match passed {
+            Ok(()) => self.counters.count_sent(packet.size()),
+            Err(cause) => self.counters.count_drop(cause),
         }
         passed
     }

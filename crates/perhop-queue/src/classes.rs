@@ -2,7 +2,7 @@
 
 use perhop_core::{Bytes, Packet, Time};
 
-use crate::{Backlog, Class, Classifier, Discipline, Drops, Match, Weight, Wf2q};
+use crate::{Backlog, Cause, Class, Classifier, Discipline, Drops, Match, Weight, Wf2q};
 
 /// How a class is served among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,13 +125,13 @@ impl<B> Discipline<B> for Classes<B> {
         Some(packet)
     }
 
-    fn pass(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) -> Option<Packet<B>> {
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
         let index = self.classifier.classify(&packet.header);
-        let packet = self.classes[index].pass(now, packet, drops)?;
+        self.classes[index].pass(now, packet)?;
         if let Place::Shared(place) = self.service[index] {
             self.scheduler.served_at_once(place, packet.size());
         }
-        Some(packet)
+        Ok(())
     }
 
     fn head(&mut self) -> Option<Bytes> {

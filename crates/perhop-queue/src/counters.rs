@@ -2,7 +2,7 @@
 
 use perhop_core::Bytes;
 
-use crate::{Backlog, Cause, Dropped, Verdict};
+use crate::{Backlog, Cause, Verdict};
 
 /// What a class has done since the run began. Sizes are IP bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,10 +32,8 @@ impl Counters {
         self.sent.add(size);
     }
 
-    pub(crate) fn count_drops<B>(&mut self, drops: &[Dropped<B>]) {
-        for drop in drops {
-            self.dropped[drop.cause as usize] += 1;
-        }
+    pub(crate) fn count_drop(&mut self, cause: Cause) {
+        self.dropped[cause as usize] += 1;
     }
 
     pub(crate) fn count_policed(&mut self, verdict: Verdict, size: Bytes) {

@@ -70,12 +70,9 @@ impl<B> Discipline<B> for Fifo<B> {
     }
 
     #[inline]
-    fn pass(&mut self, _now: Time, packet: Packet<B>, drops: &mut Drops<B>) -> Option<Packet<B>> {
-        if self.limit.admits(Backlog::default(), packet.size()) {
-            return Some(packet);
-        }
-        drops.push(Dropped { packet, cause: Cause::Limit });
-        None
+    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
+        let fits = self.limit.admits(Backlog::default(), packet.size());
+        if fits { Ok(()) } else { Err(Cause::Limit) }
     }
 
     fn head(&mut self) -> Option<Bytes> {

@@ -45,9 +45,12 @@ pub trait Discipline<B> {
     fn dequeue(&mut self, now: Time) -> Option<Packet<B>>;
 
     /// Offers `packet` to an idle link with an empty queue, which begins a busy period: the same
-    /// as `enqueue` and then `dequeue`, at the price of neither.
-    #[must_use]
-    fn pass(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) -> Option<Packet<B>>;
+    /// as `enqueue` and then `dequeue`, at the price of neither. The packet stays with the caller,
+    /// who sends it, or drops it for the cause that is returned.
+    ///
+    /// # Errors
+    /// Why the packet must be dropped.
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause>;
 
     /// The length of the packet that `dequeue` would give now. A class needs it to be scheduled
     /// inside another; a later arrival may still change which packet that is.
@@ -120,10 +123,10 @@ impl<B> Discipline<B> for Queue<B> {
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) -> Option<Packet<B>> {
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
         match self {
-            Self::Fifo(queue) => queue.pass(now, packet, drops),
-            Self::Classes(queue) => queue.pass(now, packet, drops),
+            Self::Fifo(queue) => queue.pass(now, packet),
+            Self::Classes(queue) => queue.pass(now, packet),
         }
     }
 

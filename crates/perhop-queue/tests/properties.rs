@@ -118,8 +118,10 @@ impl Link {
     fn offer(&mut self, now: Time, packet: Packet<Id>, run: &mut Run) {
         let mut drops: Drops<Id> = Vec::new();
         if self.waiting.packets == 0 && self.free <= now {
-            if let Some(packet) = run.classes.pass(now, packet, &mut drops) {
-                self.send(now, &packet, run);
+            let mut packet = packet;
+            match run.classes.pass(now, &mut packet) {
+                Ok(()) => self.send(now, &packet, run),
+                Err(cause) => run.drops.push(cause),
             }
         } else {
             self.waiting.packets += 1;
