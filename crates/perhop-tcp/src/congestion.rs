@@ -73,8 +73,8 @@ impl Congestion {
         }
     }
 
-    /// A loss was detected with `flight` bytes outstanding: sets the threshold, and the window to
-    /// it.
+    /// A loss was detected with `flight` bytes of the window in use: sets the threshold, and the
+    /// window to it.
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
         let factor = match self {
             Self::Reno => 0.5,
@@ -82,12 +82,6 @@ impl Congestion {
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
-    }
-
-    /// The retransmission timer expired: everything outstanding counts as lost.
-    pub(crate) fn on_timeout(&mut self, window: &mut Window, mss: f64, flight: f64) {
-        self.on_loss(window, mss, flight);
-        window.cwnd = mss;
     }
 }
 
@@ -125,8 +119,8 @@ mod tests {
         assert!((window.cwnd / MSS - 21.0).abs() < 0.05, "{window:?}");
         Congestion::Reno.on_loss(&mut window, MSS, 21.0 * MSS);
         assert_eq!((window.cwnd, window.ssthresh), (10.5 * MSS, 10.5 * MSS));
-        Congestion::Reno.on_timeout(&mut window, MSS, 3.0 * MSS);
-        assert_eq!((window.cwnd, window.ssthresh), (MSS, 2.0 * MSS));
+        Congestion::Reno.on_loss(&mut window, MSS, 3.0 * MSS);
+        assert_eq!(window.ssthresh, 2.0 * MSS);
     }
 
     /// RFC 9438, equation 2: the window is back at its old maximum after K seconds.

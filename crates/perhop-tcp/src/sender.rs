@@ -233,9 +233,16 @@ impl Sender {
         if lost && self.recovery == Recovery::Open {
             let point = self.scoreboard.end();
             self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
-            let flight = self.scoreboard.flight() as f64;
+            let flight = self.used_window();
             self.config.congestion.on_loss(&mut self.window, self.config.mss.into(), flight);
         }
+    }
+
+    /// How much of the congestion window was in use. While a retransmission is missing, SACKed
+    /// data makes room for more and the flight outgrows the window; taking it for the window, as
+    /// RFC 5681 does before SACK, would raise the threshold on a loss.
+    fn used_window(&self) -> f64 {
+        (self.scoreboard.flight() as f64).min(self.window.cwnd)
     }
 
     /// The retransmission timer may be due. Call [`poll`](Self::poll) after it.
@@ -245,10 +252,13 @@ impl Sender {
         }
         self.rtt.expired();
         let established = self.scoreboard.acknowledged() > 0;
-        if established {
-            let flight = self.scoreboard.flight() as f64;
-            self.config.congestion.on_timeout(&mut self.window, self.config.mss.into(), flight);
+        // A segment that times out again is not a new sign of congestion (RFC 5681, section 3.1);
+        // one that was lost in fast recovery is (section 4.3).
+        if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
+            let flight = self.used_window();
+            self.config.congestion.on_loss(&mut self.window, self.config.mss.into(), flight);
         }
+        self.window.cwnd = self.config.mss.into();
         self.scoreboard.lose_all();
         self.duplicates = 0;
         self.recovery = Recovery::Timeout { point: self.scoreboard.end() };

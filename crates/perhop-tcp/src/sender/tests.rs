@@ -207,6 +207,25 @@ fn a_lost_retransmission_is_repaired_by_the_timer() {
 }
 
 #[test]
+fn a_lost_retransmission_lowers_the_threshold_again() {
+    // Segment 20 is lost, and so is its retransmission. Until the timer expires, SACKed data makes
+    // room for new data and the flight grows.
+    let rehearsal = Connection::transfer(config(), 100, &[20]);
+    let mut data = rehearsal.sent.iter().filter(|segment| segment.payload > 0);
+    let retransmission = data.position(|segment| segment.flags.has(Flags::RETRANSMISSION));
+    let lost = [20, retransmission.unwrap() as u64];
+    let mut connection = Connection::new(config(), 1 << 20, &lost);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + Duration::from_millis(150));
+    let in_recovery = connection.sender.window;
+    assert!(matches!(connection.sender.recovery, Recovery::Fast { .. }));
+    assert!(connection.sender.flight() as f64 > 2.0 * in_recovery.cwnd);
+    connection.run(connection.sender.deadline());
+    assert!(matches!(connection.sender.recovery, Recovery::Timeout { .. }));
+    assert_eq!(connection.sender.window.ssthresh, in_recovery.cwnd / 2.0);
+}
+
+#[test]
 fn the_timer_backs_off_while_nothing_arrives() {
     let mut connection = Connection::new(config(), 1 << 20, &(0..1_000).collect::<Vec<_>>());
     connection.sender.write(u64::from(MSS));
