@@ -53,7 +53,13 @@ class Problem:
         """``FILE:LINE:COL: PATH: what is wrong; expected …; did you mean …?`` in one line."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         said = f"{self.message}; {self.hint}" if self.hint else self.message
-        return ": ".join(part for part in (place, self.path, said) if part)
+        return ": ".join(_one_line(part) for part in (place, self.path, said) if part)
+
+
+def _one_line(text: str) -> str:
+    """`text` without line breaks and other control characters, at most 2000 characters."""
+    text = text if len(text) <= 2000 else f"{text[:1999]}…"
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class ScenarioError(PerhopError):

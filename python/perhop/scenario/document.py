@@ -57,6 +57,11 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     empty: list[Loc] = field(default_factory=list)
 
+    @property
+    def broken(self) -> bool:
+        """Whether parts of the file, or overrides, could not be used."""
+        return bool(self.problems)
+
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
         """File, line and column of `loc`, or of the nearest part around it that exists."""
         for length in range(len(loc), -1, -1):
@@ -298,6 +303,14 @@ def resolve(text: str) -> str | int | float | bool | None:
 # What the parser says
 
 _SYNTAX = {
+    "found unexpected ':'": "a `:` needs a space after it, and a value",
+    "did not find expected node content": "expected a value",
+    "found a tab character where an indentation space is expected": "expected spaces, not a tab",
+    "found unexpected document indicator": "the document ends inside a quoted text",
+    "did not find URI escaped octet": "a tag, which scenarios do not have",
+    "found duplicate %YAML directive": "two %YAML directives; expected at most one",
+    "found incompatible YAML document": "another version of YAML; expected 1.1 or 1.2",
+    "found undefined tag handle": "a tag, which scenarios do not have",
     "mapping values are not allowed in this context": "a `:` cannot stand here; expected a new "
     "line before the key, or quotes around the text",
     "found unexpected end of stream": "the file ends inside a quoted text",

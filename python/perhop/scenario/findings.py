@@ -34,12 +34,18 @@ class Finding:
 class Source(Protocol):
     """Where the parts of a scenario come from."""
 
+    @property
+    def broken(self) -> bool:
+        """Whether parts are missing, so that little can be said of how the others agree."""
+
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
         """File, line and column of `loc`, or of the part of it that exists."""
 
 
 class Nowhere:
     """The source of a scenario that was built in Python."""
+
+    broken = False
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
         """No file, no line."""

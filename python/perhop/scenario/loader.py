@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -47,12 +46,14 @@ def parse(text: str | bytes, filename: str = "<string>", *, overrides: Overrides
     document = read_yaml(_decode(text, filename), filename)
     override(document, overrides, Scenario)
     found = list(document.problems)
+    told = {(problem.file, problem.line, problem.column) for problem in found if problem.line}
     try:
         scenario = Scenario.model_validate(
             document.data, context=document, by_alias=True, by_name=False
         )
     except ScenarioError as error:
-        found += error.found
+        # What follows from something that could not be used is left out.
+        found += [p for p in error.found if (p.file, p.line, p.column) not in told]
     found += _empty(document, found)
     if found:
         raise ScenarioError(found)
@@ -86,18 +87,20 @@ def _read(path: str) -> bytes:
     """The bytes of a regular file of sensible size, without waiting for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:  # noqa: PTH123
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise _unreadable(path, f"is {_kind(status.st_mode)}; expected a file")
             if status.st_size > MAX_FILE:
                 raise _too_large(path, f"{status.st_size:,} bytes")
-            content = file.read(MAX_FILE + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_FILE + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise _unreadable(path, f"cannot be read: {reason}") from None
-    except ValueError:  # a null character in the name
-        raise _unreadable(path, f"cannot be read: {os.strerror(errno.EINVAL)}") from None
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise _unreadable(path, "cannot be read: its name has a null character") from None
     if len(content) > MAX_FILE:
         raise _too_large(path, f"more than {MAX_FILE:,} bytes")
     return content

@@ -10,7 +10,7 @@ names: ``Link(ends=("a", "b"), rate="10 Mbps")``.
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from itertools import count, pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -20,6 +20,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
+    StrictBool,
     ValidationInfo,
     field_validator,
     model_serializer,
@@ -64,6 +65,9 @@ FIRST_PORT = 5001
 class Model(BaseModel):
     """The base of every part of a scenario: frozen, and without unknown keys."""
 
+    short_form: ClassVar[str] = ""
+    """What may be written instead of a mapping."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -75,7 +79,9 @@ class Model(BaseModel):
 
 
 def _one_or_more(value: object) -> object:
-    """A scalar stands for a list of one."""
+    """A scalar stands for a list of one; no list is empty."""
+    if isinstance(value, (list, tuple)) and not value:
+        raise ValueError("is empty; expected one or more")
     return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
@@ -84,6 +90,8 @@ class Node(Model):
 
     Written ``host``, ``router`` or ``{kind: host, address: 192.0.2.1}``.
     """
+
+    short_form: ClassVar[str] = "`host`, `router`"
 
     kind: Literal["host", "router"]
     """What it is. Only routers forward: a host is never in the middle of a path."""
@@ -163,6 +171,8 @@ class Match(Model):
     matches every packet.
     """
 
+    short_form: ClassVar[str] = "`any`"
+
     dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(_one_or_more)] = None
     """Code points: names such as ``cs1``, ``af11``, ``ef``, ``le``, or numbers from 0 to 63."""
 
@@ -231,6 +241,8 @@ def _match_from_text(value: object) -> object:
 class Exceed(Model):
     """What a policer does with packets above its rate: ``drop``, or ``{remark: DSCP}``."""
 
+    short_form: ClassVar[str] = "`drop`"
+
     remark: Dscp | None = None
     """The DSCP that they get; without one they are dropped."""
 
@@ -294,7 +306,7 @@ class Class(Model):
     policy: Name | None = None
     """A policy that divides its bandwidth further, instead of a queue."""
 
-    unused: bool = False
+    unused: StrictBool = False
     """Whether no packet of the scenario has to match it."""
 
     @property
@@ -328,10 +340,10 @@ class Tcp(Model):
     mss: SegmentSize = 1460
     """The payload of a full segment."""
 
-    sack: bool = True
+    sack: StrictBool = True
     """Whether selective acknowledgements are used (RFC 2018, 6675)."""
 
-    timestamps: bool = False
+    timestamps: StrictBool = False
     """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
     `mss` of 1448 B then fills an Ethernet frame."""
 
@@ -344,7 +356,7 @@ class Tcp(Model):
     delayed_ack: Duration = 40 * MILLISECOND
     """How long a receiver may hold back an acknowledgement; 0 s for none."""
 
-    limited_transmit: bool = True
+    limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
 
     @property
@@ -516,10 +528,15 @@ class Measured(Model):
     ) -> JsonSchemaValue:
         """One metric, and values in its unit."""
         whole = handler.resolve_ref_schema(handler(schema))
-        whole["oneOf"] = [
+        whole["oneOf"] = [{"required": [name]} for name in METRICS]
+        whole["allOf"] = [
             {
-                "required": [metric.name],
-                "properties": {key: metric.schema for key in VALUES if key in whole["properties"]},
+                "if": {"required": [metric.name]},
+                "then": {
+                    "properties": {
+                        key: metric.schema for key in VALUES if key in whole["properties"]
+                    }
+                },
             }
             for metric in METRICS.values()
         ]

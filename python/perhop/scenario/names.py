@@ -30,7 +30,7 @@ Name = Annotated[
     Text(
         _parse_name,
         str,
-        "a name such as `router-1`",
+        "a name such as `core-1`",
         {"type": "string", "pattern": f"^{_NAME}$", "maxLength": 64},
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,7 +14,6 @@ from perhop.scenario.wording import explain
 
 if TYPE_CHECKING:
     from pydantic import ModelWrapValidatorHandler
-    from pydantic.fields import FieldInfo
 
     from perhop.scenario.findings import Finding, Source
     from perhop.scenario.model import Scenario
@@ -42,9 +42,10 @@ def validate(
         scenario = valid = handler(data)
         sound = set(cls.model_fields)
     except ValidationError as error:
-        findings += explain(error, cls, data)
+        findings += explain(error, cls)
         scenario, sound = _sound_part(cls, data)
-    findings += check(scenario, sound)
+    if source is None or not source.broken:
+        findings += check(scenario, sound)
     if findings:
         raise ScenarioError(problems(findings, source or Nowhere(), data))
     return valid
@@ -57,8 +58,7 @@ def _sound_part(cls: type[S], data: Any) -> tuple[Scenario, set[str]]:
     for name, section in cls.model_fields.items():
         if isinstance(data, dict) and name in data:
             try:
-                adapter: TypeAdapter[Any] = TypeAdapter(_annotation(section))
-                sections[name] = adapter.validate_python(data[name])
+                sections[name] = _adapter(cls, name).validate_python(data[name])
             except ValidationError:
                 continue
         elif section.is_required():
@@ -67,9 +67,11 @@ def _sound_part(cls: type[S], data: Any) -> tuple[Scenario, set[str]]:
     return cls.model_construct(**sections), sound
 
 
-def _annotation(section: FieldInfo) -> Any:
-    """The type of a field with all that constrains it."""
+@cache
+def _adapter(cls: type[Scenario], name: str) -> TypeAdapter[Any]:
+    """The validation of one section, with all that constrains it."""
+    section = cls.model_fields[name]
     annotation: Any = section.annotation
     for extra in section.metadata:
         annotation = Annotated[annotation, extra]
-    return annotation
+    return TypeAdapter(annotation)

@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     from perhop.scenario.findings import Loc
 
 
-def explain(error: ValidationError, model: type[BaseModel], data: object) -> Iterator[Finding]:
-    """What `error` found wrong with `data`, which should have been a `model`, in our words."""
-    del data
-    for detail in error.errors(include_url=False):
+MAX_EXPLAINED = 1000
+"""How many errors get a message of their own; far fewer are ever shown."""
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]:
+    """What `error` found wrong with what should have been a `model`, in our words."""
+    details = error.errors(include_url=False)
+    wrong_keys = {detail["loc"][:-1] for detail in details if detail["loc"][-1:] == ("[key]",)}
+    for index, detail in enumerate(details):
         loc = detail["loc"]
         at_key = loc[-1:] == ("[key]",)
-        loc = loc[:-1] if at_key else loc
-        message, hint = _message(detail, loc, model)
+        if at_key:
+            loc = loc[:-1]
+        elif any(loc[:length] in wrong_keys for length in range(len(loc))):
+            continue  # what stands under a wrong key may be right under another
+        message, hint = _message(detail, loc, model) if index < MAX_EXPLAINED else ("is wrong", "")
         yield Finding(loc, message, hint, at_key or detail["type"] == "extra_forbidden")
 
 
@@ -38,6 +46,8 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
     match detail["type"]:
         case "value_error":
             return str(context["error"]), ""
+        case "missing" if isinstance(loc[-1], int):
+            return f"has too few elements; expected {_expected(loc[:-1], model)}", ""
         case "missing":
             return f"is missing; expected {_expected(loc, model)}", ""
         case "extra_forbidden":
@@ -47,10 +57,6 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
             choices = get_args(_plain(_type_at(loc, model)))
             expected = f"expected {_expected(loc, model)}"
             return f"{kind_of(value)} is not known here; {expected}", did_you_mean(value, choices)
-        case "too_short" if context.get("field_type") == "Tuple" or isinstance(
-            value, (list, tuple)
-        ):
-            return f"has too few elements; expected {_expected(loc, model)}", ""
         case "too_short":
             return f"is empty; expected {_expected(loc, model)}", ""
         case "too_long":
@@ -143,18 +149,22 @@ def _expected(loc: Loc, model: type[BaseModel]) -> str:
         return text.expected
     plain = _plain(annotation)
     if get_origin(plain) is Literal:
-        return "one of " + ", ".join(map(str, get_args(plain)))
+        choices = [str(choice) for choice in get_args(plain)]
+        return f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
     if get_origin(plain) is dict:
-        return "a mapping of names"
+        return "a mapping whose keys are names"
     if get_origin(plain) is tuple:
-        return "a list"
+        parts = get_args(plain)
+        return "a list" if Ellipsis in parts else f"a list of {len(parts)}"
     if plain is bool:
         return "true or false"
     if plain is str:
         return "text (in quotes, if YAML would read it as something else)"
     if isinstance(plain, type) and issubclass(plain, BaseModel):
-        return f"a mapping with {', '.join(_keys(plain))}"
-    return "something else"
+        mapping = f"a mapping with {', '.join(_keys(plain))}"
+        short = getattr(plain, "short_form", "")
+        return f"{short} or {mapping}" if short else mapping
+    return "a value in the unit of the metric"
 
 
 def creatable(loc: Loc, model: type[BaseModel]) -> bool:
