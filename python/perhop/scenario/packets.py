@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model import Match, Scenario
 
-Network = IPv4Network | IPv6Network
-Ports = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
+"""Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""
 
 ALL_DSCPS = frozenset(range(64))
 WITH_PORTS = frozenset({"tcp", "udp"})
-EVERYWHERE: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +42,23 @@ class Packets:
 
     dscps: frozenset[int]
     protocols: frozenset[str] | None
-    either: Ports | None
-    sources: Ports | None
-    destinations: Ports | None
-    origins: tuple[Network, ...]
-    goals: tuple[Network, ...]
+    either: Ranges | None
+    sources: Ranges | None
+    destinations: Ranges | None
+    origins: Ranges
+    goals: Ranges
 
     @classmethod
     def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
         """The packets that `match` takes, where nodes have `addresses`."""
 
-        def networks(ends: tuple[str | Network, ...] | None) -> tuple[Network, ...]:
+        def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
             if ends is None:
                 return EVERYWHERE
-            known = [end for end in ends if not isinstance(end, str) or end in addresses]
-            return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in known)
+            return tuple(
+                addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
+                for end in ends
+            )
 
         protocols = None if match.protocol is None else frozenset[str](match.protocol)
         if (match.port, match.source_port, match.destination_port) != (None, None, None):
@@ -67,8 +69,8 @@ class Packets:
             match.port,
             match.source_port,
             match.destination_port,
-            networks(match.source),
-            networks(match.destination),
+            ranges(match.source),
+            ranges(match.destination),
         )
 
     def contains(self, other: Packets) -> bool:
@@ -88,8 +90,8 @@ class Packets:
             )
             and (self.sources is None or _within(other.sources, self.sources))
             and (self.destinations is None or _within(other.destinations, self.destinations))
-            and _inside(other.origins, self.origins)
-            and _inside(other.goals, self.goals)
+            and _within(other.origins, self.origins)
+            and _within(other.goals, self.goals)
         )
 
     def meets(self, other: Packets) -> bool:
@@ -108,8 +110,8 @@ class Packets:
             )
             and _overlap(self.sources, other.sources)
             and _overlap(self.destinations, other.destinations)
-            and _touch(self.origins, other.origins)
-            and _touch(self.goals, other.goals)
+            and _overlap(self.origins, other.origins)
+            and _overlap(self.goals, other.goals)
         )
 
 
@@ -128,7 +130,8 @@ def sent(scenario: Scenario) -> list[Packets]:
 
     def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
         origins, goals = (
-            (IPv4Network(addresses[node]),) if node in addresses else EVERYWHERE for node in way
+            (addresses_of(IPv4Network(addresses[node])),) if node in addresses else EVERYWHERE
+            for node in way
         )
         dscps = frozenset({dscp, *remarks})
         return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals)
@@ -148,17 +151,23 @@ def sent(scenario: Scenario) -> list[Packets]:
     return list(found)
 
 
-_PortPair = tuple[Ports | None, Ports | None]
+_PortPair = tuple[Ranges | None, Ranges | None]
 
 
-def _within(inner: Ports | None, outer: Ports) -> bool:
+def addresses_of(network: IPv4Network | IPv6Network) -> tuple[int, int]:
+    """The first and last number of a prefix."""
+    base = 0 if network.version == 4 else 2**32
+    return base + int(network.network_address), base + int(network.broadcast_address)
+
+
+def _within(inner: Ranges | None, outer: Ranges) -> bool:
     """Whether each range of `inner` lies in one of `outer`."""
     return inner is not None and all(
         any(low <= first and last <= high for low, high in outer) for first, last in inner
     )
 
 
-def _overlap(some: Ports | None, others: Ports | None) -> bool:
+def _overlap(some: Ranges | None, others: Ranges | None) -> bool:
     """Whether a condition on ports, None for none, may hold for packets with ports `others`.
 
     Packets whose ports are None have no ports, and meet no condition on them.
@@ -168,18 +177,3 @@ def _overlap(some: Ports | None, others: Ports | None) -> bool:
     return others is not None and any(
         first <= high and low <= last for first, last in some for low, high in others
     )
-
-
-def _inside(inner: tuple[Network, ...], outer: tuple[Network, ...]) -> bool:
-    return all(any(_contains(big, small) for big in outer) for small in inner)
-
-
-def _touch(some: tuple[Network, ...], others: tuple[Network, ...]) -> bool:
-    return any(_contains(a, b) or _contains(b, a) for a in some for b in others)
-
-
-def _contains(big: Network, small: Network) -> bool:
-    if big.version != small.version or big.prefixlen > small.prefixlen:
-        return False
-    bits = big.max_prefixlen - big.prefixlen
-    return int(big.network_address) >> bits == int(small.network_address) >> bits

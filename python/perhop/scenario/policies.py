@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perhop.scenario.network import Bandwidth
 
 MAX_CLASSES = 1000
-"""The most classes, nested ones included, at one end of a link."""
+"""The most classes in all policies, and, nested ones included, at one end of a link."""
 
 
 def last_classes(scenario: Scenario) -> Iterator[Finding]:
@@ -53,6 +53,15 @@ def combinations(scenario: Scenario) -> Iterator[Finding]:
                 f"{quote(part.policy)} is not a policy",
                 did_you_mean(part.policy, scenario.policies),
             )
+
+
+def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
+    """Policies are few enough to compare."""
+    total = sum(len(policy.classes) for policy in scenario.policies.values())
+    if total > MAX_CLASSES:
+        yield Finding(
+            ("policies",), f"have {total:,} classes together; expected at most {MAX_CLASSES:,}"
+        )
 
 
 def match_nodes(scenario: Scenario) -> Iterator[Finding]:
@@ -127,7 +136,7 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
 
 def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
     """No class comes after one that takes all that it matches."""
-    if next(match_nodes(scenario), None) is not None:
+    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     addresses = scenario.addresses
     for name, policy in scenario.policies.items():
@@ -146,7 +155,7 @@ def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
 
 def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
     """Every class but one that matches any, or says that it is unused, has packets."""
-    if next(match_nodes(scenario), None) is not None:
+    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     packets = sent(scenario)
     addresses = scenario.addresses

@@ -15,7 +15,7 @@ def json_schema() -> dict[str, Any]:
     It says what a file may hold, not what must agree between its parts.
     """
     schema = Scenario.model_json_schema(by_alias=True, mode="validation")
-    return {"$schema": DIALECT, "$id": "https://perhop.dev/scenario-1.json", **_tidy(schema)}
+    return {"$schema": DIALECT, "$id": "urn:perhop:scenario:1", **_tidy(schema)}
 
 
 def _tidy(schema: Any) -> Any:

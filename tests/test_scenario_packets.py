@@ -1,0 +1,97 @@
+"""Which matches contain or meet which: against counting packets one by one."""
+
+from ipaddress import IPv4Address, ip_network
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perhop.scenario.model import Match
+from perhop.scenario.packets import Packets
+
+ADDRESSES = {"a": IPv4Address("10.0.0.1"), "b": IPv4Address("10.0.0.2")}
+UNIVERSE = list(
+    product(
+        (0, 8),
+        ("tcp", "udp", "icmp"),
+        (5, 6, 7),
+        (5, 6, 7),
+        (IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2"), IPv4Address("10.0.1.1")),
+    )
+)
+
+ports = st.lists(st.sampled_from([5, 6, 7, "5-6", "6-7", "1-100"]), min_size=1, max_size=2)
+matches = st.fixed_dictionaries(
+    {},
+    optional={
+        "dscp": st.sampled_from([[0], [8], [0, 8], list(range(64))]),
+        "protocol": st.lists(st.sampled_from(["tcp", "udp", "icmp"]), min_size=1, max_size=3),
+        "port": ports,
+        "source_port": ports,
+        "destination_port": ports,
+        "source": st.lists(
+            st.sampled_from(["a", "b", "10.0.0.0/24", "10.0.0.0/8", "::/0", "10.0.1.1"]),
+            min_size=1,
+            max_size=2,
+        ),
+    },
+).map(Match.model_validate)
+
+
+def taken(match: Match) -> set[int]:
+    """The packets of the universe that `match` takes, tested the obvious way."""
+
+    def among(port: int, ranges: tuple[tuple[int, int], ...] | None) -> bool:
+        return ranges is None or any(low <= port <= high for low, high in ranges)
+
+    found = set()
+    for index, (dscp, protocol, source_port, destination_port, source) in enumerate(UNIVERSE):
+        has_ports = protocol != "icmp"
+        asks_ports = match.port or match.source_port or match.destination_port
+        if (
+            (match.dscp is None or dscp in match.dscp)
+            and (match.protocol is None or protocol in match.protocol)
+            and (has_ports or not asks_ports)
+            and (among(source_port, match.port) or among(destination_port, match.port))
+            and among(source_port, match.source_port)
+            and among(destination_port, match.destination_port)
+            and (
+                match.source is None
+                or any(
+                    source == ADDRESSES[end] if isinstance(end, str) else source in ip_network(end)
+                    for end in match.source
+                )
+            )
+        ):
+            found.add(index)
+    return found
+
+
+@given(matches, matches)
+def test_what_contains_another_takes_all_that_it_takes(one: Match, other: Match) -> None:
+    if Packets.of(one, ADDRESSES).contains(Packets.of(other, ADDRESSES)):
+        assert taken(one) >= taken(other)
+
+
+@given(matches)
+def test_every_match_contains_itself_and_is_contained_in_any(match: Match) -> None:
+    packets = Packets.of(match, ADDRESSES)
+    assert packets.contains(packets)
+    assert Packets.of(Match(), ADDRESSES).contains(packets)
+
+
+@given(matches, st.sampled_from(range(len(UNIVERSE))))
+def test_a_match_meets_exactly_the_packets_that_it_takes(match: Match, index: int) -> None:
+    dscp, protocol, source_port, destination_port, source = UNIVERSE[index]
+    source_range = (int(source), int(source))
+    has_ports = protocol != "icmp"
+    packet = Packets(
+        frozenset({dscp}),
+        frozenset({protocol}),
+        None,
+        ((source_port, source_port),) if has_ports else None,
+        ((destination_port, destination_port),) if has_ports else None,
+        (source_range,),
+        ((0, 0),),
+    )
+    assert Packets.of(match, ADDRESSES).meets(packet) == (index in taken(match))
