@@ -165,19 +165,25 @@ impl<B> Network<B> {
 
     /// Lets everything happen that is due up to and including `until`.
     pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
+        self.report_losses(hosts); // of packets that were sent since the last run
         while let Some((at, event)) = self.agenda.peek()
             && at <= until
         {
             self.now = at;
             self.events += 1;
             self.step(event, hosts);
-            if !self.losses.is_empty() {
-                for (packet, loss) in self.losses.drain(..) {
-                    hosts.lost(&packet, loss);
-                }
-            }
+            self.report_losses(hosts);
         }
         self.now = self.now.max(until);
+    }
+
+    #[inline]
+    fn report_losses(&mut self, hosts: &mut impl Hosts<B>) {
+        if !self.losses.is_empty() {
+            for (packet, loss) in self.losses.drain(..) {
+                hosts.lost(&packet, loss);
+            }
+        }
     }
 
     /// Processes the event at the top of the agenda.

@@ -45,7 +45,8 @@ impl Routes {
             towards[a.index()].push((b, port + 1, spec.wire.delay));
         }
         let mut next_hop = vec![NONE; nodes.len() * nodes.len()];
-        for (destination, table) in next_hop.chunks_mut(nodes.len()).enumerate() {
+        // Without a node there is no table, but a chunk must have a length.
+        for (destination, table) in next_hop.chunks_mut(nodes.len().max(1)).enumerate() {
             // Dijkstra's algorithm, backwards from the destination.
             let mut best = vec![(u32::MAX, Duration::MAX); nodes.len()];
             best[destination] = (0, Duration::ZERO);
@@ -57,10 +58,12 @@ impl Routes {
                 }
                 for &(from, port, delay) in &towards[node] {
                     let through = (cost.0 + 1, cost.1 + delay);
-                    if through < best[from.index()] {
-                        best[from.index()] = through;
-                        table[from.index()] = port;
+                    let (known, chosen) = (&mut best[from.index()], &mut table[from.index()]);
+                    if through < *known {
+                        (*known, *chosen) = (through, port);
                         queue.push(Reverse((through, from.index())));
+                    } else if through == *known {
+                        *chosen = port.min(*chosen);
                     }
                 }
             }
