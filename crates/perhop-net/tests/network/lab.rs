@@ -1,0 +1,150 @@
+//! Networks and hosts for tests.
+
+use perhop_core::{
+    Bytes, Duration, Header, NodeId, Overhead, Packet, Protocol, Rate, Time, TrafficClass,
+};
+use perhop_net::{Hosts, LinkSpec, Loss, Network, NodeKind, PortId, TimerId, Wire};
+use perhop_queue::{Class, Fifo, Limit, Queue};
+
+pub use perhop_net::NodeKind::{Host, Router};
+
+pub const MICROSECOND: u64 = 1_000_000;
+pub const MILLISECOND: u64 = 1_000 * MICROSECOND;
+pub const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// A packet's body: its line in the script.
+pub type Line = u32;
+
+/// A packet to send: when, from and to which node, how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Send {
+    pub at: u64,
+    pub from: u16,
+    pub to: u16,
+    pub size: u32,
+}
+
+/// Hosts that send by a script and record what the network calls them for.
+#[derive(Clone, Debug, Default)]
+pub struct Scripted {
+    script: Vec<Send>,
+    /// When a packet arrived, where, and which.
+    pub arrivals: Vec<(Time, NodeId, Line)>,
+    pub losses: Vec<(Line, Loss)>,
+}
+
+impl Scripted {
+    /// Hosts for this script, whose timers are set.
+    pub fn new(script: Vec<Send>, network: &mut Network<Line>) -> Self {
+        for (line, send) in script.iter().enumerate() {
+            network.set_timer(Time::from_picos(send.at), TimerId(line as u32));
+        }
+        Self { script, ..Self::default() }
+    }
+
+    /// When each packet of the script arrived, in picoseconds; none if it was lost.
+    pub fn arrived(&self) -> Vec<Option<u64>> {
+        let mut times = vec![None; self.script.len()];
+        for &(at, _, line) in &self.arrivals {
+            times[line as usize] = Some(at.as_picos());
+        }
+        times
+    }
+
+    /// The packet of a line of the script.
+    pub fn packet(&self, line: Line) -> Packet<Line> {
+        let Send { from, to, size, .. } = self.script[line as usize];
+        packet(from, to, size, line)
+    }
+}
+
+impl Hosts<Line> for Scripted {
+    fn receive(&mut self, network: &mut Network<Line>, host: NodeId, packet: Packet<Line>) {
+        assert_eq!(packet, self.packet(packet.body), "a packet changed on its way");
+        assert_eq!(packet.header.destination, host);
+        self.arrivals.push((network.now(), host, packet.body));
+    }
+
+    fn timer(&mut self, network: &mut Network<Line>, TimerId(line): TimerId) {
+        let Send { at, from, .. } = self.script[line as usize];
+        assert_eq!(network.now().as_picos(), at, "a timer is not at its instant");
+        network.send(NodeId(from), self.packet(line));
+    }
+
+    fn lost(&mut self, packet: &Packet<Line>, loss: Loss) {
+        self.losses.push((packet.body, loss));
+    }
+}
+
+pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
+    let header = Header {
+        size,
+        source: NodeId(from),
+        destination: NodeId(to),
+        source_port: 0,
+        destination_port: 0,
+        protocol: Protocol::Udp,
+        traffic_class: TrafficClass::default(),
+    };
+    Packet { header, body: line }
+}
+
+/// `rate` in bits per second, `delay` in picoseconds; nothing else in the way.
+pub fn wire(rate: u64, delay: u64) -> Wire {
+    Wire {
+        rate: Rate::new(rate).unwrap(),
+        delay: Duration::from_picos(delay),
+        jitter: Duration::ZERO,
+        loss_ppb: 0,
+        overhead: Overhead::NONE,
+    }
+}
+
+/// A link with endless queues, named after its ends.
+pub fn link(ends: [u16; 2], wire: Wire) -> LinkSpec<Line> {
+    link_with(ends, wire, || fifo(Limit::bytes(Bytes::MAX)))
+}
+
+/// A link with a queue of one's own at both ends.
+pub fn link_with(
+    ends: [u16; 2],
+    wire: Wire,
+    mut queue: impl FnMut() -> Class<Line>,
+) -> LinkSpec<Line> {
+    let [a, b] = ends;
+    let queues = [queue(), queue()];
+    LinkSpec { name: format!("{a}-{b}"), ends: ends.map(NodeId), wire, queues }
+}
+
+pub fn fifo(limit: Limit) -> Class<Line> {
+    Class::new(Queue::Fifo(Fifo::new(limit)))
+}
+
+/// Plays a script to its end on a network of its own.
+pub fn play(
+    nodes: &[NodeKind],
+    links: Vec<LinkSpec<Line>>,
+    seed: u64,
+    script: Vec<Send>,
+) -> (Network<Line>, Scripted) {
+    let mut network = Network::new(nodes, links, seed).unwrap();
+    let mut hosts = Scripted::new(script, &mut network);
+    network.run(Time::MAX, &mut hosts);
+    (network, hosts)
+}
+
+/// The time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests' own
+/// arithmetic.
+pub fn transmission(bytes: u64, rate: u64) -> u64 {
+    (u128::from(bytes) * 8 * u128::from(SECOND)).div_ceil(rate.into()) as u64
+}
+
+/// The direction of a link from its first end to its second.
+pub fn forth(link: u32) -> PortId {
+    PortId(2 * link)
+}
+
+/// The direction of a link from its second end to its first.
+pub fn back(link: u32) -> PortId {
+    PortId(2 * link + 1)
+}

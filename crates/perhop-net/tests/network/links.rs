@@ -1,0 +1,194 @@
+//! Links: when a packet that was sent arrives, if it does.
+
+use perhop_core::{Bytes, Duration, Overhead};
+use perhop_net::Loss;
+
+use crate::lab::*;
+
+/// A host, two routers, a host; each link with a rate, a delay and an overhead of its own.
+const RATES: [u64; 3] = [10_000_000, 155_520_007, 2_999_999];
+const DELAYS: [u64; 3] = [MILLISECOND + 1, 37, 20 * MILLISECOND];
+const OVERHEADS: [Overhead; 3] = [Overhead::Fixed(38), Overhead::Atm, Overhead::NONE];
+
+fn three_links() -> Vec<perhop_net::LinkSpec<Line>> {
+    let hop = |hop: usize| {
+        let wire = wire(RATES[hop], DELAYS[hop]);
+        link([hop as u16, hop as u16 + 1], perhop_net::Wire { overhead: OVERHEADS[hop], ..wire })
+    };
+    (0..3).map(hop).collect()
+}
+
+/// AAL5: 16 bytes more, in cells of 53 that carry 48 (RFC 2684).
+fn atm(size: u64) -> u64 {
+    (size + 16).div_ceil(48) * 53
+}
+
+#[test]
+fn store_and_forward_adds_up_to_the_picosecond() {
+    for size in [20_u32, 32, 33, 40, 576, 1500, 65_535] {
+        let on_wire = [u64::from(size) + 38, atm(size.into()), size.into()];
+        let one_way: u64 =
+            (0..3).map(|hop| transmission(on_wire[hop], RATES[hop]) + DELAYS[hop]).sum();
+        let script =
+            vec![Send { at: 5, from: 0, to: 3, size }, Send { at: SECOND, from: 3, to: 0, size }];
+        let (network, hosts) = play(&[Host, Router, Router, Host], three_links(), 1, script);
+        assert_eq!(hosts.arrived(), [Some(5 + one_way), Some(SECOND + one_way)], "{size} bytes");
+        for (hop, bytes) in on_wire.into_iter().enumerate() {
+            for port in [forth(hop as u32), back(hop as u32)] {
+                let counters = network.link_counters(port);
+                assert_eq!((counters.packets, counters.bytes), (1, Bytes::new(bytes)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_saturated_link_sends_back_to_back_at_its_rate() {
+    // Lengths and a rate for which no transmission is a whole number of picoseconds.
+    let (rate, delay) = (155_520_007, 3 * MILLISECOND);
+    let sizes: Vec<u32> = (0..500).map(|packet| 40 + packet * 7 % 1461).collect();
+    let script = sizes.iter().map(|&size| Send { at: 10, from: 0, to: 1, size }).collect();
+    let (_, hosts) = play(&[Host, Host], vec![link([0, 1], wire(rate, delay))], 1, script);
+    let mut departure = 10;
+    let expected = sizes.iter().map(|&size| {
+        departure += transmission(size.into(), rate);
+        Some(departure + delay)
+    });
+    assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_slowest_link_spaces_packets_and_faster_ones_keep_the_space() {
+    let links = vec![
+        link([0, 1], wire(1_000_000_000, 50)),
+        link([1, 2], wire(10_000_000, 200)),
+        link([2, 3], wire(100_000_000, 70)),
+    ];
+    let script = vec![Send { at: 0, from: 0, to: 3, size: 1500 }; 100];
+    let (_, hosts) = play(&[Host, Router, Router, Host], links, 1, script);
+    // 12 µs, 1.2 ms and 120 µs a packet; the second link works without a pause.
+    let first = 12 * MICROSECOND + 1_200 * MICROSECOND + 120 * MICROSECOND + 50 + 200 + 70;
+    let expected = (0..100).map(|packet| Some(first + packet * 1_200 * MICROSECOND));
+    assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_packet_that_comes_as_the_transmitter_falls_free_waits_for_nothing() {
+    // One packet every transmission time, to the picosecond, and one a picosecond early.
+    let (rate, slot) = (8_000_000, MILLISECOND);
+    let mut script: Vec<Send> =
+        (0..10).map(|n| Send { at: n * slot, from: 0, to: 1, size: 1000 }).collect();
+    script.push(Send { at: 10 * slot - 1, from: 0, to: 1, size: 1000 });
+    let (network, hosts) = play(&[Host, Host], vec![link([0, 1], wire(rate, 0))], 1, script);
+    let expected = (1..=11).map(|n| Some(n * slot));
+    assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>());
+    // Only the early one needed the transmitter's event beside its timer and its arrival.
+    assert_eq!(network.events(), 2 * 11 + 1);
+}
+
+#[test]
+fn directions_of_a_link_do_not_touch_each_other() {
+    let both_ways = |n: u16| Send { at: 0, from: n % 2, to: 1 - n % 2, size: 1000 };
+    let script = (0..20).map(both_ways).collect();
+    let (_, hosts) =
+        play(&[Host, Host], vec![link([0, 1], wire(8_000_000, MILLISECOND))], 1, script);
+    let expected = (0..20).map(|n| Some((n / 2 + 2) * MILLISECOND));
+    assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>());
+}
+
+const JITTER: u64 = 5 * MILLISECOND;
+
+/// How late each packet is that was sent every `gap` over a link with jitter.
+fn lateness(gap: u64, packets: u64) -> Vec<u64> {
+    let wire = perhop_net::Wire {
+        jitter: Duration::from_picos(JITTER),
+        ..wire(1_000_000_000, MILLISECOND)
+    };
+    let script = (0..packets).map(|n| Send { at: n * gap, from: 0, to: 1, size: 125 }).collect();
+    let (_, hosts) = play(&[Host, Host], vec![link([0, 1], wire)], 1, script);
+    let in_order: Vec<Line> = hosts.arrivals.iter().map(|&(.., line)| line).collect();
+    assert!(in_order.is_sorted(), "jitter reordered packets");
+    let due = |n: usize| n as u64 * gap + MICROSECOND + MILLISECOND;
+    hosts.arrived().iter().enumerate().map(|(n, at)| at.unwrap() - due(n)).collect()
+}
+
+#[test]
+fn jitter_is_uniform_where_packets_are_far_apart() {
+    let lateness = lateness(2 * JITTER, 20_000);
+    assert!(lateness.iter().all(|&late| late <= JITTER));
+    // A binomial with p = 1/10 in each tenth: five standard deviations of √(n p (1 − p)).
+    for tenth in 0..10 {
+        let bounds = tenth * JITTER / 10..(tenth + 1) * JITTER / 10;
+        let hits = lateness.iter().filter(|late| bounds.contains(late)).count();
+        assert!(hits.abs_diff(2_000) < 5 * 43, "{hits} of 20000 in tenth {tenth}");
+    }
+}
+
+#[test]
+fn jitter_keeps_order_and_its_bound_where_packets_are_close() {
+    let lateness = lateness(JITTER / 50, 5_000);
+    assert!(lateness.iter().all(|&late| late <= JITTER));
+    assert!(lateness.iter().any(|&late| late > JITTER / 2));
+}
+
+/// The packets of 20,000 that a link from node 0 to node 1 with 2% loss loses, with other links
+/// beside it.
+fn lost(seed: u64, others: Vec<perhop_net::LinkSpec<Line>>) -> Vec<Line> {
+    let wire = perhop_net::Wire { loss_ppb: 20_000_000, ..wire(1_000_000_000, 0) };
+    let mut links = vec![link([0, 1], wire)];
+    links.extend(others);
+    let mut script: Vec<Send> =
+        (0..20_000).map(|n| Send { at: n * MICROSECOND, from: 0, to: 1, size: 125 }).collect();
+    // Packets on the other links draw numbers of their own, and so does the way back.
+    script.extend((0..1_000).map(|n| Send { at: n * MICROSECOND + 7, from: 2, to: 0, size: 125 }));
+    script.extend((0..1_000).map(|n| Send { at: n * MICROSECOND + 9, from: 1, to: 0, size: 125 }));
+    let (network, hosts) = play(&[Host, Host, Router], links, seed, script);
+    let lost: Vec<Line> = hosts
+        .losses
+        .iter()
+        .filter(|&&(line, loss)| line < 20_000 && loss == Loss::Link)
+        .map(|&(line, _)| line)
+        .collect();
+    let counters = network.link_counters(forth(0));
+    assert_eq!((counters.packets, counters.lost), (20_000, lost.len() as u64));
+    lost
+}
+
+#[test]
+fn random_loss_has_its_share_and_depends_on_the_seed_alone() {
+    let alone = lost(1, Vec::new());
+    // Five standard deviations of a binomial with n = 20,000 and p = 2%: √(n p (1 − p)) = 19.8.
+    assert!(alone.len().abs_diff(400) < 99, "{} of 20000", alone.len());
+    assert_eq!(alone, lost(1, Vec::new()));
+    assert_ne!(alone, lost(2, Vec::new()));
+    let lossy = perhop_net::Wire { loss_ppb: 500_000_000, ..wire(1_000_000_000, 0) };
+    assert_eq!(alone, lost(1, vec![link([2, 0], lossy), link([1, 2], lossy)]));
+}
+
+#[test]
+fn directions_of_a_link_lose_different_packets() {
+    let lossy = perhop_net::Wire { loss_ppb: 300_000_000, ..wire(1_000_000_000, 0) };
+    let both_ways = |n: u64| {
+        let from = (n % 2) as u16;
+        Send { at: n / 2 * MICROSECOND, from, to: 1 - from, size: 125 }
+    };
+    let (_, hosts) =
+        play(&[Host, Host], vec![link([0, 1], lossy)], 1, (0..2_000).map(both_ways).collect());
+    let lost = |way: u32| -> Vec<u32> {
+        let lines = hosts.losses.iter().map(|&(line, _)| line);
+        lines.filter(|line| line % 2 == way).map(|line| line / 2).collect()
+    };
+    assert_ne!(lost(0), lost(1));
+}
+
+#[test]
+fn a_lost_packet_takes_its_time_on_the_link() {
+    let always = perhop_net::Wire { loss_ppb: 1_000_000_000, ..wire(8_000_000, 0) };
+    let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 3];
+    let mut network =
+        perhop_net::Network::new(&[Host, Host], vec![link([0, 1], always)], 1).unwrap();
+    let mut hosts = Scripted::new(script, &mut network);
+    network.run(perhop_core::Time::from_picos(MILLISECOND), &mut hosts);
+    assert_eq!(hosts.losses, [(0, Loss::Link), (1, Loss::Link)]);
+    assert_eq!(network.next_event().unwrap().as_picos(), 2 * MILLISECOND);
+}

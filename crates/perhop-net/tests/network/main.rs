@@ -1,0 +1,8 @@
+//! What the network promises whoever drives it, with hosts that only send by a script and write
+//! down what happens.
+
+mod conservation;
+mod events;
+mod lab;
+mod links;
+mod routes;
