@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -224,18 +224,22 @@ class Dataset:
 
     @staticmethod
     def check_writable(folder: str | os.PathLike[str]) -> None:
-        """Find out before a run whether `write` could write to `folder`.
+        """Find out before a run whether `write` could write to `folder`, and leave nothing there.
 
         Raises:
             OutputError: If it could not.
         """
         target = Path(folder).resolve()
+        probe = _sibling(target)
+        made = [each for each in (probe, *probe.parents) if not each.exists()]
         with _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            probe = _sibling(target)
-            probe.mkdir()
-            probe.rmdir()
+            try:
+                probe.mkdir(parents=True)
+            finally:
+                with suppress(OSError):
+                    for each in made:
+                        each.rmdir()
 
     def _fill(self, folder: Path) -> None:
         digests = {}
