@@ -7,6 +7,7 @@ cannot do it, 130 interrupted (what was measured is kept).
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
@@ -31,17 +32,20 @@ _BUG: Final = 70
 failed."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_EXAMPLES: Final = """\b
+Examples:
+  perhop list               the scenarios that come with perhop
+  perhop run qbss-1-70      run one; a path runs your own
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES)
 @click.version_option(package_name="perhop", message="%(prog)s %(version)s")
 def perhop() -> None:
-    r"""What does each class of traffic really get?
+    """What does each class of traffic really get?
 
     A scenario file describes a network, its per-hop policies and its traffic; perhop runs it and
     says what every flow got.
-
-    \b
-      perhop list               the scenarios that come with perhop
-      perhop run qbss-1-70      run one; a path runs your own
     """
 
 
@@ -54,10 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # A run that is asked to end keeps what it has measured, as with Ctrl-C.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = perhop(arguments, prog_name="perhop", standalone_mode=False)
-    except click.exceptions.Abort:
-        code = 130
-    except KeyboardInterrupt:
+        code = _invoke(sys.argv[1:] if arguments is None else list(arguments))
+    except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
     except click.ClickException as error:
         error.show()
@@ -67,8 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except BrokenPipeError:
         # Whoever read the output has gone; nothing is left to say.
-        sys.stderr.close()
+        _abandon_stdout()
         code = 141
+    except OSError as error:
+        # The library explains its own; what is left is the stream that results are printed on.
+        click.echo(f"perhop: {error.filename or 'standard output'}: {error.strerror}", err=True)
+        _abandon_stdout()
+        code = 2
     except Exception:
         traceback.print_exc()
         click.echo(
@@ -76,6 +83,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         code = _BUG
     sys.exit(code)
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Run a command and return its exit code.
+
+    Unlike click's `main` it lets an `OSError` pass, which that turns into the exit code 1.
+    """
+    try:
+        with perhop.make_context("perhop", arguments) as context:
+            return int(perhop.invoke(context) or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+
+
+def _abandon_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter ends without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

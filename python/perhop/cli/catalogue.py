@@ -12,7 +12,7 @@ __all__ = ["list_"]
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def list_(as_json: bool) -> int:
-    """List the scenarios that come with perhop: published experiments."""
+    """List the published experiments that come with perhop."""
     from perhop import gallery
 
     scenarios = {name: gallery.load(name) for name in gallery.names()}

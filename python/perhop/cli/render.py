@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
 import rich.box
 import rich.table
 from rich.console import Console
@@ -24,6 +25,7 @@ def print_table(table: Table) -> None:
         title=Text(table.title, "bold"),
         title_justify="left",
         box=rich.box.SIMPLE_HEAD,
+        show_edge=False,
         pad_edge=False,
     )
     for column in table.columns:
@@ -31,6 +33,9 @@ def print_table(table: Table) -> None:
         shown.add_column(Text(column.name), justify=column.align)
     for row in table.rows:
         shown.add_row(*map(Text, row))
-    console.print(shown)
-    if table.note:
-        console.print(Text(table.note, "dim"))
+    with console.capture() as capture:
+        console.print(shown)
+        if table.note:
+            console.print(Text(table.note, "dim"))
+    # Rich would end the program by itself if nobody reads the output any more.
+    click.echo(capture.get(), nl=False)

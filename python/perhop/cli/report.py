@@ -18,10 +18,10 @@ __all__ = ["report"]
     help="The folder for the files; that of the run by default.",
 )
 def report(run: Path, out: Path | None) -> int:
-    """Write a page and pictures of RUN, the folder that `perhop run` named.
+    """Write a page and pictures of a run.
 
-    The page, report.html, stands alone and needs no network; the throughput chart is there as PNG
-    and SVG too.
+    RUN is the folder that `perhop run` named. The page, report.html, stands alone and needs no
+    network; the throughput chart is there as PNG and SVG too.
     """
     from perhop.dataset import Dataset
     from perhop.report import write

@@ -11,7 +11,10 @@ __all__ = ["schema"]
 
 @click.command()
 def schema() -> int:
-    """Print the JSON Schema of scenarios, by which editors complete and check them."""
+    """Print the JSON Schema of scenarios.
+
+    Editors complete and check scenario files by it.
+    """
     from perhop.scenario import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2))
