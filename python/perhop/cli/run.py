@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
+import shlex
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from perhop.dataset import Dataset
 
 __all__ = ["run"]
@@ -47,7 +51,9 @@ def run(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run SCENARIO, a file or a name that `perhop list` prints.
+    """Run a scenario and say what every flow got.
+
+    SCENARIO is a file, or a name that `perhop list` prints.
 
     Prints what each flow got in each phase, the published figures beside the measured ones where
     the scenario has some, and a verdict on everything it expects.
@@ -56,8 +62,7 @@ def run(
     from perhop.cli.progress import watching
 
     loaded = gallery.load(scenario, overrides=overrides)
-    folder = out or _next_folder(Path("runs"), loaded.name)
-    with watching(loaded.name) as watch:
+    with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
         dataset = engines.run(loaded, engine=engine, seed=seed, out=folder, watch=watch)
     if as_json:
         _print_json(dataset, folder)
@@ -66,11 +71,30 @@ def run(
     return _exit_code(dataset)
 
 
-def _next_folder(parent: Path, name: str) -> Path:
-    number = 1
-    while (folder := parent / f"{name}-{number}").exists():
-        number += 1
-    return folder
+@contextmanager
+def _folder(out: Path | None, name: str) -> Iterator[Path]:
+    """The folder for the results: `out`, or the first of runs/NAME-1, … that nobody has.
+
+    The latter is made at once, so that runs side by side get one each, and removed again if it
+    stays empty.
+    """
+    if out is not None:
+        yield out
+        return
+    from perhop.dataset import Dataset
+
+    for folder in (Path("runs", f"{name}-{number}") for number in count(1)):
+        if not folder.exists():
+            Dataset.check_writable(folder)
+            with suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                break
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()
 
 
 def _exit_code(dataset: Dataset) -> int:
@@ -85,8 +109,7 @@ def _print_json(dataset: Dataset, folder: Path) -> None:
     from perhop.analysis import summary
 
     result = {**summary(dataset), "dataset": str(folder.resolve())}
-    json.dump(result, sys.stdout, indent=2, allow_nan=False)
-    print()
+    click.echo(json.dumps(result, indent=2, allow_nan=False))
 
 
 def _print_tables(dataset: Dataset, folder: Path) -> None:
@@ -108,4 +131,4 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
     click.echo()
     click.echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")
     click.echo(f"results: {folder}")
-    click.echo(f"charts:  perhop report {folder}")
+    click.echo(f"charts:  perhop report {shlex.quote(str(folder))}")
