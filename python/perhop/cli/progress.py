@@ -18,6 +18,7 @@ __all__ = ["watching"]
 
 _LINE_EVERY_S: Final = 10.0
 _FLOWS_SHOWN: Final = 4
+_BAR_WIDTH: Final = 20
 
 
 @contextmanager
@@ -34,17 +35,19 @@ def watching(name: str) -> Iterator[Callable[[Progress], None]]:
 def _bar(name: str) -> Iterator[Callable[[Progress], None]]:
     import rich.progress
     from rich.console import Console
-    from rich.text import Text
+    from rich.table import Column
 
+    # On a narrow terminal the state is cut short, and the bar stays.
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
         rich.progress.TextColumn("{task.description}", markup=False),
-        rich.progress.BarColumn(bar_width=24),
+        rich.progress.BarColumn(bar_width=_BAR_WIDTH),
         rich.progress.TaskProgressColumn(),
-        rich.progress.TextColumn("{task.fields[state]}", markup=False),
+        rich.progress.TextColumn("{task.fields[state]}", markup=False, table_column=rest),
     )
     console = Console(stderr=True)
-    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(Text(name).plain, total=1.0, state="")
+    with rich.progress.Progress(*columns, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task(name, total=1.0, state="")
 
         def watch(progress: Progress) -> None:
             done = progress.now_s / progress.end_s
