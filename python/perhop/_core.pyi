@@ -3,6 +3,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Simulation", "__version__"]
+
 __version__: str
 
 @final

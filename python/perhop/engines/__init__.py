@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Protocol
 
 from perhop.dataset import TABLES, Dataset, Host, Manifest
@@ -130,7 +131,7 @@ def run(
 
     def dataset() -> Dataset:
         manifest = Manifest(
-            perhop=import_module("perhop").__version__,
+            perhop=version("perhop"),
             engine=engine,
             seed=seed,
             started=started.isoformat(timespec="seconds"),
