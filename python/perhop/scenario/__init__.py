@@ -2,7 +2,7 @@
 
 ================  ============================================================================
 `model`           what a scenario consists of; start here
-`metrics`         what can be expected of a run
+`expectations`    what should come of it, by `metrics`
 `quantities`      fields with units, …
 `names`           … names and addresses, …
 `dscp`            … code points, …
@@ -19,21 +19,19 @@
 """
 
 from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
+from perhop.scenario.expectations import Expectation, Measured, Published
 from perhop.scenario.loader import dump, load, parse, to_mapping
 from perhop.scenario.metrics import METRICS, Metric
 from perhop.scenario.model import (
     Class,
     Exceed,
-    Expectation,
     Flow,
     Link,
     Match,
-    Measured,
     Node,
     Ping,
     Police,
     Policy,
-    Published,
     Queue,
     Report,
     Scenario,

@@ -27,8 +27,9 @@ from perhop.units import format_duration, format_size, quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from perhop.scenario.expectations import Expectation, Measured
     from perhop.scenario.findings import Loc
-    from perhop.scenario.model import Expectation, Flow, Measured, Ping, Scenario
+    from perhop.scenario.model import Flow, Ping, Scenario
 
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""

@@ -13,25 +13,23 @@ from itertools import count, pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     StrictBool,
     ValidationInfo,
-    field_validator,
     model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.dscp import Dscp
-from perhop.scenario.metrics import METRICS, Metric
-from perhop.scenario.names import Address, MatchEnd, Name, Target
+from perhop.scenario.expectations import Expectation, Published
+from perhop.scenario.names import Address, MatchEnd, Name
 from perhop.scenario.network import ClassBandwidth, LinkOverhead, MatchPorts, Overhead, QueueLimit
 from perhop.scenario.quantities import (
     DatagramSize,
@@ -43,16 +41,13 @@ from perhop.scenario.quantities import (
     PositiveDuration,
     Rate,
     SegmentSize,
-    Share,
     Size,
     Streams,
     Version,
-    Window,
-    format_window,
 )
 from perhop.scenario.text import did_you_mean
 from perhop.scenario.validation import validate
-from perhop.units import MILLISECOND, SECOND, WHOLE, format_share, quote
+from perhop.units import MILLISECOND, SECOND, quote
 
 DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
@@ -60,22 +55,6 @@ what a Linux receiver grows to by default (6 MiB of buffer, of which overhead ta
 
 FIRST_PORT = 5001
 """The receiver's port of the first flow that names none; the next flow's is one more."""
-
-
-class Model(BaseModel):
-    """The base of every part of a scenario: frozen, and without unknown keys."""
-
-    short_form: ClassVar[str] = ""
-    """What may be written instead of a mapping."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        validate_by_alias=True,
-        validate_by_name=True,
-        serialize_by_alias=True,
-    )
 
 
 def _one_or_more(value: object) -> object:
@@ -113,7 +92,7 @@ class Node(Model):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """A kind, or a mapping."""
-        return _with_short_form(schema, handler, {"enum": ["host", "router"]})
+        return with_short_form(schema, handler, {"enum": ["host", "router"]})
 
 
 class Queue(Model):
@@ -148,7 +127,7 @@ class Link(Model):
     overhead: LinkOverhead = Overhead(0)
     """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
 
-    egress: dict[Name, Name] = {}
+    egress: Annotated[dict[Name, Name], Field(default={})]
     """The policy by which an end sends into the link, by node."""
 
     queue: Queue = LINK_QUEUE
@@ -216,7 +195,7 @@ class Match(Model):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """``any``, or conditions, each one value or a list."""
-        whole = _with_short_form(schema, handler, {"const": "any"})
+        whole = with_short_form(schema, handler, {"const": "any"})
         conditions = whole["anyOf"][1]
         conditions["minProperties"] = 1
         for condition in conditions["properties"].values():
@@ -266,7 +245,7 @@ class Exceed(Model):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """``drop``, or a remark."""
-        whole = _with_short_form(schema, handler, {"const": "drop"})
+        whole = with_short_form(schema, handler, {"const": "drop"})
         whole["anyOf"][1]["required"] = ["remark"]
         return whole
 
@@ -465,174 +444,6 @@ class Report(Model):
     """The time between two reports of a flow."""
 
 
-class Measured(Model):
-    """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
-
-    throughput: Target | None = None
-    """Of this flow, or of ``total``: goodput, as the receiving application sees it."""
-
-    rtt_min: Target | None = None
-    """Of this ping."""
-
-    rtt_mean: Target | None = None
-    """Of this ping."""
-
-    rtt_median: Target | None = None
-    """Of this ping."""
-
-    rtt_p95: Target | None = None
-    """Of this ping: what 95 of 100 replies do not exceed."""
-
-    rtt_p99: Target | None = None
-    """Of this ping: what 99 of 100 replies do not exceed."""
-
-    rtt_max: Target | None = None
-    """Of this ping."""
-
-    loss: Target | None = None
-    """Of this flow or ping: the part of its packets that was lost."""
-
-    retransmits: Target | None = None
-    """Of this TCP flow: how many segments were sent again."""
-
-    settling: Target | None = None
-    """Of this flow: how long after the start of `during` its throughput stays near its level."""
-
-    during: Window | None = None
-    """When; by default the whole scenario."""
-
-    @property
-    def named(self) -> list[str]:
-        """The metrics that are named; one, in a valid scenario."""
-        return [name for name in METRICS if getattr(self, name) is not None]
-
-    @property
-    def metric(self) -> Metric:
-        """What is measured."""
-        return METRICS[self.named[0]]
-
-    @property
-    def target(self) -> str:
-        """Of what: the name of a flow or ping, or "total"."""
-        return str(getattr(self, self.metric.name))
-
-    @property
-    def subject(self) -> str:
-        """What is measured, in words: ``throughput of priority during 62 s..90 s``."""
-        during = f" during {format_window(self.during)}" if self.during else ""
-        return f"{self.metric.label} of {self.target}{during}"
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """One metric, and values in its unit."""
-        whole = handler.resolve_ref_schema(handler(schema))
-        whole["oneOf"] = [{"required": [name]} for name in METRICS]
-        whole["allOf"] = [
-            {
-                "if": {"required": [metric.name]},
-                "then": {
-                    "properties": {
-                        key: metric.schema for key in VALUES if key in whole["properties"]
-                    }
-                },
-            }
-            for metric in METRICS.values()
-        ]
-        return whole
-
-
-VALUES = ("at_least", "at_most", "about", "value")
-"""The keys of an expectation or published figure whose unit is the metric's."""
-
-
-def _value_of_metric(value: object, info: ValidationInfo) -> int | None:
-    """The value in the unit of the one metric that is named; None where none or several are."""
-    named = [name for name in METRICS if info.data.get(name) is not None]
-    return METRICS[named[0]].validate(value) if len(named) == 1 else None
-
-
-class Expectation(Measured):
-    """What a run must show, for a verdict: bounds, or a value and how near to it."""
-
-    at_least: int | None = None
-    """The smallest value that is right, in the metric's unit."""
-
-    at_most: int | None = None
-    """The largest value that is right, in the metric's unit."""
-
-    about: int | None = None
-    """The value that is right within `within`, in the metric's unit."""
-
-    within: Share | None = None
-    """How far from `about` is still right, as a share of it."""
-
-    _in_unit = field_validator("at_least", "at_most", "about", mode="plain")(_value_of_metric)
-
-    @property
-    def bounds(self) -> tuple[int | None, int | None]:
-        """The smallest and the largest value that are right; None for no bound."""
-        if self.about is None:
-            return self.at_least, self.at_most
-        slack = self.about * (self.within or 0) // WHOLE
-        return self.about - slack, self.about + slack
-
-    @property
-    def text(self) -> str:
-        """The expectation in words, as verdicts say it."""
-        show = self.metric.format
-        if self.about is not None:
-            near = format_share(self.within or 0)
-            return f"{self.subject} is within {near} of {show(self.about)}"
-        bounds = [
-            f"{words} {show(bound)}"
-            for words, bound in (("at least", self.at_least), ("at most", self.at_most))
-            if bound is not None
-        ]
-        return f"{self.subject} is {' and '.join(bounds)}"
-
-    @model_serializer(mode="wrap")
-    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
-        return _values_in_words(self, handler(self))
-
-
-class Published(Measured):
-    """A figure of the document that a scenario reproduces, shown beside the measured one."""
-
-    label: str
-    """What the document calls it."""
-
-    value: int
-    """The figure, in the metric's unit."""
-
-    qualifier: Literal["about", "above", "below", "exactly"] = "about"
-    """How the document puts it."""
-
-    note: str = ""
-    """What the document leaves open."""
-
-    _in_unit = field_validator("value", mode="plain")(_value_of_metric)
-
-    @property
-    def text(self) -> str:
-        """The figure in words: ``about 8.7 Mbps``."""
-        shown = self.metric.format(self.value)
-        return shown if self.qualifier == "exactly" else f"{self.qualifier} {shown}"
-
-    @model_serializer(mode="wrap")
-    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
-        return _values_in_words(self, handler(self))
-
-
-def _values_in_words(measured: Measured, written: dict[str, Any]) -> dict[str, Any]:
-    """`written` with its values in the unit of the metric."""
-    return {
-        key: measured.metric.write(value) if key in VALUES and value is not None else value
-        for key, value in written.items()
-    }
-
-
 class Scenario(Model):
     """An experiment: a network, what is sent across it and when, and what should come of it.
 
@@ -664,13 +475,13 @@ class Scenario(Model):
     links: Annotated[tuple[Link, ...], Field(max_length=2000)]
     """What connects them."""
 
-    policies: Annotated[dict[Name, Policy], Field(max_length=100)] = {}
+    policies: Annotated[dict[Name, Policy], Field(max_length=100, default={})]
     """How links' ends treat packets, by name."""
 
     flows: Annotated[dict[Name, Flow], Field(max_length=1000)]
     """Who sends what, by name."""
 
-    pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = {}
+    pings: Annotated[dict[Name, Ping], Field(max_length=1000, default={})]
     """Who measures round trips, by name."""
 
     duration: PositiveDuration | None = None
@@ -753,16 +564,3 @@ class Scenario(Model):
 
 
 _FIRST_ADDRESS = IPv4Address("10.0.0.1")
-
-
-def _with_short_form(
-    schema: CoreSchema, handler: GetJsonSchemaHandler, short: dict[str, Any]
-) -> JsonSchemaValue:
-    """The JSON Schema of a model that has a short form in text: either of the two."""
-    whole = handler.resolve_ref_schema(handler(schema))
-    full = dict(whole)
-    whole.clear()
-    whole["anyOf"] = [short, full]
-    if "description" in full:
-        whole["description"] = full.pop("description")
-    return whole
