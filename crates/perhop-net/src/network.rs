@@ -52,8 +52,9 @@ pub trait Hosts<B> {
     /// A timer is due. One that was set twice comes twice.
     fn timer(&mut self, network: &mut Network<B>, timer: TimerId);
 
-    /// A packet was lost. For counting; an emulated host learns of losses as real ones do.
-    fn lost(&mut self, packet: &Packet<B>, loss: Loss);
+    /// A packet was lost. For counting, and for what its body takes; an emulated host learns of
+    /// losses as real ones do.
+    fn lost(&mut self, packet: Packet<B>, loss: Loss);
 }
 
 /// The network and everything that is under way in it.
@@ -181,7 +182,7 @@ impl<B> Network<B> {
     fn report_losses(&mut self, hosts: &mut impl Hosts<B>) {
         if !self.losses.is_empty() {
             for (packet, loss) in self.losses.drain(..) {
-                hosts.lost(&packet, loss);
+                hosts.lost(packet, loss);
             }
         }
     }

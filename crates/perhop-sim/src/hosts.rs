@@ -13,9 +13,9 @@ use perhop_tcp::{Receiver, Segment, Sender};
 use crate::histogram::Histogram;
 use crate::measure::{PingRecord, RttSamples};
 
-/// What a modelled host puts into a packet.
+/// What a modelled host sends, apart from the header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Body {
+struct Body {
     /// The endpoint that the packet is for.
     endpoint: u32,
     message: Message,
@@ -29,7 +29,39 @@ enum Message {
     EchoReply { sequence: u32 },
 }
 
-type Net = Network<Body>;
+/// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
+/// wait where they were written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyId(u32);
+
+/// The bodies of the packets that are under way.
+#[derive(Debug, Default)]
+struct Bodies {
+    slots: Vec<Body>,
+    free: Vec<BodyId>,
+}
+
+impl Bodies {
+    fn put(&mut self, body: Body) -> BodyId {
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id.0 as usize] = body;
+                id
+            }
+            None => {
+                self.slots.push(body);
+                BodyId(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    fn take(&mut self, id: BodyId) -> Body {
+        self.free.push(id);
+        self.slots[id.0 as usize]
+    }
+}
+
+type Net = Network<BodyId>;
 
 /// Where an endpoint sends to.
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +74,14 @@ pub(crate) struct Line {
 
 impl Line {
     /// Sends a message in a packet of `size` bytes.
-    fn send(self, network: &mut Net, size: u32, message: Message) {
+    fn send(self, network: &mut Net, bodies: &mut Bodies, size: u32, message: Message) {
         let header = Header { size, ..self.header };
-        network.send(header.source, Packet { header, body: Body { endpoint: self.peer, message } });
+        let body = bodies.put(Body { endpoint: self.peer, message });
+        network.send(header.source, Packet { header, body });
     }
 
-    fn send_segment(self, network: &mut Net, segment: Segment) {
-        self.send(network, segment.ip_bytes(), Message::Tcp(segment));
+    fn send_segment(self, network: &mut Net, bodies: &mut Bodies, segment: Segment) {
+        self.send(network, bodies, segment.ip_bytes(), Message::Tcp(segment));
     }
 }
 
@@ -227,17 +260,21 @@ pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
     /// Round-trip times of each flow.
     pub rtts: Vec<Histogram>,
+    bodies: Bodies,
 }
 
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.
 const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
-    /// Sets the first timers.
-    pub fn start(&mut self, network: &mut Net) {
-        for id in 0..self.endpoints.len() as u32 {
-            self.set_timer(network, id);
+    /// The hosts of so many flows, with their first timers set.
+    pub fn start(endpoints: Vec<Endpoint>, flows: usize, network: &mut Net) -> Self {
+        let rtts = vec![Histogram::default(); flows];
+        let mut hosts = Self { endpoints, rtts, bodies: Bodies::default() };
+        for id in 0..hosts.endpoints.len() as u32 {
+            hosts.set_timer(network, id);
         }
+        hosts
     }
 
     fn set_timer(&mut self, network: &mut Net, id: u32) {
@@ -257,18 +294,18 @@ impl ModelledHosts {
             return;
         }
         while let Some(segment) = tcp.sender.poll(network.now()) {
-            endpoint.line.send_segment(network, segment);
+            endpoint.line.send_segment(network, &mut self.bodies, segment);
         }
     }
 }
 
-impl Hosts<Body> for ModelledHosts {
+impl Hosts<BodyId> for ModelledHosts {
     #[inline]
-    fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<Body>) {
+    fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        let id = packet.body.endpoint;
+        let Body { endpoint: id, message } = self.bodies.take(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
-        match (&mut endpoint.role, packet.body.message) {
+        match (&mut endpoint.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) => {
                 tcp.sender.on_segment(now, &segment);
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
@@ -279,7 +316,7 @@ impl Hosts<Body> for ModelledHosts {
             }
             (Role::TcpReceiver(receiver), Message::Tcp(segment)) => {
                 if let Some(answer) = receiver.on_segment(now, &segment) {
-                    endpoint.line.send_segment(network, answer);
+                    endpoint.line.send_segment(network, &mut self.bodies, answer);
                     return;
                 }
             }
@@ -297,7 +334,7 @@ impl Hosts<Body> for ModelledHosts {
                 debug_assert_eq!(asked.destination, host);
                 let header = Header { source: host, destination: asked.source, ..asked };
                 let message = Message::EchoReply { sequence };
-                Line { header, peer: id }.send(network, asked.size, message);
+                Line { header, peer: id }.send(network, &mut self.bodies, asked.size, message);
                 return;
             }
             (Role::Pinger(pinger), Message::EchoReply { sequence }) => {
@@ -326,29 +363,35 @@ impl Hosts<Body> for ModelledHosts {
                 }
                 Role::TcpReceiver(receiver) => {
                     if let Some(answer) = receiver.on_timer(now) {
-                        endpoint.line.send_segment(network, answer);
+                        endpoint.line.send_segment(network, &mut self.bodies, answer);
                     }
                 }
                 Role::UdpSender(udp) => {
                     let message = Message::Datagram { sequence: udp.sent };
                     let size = DATAGRAM_HEADER + udp.next_payload();
-                    endpoint.line.send(network, size, message);
+                    endpoint.line.send(network, &mut self.bodies, size, message);
                 }
                 Role::UdpReceiver(_) => {}
                 Role::Pinger(pinger) => {
                     let sequence = pinger.records.len() as u32;
                     pinger.records.push(PingRecord { sent: now, rtt: None, dscp_echoed: None });
                     let message = Message::EchoRequest { sequence };
-                    endpoint.line.send(network, endpoint.line.header.size, message);
+                    endpoint.line.send(
+                        network,
+                        &mut self.bodies,
+                        endpoint.line.header.size,
+                        message,
+                    );
                 }
             }
         }
         self.set_timer(network, id);
     }
 
-    fn lost(&mut self, packet: &Packet<Body>, _loss: Loss) {
-        let peer = self.endpoints[packet.body.endpoint as usize].line.peer;
-        match (&mut self.endpoints[peer as usize].role, packet.body.message) {
+    fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
+        let Body { endpoint, message } = self.bodies.take(packet.body);
+        let peer = self.endpoints[endpoint as usize].line.peer;
+        match (&mut self.endpoints[peer as usize].role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
             (Role::UdpSender(udp), Message::Datagram { .. }) => udp.lost += 1,
             _ => {}

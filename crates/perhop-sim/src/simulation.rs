@@ -12,9 +12,8 @@ use perhop_queue::{
 use perhop_tcp::{Congestion, Receiver, ReceiverConfig, Sender, SenderConfig};
 use thiserror::Error;
 
-use crate::histogram::Histogram;
 use crate::hosts::{
-    Body, Endpoint, Line, ModelledHosts, Pace, Phase, Pinger, Role, Schedule, TcpSender,
+    BodyId, Endpoint, Line, ModelledHosts, Pace, Phase, Pinger, Role, Schedule, TcpSender,
     UdpReceiver, UdpSender,
 };
 use crate::measure::{Intervals, Links, Pings, Queues, RttSamples, Rtts, StreamReading, Table};
@@ -58,7 +57,7 @@ struct Stream {
 /// A running simulation.
 #[derive(Debug)]
 pub struct Simulation {
-    network: Network<Body>,
+    network: Network<BodyId>,
     hosts: ModelledHosts,
     streams: Vec<Stream>,
     flows: usize,
@@ -124,9 +123,7 @@ impl Simulation {
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
-        let mut hosts =
-            ModelledHosts { endpoints, rtts: vec![Histogram::default(); plan.flows.len()] };
-        hosts.start(&mut network);
+        let hosts = ModelledHosts::start(endpoints, plan.flows.len(), &mut network);
 
         let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
         let mut classes = 0;
@@ -298,7 +295,7 @@ fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, Build
     Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
 }
 
-fn link(plan: &LinkPlan) -> Result<LinkSpec<Body>, BuildError> {
+fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
     let [first, second] = &plan.queues;
     Ok(LinkSpec {
         name: plan.name.clone(),
@@ -317,7 +314,7 @@ fn link(plan: &LinkPlan) -> Result<LinkSpec<Body>, BuildError> {
     })
 }
 
-fn queue(plan: &QueuePlan) -> Result<Queue<Body>, BuildError> {
+fn queue(plan: &QueuePlan) -> Result<Queue<BodyId>, BuildError> {
     Ok(match plan {
         QueuePlan::Fifo(LimitPlan::Packets(packets)) => {
             Queue::Fifo(Fifo::new(Limit::packets(*packets)))
@@ -333,7 +330,7 @@ fn queue(plan: &QueuePlan) -> Result<Queue<Body>, BuildError> {
     })
 }
 
-fn class(plan: &ClassPlan) -> Result<ClassSpec<Body>, BuildError> {
+fn class(plan: &ClassPlan) -> Result<ClassSpec<BodyId>, BuildError> {
     let mut class = Class::new(queue(&plan.queue)?);
     if let Some(police) = plan.police {
         let rate = non_zero_rate(police.rate, "a policer's rate")?;
