@@ -1,7 +1,7 @@
 //! Nodes, links, and the loop that moves packets.
 
 use perhop_core::{NodeId, Packet, Stream, Time};
-use perhop_queue::{Cause, Class, Discipline, Drops};
+use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
 use crate::agenda::{Agenda, EVENTS, EventId};
 use crate::port::{LinkCounters, Port, PortId, Wire};
@@ -67,7 +67,7 @@ pub struct Network<B> {
     /// Lost packets that the hosts have not been told of.
     losses: Vec<(Packet<B>, Loss)>,
     /// Where disciplines put drops; empty between calls.
-    drops: Drops<B>,
+    ledger: Ledger<B>,
     events: u64,
     hops: u64,
 }
@@ -108,7 +108,7 @@ impl<B> Network<B> {
             ports,
             routes,
             losses: Vec::new(),
-            drops: Drops::new(),
+            ledger: Ledger::new(),
             events: 0,
             hops: 0,
         })
@@ -231,19 +231,37 @@ impl<B> Network<B> {
         }
     }
 
-    /// A transmitter has become free while packets wait for it.
+    /// A transmitter may have become free, or a discipline may let something go, while packets
+    /// wait.
     #[inline]
     fn transmit_next(&mut self, id: PortId) {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
-        let packet = port.queue.dequeue(self.now).expect("a discipline is work-conserving");
-        let arrival = port.transmit(self.now, packet.size());
-        if port.has_backlog() {
-            self.agenda.replace(port.busy_until(), event);
+        if port.wake != self.now {
+            // Another packet has come since, and the port was woken for it.
+            self.agenda.pop();
+            return;
+        }
+        let next = port.queue.dequeue(self.now, &mut self.ledger);
+        let arrival = match &next {
+            Dequeue::Packet(packet) => port.transmit(self.now, packet.size()),
+            _ => None,
+        };
+        port.wake = match &next {
+            Dequeue::Packet(_) if port.has_backlog() => port.busy_until(),
+            Dequeue::NotBefore(at) => *at,
+            Dequeue::Packet(_) | Dequeue::Idle => Time::MAX,
+        };
+        debug_assert!(port.wake > self.now);
+        if port.wake < Time::MAX {
+            self.agenda.replace(port.wake, event);
         } else {
             self.agenda.pop();
         }
-        self.follow(id, packet, arrival);
+        if let Dequeue::Packet(packet) = next {
+            self.follow(id, packet, arrival);
+        }
+        self.report_drops();
     }
 
     /// A packet is offered to a port: transmitted if it is idle, else queued.
@@ -254,22 +272,32 @@ impl<B> Network<B> {
         if port.is_idle(self.now) {
             // The common case where links are not saturated: no event but the arrival.
             match port.queue.pass(self.now, &mut packet) {
-                Ok(()) => {
+                Pass::Send => {
                     let arrival = port.transmit(self.now, packet.size());
                     self.follow(id, packet, arrival);
+                    return;
                 }
-                Err(cause) => self.losses.push((packet, Loss::Queue(cause))),
+                Pass::Drop(cause) => {
+                    self.losses.push((packet, Loss::Queue(cause)));
+                    return;
+                }
+                Pass::Enqueue => {}
             }
-            return;
         }
-        let waited = port.has_backlog();
-        port.queue.enqueue(self.now, packet, &mut self.drops);
-        if !waited && port.has_backlog() {
-            self.agenda.push(port.busy_until(), event);
+        port.queue.enqueue(self.now, packet, &mut self.ledger);
+        let due = port.busy_until().max(self.now);
+        if due < port.wake && port.has_backlog() {
+            port.wake = due;
+            self.agenda.push(due, event);
         }
-        if !self.drops.is_empty() {
-            let lost = self.drops.drain(..).map(|drop| (drop.packet, Loss::Queue(drop.cause)));
-            self.losses.extend(lost);
+        self.report_drops();
+    }
+
+    #[inline]
+    fn report_drops(&mut self) {
+        if !self.ledger.drops.is_empty() {
+            let drops = self.ledger.drops.drain(..);
+            self.losses.extend(drops.map(|drop| (drop.packet, Loss::Queue(drop.cause))));
         }
     }
 

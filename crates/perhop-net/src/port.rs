@@ -50,6 +50,9 @@ pub(crate) struct Port<B> {
     pub queue: Class<B>,
     random: Stream,
     pub counters: LinkCounters,
+    /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
+    /// end of the transmission, or when the discipline lets the next one go.
+    pub wake: Time,
     /// Packets on the wire, by time of arrival.
     under_way: VecDeque<(Time, Packet<B>)>,
     /// When the transmission that goes on, or the last one, ends.
@@ -67,6 +70,7 @@ impl<B> Port<B> {
             queue,
             random,
             counters: LinkCounters::default(),
+            wake: Time::MAX,
             under_way: VecDeque::new(),
             busy_until: Time::ZERO,
             last: (Bytes::ZERO, Duration::ZERO),

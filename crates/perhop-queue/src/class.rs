@@ -3,7 +3,7 @@
 use perhop_core::{Bytes, Packet, Time};
 
 use crate::{
-    Backlog, Cause, Counters, Discipline, Dropped, Drops, Exceed, Policer, Queue, Verdict,
+    Backlog, Cause, Counters, Dequeue, Discipline, Exceed, Ledger, Pass, Policer, Queue, Verdict,
 };
 
 /// One class of traffic at one link: what it may send, where it waits, what became of it.
@@ -61,32 +61,39 @@ impl<B> Class<B> {
 
 impl<B> Discipline<B> for Class<B> {
     #[inline]
-    fn enqueue(&mut self, now: Time, mut packet: Packet<B>, drops: &mut Drops<B>) {
-        let earlier = drops.len();
+    fn enqueue(&mut self, now: Time, mut packet: Packet<B>, ledger: &mut Ledger<B>) {
+        let (drops, marks) = (ledger.drops.len(), ledger.marks);
         match self.police(now, &mut packet) {
-            Ok(()) => self.queue.enqueue(now, packet, drops),
-            Err(cause) => drops.push(Dropped { packet, cause }),
+            Ok(()) => self.queue.enqueue(now, packet, ledger),
+            Err(cause) => ledger.drop(packet, cause),
         }
-        for drop in &drops[earlier..] {
-            self.counters.count_drop(drop.cause);
-        }
+        self.counters.count_since(ledger, drops, marks);
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time) -> Option<Packet<B>> {
-        let packet = self.queue.dequeue(now)?;
-        self.counters.count_sent(packet.size());
-        Some(packet)
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        let (drops, marks) = (ledger.drops.len(), ledger.marks);
+        let next = self.queue.dequeue(now, ledger);
+        if let Dequeue::Packet(packet) = &next {
+            self.counters.sent.add(packet.size());
+        }
+        self.counters.count_since(ledger, drops, marks);
+        next
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
-        let passed = self.police(now, packet).and_then(|()| self.queue.pass(now, packet));
-        match passed {
-            Ok(()) => self.counters.count_sent(packet.size()),
-            Err(cause) => self.counters.count_drop(cause),
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        // A packet that must be enqueued will meet the policer there.
+        let pass = match &self.policer {
+            None => self.queue.pass(now, packet),
+            Some(_) => Pass::Enqueue,
+        };
+        match pass {
+            Pass::Send => self.counters.sent.add(packet.size()),
+            Pass::Drop(cause) => self.counters.count_drop(cause),
+            Pass::Enqueue => {}
         }
-        passed
+        pass
     }
 
     #[inline]

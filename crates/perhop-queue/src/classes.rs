@@ -1,8 +1,11 @@
 //! Classes that share a link.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use perhop_core::{Bytes, Packet, Time};
 
-use crate::{Backlog, Cause, Class, Classifier, Discipline, Drops, Match, Weight, Wf2q};
+use crate::{Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Weight, Wf2q};
 
 /// How a class is served among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,10 @@ pub struct Classes<B> {
     /// The class behind each of the scheduler's.
     shared: Vec<usize>,
     scheduler: Wf2q,
+    /// Which classes have something and may not send it yet.
+    asleep: Vec<bool>,
+    /// When they may; an entry of a class that was woken before is void.
+    sleepers: BinaryHeap<Reverse<(Time, usize)>>,
     backlog: Backlog,
 }
 
@@ -72,6 +79,7 @@ impl<B> Classes<B> {
             matches.push(spec.matches);
             classes.push(spec.class);
         }
+        let asleep = vec![false; classes.len()];
         Self {
             classifier: Classifier::new(matches),
             classes,
@@ -79,6 +87,8 @@ impl<B> Classes<B> {
             strict,
             shared,
             scheduler: Wf2q::new(&weights),
+            asleep,
+            sleepers: BinaryHeap::new(),
             backlog: Backlog::default(),
         }
     }
@@ -90,48 +100,96 @@ impl<B> Classes<B> {
 
     /// The class that sends next.
     fn select(&mut self) -> Option<usize> {
-        let waits = |class: &usize| self.classes[*class].backlog().packets > 0;
+        let waits =
+            |class: &usize| !self.asleep[*class] && self.classes[*class].backlog().packets > 0;
         match self.strict.iter().copied().find(waits) {
             Some(class) => Some(class),
             None => self.scheduler.select().map(|place| self.shared[place]),
         }
     }
-}
 
-impl<B> Discipline<B> for Classes<B> {
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) {
-        let index = self.classifier.classify(&packet.header);
-        let class = &mut self.classes[index];
-        let before = class.backlog();
-        class.enqueue(now, packet, drops);
-        let after = class.backlog();
+    /// Takes what a class's own discipline dropped out of the account.
+    fn settle(&mut self, before: Backlog, after: Backlog) {
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
-        if let (Place::Shared(place), 0, Some(head)) =
-            (self.service[index], before.packets, class.head())
+    }
+
+    /// A class that may send again, if it has something.
+    fn wake(&mut self, index: usize) {
+        self.asleep[index] = false;
+        if let (Place::Shared(place), Some(head)) =
+            (self.service[index], self.classes[index].head())
         {
             self.scheduler.activate(place, head);
         }
     }
 
-    fn dequeue(&mut self, now: Time) -> Option<Packet<B>> {
-        let index = self.select()?;
-        let class = &mut self.classes[index];
-        let packet = class.dequeue(now)?;
-        self.backlog.remove(packet.size());
-        if let Place::Shared(place) = self.service[index] {
-            self.scheduler.served(place, packet.size(), class.head());
+    /// Wakes the classes whose time has come.
+    fn wake_due(&mut self, now: Time) {
+        while let Some(&Reverse((at, index))) = self.sleepers.peek()
+            && at <= now
+        {
+            self.sleepers.pop();
+            if self.asleep[index] {
+                self.wake(index);
+            }
         }
-        Some(packet)
+    }
+}
+
+impl<B> Discipline<B> for Classes<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        let index = self.classifier.classify(&packet.header);
+        let class = &mut self.classes[index];
+        let before = class.backlog();
+        class.enqueue(now, packet, ledger);
+        let after = class.backlog();
+        self.settle(before, after);
+        // The arrival may be what a sleeping class can send at once: it is asked again.
+        if self.asleep[index] || before.packets == 0 && after.packets > 0 {
+            self.wake(index);
+        }
     }
 
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        self.wake_due(now);
+        while let Some(index) = self.select() {
+            let class = &mut self.classes[index];
+            let before = class.backlog();
+            let next = class.dequeue(now, ledger);
+            let (after, head) = (class.backlog(), class.head());
+            self.settle(before, after);
+            match next {
+                Dequeue::Packet(packet) => {
+                    if let Place::Shared(place) = self.service[index] {
+                        self.scheduler.served(place, packet.size(), head);
+                    }
+                    return Dequeue::Packet(packet);
+                }
+                Dequeue::NotBefore(at) => {
+                    self.asleep[index] = true;
+                    self.sleepers.push(Reverse((at, index)));
+                }
+                Dequeue::Idle => {} // it dropped all that it had
+            }
+            if let Place::Shared(place) = self.service[index] {
+                self.scheduler.withdraw(place);
+            }
+        }
+        match self.sleepers.peek() {
+            Some(&Reverse((at, _))) => Dequeue::NotBefore(at),
+            None => Dequeue::Idle,
+        }
+    }
+
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
         let index = self.classifier.classify(&packet.header);
-        self.classes[index].pass(now, packet)?;
-        if let Place::Shared(place) = self.service[index] {
+        let pass = self.classes[index].pass(now, packet);
+        self.scheduler.restart();
+        if let (Pass::Send, Place::Shared(place)) = (pass, self.service[index]) {
             self.scheduler.served_at_once(place, packet.size());
         }
-        Ok(())
+        pass
     }
 
     fn head(&mut self) -> Option<Bytes> {

@@ -2,7 +2,7 @@
 
 use perhop_core::Bytes;
 
-use crate::{Backlog, Cause, Verdict};
+use crate::{Backlog, Cause, Ledger, Verdict};
 
 /// What a class has done since the run began. Sizes are IP bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Counters {
     pub sent: Backlog,
     /// Packets dropped, by cause; see [`Counters::dropped`].
     dropped: [u64; Cause::ALL.len()],
+    /// Packets that were marked with congestion experienced.
+    pub marked: u64,
     /// What conformed to the class's policer.
     pub conformed: Backlog,
     /// What exceeded it, whether dropped or remarked.
@@ -28,12 +30,17 @@ impl Counters {
         self.dropped.iter().sum()
     }
 
-    pub(crate) fn count_sent(&mut self, size: Bytes) {
-        self.sent.add(size);
-    }
-
     pub(crate) fn count_drop(&mut self, cause: Cause) {
         self.dropped[cause as usize] += 1;
+    }
+
+    /// Counts what `ledger` has got since it had so many drops and marks.
+    #[inline]
+    pub(crate) fn count_since<B>(&mut self, ledger: &Ledger<B>, drops: usize, marks: u64) {
+        for drop in &ledger.drops[drops..] {
+            self.count_drop(drop.cause);
+        }
+        self.marked += ledger.marks - marks;
     }
 
     pub(crate) fn count_policed(&mut self, verdict: Verdict, size: Bytes) {
@@ -48,10 +55,5 @@ impl Backlog {
     pub(crate) fn add(&mut self, size: Bytes) {
         self.packets += 1;
         self.bytes += size;
-    }
-
-    pub(crate) fn remove(&mut self, size: Bytes) {
-        self.packets -= 1;
-        self.bytes -= size;
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Packet, Rate, Time};
 
-use crate::{Backlog, Cause, Discipline, Dropped, Drops};
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
 /// How much a queue may hold. The packet that is being transmitted is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,26 +53,26 @@ impl<B> Fifo<B> {
 
 impl<B> Discipline<B> for Fifo<B> {
     #[inline]
-    fn enqueue(&mut self, _now: Time, packet: Packet<B>, drops: &mut Drops<B>) {
+    fn enqueue(&mut self, _now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         if self.limit.admits(self.backlog(), packet.size()) {
             self.bytes += packet.size();
             self.packets.push_back(packet);
         } else {
-            drops.push(Dropped { packet, cause: Cause::Limit });
+            ledger.drop(packet, Cause::Limit);
         }
     }
 
     #[inline]
-    fn dequeue(&mut self, _now: Time) -> Option<Packet<B>> {
-        let packet = self.packets.pop_front()?;
+    fn dequeue(&mut self, _now: Time, _ledger: &mut Ledger<B>) -> Dequeue<B> {
+        let Some(packet) = self.packets.pop_front() else { return Dequeue::Idle };
         self.bytes -= packet.size();
-        Some(packet)
+        Dequeue::Packet(packet)
     }
 
     #[inline]
-    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
+    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
         let fits = self.limit.admits(Backlog::default(), packet.size());
-        if fits { Ok(()) } else { Err(Cause::Limit) }
+        if fits { Pass::Send } else { Pass::Drop(Cause::Limit) }
     }
 
     fn head(&mut self) -> Option<Bytes> {

@@ -32,32 +32,51 @@ pub use wf2q::{Weight, Wf2q};
 /// What a link needs of whatever stands before its transmitter.
 ///
 /// # Contract
-/// A packet that was offered either waits, or is handed out by [`dequeue`](Self::dequeue) once,
-/// or is handed to `drops` once. A discipline is work-conserving: while it has a backlog,
-/// `dequeue` gives a packet.
+/// A packet that was offered either waits, or is handed out by [`dequeue`](Self::dequeue) once, or
+/// is handed to the [`Ledger`] once. Time never runs backwards between calls.
 pub trait Discipline<B> {
     /// Offers `packet` at `now`. Every packet that will not be sent because of it, the offered one
-    /// or another, goes to `drops`.
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>);
+    /// or another, goes to `ledger`.
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>);
 
-    /// The packet to send at `now`, or `None` if nothing waits.
-    #[must_use]
-    fn dequeue(&mut self, now: Time) -> Option<Packet<B>>;
+    /// What there is to send at `now`.
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B>;
 
     /// Offers `packet` to an idle link with an empty queue, which begins a busy period: the same
     /// as `enqueue` and then `dequeue`, at the price of neither. The packet stays with the caller,
-    /// who sends it, or drops it for the cause that is returned.
-    ///
-    /// # Errors
-    /// Why the packet must be dropped.
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause>;
+    /// who does with it what the answer says.
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass;
 
-    /// The length of the packet that `dequeue` would give now. A class needs it to be scheduled
+    /// The length of the packet that `dequeue` would give next. A class needs it to be scheduled
     /// inside another; a later arrival may still change which packet that is.
     fn head(&mut self) -> Option<Bytes>;
 
     /// What waits.
     fn backlog(&self) -> Backlog;
+}
+
+/// What there is to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Dequeue<B> {
+    /// This packet.
+    Packet(Packet<B>),
+    /// Nothing before this instant, unless another packet arrives. It is later than now.
+    NotBefore(Time),
+    /// Nothing waits.
+    Idle,
+}
+
+/// What to do with a packet that was offered to an idle link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Pass {
+    /// Send it.
+    Send,
+    /// Enqueue it: it must wait, or the discipline has no shorter way.
+    Enqueue,
+    /// Drop it.
+    Drop(Cause),
 }
 
 /// How much waits.
@@ -69,8 +88,32 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
-/// Where disciplines put the packets that they drop.
-pub type Drops<B> = Vec<Dropped<B>>;
+/// Where disciplines say what they did to packets beside sending them.
+#[derive(Debug)]
+pub struct Ledger<B> {
+    /// Packets that will not be sent.
+    pub drops: Vec<Dropped<B>>,
+    /// How many packets were marked with congestion experienced (RFC 3168).
+    pub marks: u64,
+}
+
+impl<B> Ledger<B> {
+    /// An empty ledger. It grows to the most drops between two readings and is used again, so that
+    /// dropping allocates nothing in the long run.
+    pub const fn new() -> Self {
+        Self { drops: Vec::new(), marks: 0 }
+    }
+
+    pub(crate) fn drop(&mut self, packet: Packet<B>, cause: Cause) {
+        self.drops.push(Dropped { packet, cause });
+    }
+}
+
+impl<B> Default for Ledger<B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// A packet that will not be sent, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,44 +148,39 @@ pub enum Queue<B> {
     Classes(Box<Classes<B>>),
 }
 
+/// Calls the same method of whichever discipline a queue is.
+macro_rules! delegate {
+    ($queue:expr, $discipline:ident => $call:expr) => {
+        match $queue {
+            Queue::Fifo($discipline) => $call,
+            Queue::Classes($discipline) => $call,
+        }
+    };
+}
+
 impl<B> Discipline<B> for Queue<B> {
     #[inline]
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, drops: &mut Drops<B>) {
-        match self {
-            Self::Fifo(queue) => queue.enqueue(now, packet, drops),
-            Self::Classes(queue) => queue.enqueue(now, packet, drops),
-        }
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        delegate!(self, discipline => discipline.enqueue(now, packet, ledger));
     }
 
     #[inline]
-    fn dequeue(&mut self, now: Time) -> Option<Packet<B>> {
-        match self {
-            Self::Fifo(queue) => queue.dequeue(now),
-            Self::Classes(queue) => queue.dequeue(now),
-        }
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        delegate!(self, discipline => discipline.dequeue(now, ledger))
     }
 
     #[inline]
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
-        match self {
-            Self::Fifo(queue) => queue.pass(now, packet),
-            Self::Classes(queue) => queue.pass(now, packet),
-        }
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        delegate!(self, discipline => discipline.pass(now, packet))
     }
 
     #[inline]
     fn head(&mut self) -> Option<Bytes> {
-        match self {
-            Self::Fifo(queue) => queue.head(),
-            Self::Classes(queue) => queue.head(),
-        }
+        delegate!(self, discipline => discipline.head())
     }
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        match self {
-            Self::Fifo(queue) => queue.backlog(),
-            Self::Classes(queue) => queue.backlog(),
-        }
+        delegate!(self, discipline => discipline.backlog())
     }
 }

@@ -112,12 +112,22 @@ impl Wf2q {
         }
     }
 
-    /// A class has sent `sent` bytes on an idle link. That begins a busy period: nobody owes
-    /// anything for what was sent before.
-    pub fn served_at_once(&mut self, class: usize, sent: Bytes) {
+    /// The class that [`select`](Self::select) named has nothing to send for now, and keeps its
+    /// place in virtual time.
+    pub fn withdraw(&mut self, class: usize) {
+        let popped = self.eligible.pop();
+        debug_assert!(matches!(popped, Some(Reverse((_, named))) if named == class));
+    }
+
+    /// The link was idle: a busy period begins, and nobody owes anything for what was sent before.
+    pub fn restart(&mut self) {
         debug_assert!(self.eligible.is_empty() && self.ahead.is_empty());
         (self.now, self.in_service) = (0, 0);
         self.period += 1;
+    }
+
+    /// A class has sent `sent` bytes as the first of a busy period, without having been activated.
+    pub fn served_at_once(&mut self, class: usize, sent: Bytes) {
         let tags = &mut self.tags[class];
         (tags.start, tags.period) = (0, self.period);
         self.charge(class, sent);

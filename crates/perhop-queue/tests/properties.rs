@@ -7,8 +7,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Backlog, Cause, Class, ClassSpec, Classes, Discipline, Drops, Exceed, Fifo, Limit, Match,
-    Policer, Queue, Service, Weight,
+    Backlog, Cause, Class, ClassSpec, Classes, Dequeue, Discipline, Exceed, Fifo, Ledger, Limit,
+    Match, Pass, Policer, Queue, Service, Weight,
 };
 use proptest::prelude::*;
 
@@ -104,8 +104,20 @@ fn run(root: Class<Id>, rate: Rate, arrivals: &[Arrival], plans: &[ClassPlan]) -
         }
     }
     link.work_until(Time::MAX, &mut run);
-    assert_eq!(run.classes.dequeue(Time::MAX), None);
+    assert!(dequeue(&mut run.classes, Time::MAX).is_none());
     run
+}
+
+/// The packet to send; these disciplines drop nothing at that point, and never wait.
+fn dequeue(class: &mut Class<Id>, now: Time) -> Option<Packet<Id>> {
+    let mut ledger = Ledger::new();
+    let next = class.dequeue(now, &mut ledger);
+    assert!(ledger.drops.is_empty() && ledger.marks == 0);
+    match next {
+        Dequeue::Packet(packet) => Some(packet),
+        Dequeue::NotBefore(at) => panic!("nothing before {at:?}"),
+        Dequeue::Idle => None,
+    }
 }
 
 struct Link {
@@ -115,30 +127,32 @@ struct Link {
 }
 
 impl Link {
-    fn offer(&mut self, now: Time, packet: Packet<Id>, run: &mut Run) {
-        let mut drops: Drops<Id> = Vec::new();
+    fn offer(&mut self, now: Time, mut packet: Packet<Id>, run: &mut Run) {
         if self.waiting.packets == 0 && self.free <= now {
-            let mut packet = packet;
             match run.classes.pass(now, &mut packet) {
-                Ok(()) => self.send(now, &packet, run),
-                Err(cause) => run.drops.push(cause),
-            }
-        } else {
-            self.waiting.packets += 1;
-            self.waiting.bytes += packet.size();
-            run.classes.enqueue(now, packet, &mut drops);
-            for dropped in &drops {
-                self.waiting.packets -= 1;
-                self.waiting.bytes -= dropped.packet.size();
+                Pass::Send => return self.send(now, &packet, run),
+                Pass::Drop(cause) => return run.drops.push(cause),
+                Pass::Enqueue => self.free = now,
             }
         }
-        run.drops.extend(drops.iter().map(|dropped| dropped.cause));
+        let mut ledger = Ledger::new();
+        self.waiting.packets += 1;
+        self.waiting.bytes += packet.size();
+        run.classes.enqueue(now, packet, &mut ledger);
+        for dropped in ledger.drops {
+            self.waiting.packets -= 1;
+            self.waiting.bytes -= dropped.packet.size();
+            run.drops.push(dropped.cause);
+        }
+        self.work_until(now, run);
     }
 
+    /// Transmits whatever may begin by `until`; the last thing that happened was an arrival at
+    /// that time or an earlier one.
     fn work_until(&mut self, until: Time, run: &mut Run) {
         while self.waiting.packets > 0 && self.free <= until {
             let head = run.classes.head();
-            let packet = run.classes.dequeue(self.free).expect("a backlogged link must not idle");
+            let packet = dequeue(&mut run.classes, self.free).expect("a backlogged link idles");
             assert_eq!(head, Some(packet.size()));
             self.waiting.packets -= 1;
             self.waiting.bytes -= packet.size();
@@ -387,14 +401,14 @@ fn three_saturated_classes_get_their_shares_to_the_packet() {
         })
         .collect();
     let mut root = classes(&plans);
-    let mut drops = Vec::new();
+    let mut ledger = Ledger::new();
     for id in 0..3_000 {
         let arrival = Arrival { gap: Duration::ZERO, class: (id % 3) as u8, size: 1500 };
-        root.enqueue(Time::ZERO, packet(id, &arrival), &mut drops);
+        root.enqueue(Time::ZERO, packet(id, &arrival), &mut ledger);
     }
     let mut sent = [0_u64; 3];
     for round in 1..=1_000_u64 {
-        let packet = root.dequeue(Time::ZERO).unwrap();
+        let packet = dequeue(&mut root, Time::ZERO).unwrap();
         sent[packet.header.dscp().get() as usize] += 1;
         for (sent, weight) in sent.iter().zip(weights) {
             let ideal = round as f64 * weight as f64 / 100.0;
@@ -440,16 +454,16 @@ fn exceeding_packets_are_remarked_and_stay_in_their_class() {
     let policer = Policer::new(Rate::new(1_000_000).unwrap(), Bytes::new(1_500));
     let mut class = Class::new(Queue::Fifo(Fifo::new(Limit::packets(10))))
         .policed(policer, Exceed::Remark(scavenger));
-    let mut drops = Vec::new();
+    let mut ledger = Ledger::new();
     for id in 0..2 {
         let arrival = Arrival { gap: Duration::ZERO, class: 10, size: 1500 };
-        class.enqueue(Time::ZERO, packet(id, &arrival), &mut drops);
+        class.enqueue(Time::ZERO, packet(id, &arrival), &mut ledger);
     }
-    let dscps: Vec<u8> = std::iter::from_fn(|| class.dequeue(Time::ZERO))
+    let dscps: Vec<u8> = std::iter::from_fn(|| dequeue(&mut class, Time::ZERO))
         .map(|packet| packet.header.dscp().get())
         .collect();
     assert_eq!(dscps, [10, scavenger.get()]);
-    assert!(drops.is_empty());
+    assert!(ledger.drops.is_empty());
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Queues {
         self.dropped_packets.push((after.dropped_total() - before.dropped_total()) as i64);
         self.dropped_limit.push(dropped(Cause::Limit));
         self.dropped_policer.push(dropped(Cause::Policer));
-        self.marked_packets.push(0); // no discipline marks yet
+        self.marked_packets.push((after.marked - before.marked) as i64);
         self.conformed_packets.push((after.conformed.packets - before.conformed.packets) as i64);
         self.conformed_bytes.push((after.conformed.bytes - before.conformed.bytes).get() as i64);
         self.exceeded_packets.push((after.exceeded.packets - before.exceeded.packets) as i64);
