@@ -105,7 +105,8 @@ impl Sender {
     /// The application stops: nothing is sent that was not sent before, what is lost is sent
     /// again, then the connection ends.
     pub fn stop(&mut self) {
-        self.written = self.scoreboard.end().max(1);
+        // Not beyond a FIN that was sent: it keeps its place.
+        self.written = self.written.min(self.scoreboard.end().max(1));
         self.closed = true;
     }
 
