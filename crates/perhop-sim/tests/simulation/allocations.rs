@@ -1,0 +1,90 @@
+//! A run in its stride does not allocate.
+#![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use perhop_core::Time;
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+/// The system's allocator, counting what this thread asks of it: other tests run beside.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that ends may still free and allocate after its counter is gone.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and packet hops from `from` to `to`, between which there must be no mark.
+fn between(plan: &Value, from: u64, to: u64) -> (u64, u64) {
+    let mut simulation = build(plan).unwrap();
+    simulation.advance(Time::from_picos(from));
+    let before = (ALLOCATIONS.get(), simulation.packet_hops());
+    simulation.advance(Time::from_picos(to));
+    (ALLOCATIONS.get() - before.0, simulation.packet_hops() - before.1)
+}
+
+fn classes() -> Value {
+    let mut policed = class(json!({"dscps": [46]}), 1, fifo(64));
+    policed["weight"] = Value::Null;
+    policed["police"] = json!({"rate": 50_000_000, "burst": 30_000, "remark": null});
+    json!({"classes": [
+        policed, class(json!({"protocols": ["udp"]}), 20, fifo(64)), class(json!({}), 80, fifo(500)),
+    ]})
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(vec![1_u8; 100]));
+    assert_eq!(ALLOCATIONS.get() - before, 1);
+}
+
+#[test]
+fn a_run_in_its_stride_does_not_allocate() {
+    let changes = json!({"queues": [classes(), classes()], "loss_ppb": 100_000});
+    let links = [
+        link([0, 1], 1_000_000_000, 100 * MICROSECOND),
+        link_with([1, 2], 200_000_000, 5 * MILLISECOND, changes),
+        link([2, 3], 1_000_000_000, 100 * MICROSECOND),
+    ];
+    let flows = [
+        tcp(0, 3, json!({}), json!({"streams": 5})),
+        tcp(3, 0, json!({"congestion_control": "reno"}), json!({})),
+        // Overloads its class, so that packets are dropped at every turn.
+        udp(0, 3, 100_000_000, 1000, json!({})),
+        udp(0, 3, 60_000_000, 200, json!({"dscp": 46})),
+    ];
+    let plan = with(plan("hrrh", &links, &[10 * SECOND]), json!({"flows": flows}));
+    let (allocations, hops) = between(&plan, 5 * SECOND, 7 * SECOND);
+    println!("{allocations} allocations in {hops} hops");
+    assert!(hops > 200_000, "{hops} hops");
+    // A window that grows beyond what it ever was may still make a ring buffer grow.
+    assert!(allocations < 20, "{allocations} allocations in {hops} hops");
+}

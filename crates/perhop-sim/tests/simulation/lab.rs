@@ -1,0 +1,208 @@
+//! Plans and results for tests.
+
+use perhop_core::Time;
+use perhop_sim::{BuildError, Column, Plan, Simulation, Table};
+use serde_json::{Value, json};
+
+pub const MICROSECOND: u64 = 1_000_000;
+pub const MILLISECOND: u64 = 1_000 * MICROSECOND;
+pub const SECOND: u64 = 1_000 * MILLISECOND;
+
+/// Header bytes of TCP over IPv4 without options.
+pub const TCP_HEADER: u64 = 40;
+/// Header bytes of UDP and of an ICMP echo over IPv4.
+pub const DATAGRAM_HEADER: u64 = 28;
+
+/// `base` with the members of `changes` put in, at any depth.
+pub fn with(mut base: Value, changes: Value) -> Value {
+    match (&mut base, changes) {
+        (Value::Object(members), Value::Object(changes)) => {
+            for (name, change) in changes {
+                let member = members.entry(name).or_insert(Value::Null);
+                *member = with(member.take(), change);
+            }
+            base
+        }
+        (_, change) => change,
+    }
+}
+
+/// Nodes from a string: `h` is a host, `r` a router.
+pub fn nodes(kinds: &str) -> Vec<&'static str> {
+    kinds.chars().map(|kind| if kind == 'h' { "host" } else { "router" }).collect()
+}
+
+pub fn fifo(packets: u64) -> Value {
+    json!({"fifo": {"packets": packets}})
+}
+
+/// A class with a share by weight.
+pub fn class(matches: Value, weight: u64, queue: Value) -> Value {
+    json!({"matches": matches, "weight": weight, "police": null, "queue": queue})
+}
+
+/// A link with endless queues.
+pub fn link(ends: [u16; 2], rate: u64, delay: u64) -> Value {
+    link_with(ends, rate, delay, json!({}))
+}
+
+pub fn link_with(ends: [u16; 2], rate: u64, delay: u64, changes: Value) -> Value {
+    let [a, b] = ends;
+    let link = json!({
+        "name": format!("{a}-{b}"), "ends": ends, "rate": rate, "delay": delay, "jitter": 0,
+        "loss_ppb": 0, "overhead": {"fixed": 0}, "queues": [fifo(1 << 40), fifo(1 << 40)],
+    });
+    with(link, changes)
+}
+
+fn flow(from: u16, to: u16, transport: Value) -> Value {
+    json!({
+        "from": from, "to": to, "dscp": 0, "port": 5001, "streams": 1, "start": 0, "stop": null,
+        "volume": null, "transport": transport,
+    })
+}
+
+/// A TCP flow with what Linux has: CUBIC, SACK, ten segments at first, ACKs delayed by 40 ms.
+pub fn tcp(from: u16, to: u16, settings: Value, changes: Value) -> Value {
+    let linux = json!({
+        "congestion_control": "cubic", "send_window": 64 << 20, "receive_window": 64 << 20,
+        "mss": 1460, "sack": true, "timestamps": false, "limited_transmit": true,
+        "initial_window": 10, "min_rto": 200 * MILLISECOND, "delayed_ack": 40 * MILLISECOND,
+    });
+    with(flow(from, to, json!({"tcp": with(linux, settings)})), changes)
+}
+
+/// A UDP flow of `rate` bits of payload per second in datagrams of `size` bytes.
+pub fn udp(from: u16, to: u16, rate: u64, size: u64, changes: Value) -> Value {
+    with(flow(from, to, json!({"udp": {"rate": rate, "size": size}})), changes)
+}
+
+/// A ping every `every` that never stops.
+pub fn ping(from: u16, to: u16, every: u64, changes: Value) -> Value {
+    let ping = json!({
+        "from": from, "to": to, "dscp": 0, "every": every, "size": 56, "start": 0,
+        "stop": u64::MAX,
+    });
+    with(ping, changes)
+}
+
+/// Marks every `interval` up to `end`, a multiple of it.
+pub fn every(interval: u64, end: u64) -> Vec<u64> {
+    (1..=end / interval).map(|mark| mark * interval).collect()
+}
+
+/// A plan of nodes (see [`nodes`]), links and marks; without flows and pings.
+pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
+    json!({
+        "seed": 1, "marks": marks, "nodes": nodes(kinds), "links": links, "flows": [],
+        "pings": [],
+    })
+}
+
+pub fn build(plan: &Value) -> Result<Simulation, BuildError> {
+    Simulation::new(&serde_json::from_value::<Plan>(plan.clone()).expect("the plan is complete"))
+}
+
+/// Runs a plan to its end.
+pub fn run(plan: &Value) -> Results {
+    let mut simulation = build(plan).expect("the plan is sound");
+    simulation.advance(Time::MAX);
+    Results::of(&simulation)
+}
+
+/// Tables by name.
+pub struct Results(Vec<(&'static str, Table)>);
+
+impl Results {
+    pub fn of(simulation: &Simulation) -> Self {
+        Self(simulation.tables())
+    }
+
+    fn column(&self, table: &str, column: &str) -> &Column {
+        let (_, table) = self.0.iter().find(|(name, _)| *name == table).expect("a table's name");
+        let found = table.iter().find(|(name, _)| *name == column);
+        &found.expect("a column's name").1
+    }
+
+    /// A column of whole numbers.
+    pub fn integers(&self, table: &str, column: &str) -> &[i64] {
+        match self.column(table, column) {
+            Column::Integers(values) => values,
+            Column::Floats(_) => panic!("{table}.{column} has floats"),
+        }
+    }
+
+    /// A column of measures.
+    pub fn floats(&self, table: &str, column: &str) -> &[f64] {
+        match self.column(table, column) {
+            Column::Floats(values) => values,
+            Column::Integers(_) => panic!("{table}.{column} has integers"),
+        }
+    }
+
+    /// The values of a column in the rows whose `key` is `value`.
+    pub fn of_rows(&self, table: &str, column: &str, key: &str, value: usize) -> Vec<i64> {
+        let keys = self.integers(table, key).iter();
+        let rows = keys.zip(self.integers(table, column)).filter(|(key, _)| **key == value as i64);
+        rows.map(|(_, cell)| *cell).collect()
+    }
+
+    /// A class's count of something over the whole run.
+    pub fn class(&self, class: usize, column: &str) -> u64 {
+        self.of_rows("queues", column, "class", class).iter().sum::<i64>() as u64
+    }
+
+    /// A flow's count of something over the whole run.
+    pub fn flow(&self, flow: usize, column: &str) -> u64 {
+        self.of_rows("intervals", column, "flow", flow).iter().sum::<i64>() as u64
+    }
+
+    /// A port's count of something over the whole run.
+    pub fn port(&self, port: usize, column: &str) -> u64 {
+        self.of_rows("links", column, "link", port).iter().sum::<i64>() as u64
+    }
+
+    /// Goodput of a flow between two instants that are marks, in bits per second.
+    pub fn goodput(&self, flow: usize, from: u64, to: u64) -> f64 {
+        let seconds = |picos: u64| picos as f64 / SECOND as f64;
+        let flows =
+            self.integers("intervals", "flow").iter().zip(self.integers("intervals", "bytes"));
+        let spans =
+            self.floats("intervals", "start_s").iter().zip(self.floats("intervals", "end_s"));
+        let within = flows.zip(spans).filter(|((of, _), (start, end))| {
+            **of == flow as i64 && seconds(from) <= **start && **end <= seconds(to)
+        });
+        let bytes: i64 = within.map(|((_, bytes), _)| bytes).sum();
+        bytes as f64 * 8.0 / seconds(to - from)
+    }
+
+    /// Round-trip times of a ping, in seconds; none for what was lost.
+    pub fn rtts(&self, ping: usize) -> Vec<Option<f64>> {
+        let rows = self.integers("pings", "ping").iter().zip(self.floats("pings", "rtt_s"));
+        let of_ping = rows.filter(|(of, _)| **of == ping as i64);
+        of_ping.map(|(_, rtt)| (!rtt.is_nan()).then_some(*rtt)).collect()
+    }
+
+    /// Every cell of every table as it is in memory, so that NaN equals NaN.
+    pub fn bits(&self) -> Vec<Vec<u64>> {
+        let bits = |column: &Column| match column {
+            Column::Integers(values) => values.iter().map(|value| *value as u64).collect(),
+            Column::Floats(values) => values.iter().map(|value| value.to_bits()).collect(),
+        };
+        self.0
+            .iter()
+            .flat_map(|(_, table)| table.iter().map(move |(_, column)| bits(column)))
+            .collect()
+    }
+}
+
+/// Picoseconds as the tables have them.
+pub fn seconds(picos: u64) -> f64 {
+    picos as f64 / SECOND as f64
+}
+
+/// The time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests' own
+/// arithmetic.
+pub fn transmission(bytes: u64, rate: u64) -> u64 {
+    (u128::from(bytes) * 8 * u128::from(SECOND)).div_ceil(rate.into()) as u64
+}

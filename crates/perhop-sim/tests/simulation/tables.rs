@@ -1,0 +1,218 @@
+//! What tables promise: sums, slices, marks, determinism.
+
+use perhop_core::Time;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+const END: u64 = 4 * SECOND;
+
+/// Everything at once: TCP and UDP, losses and jitter, classes and policers, pings.
+fn varied(seed: u64, marks: &[u64]) -> Value {
+    let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
+    policed["police"] = json!({"rate": 500_000, "burst": 6_000, "remark": 1});
+    let classes = json!({"classes": [
+        policed, class(json!({"protocols": ["udp"]}), 30, fifo(20)), class(json!({}), 50, fifo(20)),
+    ]});
+    let changes = json!({
+        "jitter": MILLISECOND, "loss_ppb": 2_000_000, "queues": [classes, fifo(50)],
+        "overhead": "atm",
+    });
+    let links = [
+        link([0, 1], 100_000_000, MICROSECOND),
+        link_with([1, 2], 4_000_000, 5 * MILLISECOND, changes),
+        link([2, 3], 100_000_000, MICROSECOND),
+    ];
+    let flows = [
+        tcp(0, 3, json!({}), json!({"streams": 2, "stop": 3 * SECOND})),
+        tcp(
+            3,
+            0,
+            json!({"congestion_control": "reno", "sack": false}),
+            json!({"start": SECOND / 3}),
+        ),
+        tcp(0, 3, json!({}), json!({"dscp": 8, "volume": 100_000, "start": SECOND})),
+        udp(0, 3, 2_000_000, 1000, json!({"start": SECOND / 2, "stop": 2 * SECOND})),
+    ];
+    let pings =
+        [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];
+    let changes = json!({"seed": seed, "flows": flows, "pings": pings});
+    with(plan("hrrh", &links, marks), changes)
+}
+
+/// The columns that count, whose sums do not depend on where the marks are.
+const COUNTS: [(&str, &[&str], &str); 3] = [
+    ("intervals", &["bytes", "packets", "lost", "reordered", "retransmits", "rtt_samples"], "flow"),
+    (
+        "queues",
+        &[
+            "sent_packets",
+            "sent_bytes",
+            "dropped_packets",
+            "dropped_limit",
+            "dropped_policer",
+            "marked_packets",
+            "conformed_packets",
+            "conformed_bytes",
+            "exceeded_packets",
+            "exceeded_bytes",
+        ],
+        "class",
+    ),
+    ("links", &["sent_packets", "sent_bytes", "lost_packets"], "link"),
+];
+
+/// Sums of every count, by flow, class or port.
+fn totals(results: &Results) -> Vec<i64> {
+    let mut totals = Vec::new();
+    for (table, columns, key) in COUNTS {
+        let members = results.integers(table, key).iter().max().unwrap() + 1;
+        for column in columns {
+            let sum = |member: i64| -> i64 {
+                results.of_rows(table, column, key, member as usize).iter().sum()
+            };
+            totals.extend((0..members).map(sum));
+        }
+    }
+    totals
+}
+
+#[test]
+fn sums_over_stretches_are_the_totals_wherever_the_marks_are() {
+    let once = run(&varied(1, &[END]));
+    let irregular = [1, 2, MILLISECOND, 333 * MILLISECOND + 7, SECOND, 3 * SECOND - 1, END];
+    let often = every(10 * MILLISECOND, END);
+    assert!(once.flow(0, "bytes") > 100_000, "the case is too quiet to tell");
+    for marks in [&irregular[..], &often] {
+        let results = run(&varied(1, marks));
+        assert_eq!(totals(&results), totals(&once));
+        // Round-trip times over the whole run do not depend on marks either.
+        for column in ["low_s", "high_s"] {
+            assert_eq!(results.floats("rtts", column), once.floats("rtts", column));
+        }
+        assert_eq!(results.rtts(0), once.rtts(0));
+    }
+}
+
+#[test]
+fn stretches_follow_each_other_from_the_beginning_to_the_end() {
+    let marks = [1, 2, MILLISECOND, 333 * MILLISECOND + 7, SECOND, 3 * SECOND - 1, END];
+    let results = run(&varied(1, &marks));
+    let ends: Vec<f64> = marks.into_iter().map(seconds).collect();
+    let starts: Vec<f64> = [0.0].into_iter().chain(ends.iter().copied()).take(ends.len()).collect();
+    for (table, rows) in [("intervals", 5), ("queues", 3 + 6), ("links", 6)] {
+        let column = |name| results.floats(table, name).iter().copied().step_by(rows);
+        assert!(column("start_s").eq(starts.iter().copied()), "{table}");
+        assert!(column("end_s").eq(ends.iter().copied()), "{table}");
+        assert_eq!(results.floats(table, "end_s").len(), rows * ends.len());
+    }
+}
+
+#[test]
+fn round_trip_times_of_stretches_agree_with_the_histogram() {
+    let results = run(&varied(1, &every(100 * MILLISECOND, END)));
+    let samples = results.integers("intervals", "rtt_samples");
+    let [means, lows, highs] =
+        ["rtt_s", "rtt_min_s", "rtt_max_s"].map(|column| results.floats("intervals", column));
+    for row in 0..samples.len() {
+        let none = [means[row], lows[row], highs[row]].map(f64::is_nan);
+        assert_eq!(none, [samples[row] == 0; 3]);
+        assert!(samples[row] == 0 || lows[row] <= means[row] + 1e-12);
+        assert!(samples[row] == 0 || means[row] <= highs[row] + 1e-12);
+    }
+    for flow in 0..4 {
+        let of_rows = results.integers("rtts", "flow").iter().enumerate();
+        let bins: Vec<usize> =
+            of_rows.filter(|(_, of)| **of == flow as i64).map(|(row, _)| row).collect();
+        let count: i64 = bins.iter().map(|&bin| results.integers("rtts", "samples")[bin]).sum();
+        assert_eq!(count as u64, results.flow(flow, "rtt_samples"));
+        let of_flow = results.integers("intervals", "flow").iter().zip(lows.iter().zip(highs));
+        for (_, (low, high)) in
+            of_flow.filter(|(of, (low, _))| **of == flow as i64 && !low.is_nan())
+        {
+            // No sample is outside the bins that were hit.
+            assert!(results.floats("rtts", "low_s")[bins[0]] <= *low);
+            assert!(*high < results.floats("rtts", "high_s")[*bins.last().unwrap()]);
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_every_cell() {
+    let marks = every(100 * MILLISECOND, END);
+    let bits = |seed| run(&varied(seed, &marks)).bits();
+    assert_eq!(bits(1), bits(1));
+    assert_ne!(bits(1), bits(2));
+}
+
+#[test]
+fn a_column_for_every_row() {
+    let simulation = {
+        let mut simulation = build(&varied(1, &every(100 * MILLISECOND, END))).unwrap();
+        simulation.advance(Time::MAX);
+        simulation
+    };
+    for (name, table) in simulation.tables() {
+        let lengths: Vec<usize> = table
+            .iter()
+            .map(|(_, column)| match column {
+                perhop_sim::Column::Integers(values) => values.len(),
+                perhop_sim::Column::Floats(values) => values.len(),
+            })
+            .collect();
+        assert!(lengths.iter().all(|length| *length == lengths[0] && *length > 0), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// However a run is sliced, every cell is the same.
+    #[test]
+    fn slices_change_nothing(
+        slices in prop::collection::vec(prop_oneof![0..MILLISECOND, 0..SECOND], 0..50),
+    ) {
+        let marks = every(100 * MILLISECOND, END);
+        let plan = varied(1, &marks);
+        let mut sliced = build(&plan).unwrap();
+        let mut until = 0;
+        for slice in slices {
+            until += slice;
+            sliced.advance(Time::from_picos(until));
+            prop_assert_eq!(sliced.now().as_picos(), until.min(END));
+        }
+        sliced.advance(Time::MAX);
+        let mut whole = build(&plan).unwrap();
+        whole.advance(Time::MAX);
+        prop_assert_eq!(Results::of(&sliced).bits(), Results::of(&whole).bits());
+        prop_assert_eq!(sliced.events(), whole.events());
+        prop_assert_eq!(sliced.packet_hops(), whole.packet_hops());
+    }
+
+    /// A run that is stopped has in its tables all that happened until then.
+    #[test]
+    fn a_stopped_run_keeps_what_was_measured(at in 0..END) {
+        let mut simulation = build(&varied(1, &every(300 * MILLISECOND, END))).unwrap();
+        simulation.advance(Time::from_picos(at));
+        simulation.stop();
+        let results = Results::of(&simulation);
+        let delivered: Vec<u64> = (0..4).map(|flow| results.flow(flow, "bytes")).collect();
+        prop_assert_eq!(&delivered, &simulation.delivered());
+        prop_assert_eq!(results.floats("links", "end_s").last().copied(), Some(seconds(at)));
+        // The same as a run that was meant to end there.
+        if at > 0 {
+            let marks = every(300 * MILLISECOND, at).into_iter().chain([at]);
+            let mut marks: Vec<u64> = marks.collect();
+            marks.dedup();
+            prop_assert_eq!(results.bits(), run(&varied(1, &marks)).bits());
+        }
+        // It has ended: nothing more happens, however often it is told to go on or to stop.
+        let events = simulation.events();
+        simulation.advance(Time::MAX);
+        simulation.stop();
+        prop_assert_eq!(simulation.events(), events);
+        prop_assert_eq!(simulation.now().as_picos(), at);
+        prop_assert_eq!(Results::of(&simulation).bits(), results.bits());
+    }
+}

@@ -1,0 +1,326 @@
+//! TCP against theory: ceilings, windows, fairness, recovery, and what random loss leaves.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+/// A host on a fast link, a router, the bottleneck, a host. The bottleneck has a queue of `limit`
+/// packets there and loses `loss_ppb` in both directions; `rtt` is without the time that
+/// transmissions take.
+fn bottleneck(rate: u64, rtt: u64, limit: u64, loss_ppb: u32) -> [Value; 2] {
+    let changes = json!({"loss_ppb": loss_ppb, "queues": [fifo(limit), fifo(1 << 40)]});
+    let slow = link_with([1, 2], rate, rtt / 2 - MICROSECOND, changes);
+    [link([0, 1], 10 * rate, MICROSECOND), slow]
+}
+
+fn over(links: &[Value], flows: &[Value], marks: &[u64]) -> Value {
+    with(plan("hrh", links, marks), json!({"flows": flows}))
+}
+
+/// What TCP's payload is of a link's rate.
+const PAYLOAD: f64 = 1460.0 / 1500.0;
+
+/// A window of twice the bandwidth-delay product that is halved leaves the link just busy
+/// (Appenzeller, Keslassy and McKeown, *Sizing Router Buffers*, 2004, section 2).
+#[test]
+fn one_flow_fills_the_link_if_the_buffer_holds_a_round_trip() {
+    let (rate, rtt) = (10_000_000, 40 * MILLISECOND);
+    let product = rate * rtt / SECOND / 8 / 1500 + 1;
+    for control in ["reno", "cubic"] {
+        let flow = tcp(0, 2, json!({"congestion_control": control}), json!({}));
+        let plan =
+            over(&bottleneck(rate, rtt, product + 3, 0), &[flow], &[5 * SECOND, 65 * SECOND]);
+        let goodput = run(&plan).goodput(0, 5 * SECOND, 65 * SECOND);
+        let share = goodput / (rate as f64 * PAYLOAD);
+        println!("{control} alone: {share:.4} of the ceiling");
+        assert!((0.99..1.0001).contains(&share), "{control}: {share}");
+    }
+}
+
+/// Throughput is window / RTT where the window is the limit; whole segments fill it.
+#[test]
+fn a_window_bounds_throughput() {
+    let rtt = 100 * MILLISECOND;
+    let ratio = |settings: Value, bytes: u64| {
+        let flow = tcp(0, 2, settings, json!({}));
+        let links = bottleneck(1_000_000_000, rtt, 10_000, 0);
+        let goodput = run(&over(&links, &[flow], &[5 * SECOND, 35 * SECOND])).goodput(
+            0,
+            5 * SECOND,
+            35 * SECOND,
+        );
+        goodput / ((bytes / 1460 * 1460 * 8) as f64 / seconds(rtt))
+    };
+    for window in ["send_window", "receive_window"] {
+        for bytes in [12_000, 64 << 10, 1_000_000] {
+            let ratio = ratio(json!({window: bytes}), bytes);
+            println!("{window} of {bytes} B: {ratio:.4} of window / RTT");
+            assert!((ratio - 1.0).abs() < 0.01, "{window} of {bytes} B: {ratio}");
+        }
+    }
+    // An odd number of segments leaves one whose acknowledgement is delayed every round trip.
+    let odd =
+        |delayed_ack| ratio(json!({"send_window": 8 << 10, "delayed_ack": delayed_ack}), 8 << 10);
+    assert!((odd(0) - 1.0).abs() < 0.01);
+    assert!((0.85..0.99).contains(&odd(40 * MILLISECOND)));
+}
+
+#[test]
+fn equal_flows_share_equally_in_the_long_run() {
+    for control in ["reno", "cubic"] {
+        let flow =
+            |start| tcp(0, 2, json!({"congestion_control": control}), json!({"start": start}));
+        // The second finds the first with the whole link.
+        let flows = [flow(0), flow(5 * SECOND + 1)];
+        let marks = [30 * SECOND, 330 * SECOND];
+        let plan = over(&bottleneck(10_000_000, 40 * MILLISECOND, 40, 0), &flows, &marks);
+        let results = run(&plan);
+        let goodput = |flow| results.goodput(flow, marks[0], marks[1]);
+        let share = goodput(1) / (goodput(0) + goodput(1));
+        println!("{control}: the second of two flows has {share:.3}");
+        assert!((share - 0.5).abs() < 0.05, "{control}: {share}");
+    }
+}
+
+/// A path on which data is lost and acknowledgements are not: there by node 1, back by node 2,
+/// since among equal paths a node takes its own first link.
+fn lossy_one_way(rate: u64, rtt: u64, loss_ppb: u32) -> Vec<Value> {
+    let hop = |ends, loss_ppb| link_with(ends, rate, rtt / 4, json!({"loss_ppb": loss_ppb}));
+    vec![hop([0, 1], loss_ppb), hop([3, 2], 0), hop([1, 3], 0), hop([2, 0], 0)]
+}
+
+/// Goodput in segments a second under random loss of data, and its standard error, over seeds.
+fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -> (f64, f64) {
+    let rates: Vec<f64> = (1..=seeds)
+        .map(|seed| {
+            let flow = tcp(0, 3, json!({"congestion_control": control}), json!({}));
+            let links = lossy_one_way(10_000_000_000, rtt, loss_ppb);
+            let marks = [length / 10, length];
+            let changes = json!({"seed": seed, "flows": [flow]});
+            let results = run(&with(plan("hrrh", &links, &marks), changes));
+            results.goodput(0, marks[0], marks[1]) / 8.0 / 1460.0
+        })
+        .collect();
+    let mean = rates.iter().sum::<f64>() / seeds as f64;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (seeds - 1) as f64;
+    (mean, (variance / seeds as f64).sqrt())
+}
+
+/// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
+/// ToN 8(2), 2000, equation 30, where the window is never the limit. `b` is how many segments an
+/// acknowledgement's growth stands for.
+fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
+    let fast = rtt * (2.0 * b * p / 3.0).sqrt();
+    let timeouts = timeout * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
+    1.0 / (fast + timeouts * p * (1.0 + 32.0 * p * p))
+}
+
+/// The square-root law with the constant for random loss, every segment acknowledged: Mathis,
+/// Semke, Mahdavi and Ott, *The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm*,
+/// CCR 27(3), 1997, table 1.
+fn mathis(p: f64, rtt: f64) -> f64 {
+    1.31 / (rtt * p.sqrt())
+}
+
+/// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment a round trip
+/// as if they were not: b = 1. A timeout is at its floor of 200 ms. SACK repairs several losses of
+/// a window as one, and PFTK's p counts them as one, so that goodput is above it as p grows.
+#[test]
+fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
+    let rtt = 100 * MILLISECOND;
+    for (loss_ppb, length) in [(1_000_000, 400), (4_000_000, 300), (10_000_000, 300)] {
+        let (measured, error) = under_loss("reno", rtt, loss_ppb, length * SECOND, 6);
+        let p = f64::from(loss_ppb) / 1e9;
+        let [pftk, mathis] =
+            [pftk(p, seconds(rtt), 0.2, 1.0), mathis(p, seconds(rtt))].map(|rate| measured / rate);
+        println!(
+            "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, {mathis:.3} of Mathis"
+        );
+        assert!((0.85..1.2).contains(&pftk), "p = {p}: {pftk} of PFTK");
+        assert!((0.85..1.15).contains(&mathis), "p = {p}: {mathis} of Mathis");
+    }
+}
+
+/// RFC 9438, section 5.1: the average window is 1.054 RTT^0.75 / p^0.75 segments (equation 6 with
+/// its constants) for deterministic loss, where CUBIC is not Reno-friendly.
+#[test]
+fn cubic_beats_reno_where_windows_are_large() {
+    let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 300 * SECOND);
+    let (cubic, error) = under_loss("cubic", rtt, loss_ppb, length, 3);
+    let (reno, _) = under_loss("reno", rtt, loss_ppb, length, 3);
+    let p = f64::from(loss_ppb) / 1e9;
+    let expected = 1.054 * (seconds(rtt) / p).powf(0.75) / seconds(rtt);
+    println!(
+        "p = {p}: CUBIC {cubic:.0} ± {error:.0} segments/s, {:.3} of RFC 9438's; Reno {reno:.0}",
+        cubic / expected
+    );
+    assert!(cubic > 1.5 * reno, "CUBIC {cubic}, Reno {reno}");
+    assert!((0.75..1.25).contains(&(cubic / expected)), "{cubic}, expected {expected}");
+}
+
+/// When the last byte of a flow of this volume arrives, to within the marks' distance.
+fn completion(settings: Value, volume: u64) -> f64 {
+    let links = bottleneck(20_000_000, 100 * MILLISECOND, 60, 0);
+    let flow = tcp(0, 2, settings, json!({"volume": volume}));
+    let marks = every(100 * MILLISECOND, 120 * SECOND);
+    let results = run(&over(&links, &[flow], &marks));
+    assert_eq!(results.flow(0, "bytes"), volume);
+    let bytes = results.integers("intervals", "bytes");
+    let last = bytes.iter().rposition(|&bytes| bytes > 0).unwrap();
+    results.floats("intervals", "end_s")[last]
+}
+
+/// Slow start overshoots a short queue by half a window. Without SACK a round trip repairs one
+/// segment (RFC 6582, section 1).
+#[test]
+fn sack_repairs_bursts_of_loss_faster() {
+    for control in ["reno", "cubic"] {
+        let time =
+            |sack| completion(json!({"congestion_control": control, "sack": sack}), 4_000_000);
+        let (with_sack, without) = (time(true), time(false));
+        println!("{control}: 4 MB in {with_sack:.1} s with SACK, in {without:.1} s without");
+        assert!(with_sack < 0.7 * without, "{control}: {with_sack} s and {without} s");
+    }
+}
+
+#[test]
+fn a_stopped_flow_sends_nothing_new() {
+    let flow = tcp(0, 2, json!({}), json!({"stop": 3 * SECOND}));
+    let links = bottleneck(10_000_000, 40 * MILLISECOND, 40, 0);
+    let marks = [3 * SECOND, 3 * SECOND + 500 * MILLISECOND, 10 * SECOND];
+    let results = run(&over(&links, &[flow], &marks));
+    // What was outstanding, a window of 33 packets and a queue of 40, is still delivered.
+    let bytes = results.integers("intervals", "bytes");
+    assert!(bytes[1] <= 80 * 1460 && bytes[2] == 0, "{bytes:?}");
+    assert_eq!(bytes.iter().sum::<i64>() % 1460, 0, "a segment was cut");
+    let sent = results.of_rows("links", "sent_packets", "link", 0);
+    let retransmitted = results.integers("intervals", "retransmits")[1];
+    assert!(sent[1] <= retransmitted + 1, "more than retransmissions and the FIN: {sent:?}");
+    assert_eq!(sent[2], 0);
+}
+
+#[test]
+fn a_flow_that_was_stopped_before_it_began_sends_nothing() {
+    let flow = tcp(0, 2, json!({}), json!({"start": 20 * SECOND, "stop": 30 * SECOND}));
+    let links = bottleneck(10_000_000, 40 * MILLISECOND, 40, 0);
+    let results = run(&over(&links, &[flow], &[10 * SECOND, 20 * SECOND - 1]));
+    assert_eq!(results.port(0, "sent_packets"), 0);
+    assert_eq!(results.integers("intervals", "bytes"), [0, 0]);
+}
+
+/// A flow that has sent all, its FIN too, and is stopped while the FIN is sent again.
+#[test]
+fn stopping_a_flow_that_has_ended_adds_nothing() {
+    for stop in every(MILLISECOND, 100 * MILLISECOND) {
+        let flow = tcp(0, 2, json!({}), json!({"volume": 1_000, "stop": stop}));
+        let links = bottleneck(10_000_000, 20 * MILLISECOND, 50, 300_000_000);
+        let results = run(&with(over(&links, &[flow], &[600 * SECOND]), json!({"seed": stop})));
+        assert!(results.flow(0, "bytes") <= 1_000, "stopped at {stop} ps");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever is lost on the way, both ways, a volume arrives to the byte, and nothing more.
+    #[test]
+    fn a_volume_is_delivered_exactly(
+        (reno, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
+        (volume, stop) in (0_u64..200_000, prop::option::of(1_000..9_000 * MILLISECOND)),
+        (mss, initial_window) in (100_u64..2_000, 1_u32..20),
+        delayed_ack in prop_oneof![Just(0), Just(40 * MILLISECOND)],
+        (loss_ppb, jitter) in (0_u32..200_000_000, 0..20 * MILLISECOND),
+        seed in 0_u64..1_000,
+    ) {
+        let settings = json!({
+            "congestion_control": if reno { "reno" } else { "cubic" }, "sack": sack,
+            "limited_transmit": limited_transmit, "timestamps": timestamps, "mss": mss,
+            "initial_window": initial_window, "delayed_ack": delayed_ack,
+        });
+        let flow = tcp(0, 2, settings, json!({"volume": volume, "stop": stop}));
+        let [fast, slow] = bottleneck(10_000_000, 20 * MILLISECOND, 50, loss_ppb);
+        let links = [fast, with(slow, json!({"jitter": jitter}))];
+        let changes = json!({"seed": seed, "marks": [3_600 * SECOND]});
+        let results = run(&with(over(&links, &[flow], &[]), changes));
+        let delivered = results.flow(0, "bytes");
+        match stop {
+            None => prop_assert_eq!(delivered, volume),
+            Some(_) => prop_assert!(delivered <= volume, "{} of {}", delivered, volume),
+        }
+        prop_assert_eq!(results.flow(0, "reordered"), 0, "links keep order");
+    }
+}
+
+#[test]
+fn streams_are_connections_of_their_own() {
+    // A class a stream, by the source ports that they have: 49152 and up.
+    let stream_class =
+        |n: u16| class(json!({"source_ports": [[49152 + n, 49152 + n]]}), 1, fifo(30));
+    let mut classes: Vec<Value> = (0..4).map(stream_class).collect();
+    classes.push(class(json!({}), 1, fifo(30)));
+    let [fast, slow] = bottleneck(10_000_000, 40 * MILLISECOND, 40, 0);
+    let links = [fast, with(slow, json!({"queues": [{"classes": classes}, fifo(1000)]}))];
+    let flow = tcp(0, 2, json!({}), json!({"streams": 4}));
+    let mut simulation = build(&over(&links, &[flow], &[5 * SECOND, 20 * SECOND])).unwrap();
+    simulation.advance(perhop_core::Time::MAX);
+    let results = Results::of(&simulation);
+    assert_eq!(results.integers("intervals", "stream"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(results.flow(0, "bytes"), simulation.delivered()[0]);
+    // Fair queueing gives each a quarter, whatever their windows do.
+    for stream in 0..4 {
+        let bytes = results.of_rows("intervals", "bytes", "stream", stream)[1];
+        let share = bytes as f64 / (15.0 * 10e6 / 8.0 * PAYLOAD);
+        assert!((share - 0.25).abs() < 0.01, "stream {stream} has {share}");
+    }
+    // Classes 0 and 1 are the queues of the access link; 2 is the root of the bottleneck.
+    assert_eq!(results.class(7, "sent_packets"), 0);
+}
+
+#[test]
+fn acknowledgements_carry_the_mark_of_the_data() {
+    let classes = json!({"classes": [
+        class(json!({"dscps": [10]}), 1, fifo(100)), class(json!({"dscps": [8]}), 1, fifo(100)),
+        class(json!({}), 1, fifo(100)),
+    ]});
+    let link = link_with([0, 1], 10_000_000, MILLISECOND, json!({"queues": [classes, classes]}));
+    let settings = json!({"delayed_ack": 0, "send_window": 30_000});
+    let flows = [10, 8]
+        .map(|dscp| tcp(0, 1, settings.clone(), json!({"dscp": dscp, "volume": 146_000 * dscp})));
+    let results = run(&with(plan("hh", &[link], &[30 * SECOND]), json!({"flows": flows})));
+    assert_eq!(results.class(0, "dropped_packets"), 0);
+    // A hundred segments a unit of DSCP, SYN and FIN; as many answers but for the last ACK.
+    for (class, packets) in [(1, 1_002), (2, 802), (3, 0)] {
+        assert_eq!(results.class(class, "sent_packets"), packets, "data in class {class}");
+        assert_eq!(results.class(4 + class, "sent_packets"), packets, "answers to class {class}");
+    }
+}
+
+#[test]
+fn losses_and_retransmissions_are_counted() {
+    let [fast, slow] = bottleneck(10_000_000, 40 * MILLISECOND, 20, 0);
+    let flow = tcp(0, 2, json!({}), json!({"volume": 5_000_000}));
+    let results = run(&over(&[fast, slow], &[flow], &[60 * SECOND]));
+    let segments = 5_000_000_u64.div_ceil(1460);
+    let (lost, retransmits) = (results.flow(0, "lost"), results.flow(0, "retransmits"));
+    assert!(lost > 10);
+    // The third port is the bottleneck's way there; no SYN or FIN met a full queue.
+    assert_eq!(lost, results.class(2, "dropped_packets"));
+    assert_eq!(results.flow(0, "packets"), segments + retransmits - lost);
+    assert_eq!(results.port(0, "sent_packets"), segments + retransmits + 2);
+    // With SACK, in order and without loss of retransmissions, next to nothing is sent in vain.
+    assert!(retransmits >= lost && retransmits <= lost + lost / 10 + 2, "{retransmits} for {lost}");
+}
+
+#[test]
+fn timestamps_lengthen_every_segment() {
+    let sent = |timestamps| {
+        let flow = tcp(0, 1, json!({"timestamps": timestamps}), json!({"volume": 14_600}));
+        let link = link([0, 1], 10_000_000, MILLISECOND);
+        let results = run(&with(plan("hh", &[link], &[SECOND]), json!({"flows": [flow]})));
+        (results.port(0, "sent_packets"), results.port(0, "sent_bytes"))
+    };
+    let (packets, bytes) = sent(false);
+    assert_eq!((packets, bytes), (12, 12 * TCP_HEADER + 14_600));
+    assert_eq!(sent(true), (packets, bytes + 12 * packets));
+}
