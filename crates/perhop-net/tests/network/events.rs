@@ -25,7 +25,7 @@ impl Hosts<Line> for Clock {
         }
     }
 
-    fn lost(&mut self, _: &Packet<Line>, _: Loss) {}
+    fn lost(&mut self, _: Packet<Line>, _: Loss) {}
 }
 
 fn two_hosts() -> Network<Line> {

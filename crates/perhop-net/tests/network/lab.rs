@@ -71,7 +71,7 @@ impl Hosts<Line> for Scripted {
         network.send(NodeId(from), self.packet(line));
     }
 
-    fn lost(&mut self, packet: &Packet<Line>, loss: Loss) {
+    fn lost(&mut self, packet: Packet<Line>, loss: Loss) {
         self.losses.push((packet.body, loss));
     }
 }
