@@ -15,6 +15,7 @@ import polars as pl
 from perhop._core import Simulation
 from perhop.dataset import TABLES
 from perhop.scenario.policies import rates
+from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["SimRun", "plan", "start"]
 
 _SLICE_S: Final = 0.1
+"""How much wall time a slice is to take."""
+
+_FIRST_SLICE_PS: Final = MILLISECOND
+"""How much is simulated where nothing is known yet of how long that takes."""
+
 _NOBODY: Final = 2**16 - 1
 """A node that there is not: what a prefix without a node in it stands for."""
 
@@ -40,7 +46,8 @@ class SimRun:
         self._scenario = scenario
         self._core = Simulation(json.dumps(plan(scenario, seed)))
         self._names = _names(scenario)
-        self._slice_ps = max(1, scenario.end_ps // 1000)
+        self._changes_ps = [*scenario.changes_ps, scenario.end_ps]
+        self._slice_ps = _FIRST_SLICE_PS
 
     @property
     def now_s(self) -> float:
@@ -60,10 +67,16 @@ class SimRun:
     def advance(self) -> None:
         """Simulate for about a tenth of a second of wall time."""
         began = time.perf_counter()
-        self._core.advance(self._core.now_ps + self._slice_ps)
-        # How long the next slice may be follows from how long this one took.
-        took = max(time.perf_counter() - began, 1e-6)
-        self._slice_ps = max(1, int(self._slice_ps * min(_SLICE_S / took, 4.0)))
+        now = self._core.now_ps
+        change = next(change for change in self._changes_ps if now < change)
+        self._core.advance(min(now + self._slice_ps, change))
+        if self._core.now_ps == change:
+            # An hour of silence says nothing of how long an hour of traffic takes.
+            self._slice_ps = _FIRST_SLICE_PS
+        else:
+            # How long the next slice may be follows from how long this one took.
+            took = max(time.perf_counter() - began, 1e-6)
+            self._slice_ps = max(1, int(self._slice_ps * min(_SLICE_S / took, 4.0)))
 
     def delivered(self) -> dict[str, int]:
         """Bytes that each flow has delivered so far."""

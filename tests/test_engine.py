@@ -1,0 +1,201 @@
+"""Running scenarios: from Python, over again, in slices, and on any number of cores."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import perhop
+from conftest import Start, ended
+from perhop import scenario as model
+from perhop.dataset import TABLES
+from perhop.engines import ENGINES, Progress, sim
+from perhop.scenario import parse
+
+CHANCE = """\
+perhop: 1
+name: chance
+nodes: {a: host, r1: router, r2: router, b: host}
+links:
+  - {ends: [a, r1], rate: 100 Mbps, delay: 1 ms, jitter: 1 ms}
+  - {ends: [r1, r2], rate: 20 Mbps, delay: 5 ms, loss: 0.5%, egress: {r1: classes}}
+  - {ends: [r2, b], rate: 100 Mbps, overhead: atm}
+policies:
+  classes:
+    classes:
+      voice: {match: {dscp: ef}, priority: strict, police: {rate: 1 Mbps, burst: 3 kB}}
+      data: {match: {protocol: tcp}, bandwidth: 80%, policy: halves}
+      rest: {match: any}
+  halves:
+    classes:
+      first: {match: {port: 5001}, bandwidth: 50%, queue: {limit: 20 ms}}
+      second: {match: any}
+flows:
+  one: {from: a, to: b, streams: 3, stop: 4 s}
+  two: {from: a, to: b, tcp: {congestion_control: reno, sack: false}, start: 1 s, volume: 2 MB}
+  call: {from: a, to: b, udp: {rate: 2 Mbps, size: 160 B}, dscp: ef, start: 0.5 s, stop: 3 s}
+pings:
+  probe: {from: b, to: a, every: 10 ms, dscp: ef}
+duration: 5 s
+report: {interval: 300 ms}
+expect:
+  - {throughput: one, during: 1.25 s..3.999 s, at_least: 1 Mbps}
+"""
+"""A bit of everything, random numbers above all."""
+
+
+def digests(dataset: perhop.Dataset, folder: Path) -> dict[str, str]:
+    """What each table's file consists of."""
+    dataset.write(folder)
+    return {
+        name: hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest()
+        for name in TABLES
+    }
+
+
+# From Python
+
+
+def test_a_round_trip_as_in_the_documentation(tmp_path: Path) -> None:
+    scenario = perhop.load("qbss-1-70", overrides={"flows.best_effort.streams": "10"})
+    dataset = perhop.run(scenario, seed=3, out=tmp_path / "run")
+    back = perhop.Dataset.read(tmp_path / "run")
+    assert back.manifest == dataset.manifest
+    assert back.manifest.complete
+    assert (back.manifest.engine, back.manifest.seed) == ("sim", 3)
+    assert back.covered_s == 150
+    assert back.scenario == scenario == perhop.parse(perhop.dump(scenario))
+    assert all(getattr(back, name).equals(getattr(dataset, name)) for name in TABLES)
+    assert back.intervals.filter(flow="best_effort")["stream"].n_unique() == 10
+
+
+def test_a_scenario_can_be_written_in_python(tmp_path: Path) -> None:
+    written = perhop.Scenario(
+        perhop=1,
+        name="small",
+        nodes={"a": model.Node(kind="host"), "b": model.Node(kind="host")},
+        links=(model.Link(ends=("a", "b"), rate="10 Mbps", delay="5 ms"),),
+        flows={"data": model.Flow(source="a", destination="b", tcp=model.Tcp(), stop="2 s")},
+        pings={"probe": model.Ping(source="a", destination="b", every="100 ms")},
+        expect=(model.Expectation(throughput="data", during="1 s..2 s", at_least="9 Mbps"),),
+    )
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "perhop: 1\nname: small\nnodes: {a: host, b: host}\n"
+        "links: [{ends: [a, b], rate: 10 Mbps, delay: 5 ms}]\n"
+        "flows: {data: {from: a, to: b, stop: 2 s}}\n"
+        "pings: {probe: {from: a, to: b, every: 100 ms}}\n"
+        "expect: [{throughput: data, during: 1 s..2 s, at_least: 9 Mbps}]\n"
+    )
+    loaded = perhop.load(path)
+    assert written == loaded
+    both = (perhop.run(scenario) for scenario in (written, loaded))
+    assert len({tuple(digests(run, tmp_path / "run").items()) for run in both}) == 1
+
+
+def test_an_unknown_engine_or_seed_is_refused() -> None:
+    scenario = parse(CHANCE)
+    with pytest.raises(perhop.UsageError, match=r"'simulator' is not an engine; there is sim"):
+        perhop.run(scenario, engine="simulator")
+    for seed in (-1, 2**64):
+        with pytest.raises(perhop.UsageError, match="is not a seed; expected 0 to 2"):
+            perhop.run(scenario, seed=seed)
+    assert perhop.run(scenario, seed=2**64 - 1).manifest.seed == 2**64 - 1
+
+
+def test_progress_goes_from_the_start_to_the_end() -> None:
+    seen: list[Progress] = []
+    dataset = perhop.run(parse(CHANCE), watch=seen.append)
+    times = [progress.now_s for progress in seen]
+    assert times == sorted(times)
+    assert times[-1] == seen[-1].end_s == dataset.covered_s == 5
+    assert {1.0, 3.0, 4.0, 5.0} <= set(times)  # every change
+    for flow in dataset.scenario.flows:
+        spans = [0.0, *times]
+        delivered = sum(
+            progress.throughput_bps[flow] * (end - start) / 8
+            for progress, start, end in zip(seen, spans, times, strict=False)
+        )
+        assert delivered == pytest.approx(dataset.intervals.filter(flow=flow)["bytes"].sum())
+
+
+def test_silence_is_soon_over() -> None:
+    """A slice does not go beyond a change, after which it may take as long as it likes."""
+    text = CHANCE.replace("start: 1 s", "start: 99 h").replace("duration: 5 s", "duration: 100 h")
+    text = text.replace("report: {interval: 300 ms}", "report: {interval: 1 h}")
+    text = text.replace("every: 10 ms", "every: 1 h")
+    simulation = sim.start(parse(text), 1)
+    slices = 0
+    while simulation.now_s < 99 * 3600:
+        simulation.advance()
+        slices += 1
+    assert simulation.now_s == 99 * 3600
+    assert slices < 1000
+    simulation.advance()
+    assert simulation.now_s < 99 * 3600 + 1
+
+
+# Over again
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    scenario = parse(CHANCE)
+    one = digests(perhop.run(scenario, seed=7), tmp_path / "one")
+    assert digests(perhop.run(scenario, seed=7), tmp_path / "two") == one
+    other = digests(perhop.run(scenario, seed=8), tmp_path / "three")
+    assert all(one[name] != other[name] for name in TABLES)
+
+
+def test_without_chance_the_seed_does_not_matter(tmp_path: Path) -> None:
+    scenario = perhop.load("qbss-30-1")
+    one, two = (digests(perhop.run(scenario, seed=s), tmp_path / "run") for s in (1, 2))
+    assert one == two
+
+
+@pytest.mark.parametrize("slice_s", [1e-5, 10])
+def test_slices_make_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_s: float
+) -> None:
+    scenario = parse(CHANCE)
+    whole = digests(perhop.run(scenario), tmp_path / "whole")
+    monkeypatch.setattr(sim, "_SLICE_S", slice_s)
+    monkeypatch.setattr(sim, "_FIRST_SLICE_PS", int(slice_s * 1e12))
+    seen: list[Progress] = []
+    sliced = digests(perhop.run(scenario, watch=seen.append), tmp_path / "sliced")
+    assert sliced == whole
+    assert len(seen) == 5 if slice_s == 10 else len(seen) > 100  # 5: one up to each change
+
+
+def test_checkpoints_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = parse(CHANCE)
+    whole = digests(perhop.run(scenario), tmp_path / "whole")
+    monkeypatch.setattr("perhop.engines.CHECKPOINT_S", 0)
+    saved = perhop.run(scenario, out=tmp_path / "saved")
+    assert digests(saved, tmp_path / "again") == whole
+    assert digests(perhop.Dataset.read(tmp_path / "saved"), tmp_path / "again") == whole
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs sched_setaffinity")
+def test_the_number_of_cores_makes_no_difference(start: Start, place: Path) -> None:
+    (place / "chance.yaml").write_text(CHANCE)
+    available = sorted(os.sched_getaffinity(0))
+
+    def on(cores: Sequence[int], folder: str) -> dict[str, str]:
+        pin = f"import os; os.sched_setaffinity(0, {list(cores)})"
+        assert ended(start("run", "chance.yaml", "--out", folder, prelude=pin)).code == 0
+        tables = sorted((place / folder).glob("*.parquet"))
+        return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in tables}
+
+    here = digests(perhop.run(parse(CHANCE)), place / "here")
+    assert on(available[:1], "one") == on(available[:2], "two") == here
+
+
+def test_every_engine_can_start() -> None:
+    assert ENGINES == ("sim",)
+    run = sim.start(parse(CHANCE), 1)
+    assert (run.now_s, run.finished) == (0, False)
+    run.stop()
+    assert {name: table.schema for name, table in run.tables().items()} == TABLES
