@@ -230,15 +230,15 @@ class Dataset:
             OutputError: If it could not.
         """
         target = Path(folder).resolve()
-        probe = _sibling(target)
-        made = [each for each in (probe, *probe.parents) if not each.exists()]
         with _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
+            probe = _sibling(target)
+            made = [each for each in (probe, *probe.parents) if not each.exists()]
             try:
                 probe.mkdir(parents=True)
             finally:
-                with suppress(OSError):
-                    for each in made:
+                for each in made:
+                    with suppress(OSError):
                         each.rmdir()
 
     def _fill(self, folder: Path) -> None:
