@@ -19,7 +19,7 @@ from perhop.cli.catalogue import list_
 from perhop.cli.report import report
 from perhop.cli.run import run
 from perhop.cli.schema import schema
-from perhop.errors import PerhopError
+from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 130
     except click.ClickException as error:
         error.show()
+        code = error.exit_code
+    except ScenarioError as error:
+        # Each line begins with its place, as editors expect it.
+        click.echo(error, err=True)
         code = error.exit_code
     except PerhopError as error:
         click.echo(f"perhop: {error}", err=True)
