@@ -1,0 +1,111 @@
+"""Places that cannot be written: a clear message, and earlier results untouched."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import PERHOP, Outcome, Start, ended, tree
+from perhop.dataset import Dataset
+from perhop.errors import OutputError
+from test_cli import SMALL
+
+Perhop = Callable[..., Outcome]
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture(autouse=True)
+def small(place: Path) -> None:
+    (place / "small.yaml").write_text(SMALL)
+
+
+def test_a_limit_on_file_sizes(start: Start, perhop: Perhop, place: Path) -> None:
+    assert perhop("run", "small.yaml", "--out", "run").code == 0
+    before = tree(place)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
+    # Bytecode must not be cached: the limit would cut it, too.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    for folder in ("run", "new"):
+        process = start("run", "small.yaml", "--out", folder, prelude=limit, env=environment)
+        message = f"perhop: cannot write {place / folder}: File too large; give another folder\n"
+        assert ended(process) == (2, "", message)
+        assert tree(place) == before
+
+
+def mounts() -> bool:
+    """Whether this process may mount a file system that nobody else sees."""
+    command = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return (
+        shutil.which("unshare") is not None
+        and not subprocess.run(command, capture_output=True).returncode
+    )
+
+
+@pytest.mark.skipif(not ROOT or not mounts(), reason="needs to mount a file system")
+def test_a_full_disk(perhop: Perhop, place: Path) -> None:
+    # As large as a run and a half, in pages.
+    assert perhop("run", "small.yaml", "--out", "kept").code == 0
+    pages = [-(-len(content or b"") // 4096) for content in tree(place / "kept").values()]
+    script = """
+        mkdir disk && mount -t tmpfs -o size="$1" none disk &&
+        cp -r kept disk/run || exit 99
+        "$0" run small.yaml --out disk/run --seed 2
+        echo $? > code
+        diff -r disk/run kept && ls -A disk
+    """
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, PERHOP, f"{6 * sum(pages)}k"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == (
+        f"perhop: cannot write {place}/disk/run: No space left on device; give another folder\n"
+    )
+    assert (place / "code").read_text() == "2\n"
+    assert (done.returncode, done.stdout) == (0, "run\n")
+
+
+def test_a_read_only_folder(place: Path) -> None:
+    (place / "shelf").mkdir(mode=0o555)
+    # Root may write everywhere unless it lacks the capability to.
+    bounds = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"]
+    if ROOT and shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv")
+    for folder in ("shelf/run", "shelf/deep/run"):
+        command = [*(bounds if ROOT else []), PERHOP, "run", "small.yaml", "--out", folder]
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"perhop: cannot write {place}/{folder}: Permission denied; give another folder\n"
+        )
+    assert tree(place) == {"shelf": None, "small.yaml": SMALL.encode()}
+
+
+def test_finding_out_leaves_nothing_behind(place: Path) -> None:
+    (place / "there").mkdir()
+    before = tree(place)
+    for folder in ("there", "there/run", "not/yet/there"):
+        Dataset.check_writable(place / folder)
+        assert tree(place) == before
+    for folder in ("small.yaml", "small.yaml/run", "new/" + 300 * "x", "new/" + 250 * "x"):
+        with pytest.raises(OutputError, match="give another folder"):
+            Dataset.check_writable(place / folder)
+        assert tree(place) == before
+
+
+def test_a_folder_that_fills_up_during_the_run(perhop: Perhop, place: Path) -> None:
+    """What is put into an empty folder while perhop runs is not perhop's to replace."""
+    (place / "run").mkdir()
+    done = perhop("run", "small.yaml", "--out", "run", "--set", "expect.0.about=1 kbps")
+    assert done.code == 1
+    (place / "run" / "notes.txt").write_text("mine")
+    before = tree(place)
+    code, _, err = perhop("run", "small.yaml", "--out", "run")
+    assert code == 2
+    assert "run also holds notes.txt, which is not perhop's; give another folder" in err
+    assert tree(place) == before
