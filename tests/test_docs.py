@@ -1,0 +1,103 @@
+"""What the documentation shows works.
+
+In each page the `perhop` commands of ``sh`` blocks run, in order and in one folder, beside the
+page's whole scenarios as NAME.yaml; ``python`` blocks are executed; ``yaml`` blocks that begin a
+scenario are loaded. A block after ``<!-- not run: REASON -->`` is left alone.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import perhop
+from conftest import PERHOP
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
+
+
+class Block(NamedTuple):
+    """A fenced block: the page, the line of its fence, its language and what it says."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def begins_a_scenario(self) -> bool:
+        return self.language == "yaml" and self.text.startswith("perhop: 1\n")
+
+
+def blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page that do not opt out."""
+    text = page.read_text("utf-8")
+    fences = re.finditer(r"^( *)```(\w+)\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    found = []
+    for fence in fences:
+        before = text[: fence.start()].rstrip()
+        if not re.search(r"<!-- not run: \S[^>]* -->$", before):
+            line = text.count("\n", 0, fence.start()) + 1
+            found.append(Block(page, line, fence[2], re.sub(f"(?m)^{fence[1]}", "", fence[3])))
+    return found
+
+
+def name(each: object) -> str:
+    if isinstance(each, Block):
+        return f"{each.page.name}:{each.line}"
+    assert isinstance(each, Path)
+    return str(each.relative_to(ROOT))
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a block that begin with `perhop`, continued lines joined."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if block.language == "sh" and line.startswith("perhop ")]
+
+
+ALL = [block for page in PAGES for block in blocks(page)]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
+def test_commands_run(page: Path, tmp_path: Path) -> None:
+    path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    for block in blocks(page):
+        if block.begins_a_scenario:
+            scenario = perhop.parse(block.text)
+            (tmp_path / f"{scenario.name}.yaml").write_text(block.text, "utf-8")
+    for block in blocks(page):
+        for command in commands(block):
+            done = subprocess.run(
+                ["sh", "-c", command],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": path},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, f"{name(block)}: {command}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.language == "python"], ids=name)
+def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "\n" * block.line + block.text
+    exec(compile(code, block.page, "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("block", [b for b in ALL if b.begins_a_scenario], ids=name)
+def test_scenarios_are_sound(block: Block) -> None:
+    perhop.parse(block.text, name(block))
+
+
+def test_a_block_can_opt_out(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    shown = "```sh\nmake demo\nperhop run a \\\n  --json\n```\n"
+    nested = "- item\n\n  ```sh\n  x\n  ```\n"
+    page.write_text(f"{shown}\n<!-- not run: it takes a day -->\n{shown}\n{nested}")
+    first, second = blocks(page)
+    assert commands(first) == ["perhop run a    --json"]
+    assert (first.line, second.text) == (1, "x\n")

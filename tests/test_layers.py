@@ -1,0 +1,207 @@
+"""Who may import whom, what is public, and what the core offers."""
+
+import ast
+import inspect
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perhop
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "perhop"
+
+LAYERS = [
+    "errors",
+    "units",
+    "scenario",
+    "gallery",
+    "dataset",
+    "engines",
+    "analysis",
+    "report",
+    "cli",
+]
+"""The parts of the package; each may import from itself and from those before it."""
+
+NEVER = {"analysis": {"engines", "gallery"}, "report": {"engines", "gallery"}}
+"""What the order would allow; but nothing downstream of a dataset knows what it came from."""
+
+CRATES: dict[str, set[str]] = {
+    "core": set(),
+    "queue": {"core"},
+    "tcp": {"core"},
+    "net": {"core", "queue"},
+    "sim": {"core", "queue", "tcp", "net"},
+    "py": {"core", "queue", "tcp", "net", "sim"},
+}
+"""What each crate may depend on."""
+
+
+# Python
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part(path: Path) -> str:
+    """The part of the package that a module belongs to; "" for the package's own."""
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of perhop that a module names in its imports, wherever in it they stand."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                dotted = [name.name for name in names]
+            case ast.ImportFrom(level=0, module="perhop", names=names):
+                dotted = [f"perhop.{name.name}" for name in names]
+            case ast.ImportFrom(level=0, module=str(module)):
+                dotted = [module]
+            case ast.ImportFrom():
+                raise AssertionError(f"{path}:{node.lineno}: a relative import")
+            case _:
+                continue
+        found |= {name.split(".")[1] for name in dotted if name.startswith("perhop.")}
+        assert "perhop" not in dotted, f"{path}: the package as a whole is for its users"
+    return found
+
+
+def test_every_part_has_its_place() -> None:
+    assert {part(path) for path in modules()} == {"", *LAYERS}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_run_downwards(path: Path) -> None:
+    own = part(path)
+    # The package itself only hands out what the layers have.
+    allowed = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
+    if own == "engines" and path.stem != "__init__":
+        allowed.add("_core")
+    assert imported(path) <= allowed - NEVER.get(own, set())
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rich_stays_in_the_command_line(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    names |= {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+    roots = {name.split(".")[0] for name in names if name}
+    assert part(path) == "cli" or not roots & {"rich", "click"}
+
+
+# Rust
+
+
+def test_crates_depend_downwards() -> None:
+    found = {path.parent.name: path for path in (ROOT / "crates").glob("*/Cargo.toml")}
+    assert set(found) == {f"perhop-{name}" for name in CRATES}
+    for name, allowed in CRATES.items():
+        manifest = tomllib.loads(found[f"perhop-{name}"].read_text("utf-8"))
+        for kind in ("dependencies", "build-dependencies", "dev-dependencies"):
+            ours = {each for each in manifest.get(kind, {}) if each.startswith("perhop")}
+            assert ours <= {f"perhop-{each}" for each in allowed}, name
+
+
+# The public namespace
+
+
+PUBLIC = {
+    "Dataset",
+    "OutputError",
+    "PerhopError",
+    "Problem",
+    "Progress",
+    "Scenario",
+    "ScenarioError",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "dump",
+    "json_schema",
+    "load",
+    "parse",
+    "run",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(perhop.__all__) == PUBLIC
+    assert len(perhop.__all__) == len(PUBLIC)
+    assert set(dir(perhop)) >= PUBLIC
+    with pytest.raises(AttributeError, match="'perhop' has no attribute 'nothing'"):
+        _ = perhop.nothing
+
+
+def public() -> list[tuple[str, Any]]:
+    """Every public name of the package and of its parts."""
+    homes = ["perhop", *(f"perhop.{name}" for name in LAYERS)]
+    found = []
+    for home in homes:
+        module = import_module(home)
+        names = getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")])
+        found += [(f"{home}.{name}", getattr(module, name)) for name in names]
+    ours = [(name, each) for name, each in found if callable(each)]
+    return [(n, e) for n, e in ours if getattr(e, "__module__", "").startswith("perhop")]
+
+
+@pytest.mark.parametrize(("name", "thing"), public(), ids=lambda each: str(each)[:40])
+def test_every_public_name_is_documented(name: str, thing: Any) -> None:
+    documented = [thing]
+    if inspect.isclass(thing):
+        documented += [
+            member
+            for key, member in vars(thing).items()
+            if not key.startswith("_")
+            and (inspect.isfunction(member) or isinstance(member, (property, classmethod)))
+        ]
+    for each in documented:
+        text = inspect.getdoc(each) or ""
+        assert text.endswith((".", ":")) or "\n" in text, f"{name}: {each} says {text!r}"
+
+
+# The core's stub
+
+
+def test_the_stub_says_what_the_core_has() -> None:
+    core = import_module("perhop._core")
+    stub = ast.parse((PACKAGE / "_core.pyi").read_text("utf-8"))
+    names = {
+        target.id
+        for node in stub.body
+        for target in ([node.target] if isinstance(node, ast.AnnAssign) else [])
+        if isinstance(target, ast.Name)
+    }
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    assert names | set(classes) == set(core.__all__)
+    for name, node in classes.items():
+        described = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+        built = vars(getattr(core, name))
+        offered = {key for key in built if not key.startswith("_")}
+        assert set(described) == {"__new__", *offered}
+        for key, function in described.items():
+            arguments = [argument.arg for argument in function.args.args][1:]
+            decorators = {each.id for each in function.decorator_list if isinstance(each, ast.Name)}
+            if "property" in decorators:
+                assert inspect.isgetsetdescriptor(built[key]), key
+                continue
+            signature = inspect.signature(getattr(core, name) if key == "__new__" else built[key])
+            assert arguments == [each for each in signature.parameters if each != "self"], key
+
+
+def test_the_core_is_of_this_version() -> None:
+    core = import_module("perhop._core")
+    assert core.__version__ == perhop.__version__
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))["workspace"]["package"]
+    assert workspace["version"] == perhop.__version__
+    assert sys.version_info >= (3, 11)
