@@ -48,7 +48,7 @@ impl Policer {
     pub fn police(&mut self, now: Time, size: Bytes) -> Verdict {
         let elapsed = u128::from(now.since(self.updated).as_picos());
         let earned = elapsed * u128::from(self.rate.bits_per_second());
-        self.tokens = self.burst.min(self.tokens + earned);
+        self.tokens = self.burst.min(self.tokens.saturating_add(earned));
         self.updated = now;
         match self.tokens.checked_sub(u128::from(size.get()) * BYTE) {
             Some(left) => {

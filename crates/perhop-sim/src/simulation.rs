@@ -32,6 +32,9 @@ pub enum BuildError {
     /// A rate, a weight, a size or an interval is zero.
     #[error("{0} must not be zero")]
     Zero(&'static str),
+    /// Something is beyond what can be counted, or beyond what makes sense.
+    #[error("too large: {0}")]
+    TooLarge(&'static str),
     /// A policy has no class.
     #[error("a policy needs a class")]
     NoClass,
@@ -42,6 +45,11 @@ pub enum BuildError {
     #[error("marks must rise")]
     Marks,
 }
+
+/// The network numbers its events and the hosts' timers, one an endpoint, in 24 bits.
+const MAX_ENDPOINTS: usize = 1 << 20;
+/// As much weight as a set of classes may have, 281 Tb/s, so that virtual time never overflows.
+const MAX_WEIGHTS: u128 = 1 << 48;
 
 /// A stream's endpoints.
 #[derive(Debug)]
@@ -85,6 +93,13 @@ impl Simulation {
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
         if !plan.marks.is_sorted_by(|a, b| a < b) || plan.marks.first() == Some(&0) {
             return Err(BuildError::Marks);
+        }
+        if plan.marks.last() == Some(&Time::MAX.as_picos()) {
+            return Err(BuildError::TooLarge("the last mark is later than every event"));
+        }
+        let streams = plan.flows.iter().map(|flow| 2 * usize::from(flow.streams));
+        if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
+            return Err(BuildError::TooLarge("there are more than half a million streams"));
         }
         let kind = |node: &NodePlan| match node {
             NodePlan::Host => NodeKind::Host,
@@ -296,6 +311,9 @@ fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, Build
 }
 
 fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
+    if plan.loss_ppb > 1_000_000_000 {
+        return Err(BuildError::TooLarge("a link loses more than all packets"));
+    }
     let [first, second] = &plan.queues;
     Ok(LinkSpec {
         name: plan.name.clone(),
@@ -323,7 +341,14 @@ fn queue(plan: &QueuePlan) -> Result<Queue<BodyId>, BuildError> {
             Queue::Fifo(Fifo::new(Limit::bytes(Bytes::new(*bytes))))
         }
         QueuePlan::Classes(plans) if plans.is_empty() => return Err(BuildError::NoClass),
+        QueuePlan::Classes(plans) if plans.len() > usize::from(u16::MAX) => {
+            return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
+        }
         QueuePlan::Classes(plans) => {
+            let weights = plans.iter().map(|class| u128::from(class.weight.unwrap_or(0)));
+            if weights.sum::<u128>() > MAX_WEIGHTS {
+                return Err(BuildError::TooLarge("the weights of a policy's classes"));
+            }
             let specs = plans.iter().map(class).collect::<Result<_, _>>()?;
             Queue::Classes(Box::new(Classes::new(specs)))
         }
@@ -421,6 +446,10 @@ fn stream(
             if plan.size == 0 {
                 return Err(BuildError::Zero("a datagram's size"));
             }
+            let rate = non_zero_rate(plan.rate, "a flow's rate")?;
+            if Bytes::new(plan.size.into()) / rate <= Duration::from_picos(1) {
+                return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
+            }
             let sender = UdpSender {
                 stop: schedule.stop,
                 left: schedule.volume,
@@ -428,7 +457,7 @@ fn stream(
                 sent: 0,
                 lost: 0,
                 due: schedule.start,
-                pace: Pace::new(plan.size, non_zero_rate(plan.rate, "a flow's rate")?),
+                pace: Pace::new(plan.size, rate),
             };
             let roles = [Role::UdpSender(sender), Role::UdpReceiver(UdpReceiver::default())];
             (Protocol::Udp, roles)
