@@ -99,6 +99,40 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     })
 }
 
+/// A plan with everything at once: TCP and UDP, losses and jitter, classes and policers, pings.
+/// It takes four seconds.
+pub fn everything(seed: u64, marks: &[u64]) -> Value {
+    let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
+    policed["police"] = json!({"rate": 500_000, "burst": 6_000, "remark": 1});
+    let classes = json!({"classes": [
+        policed, class(json!({"protocols": ["udp"]}), 30, fifo(20)), class(json!({}), 50, fifo(20)),
+    ]});
+    let changes = json!({
+        "jitter": MILLISECOND, "loss_ppb": 2_000_000, "queues": [classes, fifo(50)],
+        "overhead": "atm",
+    });
+    let links = [
+        link([0, 1], 100_000_000, MICROSECOND),
+        link_with([1, 2], 4_000_000, 5 * MILLISECOND, changes),
+        link([2, 3], 100_000_000, MICROSECOND),
+    ];
+    let flows = [
+        tcp(0, 3, json!({}), json!({"streams": 2, "stop": 3 * SECOND})),
+        tcp(
+            3,
+            0,
+            json!({"congestion_control": "reno", "sack": false}),
+            json!({"start": SECOND / 3}),
+        ),
+        tcp(0, 3, json!({}), json!({"dscp": 8, "volume": 100_000, "start": SECOND})),
+        udp(0, 3, 2_000_000, 1000, json!({"start": SECOND / 2, "stop": 2 * SECOND})),
+    ];
+    let pings =
+        [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];
+    let changes = json!({"seed": seed, "flows": flows, "pings": pings});
+    with(plan("hrrh", &links, marks), changes)
+}
+
 pub fn build(plan: &Value) -> Result<Simulation, BuildError> {
     Simulation::new(&serde_json::from_value::<Plan>(plan.clone()).expect("the plan is complete"))
 }

@@ -2,44 +2,10 @@
 
 use perhop_core::Time;
 use proptest::prelude::*;
-use serde_json::{Value, json};
 
 use crate::lab::*;
 
 const END: u64 = 4 * SECOND;
-
-/// Everything at once: TCP and UDP, losses and jitter, classes and policers, pings.
-fn varied(seed: u64, marks: &[u64]) -> Value {
-    let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
-    policed["police"] = json!({"rate": 500_000, "burst": 6_000, "remark": 1});
-    let classes = json!({"classes": [
-        policed, class(json!({"protocols": ["udp"]}), 30, fifo(20)), class(json!({}), 50, fifo(20)),
-    ]});
-    let changes = json!({
-        "jitter": MILLISECOND, "loss_ppb": 2_000_000, "queues": [classes, fifo(50)],
-        "overhead": "atm",
-    });
-    let links = [
-        link([0, 1], 100_000_000, MICROSECOND),
-        link_with([1, 2], 4_000_000, 5 * MILLISECOND, changes),
-        link([2, 3], 100_000_000, MICROSECOND),
-    ];
-    let flows = [
-        tcp(0, 3, json!({}), json!({"streams": 2, "stop": 3 * SECOND})),
-        tcp(
-            3,
-            0,
-            json!({"congestion_control": "reno", "sack": false}),
-            json!({"start": SECOND / 3}),
-        ),
-        tcp(0, 3, json!({}), json!({"dscp": 8, "volume": 100_000, "start": SECOND})),
-        udp(0, 3, 2_000_000, 1000, json!({"start": SECOND / 2, "stop": 2 * SECOND})),
-    ];
-    let pings =
-        [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];
-    let changes = json!({"seed": seed, "flows": flows, "pings": pings});
-    with(plan("hrrh", &links, marks), changes)
-}
 
 /// The columns that count, whose sums do not depend on where the marks are.
 const COUNTS: [(&str, &[&str], &str); 3] = [
@@ -80,12 +46,12 @@ fn totals(results: &Results) -> Vec<i64> {
 
 #[test]
 fn sums_over_stretches_are_the_totals_wherever_the_marks_are() {
-    let once = run(&varied(1, &[END]));
+    let once = run(&everything(1, &[END]));
     let irregular = [1, 2, MILLISECOND, 333 * MILLISECOND + 7, SECOND, 3 * SECOND - 1, END];
     let often = every(10 * MILLISECOND, END);
     assert!(once.flow(0, "bytes") > 100_000, "the case is too quiet to tell");
     for marks in [&irregular[..], &often] {
-        let results = run(&varied(1, marks));
+        let results = run(&everything(1, marks));
         assert_eq!(totals(&results), totals(&once));
         // Round-trip times over the whole run do not depend on marks either.
         for column in ["low_s", "high_s"] {
@@ -98,7 +64,7 @@ fn sums_over_stretches_are_the_totals_wherever_the_marks_are() {
 #[test]
 fn stretches_follow_each_other_from_the_beginning_to_the_end() {
     let marks = [1, 2, MILLISECOND, 333 * MILLISECOND + 7, SECOND, 3 * SECOND - 1, END];
-    let results = run(&varied(1, &marks));
+    let results = run(&everything(1, &marks));
     let ends: Vec<f64> = marks.into_iter().map(seconds).collect();
     let starts: Vec<f64> = [0.0].into_iter().chain(ends.iter().copied()).take(ends.len()).collect();
     for (table, rows) in [("intervals", 5), ("queues", 3 + 6), ("links", 6)] {
@@ -111,7 +77,7 @@ fn stretches_follow_each_other_from_the_beginning_to_the_end() {
 
 #[test]
 fn round_trip_times_of_stretches_agree_with_the_histogram() {
-    let results = run(&varied(1, &every(100 * MILLISECOND, END)));
+    let results = run(&everything(1, &every(100 * MILLISECOND, END)));
     let samples = results.integers("intervals", "rtt_samples");
     let [means, lows, highs] =
         ["rtt_s", "rtt_min_s", "rtt_max_s"].map(|column| results.floats("intervals", column));
@@ -141,7 +107,7 @@ fn round_trip_times_of_stretches_agree_with_the_histogram() {
 #[test]
 fn the_seed_decides_every_cell() {
     let marks = every(100 * MILLISECOND, END);
-    let bits = |seed| run(&varied(seed, &marks)).bits();
+    let bits = |seed| run(&everything(seed, &marks)).bits();
     assert_eq!(bits(1), bits(1));
     assert_ne!(bits(1), bits(2));
 }
@@ -149,7 +115,7 @@ fn the_seed_decides_every_cell() {
 #[test]
 fn a_column_for_every_row() {
     let simulation = {
-        let mut simulation = build(&varied(1, &every(100 * MILLISECOND, END))).unwrap();
+        let mut simulation = build(&everything(1, &every(100 * MILLISECOND, END))).unwrap();
         simulation.advance(Time::MAX);
         simulation
     };
@@ -174,7 +140,7 @@ proptest! {
         slices in prop::collection::vec(prop_oneof![0..MILLISECOND, 0..SECOND], 0..50),
     ) {
         let marks = every(100 * MILLISECOND, END);
-        let plan = varied(1, &marks);
+        let plan = everything(1, &marks);
         let mut sliced = build(&plan).unwrap();
         let mut until = 0;
         for slice in slices {
@@ -193,7 +159,7 @@ proptest! {
     /// A run that is stopped has in its tables all that happened until then.
     #[test]
     fn a_stopped_run_keeps_what_was_measured(at in 0..END) {
-        let mut simulation = build(&varied(1, &every(300 * MILLISECOND, END))).unwrap();
+        let mut simulation = build(&everything(1, &every(300 * MILLISECOND, END))).unwrap();
         simulation.advance(Time::from_picos(at));
         simulation.stop();
         let results = Results::of(&simulation);
@@ -205,7 +171,7 @@ proptest! {
             let marks = every(300 * MILLISECOND, at).into_iter().chain([at]);
             let mut marks: Vec<u64> = marks.collect();
             marks.dedup();
-            prop_assert_eq!(results.bits(), run(&varied(1, &marks)).bits());
+            prop_assert_eq!(results.bits(), run(&everything(1, &marks)).bits());
         }
         // It has ended: nothing more happens, however often it is told to go on or to stop.
         let events = simulation.events();

@@ -1,0 +1,278 @@
+//! Random networks and traffic: nothing panics, nothing is lost uncounted, no link is overrun.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+/// Two routers between up to three hosts a side.
+const SIDE: u16 = 3;
+const LEFT: u16 = 2 * SIDE;
+const RIGHT: u16 = LEFT + 1;
+const END: u64 = 2 * SECOND;
+
+fn limit() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (0_u64..60).prop_map(fifo),
+        (0_u64..60_000).prop_map(|bytes| json!({"fifo": {"bytes": bytes}})),
+    ]
+}
+
+fn police() -> impl Strategy<Value = Value> {
+    let policer = (10_000_u64..5_000_000, 0_u64..20_000, prop::option::of(0_u8..64));
+    prop_oneof![
+        2 => Just(Value::Null),
+        1 => policer.prop_map(|(rate, burst, remark)| {
+            json!({"rate": rate, "burst": burst, "remark": remark})
+        }),
+    ]
+}
+
+fn matches() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        prop::collection::vec(0_u8..4, 0..3).prop_map(|dscps| json!({"dscps": dscps})),
+        prop::sample::select(vec!["tcp", "udp", "icmp"])
+            .prop_map(|one| json!({"protocols": [one]})),
+        (0..2 * SIDE).prop_map(|node| json!({"sources": [node]})),
+        (5_000_u16..5_004).prop_map(|port| json!({"ports": [[port, port]]})),
+    ]
+}
+
+/// A plain queue or classes, which may have classes inside.
+fn queue() -> impl Strategy<Value = Value> {
+    limit().prop_recursive(2, 8, 4, |inner| {
+        let weight = prop::option::weighted(0.8, 1_u64..1_000_000);
+        let class = (matches(), weight, police(), inner).prop_map(
+            |(matches, weight, police, queue)| {
+                json!({"matches": matches, "weight": weight, "police": police, "queue": queue})
+            },
+        );
+        prop::collection::vec(class, 1..4).prop_map(|classes| json!({"classes": classes}))
+    })
+}
+
+prop_compose! {
+    fn wire(ends: [u16; 2], rates: std::ops::Range<u64>)(
+        rate in rates,
+        delay in 0..30 * MILLISECOND,
+        jitter in prop_oneof![2 => Just(0), 1 => 0..10 * MILLISECOND],
+        loss_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
+        overhead in prop_oneof![Just(json!("atm")), (0_u32..40).prop_map(|extra| json!({"fixed": extra}))],
+        queues in [queue(), queue()],
+    ) -> Value {
+        let changes = json!({
+            "jitter": jitter, "loss_ppb": loss_ppb, "overhead": overhead, "queues": queues,
+        });
+        link_with(ends, rate, delay, changes)
+    }
+}
+
+fn links() -> impl Strategy<Value = Vec<Value>> {
+    let access = |host: u16| {
+        let router = if host < SIDE { LEFT } else { RIGHT };
+        wire([host, router], 1_000_000..50_000_000).boxed()
+    };
+    let mut links: Vec<BoxedStrategy<Value>> = (0..2 * SIDE).map(access).collect();
+    links.push(wire([LEFT, RIGHT], 100_000..20_000_000).boxed());
+    links
+}
+
+prop_compose! {
+    fn ends()(from in 0..2 * SIDE, distance in 1..2 * SIDE) -> (u16, u16) {
+        (from, (from + distance) % (2 * SIDE))
+    }
+}
+
+prop_compose! {
+    fn schedule()(
+        dscp in 0_u8..4, port in 5_000_u16..5_004, streams in 1_u16..3, start in 0..SECOND,
+        lasts in prop::option::of(1..SECOND), volume in prop::option::of(0_u64..500_000),
+    ) -> Value {
+        json!({
+            "dscp": dscp, "port": port, "streams": streams, "start": start,
+            "stop": lasts.map(|lasts| start + lasts), "volume": volume,
+        })
+    }
+}
+
+prop_compose! {
+    fn a_tcp_flow()(
+        (from, to) in ends(), schedule in schedule(),
+        (reno, sack, timestamps, limited_transmit) in any::<(bool, bool, bool, bool)>(),
+        (send_window, receive_window) in (1_000_u32..300_000, 1_000_u32..300_000),
+        (mss, initial_window) in (100_u16..1_461, 1_u32..20),
+        delayed_ack in prop_oneof![Just(0), Just(40 * MILLISECOND)],
+    ) -> Value {
+        let settings = json!({
+            "congestion_control": if reno { "reno" } else { "cubic" }, "sack": sack,
+            "timestamps": timestamps, "limited_transmit": limited_transmit, "mss": mss,
+            "send_window": send_window, "receive_window": receive_window,
+            "initial_window": initial_window, "delayed_ack": delayed_ack,
+        });
+        tcp(from, to, settings, schedule)
+    }
+}
+
+prop_compose! {
+    fn a_udp_flow()(
+        (from, to) in ends(), schedule in schedule(), rate in 1_000_u64..5_000_000,
+        size in 1_u64..2_000,
+    ) -> Value {
+        // One byte at 5 Mb/s is a packet every 1.6 µs, and half a million of them tell no more.
+        udp(from, to, rate.min(size * 8 * 2_000), size, schedule)
+    }
+}
+
+prop_compose! {
+    fn a_ping()(
+        (from, to) in ends(), dscp in 0_u8..4, every in MILLISECOND..SECOND, size in 0_u16..1_500,
+    ) -> Value {
+        ping(from, to, every, json!({"dscp": dscp, "size": size}))
+    }
+}
+
+prop_compose! {
+    fn a_plan()(
+        seed in 0_u64..1_000,
+        links in links(),
+        flows in prop::collection::vec(prop_oneof![2 => a_tcp_flow(), 1 => a_udp_flow()], 0..6),
+        pings in prop::collection::vec(a_ping(), 0..4),
+        mut marks in prop::collection::btree_set(1..END, 0..6),
+    ) -> Value {
+        marks.insert(END);
+        let marks: Vec<u64> = marks.into_iter().collect();
+        with(plan("hhhhhhrr", &links, &marks), json!({"seed": seed, "flows": flows, "pings": pings}))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn packets_are_conserved_and_links_keep_their_rate(plan in a_plan()) {
+        let results = run(&plan);
+        let backlogs = results.integers("queues", "backlog_packets");
+        let classes = (*results.integers("queues", "class").iter().max().unwrap() + 1) as usize;
+        let backlog = &backlogs[backlogs.len() - classes..];
+        let roots = check_classes(&plan, &results, backlog)?;
+        check_links(&plan, &results, &roots)?;
+        check_routers(&plan, &results, &roots, backlog)?;
+        check_flows(&plan, &results)?;
+    }
+}
+
+/// The sums over the classes inside a class are those of the class. Returns each port's root.
+fn check_classes(
+    plan: &Value,
+    results: &Results,
+    backlog: &[i64],
+) -> Result<Vec<usize>, TestCaseError> {
+    /// Checks a class and returns the number after the last one in it.
+    fn check(
+        queue: &Value,
+        number: usize,
+        results: &Results,
+        backlog: &[i64],
+    ) -> Result<usize, TestCaseError> {
+        let mut next = number + 1;
+        let inner = queue["classes"].as_array();
+        let mut children = Vec::new();
+        for class in inner.into_iter().flatten() {
+            children.push(next);
+            next = check(&class["queue"], next, results, backlog)?;
+        }
+        if inner.is_some() {
+            for column in ["sent_packets", "sent_bytes"] {
+                let sum: u64 = children.iter().map(|&child| results.class(child, column)).sum();
+                prop_assert_eq!(sum, results.class(number, column), "{}", column);
+            }
+            prop_assert_eq!(
+                children.iter().map(|&child| backlog[child]).sum::<i64>(),
+                backlog[number]
+            );
+        }
+        // What is dropped inside counts outside, too.
+        let inside =
+            |column| children.iter().map(|&child| results.class(child, column)).sum::<u64>();
+        let [total, limit, policer, exceeded] =
+            ["dropped_packets", "dropped_limit", "dropped_policer", "exceeded_packets"]
+                .map(|column| results.class(number, column));
+        prop_assert_eq!(total, limit + policer);
+        prop_assert!(inside("dropped_packets") <= total);
+        prop_assert!(policer <= exceeded + inside("dropped_policer"));
+        Ok(next)
+    }
+    let (mut roots, mut next) = (Vec::new(), 0);
+    for link in plan["links"].as_array().unwrap() {
+        for queue in link["queues"].as_array().unwrap() {
+            roots.push(next);
+            next = check(queue, next, results, backlog)?;
+        }
+    }
+    prop_assert_eq!(next, backlog.len());
+    Ok(roots)
+}
+
+/// A link carries what its queue sent, and no more than its rate and the packet in transmission
+/// at either end of a stretch.
+fn check_links(plan: &Value, results: &Results, roots: &[usize]) -> Result<(), TestCaseError> {
+    let links = plan["links"].as_array().unwrap();
+    for (port, &root) in roots.iter().enumerate() {
+        prop_assert_eq!(results.port(port, "sent_packets"), results.class(root, "sent_packets"));
+        prop_assert!(results.port(port, "lost_packets") <= results.port(port, "sent_packets"));
+        let rate = links[port / 2]["rate"].as_u64().unwrap() as f64;
+        let rows = results.integers("links", "link").iter().enumerate();
+        for (row, _) in rows.filter(|(_, of)| **of == port as i64) {
+            let [start, end, used] = ["start_s", "end_s", "utilisation"]
+                .map(|column| results.floats("links", column)[row]);
+            // The longest packet here: 2028 bytes in 43 cells.
+            let one_packet = 43.0 * 53.0 * 8.0 / rate / (end - start);
+            prop_assert!(used <= 1.0 + one_packet + 1e-9, "{} of port {}", used, port);
+        }
+    }
+    Ok(())
+}
+
+/// What reached a router left it, was dropped there, waits there, or is still on the way to it.
+fn check_routers(
+    plan: &Value,
+    results: &Results,
+    roots: &[usize],
+    backlog: &[i64],
+) -> Result<(), TestCaseError> {
+    let links = plan["links"].as_array().unwrap();
+    for router in [LEFT, RIGHT] {
+        let (mut came, mut gone, mut under_way) = (0, 0, 0);
+        for (port, &root) in roots.iter().enumerate() {
+            let link = &links[port / 2];
+            let count = |name: &str| link[name].as_u64().unwrap();
+            let [from, to] =
+                [port % 2, 1 - port % 2].map(|end| link["ends"][end].as_u64().unwrap());
+            if to == u64::from(router) {
+                came += results.port(port, "sent_packets") - results.port(port, "lost_packets");
+                // The shortest packet has 20 bytes and more.
+                let flight = count("delay") + count("jitter");
+                under_way += flight / transmission(20, count("rate")) + 1;
+            }
+            if from == u64::from(router) {
+                gone += results.class(root, "sent_packets")
+                    + results.class(root, "dropped_packets")
+                    + backlog[root] as u64;
+            }
+        }
+        prop_assert!(gone <= came, "router {} sent {} of {}", router, gone, came);
+        prop_assert!(came - gone <= under_way, "router {} sent {} of {}", router, gone, came);
+    }
+    Ok(())
+}
+
+/// Nothing is delivered that was not sent.
+fn check_flows(plan: &Value, results: &Results) -> Result<(), TestCaseError> {
+    for (number, flow) in plan["flows"].as_array().unwrap().iter().enumerate() {
+        if let Some(volume) = flow["volume"].as_u64() {
+            let streams = flow["streams"].as_u64().unwrap();
+            prop_assert!(results.flow(number, "bytes") <= streams * volume);
+        }
+    }
+    Ok(())
+}
