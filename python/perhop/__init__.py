@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from perhop.engines import Progress, run
     from perhop.gallery import load
     from perhop.scenario import Scenario, dump, json_schema, parse
+    from perhop.sweep import Sweep
 
     __version__: str
 
@@ -38,6 +39,7 @@ __all__ = [
     "Progress",
     "Scenario",
     "ScenarioError",
+    "Sweep",
     "UnsupportedError",
     "UsageError",
     "__version__",
@@ -55,6 +57,7 @@ _HOMES = {
     "load": "perhop.gallery",
     "Scenario": "perhop.scenario",
     "dump": "perhop.scenario",
+    "Sweep": "perhop.sweep",
     "json_schema": "perhop.scenario",
     "parse": "perhop.scenario",
 }

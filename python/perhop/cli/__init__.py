@@ -19,6 +19,7 @@ from perhop.cli.catalogue import list_
 from perhop.cli.report import report
 from perhop.cli.run import run
 from perhop.cli.schema import schema
+from perhop.cli.sweep import sweep
 from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, list_, schema):
+for command in (run, report, sweep, list_, schema):
     perhop.add_command(command)
 
 

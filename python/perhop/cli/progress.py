@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from perhop.engines import Progress
 
-__all__ = ["watching"]
+    # Takes how much is done, 0 to 1, and the state in words.
+    Show = Callable[[float, str], None]
+
+__all__ = ["counting", "watching"]
 
 _LINE_EVERY_S: Final = 10.0
 _FLOWS_SHOWN: Final = 4
@@ -23,16 +26,30 @@ _BAR_WIDTH: Final = 20
 
 @contextmanager
 def watching(name: str) -> Iterator[Callable[[Progress], None]]:
-    """What to call with a run's progress; it writes to stderr, so that stdout has results only."""
+    """What to call with a run's progress."""
+    with _showing(name) as show:
+        yield lambda progress: show(progress.now_s / progress.end_s, _state(progress))
+
+
+@contextmanager
+def counting(name: str) -> Iterator[Callable[[int, int], None]]:
+    """What to call with how many of so many runs are done."""
+    with _showing(name) as show:
+        yield lambda done, count: show(done / count, f"{done} of {count} runs")
+
+
+@contextmanager
+def _showing(name: str) -> Iterator[Show]:
+    """Progress on stderr, so that stdout has results only."""
     if sys.stderr.isatty():
-        with _bar(name) as watch:
-            yield watch
+        with _bar(name) as show:
+            yield show
     else:
         yield _lines(name)
 
 
 @contextmanager
-def _bar(name: str) -> Iterator[Callable[[Progress], None]]:
+def _bar(name: str) -> Iterator[Show]:
     import rich.progress
     from rich.console import Console
     from rich.table import Column
@@ -48,24 +65,19 @@ def _bar(name: str) -> Iterator[Callable[[Progress], None]]:
     console = Console(stderr=True)
     with rich.progress.Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task(name, total=1.0, state="")
-
-        def watch(progress: Progress) -> None:
-            done = progress.now_s / progress.end_s
-            bar.update(task, completed=done, state=_state(progress))
-
-        yield watch
+        yield lambda done, state: bar.update(task, completed=done, state=state)
 
 
-def _lines(name: str) -> Callable[[Progress], None]:
+def _lines(name: str) -> Show:
     due = time.monotonic() + _LINE_EVERY_S
 
-    def watch(progress: Progress) -> None:
+    def show(_done: float, state: str) -> None:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + _LINE_EVERY_S
-            print(f"{name}: {_state(progress)}", file=sys.stderr, flush=True)
+            print(f"{name}: {state}", file=sys.stderr, flush=True)
 
-    return watch
+    return show
 
 
 def _state(progress: Progress) -> str:

@@ -1,16 +1,20 @@
 """A report on disk: the page, and the throughput chart as pictures."""
 
 import os
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import polars as pl
 import vl_convert
 
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.document import VEGA_LITE, page
+from perhop.report.sweeps import sweep_chart
 
 _PIXEL_RATIO: Final = 2
 
@@ -36,14 +40,26 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
         "throughput-log.png": png(log),
         "throughput-log.svg": svg(log).encode(),
     }
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            _replace(target / name, content)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"cannot write {target}: {reason}; give another folder") from error
-    return [target / name for name in contents]
+    return _write_all(target, contents)
+
+
+def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> list[Path]:
+    """Write a sweep's table as `sweep.parquet`, and the chart of one metric as PNG and SVG.
+
+    Raises:
+        OutputError: If the folder cannot be written.
+    """
+    chart = sweep_chart(table, metric, target)
+    buffer = BytesIO()
+    table.write_parquet(buffer, compression="zstd")
+    return _write_all(
+        folder.resolve(),
+        {
+            "sweep.parquet": buffer.getvalue(),
+            "sweep.png": png(chart),
+            "sweep.svg": svg(chart).encode(),
+        },
+    )
 
 
 def png(spec: Spec) -> bytes:
@@ -56,6 +72,17 @@ def png(spec: Spec) -> bytes:
 def svg(spec: Spec) -> str:
     """A chart as SVG."""
     return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+
+
+def _write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            _replace(folder / name, content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(f"cannot write {folder}: {reason}; give another folder") from error
+    return [folder / name for name in contents]
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -1,0 +1,114 @@
+"""`perhop sweep`: a scenario at every combination of some values."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["sweep"]
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--vary",
+    multiple=True,
+    required=True,
+    metavar="PATH=V1,V2,…",
+    help="What to vary, and its values. May be given often; every combination is run.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value first, at every point.",
+)
+@click.option(
+    "--seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="How many seeds to run each combination with, from 1.",
+)
+@click.option("--engine", default="sim", show_default=True, help="What runs it.")
+@click.option("--jobs", type=click.IntRange(1), help="How many processes; one a core by default.")
+@click.option(
+    "--show",
+    default="throughput=total",
+    show_default=True,
+    metavar="METRIC=TARGET",
+    help="What the table and the chart are of.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder for the results; runs/NAME-sweep by default. Given again, it goes on there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def sweep(
+    scenario: str,
+    vary: tuple[str, ...],
+    overrides: tuple[str, ...],
+    seeds: int,
+    engine: str,
+    jobs: int | None,
+    show: str,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    r"""Run SCENARIO at every combination of values, on all cores.
+
+    Writes sweep.parquet, a row per point, target and metric, a chart of what --show names as PNG
+    and SVG, and each point's run in a folder of its own, which `perhop report` takes. A sweep that
+    was interrupted goes on where it stopped.
+
+    \b
+      perhop sweep qbss-1-70 --vary links.1.rate="5 Mbps,10 Mbps,20 Mbps" \
+        --vary flows.best_effort.streams=1,10 --show throughput=priority
+    """
+    from perhop import gallery
+    from perhop.cli.progress import counting
+    from perhop.errors import UsageError
+    from perhop.report import sweeps
+    from perhop.sweep import Sweep, parse_vary
+
+    varied = dict(map(parse_vary, vary))
+    if len(varied) < len(vary):
+        raise UsageError("--vary names a path twice; give all its values at once")
+    metric, _, target = show.partition("=")
+    name = gallery.load(scenario, overrides=overrides).name
+    folder = out or Path("runs") / f"{name}-sweep"
+    planned = Sweep(scenario, varied, folder, range(1, seeds + 1), overrides, engine)
+    with counting(name) as watch:
+        table = planned.run(jobs=jobs, watch=watch)
+    try:
+        shown = sweeps.sweep_table(table, metric, target)
+    except ValueError as error:
+        raise UsageError(f"--show {show}: {error}") from None
+    _save(table, metric, target, folder)
+    if as_json:
+        rows = table.to_dicts()
+        result = {"scenario": name, "vary": varied, "seeds": seeds, "folder": str(folder.resolve())}
+        json.dump({**result, "rows": rows}, sys.stdout, indent=2, allow_nan=False)
+        print()
+        return 0
+    from perhop.cli.render import print_table
+
+    print_table(shown)
+    click.echo(f"results: {folder}")
+    return 0
+
+
+def _save(table: pl.DataFrame, metric: str, target: str, folder: Path) -> None:
+    from perhop.report.output import save_sweep
+
+    save_sweep(table, metric, target, folder)

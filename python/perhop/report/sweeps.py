@@ -1,0 +1,197 @@
+"""A sweep as a table and as a picture."""
+
+from typing import Final
+
+import polars as pl
+
+from perhop.report import text
+from perhop.report.charts import SCHEMA, Spec
+from perhop.report.tables import Column, Table
+
+_UNITS: Final = {
+    "throughput": "bps",
+    "loss": "share",
+    "bytes": "packets",
+    "retransmits": "packets",
+    "reordered": "packets",
+    "failed_expectations": "packets",
+}
+"""The unit of each metric, as `text.quantity` names it; round-trip times are in seconds."""
+
+_CELL: Final = 84
+_INK: Final = "#222222"
+
+
+def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
+    """The mean of one metric over the seeds at each combination of what is varied.
+
+    Args:
+        table: As `perhop.sweep.Sweep.run` returns it.
+        metric: One of its metrics.
+        target: One of its targets.
+
+    Returns:
+        A column for each path that is varied, `mean`, `low` and `high` over the seeds, `seeds`:
+        how many of them have a value. Combinations stand in the order of the sweep.
+
+    Raises:
+        ValueError: If the table has no such metric of that target.
+    """
+    rows = table.filter((pl.col("metric") == metric) & (pl.col("target") == target))
+    if rows.is_empty():
+        pairs = table.select("metric", "target").unique(maintain_order=True).iter_rows()
+        there = ", ".join(f"{known}={name}" for known, name in pairs)
+        raise ValueError(f"the sweep has no {metric} of {target}; it has {there}")
+    value = pl.col("value")
+    return rows.group_by(_paths(table), maintain_order=True).agg(
+        value.mean().alias("mean"),
+        value.min().alias("low"),
+        value.max().alias("high"),
+        value.count().alias("seeds"),
+    )
+
+
+def sweep_table(table: pl.DataFrame, metric: str, target: str) -> Table:
+    """One metric at each combination: a grid if two paths are varied, a list otherwise."""
+    rows = chosen(table, metric, target)
+    paths = _paths(table)
+    unit = _UNITS.get(metric, "s")
+    seeds = table["seed"].n_unique()
+    note = f"Means over {seeds} seeds." if seeds > 1 else ""
+    title = f"{metric} of {target}"
+    if len(paths) == 2:
+        down, across = paths
+        heads = rows[across].unique(maintain_order=True).to_list()
+        lines = [
+            (str(name), *(text.quantity(mean, unit) for mean in cells["mean"]))
+            for (name,), cells in rows.group_by(down, maintain_order=True)
+        ]
+        columns = (Column(f"{down} \\ {across}", "left"), *map(Column, heads))
+        return Table(title, columns, tuple(lines), note)
+    spread = ["mean", "low", "high"] if seeds > 1 else ["mean"]
+    lines = [
+        (*(str(row[path]) for path in paths), *(text.quantity(row[name], unit) for name in spread))
+        for row in rows.iter_rows(named=True)
+    ]
+    heads = ["mean", "least", "most"] if seeds > 1 else [title]
+    columns = (*(Column(path, "left") for path in paths), *map(Column, heads))
+    return Table(title, columns, tuple(lines), note)
+
+
+def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
+    """One metric over what is varied.
+
+    A line with the range over the seeds for one path, a heat map for two, and for more a heat map
+    of the first two for each combination of the others.
+    """
+    rows = chosen(table, metric, target)
+    paths = _paths(table)
+    unit = _UNITS.get(metric, "s")
+    greatest = float(rows["high"].drop_nulls().cast(pl.Float64).max() or 1.0)  # type: ignore[arg-type]
+    factor, name = {
+        "bps": text.rate_unit(greatest),
+        "s": text.time_unit(greatest),
+        "share": (0.01, "%"),
+        "packets": (1.0, ""),
+    }[unit]
+    axis = f"{metric} of {target}" + (f" ({name})" if name else "")
+    values = [
+        {
+            **{f"p{place}": row[path] for place, path in enumerate(paths)},
+            **{key: _scaled(row[key], factor) for key in ("mean", "low", "high")},
+            "shown": text.quantity(row["mean"], unit),
+        }
+        for row in rows.iter_rows(named=True)
+    ]
+    spec: Spec = {"$schema": SCHEMA, "data": {"values": values}, "background": "white"}
+    spec["config"] = {"font": "Helvetica, Arial, Liberation Sans, sans-serif"}
+    if len(paths) < 2:
+        return {**spec, **_line(paths, axis)}
+    sizes = [rows[path].n_unique() for path in paths[:2]]
+    heat = _heat(paths, axis, sizes)
+    if len(paths) == 2:
+        return {**spec, **heat}
+    spec["transform"] = [
+        {
+            "calculate": " + ', ' + ".join(
+                f"'{_quoted(path)}: ' + datum.p{place}"
+                for place, path in enumerate(paths)
+                if place > 1
+            ),
+            "as": "others",
+        }
+    ]
+    facet = {"field": "others", "type": "nominal", "title": None, "sort": None}
+    return {**spec, "facet": facet, "columns": 2, "spec": heat}
+
+
+def _paths(table: pl.DataFrame) -> list[str]:
+    fixed = {"point", "seed", "target", "metric", "value"}
+    return [column for column in table.columns if column not in fixed]
+
+
+def _line(paths: list[str], axis: str) -> Spec:
+    field = "p0" if paths else "shown"
+    title = paths[0] if paths else None
+    x: Spec = {"field": field, "type": "ordinal", "sort": None, "title": title}
+    x["axis"] = {"labelAngle": 0}
+    y: Spec = {"field": "mean", "type": "quantitative", "title": axis}
+    return {
+        "width": 620,
+        "height": 320,
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": "#0072B2", "strokeWidth": 2, "opacity": 0.5},
+                "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "line", "color": "#0072B2", "point": {"size": 60, "filled": True}},
+                "encoding": {"x": x, "y": y},
+            },
+        ],
+    }
+
+
+def _heat(paths: list[str], axis: str, sizes: list[int]) -> Spec:
+    encoding: Spec = {
+        "y": {"field": "p0", "type": "ordinal", "sort": None, "title": paths[0]},
+        "x": {
+            "field": "p1",
+            "type": "ordinal",
+            "sort": None,
+            "title": paths[1],
+            "axis": {"labelAngle": 0},
+        },
+    }
+    colour = {
+        "field": "mean",
+        "type": "quantitative",
+        "title": axis,
+        # Light to dark, so that it reads in black and white; from zero, so that a small difference
+        # does not look like a large one.
+        "scale": {"scheme": "blues", "domainMin": 0},
+    }
+    return {
+        "width": max(3, sizes[1]) * _CELL,
+        "height": max(2, sizes[0]) * _CELL // 2,
+        "layer": [
+            {"mark": "rect", "encoding": {**encoding, "color": colour}},
+            {
+                "mark": {"type": "text", "fontSize": 12, "color": _INK, "stroke": "white"},
+                "encoding": {**encoding, "text": {"field": "shown"}},
+            },
+            {
+                "mark": {"type": "text", "fontSize": 12, "color": _INK},
+                "encoding": {**encoding, "text": {"field": "shown"}},
+            },
+        ],
+    }
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value / factor
+
+
+def _quoted(path: str) -> str:
+    """A path inside an expression of Vega's: whatever it holds, it is text."""
+    return "".join(character for character in path if character.isalnum() or character in "._-")
