@@ -1,0 +1,194 @@
+"""Sweeps: every combination once, the same result whoever works on it, and never twice."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+import vl_convert
+
+import perhop
+from perhop.analysis import throughput
+from conftest import Start
+from perhop.dataset import Dataset
+from perhop.errors import OutputError, ScenarioError, UsageError
+from perhop.report.sweeps import chosen, sweep_chart, sweep_table
+from perhop.sweep import MOST_POINTS, Sweep, parse_vary
+
+SCENARIO = """
+perhop: 1
+name: dumbbell
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, loss: 0.1%}
+flows:
+  udp: {from: a, to: b, udp: {rate: 2 Mbps}, stop: 2 s}
+  tcp: {from: a, to: b, stop: 2 s}
+pings:
+  probe: {from: a, to: b, every: 500 ms}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "dumbbell.yaml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def two_by_two(source: str, folder: Path) -> Sweep:
+    vary = {"links.1.rate": ["10 Mbps", "20 Mbps"], "flows.udp.udp.rate": ["1 Mbps", "3 Mbps"]}
+    return Sweep(source, vary, folder, seeds=[1, 2])
+
+
+def test_points_are_every_combination_in_order(source: str, tmp_path: Path) -> None:
+    points = two_by_two(source, tmp_path / "s").points()
+    assert [point.number for point in points] == list(range(8))
+    assert [(*point.values.values(), point.seed) for point in points] == [
+        (rate, load, seed)
+        for rate in ("10 Mbps", "20 Mbps")
+        for load in ("1 Mbps", "3 Mbps")
+        for seed in (1, 2)
+    ]
+    assert points[4].scenario.links[1].rate == 20_000_000
+
+
+def test_the_result_does_not_depend_on_how_many_work(source: str, tmp_path: Path) -> None:
+    alone = two_by_two(source, tmp_path / "alone").run(jobs=1)
+    together = two_by_two(source, tmp_path / "together").run(jobs=3)
+    assert alone.equals(together)
+    for number in range(8):
+        one, other = (tmp_path / who / "points" / str(number) for who in ("alone", "together"))
+        for table in ("intervals", "queues", "rtts"):
+            assert (one / f"{table}.parquet").read_bytes() == (
+                other / f"{table}.parquet"
+            ).read_bytes()
+
+
+def test_each_point_is_the_run_that_perhop_run_gives(source: str, tmp_path: Path) -> None:
+    table = two_by_two(source, tmp_path / "s").run(jobs=2)
+    point = two_by_two(source, tmp_path / "s").points()[7]
+    alone = perhop.run(point.scenario, seed=2)
+    kept = Dataset.read(tmp_path / "s" / "points" / "7")
+    assert kept.intervals.equals(alone.intervals)
+    told = chosen(table.filter(pl.col("seed") == 2), "throughput", "udp")["mean"].to_list()
+    assert told[3] == throughput(alone, "udp", (0.0, 2.0))
+
+
+def test_what_is_there_is_not_run_again(source: str, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    first = two_by_two(source, folder).run(jobs=2)
+    stamps = {n: (folder / "points" / str(n)).stat().st_ino for n in range(8)}
+    # One point was lost, one was cut off half-way, one is damaged.
+    (folder / "points" / "1").rename(tmp_path / "elsewhere")
+    cut = Dataset.read(folder / "points" / "2")
+    halved = cut.manifest.model_copy(update={"complete": False})
+    Dataset(cut.scenario, halved, cut.intervals, cut.pings, cut.queues, cut.links, cut.rtts).write(
+        folder / "points" / "2"
+    )
+    (folder / "points" / "3" / "rtts.parquet").write_bytes(b"")
+    calls: list[tuple[int, int]] = []
+    again = two_by_two(source, folder).run(jobs=2, watch=lambda *at: calls.append(at))
+    assert again.equals(first)
+    assert calls == [(5, 8), (6, 8), (7, 8), (8, 8)]
+    same = [n for n in range(8) if (folder / "points" / str(n)).stat().st_ino == stamps[n]]
+    assert set(same) >= {0, 4, 5, 6, 7}
+
+
+def test_a_folder_of_something_else_is_left_alone(source: str, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    two_by_two(source, folder).run(jobs=2)
+    other = Sweep(source, {"links.1.rate": ["10 Mbps"]}, folder)
+    with pytest.raises(OutputError, match="holds another sweep"):
+        other.run()
+    with pytest.raises(OutputError, match="is not empty"):
+        Sweep(source, {"links.1.rate": ["10 Mbps"]}, tmp_path).run()
+
+
+def test_a_wrong_point_is_told_before_anything_runs(source: str, tmp_path: Path) -> None:
+    sweep = Sweep(source, {"links.1.rate": ["10 Mbps", "0 Mbps"]}, tmp_path / "s")
+    with pytest.raises(ScenarioError, match=r"links\.1\.rate"):
+        sweep.run()
+    assert not (tmp_path / "s").exists()
+    many = [f"{n} Mbps" for n in range(1, MOST_POINTS + 2)]
+    with pytest.raises(UsageError, match=r"100,001 points"):
+        Sweep(source, {"links.1.rate": many}, tmp_path / "s").points()
+
+
+def test_values_are_separated_by_commas_outside_brackets() -> None:
+    assert parse_vary("links.1.rate=5 Mbps, 10 Mbps") == ("links.1.rate", ["5 Mbps", "10 Mbps"])
+    assert parse_vary("a={b: 1, c: [2, 3]},{b: 4}") == ("a", ["{b: 1, c: [2, 3]}", "{b: 4}"])
+    for wrong in ("links.1.rate", "=1", "a=", "a=1,", "a=1,1"):
+        with pytest.raises(UsageError, match="--vary"):
+            parse_vary(wrong)
+
+
+def table_of(paths: int) -> pl.DataFrame:
+    """Made-up results of a sweep over some paths with two values each, and two seeds."""
+    rows = []
+    for point in range(2**paths):
+        values = {f"p{n}": "low" if point >> n & 1 else "high" for n in range(paths)}
+        for seed in (1, 2):
+            place = {"point": 2 * point + seed - 1, **values, "seed": seed}
+            measured = {"target": "total", "metric": "throughput", "value": 1e6 * (point + seed)}
+            rows.append({**place, **measured})
+    return pl.DataFrame(rows)
+
+
+def test_tables_show_means_over_the_seeds() -> None:
+    grid = sweep_table(table_of(2), "throughput", "total")
+    assert [column.name for column in grid.columns] == ["p0 \\ p1", "high", "low"]
+    assert grid.rows == (
+        ("high", "1.50 Mb/s", "3.50 Mb/s"),
+        ("low", "2.50 Mb/s", "4.50 Mb/s"),
+    )
+    listed = sweep_table(table_of(1), "throughput", "total")
+    assert listed.rows[0] == ("high", "1.50 Mb/s", "1.00 Mb/s", "2.00 Mb/s")
+    with pytest.raises(ValueError, match="no loss of total; it has throughput=total"):
+        sweep_table(table_of(1), "loss", "total")
+
+
+@pytest.mark.parametrize("paths", [1, 2, 3])
+def test_charts_can_be_drawn(paths: int) -> None:
+    drawn = vl_convert.vegalite_to_svg(
+        sweep_chart(table_of(paths), "throughput", "total"), vl_version="6.1"
+    )
+    assert "throughput of total (Mb/s)" in drawn
+    assert "1.50 Mb/s" in drawn or paths == 1
+
+
+def test_the_command_prints_writes_and_goes_on(
+    perhop: Callable[..., tuple[int, str, str]], source: str, place: Path
+) -> None:
+    arguments = ("sweep", source, "--vary", "links.1.rate=10 Mbps,20 Mbps", "--show", "loss=udp")
+    code, out, err = perhop(*arguments)
+    assert code == 0, err
+    assert "loss of udp" in out
+    folder = place / "runs" / "dumbbell-sweep"
+    names = {"points", "sweep.json", "sweep.parquet", "sweep.png", "sweep.svg"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert perhop(*arguments)[1] == out
+    code, _, err = perhop(*arguments[:-1], "loss=nobody")
+    assert code == 2
+    assert "the sweep has no loss of nobody" in err
+
+
+def test_ctrl_c_keeps_what_is_finished(start: Start, source: str, place: Path) -> None:
+    rates = ",".join(f"{n} Mbps" for n in range(10, 200))
+    process = start("sweep", source, "--vary", f"links.1.rate={rates}", "--out", "s")
+    folder = place / "s" / "points"
+
+    def finished() -> list[Path]:
+        return [path for path in folder.glob("*") if not path.name.startswith(".")]
+
+    while not finished():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert 0 < len(finished()) < 190
+    assert all(Dataset.read(path).manifest.complete for path in finished())
