@@ -10,8 +10,8 @@ import pytest
 import vl_convert
 
 import perhop
-from perhop.analysis import throughput
 from conftest import Start
+from perhop.analysis import throughput
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, ScenarioError, UsageError
 from perhop.report.sweeps import chosen, sweep_chart, sweep_table
