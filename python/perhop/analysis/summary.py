@@ -8,20 +8,13 @@ import polars as pl
 from perhop.analysis.distributions import Distribution, count, flow_rtt, loss, rtt, sent
 from perhop.analysis.judgement import against_published, verdicts
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
-from perhop.dataset import Dataset
+from perhop.dataset import TABLES, Dataset
 
-_CLASS_COUNTERS = (
-    "sent_packets",
-    "sent_bytes",
-    "dropped_packets",
-    "dropped_limit",
-    "dropped_policer",
-    "marked_packets",
-    "conformed_packets",
-    "conformed_bytes",
-    "exceeded_packets",
-    "exceeded_bytes",
-)
+_CLASS_COUNTERS = [
+    name
+    for name, dtype in TABLES["queues"].items()
+    if dtype == pl.Int64 and not name.startswith("backlog")  # what waits does not add up over time
+]
 
 
 def summary(dataset: Dataset) -> dict[str, Any]:
