@@ -47,6 +47,27 @@ impl fmt::Display for Dscp {
     }
 }
 
+/// What a packet says of explicit congestion notification (RFC 3168, section 5; RFC 8311, RFC 9331).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// Its transport does not understand ECN: routers drop it where they would mark others.
+    #[default]
+    NotEct = 0b00,
+    /// Understands ECN, and asks for the low-latency, scalable treatment (L4S).
+    Ect1 = 0b01,
+    /// Understands ECN.
+    Ect0 = 0b10,
+    /// Congestion was experienced on the way.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// Whether a router may mark the packet instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
 /// The octet that IPv4 calls type of service and IPv6 traffic class: DSCP and ECN (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TrafficClass(u8);
@@ -66,6 +87,22 @@ impl TrafficClass {
     #[must_use]
     pub const fn with_dscp(self, dscp: Dscp) -> Self {
         Self(dscp.0 << 2 | self.0 & 0b11)
+    }
+
+    /// The ECN bits.
+    pub const fn ecn(self) -> Ecn {
+        match self.0 & 0b11 {
+            0b00 => Ecn::NotEct,
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// The same octet with other ECN bits; the DSCP stays.
+    #[must_use]
+    pub const fn with_ecn(self, ecn: Ecn) -> Self {
+        Self(self.0 & !0b11 | ecn as u8)
     }
 
     /// The whole octet, as it stands in the IP header.
@@ -88,6 +125,19 @@ mod tests {
         let octet = TrafficClass(0b1011_1010);
         assert_eq!(octet.with_dscp(Dscp::LE).octet(), 0b0000_0110);
         assert_eq!(octet.dscp(), Dscp::EF);
+    }
+
+    #[test]
+    fn marking_changes_the_ecn_bits_alone() {
+        let octet = TrafficClass::new(Dscp::EF);
+        for ecn in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
+            let marked = octet.with_ecn(ecn);
+            assert_eq!((marked.dscp(), marked.ecn()), (Dscp::EF, ecn));
+        }
+        // RFC 3168, figure 1: ECT(1) is 01, ECT(0) is 10, CE is 11.
+        assert_eq!(octet.with_ecn(Ecn::Ect1).octet(), 0b1011_1001);
+        assert_eq!(octet.with_ecn(Ecn::Ect0).octet(), 0b1011_1010);
+        assert_eq!(octet.with_ecn(Ecn::Ect0).with_ecn(Ecn::Ce).octet(), 0b1011_1011);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod packet;
 mod random;
 mod units;
 
-pub use dscp::{Dscp, InvalidDscp, TrafficClass};
+pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use overhead::Overhead;
 pub use packet::{Header, NodeId, Packet, Protocol};
 pub use random::Stream;

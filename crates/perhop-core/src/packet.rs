@@ -1,6 +1,6 @@
 //! Packets as the network sees them.
 
-use crate::{Bytes, Dscp, TrafficClass};
+use crate::{Bytes, Dscp, Ecn, TrafficClass};
 
 /// A node of the network: a host or a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,28 @@ impl Header {
     pub const fn dscp(&self) -> Dscp {
         self.traffic_class.dscp()
     }
+
+    /// What the packet says of explicit congestion notification.
+    pub const fn ecn(&self) -> Ecn {
+        self.traffic_class.ecn()
+    }
+
+    /// A number that is the same for all packets of a flow: of its addresses, ports and protocol,
+    /// mixed with `perturbation` so that different ones make different flows collide.
+    pub fn flow_hash(&self, perturbation: u64) -> u64 {
+        let ends = u64::from(self.source.0) << 48
+            | u64::from(self.destination.0) << 32
+            | u64::from(self.source_port) << 16
+            | u64::from(self.destination_port);
+        mix(mix(perturbation ^ ends).wrapping_add(self.protocol as u64))
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit depends on every other.
+const fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
 }
 
 /// A packet: its header, and a body that the network carries without looking at it. A modelled
@@ -70,5 +92,42 @@ impl<B> Packet<B> {
     /// Length of the IP packet, headers included.
     pub const fn size(&self) -> Bytes {
         self.header.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(source_port: u16, protocol: Protocol) -> Header {
+        Header {
+            size: 1500,
+            source: NodeId(1),
+            destination: NodeId(2),
+            source_port,
+            destination_port: 5001,
+            protocol,
+            traffic_class: TrafficClass::default(),
+        }
+    }
+
+    #[test]
+    fn a_flow_is_its_five_tuple() {
+        let flow = header(49_152, Protocol::Tcp);
+        let later = Header { size: 40, traffic_class: TrafficClass::new(Dscp::EF), ..flow };
+        assert_eq!(flow.flow_hash(7), later.flow_hash(7));
+        assert_ne!(flow.flow_hash(7), flow.flow_hash(8));
+        assert_ne!(flow.flow_hash(7), header(49_153, Protocol::Tcp).flow_hash(7));
+        assert_ne!(flow.flow_hash(7), header(49_152, Protocol::Udp).flow_hash(7));
+    }
+
+    #[test]
+    fn flows_spread_evenly() {
+        // 64,000 flows over 64 places: each has 1000, give or take five standard deviations.
+        let mut places = [0_u32; 64];
+        for port in 0..64_000 {
+            places[(header(port, Protocol::Tcp).flow_hash(1) % 64) as usize] += 1;
+        }
+        assert!(places.iter().all(|count| count.abs_diff(1_000) < 160), "{places:?}");
     }
 }

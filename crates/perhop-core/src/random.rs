@@ -26,6 +26,11 @@ impl Stream {
         ((u128::from(self.0.next_u64()) * span) >> 64) as u64
     }
 
+    /// A number from 0 up to, but not including, 1: one of 2⁵³ that are equally far apart.
+    pub fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// True with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)
@@ -56,6 +61,16 @@ mod tests {
         let hits = (0..100_000).filter(|_| stream.chance_ppb(250_000_000)).count();
         // Five standard deviations of a binomial with p = 1/4.
         assert!((24_300..=25_700).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn unit_numbers_are_uniform() {
+        let mut stream = Stream::new(7, "early");
+        let numbers: Vec<f64> = (0..100_000).map(|_| stream.unit()).collect();
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
+        // Five standard deviations of the mean: 5 · √(1/12) / √100,000.
+        let mean = numbers.iter().sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 0.0046, "{mean}");
     }
 
     #[test]
