@@ -110,7 +110,7 @@ fn cumulated(results: &Results, class: usize, column: &str) -> Vec<u64> {
     per_stretch.iter().scan(0, sum).collect()
 }
 
-/// RFC 2697's token bucket, and any other: no more than burst + rate · t over any time t.
+/// What a token bucket promises: no more than burst + rate · t over any time t.
 #[test]
 fn a_policer_passes_no_more_than_its_burst_and_rate() {
     const BURST: u64 = 20_000;
@@ -137,7 +137,8 @@ fn a_policer_passes_no_more_than_its_burst_and_rate() {
     assert_eq!(results.flow(0, "lost"), results.class(1, "dropped_policer"));
 }
 
-/// WF2Q+ is within a packet of the fluid server (Bennett and Zhang 1997, theorem 4).
+/// WF2Q+ is within a packet of the fluid server (Bennett and Zhang, *Hierarchical Packet Fair
+/// Queueing Algorithms*, 1997).
 #[test]
 fn saturated_classes_share_by_weight_to_within_a_packet() {
     let weights = [1_u64, 70, 29];
@@ -172,7 +173,6 @@ fn a_strict_class_goes_first_up_to_its_policed_rate() {
     let classes = json!({"classes": [strict, class(json!({}), 1, fifo(50))]});
     let flows =
         [udp(0, 1, 5_000_000, 972, json!({"dscp": 46})), udp(0, 1, 20_000_000, 972, json!({}))];
-    // Eight pings a second take 5.4 kb/s of the policed rate and are policed as the rest.
     let results = run(&direct(classes, &flows, &[10 * SECOND]));
     let strict = results.class(1, "sent_bytes");
     assert_eq!(strict, results.class(1, "conformed_bytes"));

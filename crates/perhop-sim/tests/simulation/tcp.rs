@@ -108,8 +108,8 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
 }
 
 /// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
-/// ToN 8(2), 2000, equation 30, where the window is never the limit. `b` is how many segments an
-/// acknowledgement's growth stands for.
+/// ToN 8(2), 2000, the approximate model, where the window is never the limit. `b` is how many
+/// segments a segment's growth per round trip is divided by where acknowledgements are delayed.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
     let fast = rtt * (2.0 * b * p / 3.0).sqrt();
     let timeouts = timeout * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
@@ -142,8 +142,9 @@ fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
     }
 }
 
-/// RFC 9438, section 5.1: the average window is 1.054 RTT^0.75 / p^0.75 segments (equation 6 with
-/// its constants) for deterministic loss, where CUBIC is not Reno-friendly.
+/// RFC 9438, section 5: beyond its Reno-friendly region CUBIC's average window is
+/// 1.054 RTT^0.75 / p^0.75 segments, (C (3 + β) / (4 (1 − β)))^¼ with its constants, for losses at
+/// even distances.
 #[test]
 fn cubic_beats_reno_where_windows_are_large() {
     let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 300 * SECOND);
