@@ -108,8 +108,8 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
 }
 
 /// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
-/// ToN 8(2), 2000, the approximate model, where the window is never the limit. `b` is how many
-/// segments a segment's growth per round trip is divided by where acknowledgements are delayed.
+/// ToN 8(2), 2000, the approximate model, where the window is never the limit. The window
+/// grows by 1 / `b` of a segment a round trip.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
     let fast = rtt * (2.0 * b * p / 3.0).sqrt();
     let timeouts = timeout * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
