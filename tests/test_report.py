@@ -131,6 +131,17 @@ def test_a_plain_queue_with_drops_has_its_own_table() -> None:
     assert [t.title for t in report.class_tables(run)] == ["Classes of r2>pharlap"]
 
 
+def test_what_exceeds_a_policer_is_dropped_or_remarked() -> None:
+    row = {"link": "r1>r2", "start_s": 0.0, "end_s": 1.0, "conformed_packets": 5}
+    dropping = {**row, "class": "priority", "exceeded_packets": 3, "dropped_policer": 3}
+    remarking = {**row, "class": "scavenger", "exceeded_packets": 3}
+    (table,) = report.class_tables(dataset(parse(SCAVENGER, "x"), queues=[dropping, remarking]))
+    names = [column.name for column in table.columns]
+    shown = [dict(zip(names, row, strict=True)) for row in table.rows]
+    assert [row["dropped: policer"] for row in shown] == ["3", "0"]
+    assert [row["remarked"] for row in shown] == ["0", "3"]
+
+
 def test_every_table_is_rectangular(run: Dataset) -> None:
     tables = [
         report.phase_table(run),

@@ -167,7 +167,8 @@ class Dataset:
         pings: A row per echo request; `rtt_s` is null when no reply came.
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
-            cause), remarked, conforming to and exceeding the policer, and waiting at its end.
+            cause), marked with congestion experienced, conforming to and exceeding the policer
+            (which drops or remarks the latter), and waiting at its end.
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, and the share of the time that it was busy.
         rtts: A histogram of each flow's RTT samples over the run.

@@ -1,7 +1,7 @@
 """The tables of a report as plain text, for the page and the terminal alike."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from perhop import analysis
 from perhop.analysis import TOTAL, Comparison, Distribution
@@ -165,20 +165,17 @@ def _difference(compared: Comparison) -> str:
     return text.difference(difference)
 
 
-def _class_row(row: dict[str, int | str]) -> tuple[str, ...]:
+def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
     counts = (
-        "sent_packets",
-        "dropped_limit",
-        "dropped_policer",
-        "marked_packets",
-        "conformed_packets",
-        "exceeded_packets",
+        row["sent_packets"],
+        row["dropped_limit"],
+        row["dropped_policer"],
+        # What exceeds a policer is either dropped or remarked.
+        row["exceeded_packets"] - row["dropped_policer"],
+        row["conformed_packets"],
+        row["exceeded_packets"],
     )
-    return (
-        str(row["class"]),
-        text.size(int(row["sent_bytes"])),
-        *(text.count(int(row[name])) for name in counts),
-    )
+    return row["class"], text.size(row["sent_bytes"]), *map(text.count, counts)
 
 
 def _spread(found: Distribution | None) -> tuple[str, ...]:
