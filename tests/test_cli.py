@@ -14,7 +14,7 @@ import pytest
 
 import perhop as library
 from conftest import Outcome, Start, ended, tree
-from perhop import cli, gallery
+from perhop import cli, gallery, report
 from perhop.dataset import TABLES, Dataset
 
 Perhop = Callable[..., Outcome]
@@ -123,6 +123,37 @@ def test_tables_are_for_people(perhop: Perhop) -> None:
 def test_markup_in_a_scenario_is_text(perhop: Perhop, small: Path) -> None:
     small.write_text(SMALL.replace("name: small", "name: small\ntitle: '[red]x[/] :smile:'"))
     assert "[red]x[/] :smile:" in perhop("run", "small.yaml").out
+
+
+def test_numbers_are_whole_on_a_narrow_terminal(
+    perhop: Perhop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def phases() -> str:
+        out = perhop("run", "qbss-1-70").out
+        return out[out.index("phase ") : out.index("Shares")].replace(
+            "\N{BOX DRAWINGS LIGHT HORIZONTAL}", ""
+        )
+
+    wide = phases()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = phases()
+    assert max(map(len, wide.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
+    # The rows come once more, with the first column and the others that did not fit.
+    assert len(narrow.splitlines()) == 2 * len(wide.splitlines()) + 1
+    assert set(narrow.split()) == set(wide.split())
+
+
+@pytest.mark.usefixtures("small")
+def test_pings_alone_are_a_scenario(perhop: Perhop, place: Path) -> None:
+    head, _, _ = SMALL.partition("flows:")
+    (place / "small.yaml").write_text(
+        f"{head}flows: {{}}\npings: {{echo: {{from: a, to: b}}}}\nduration: 3 s\n"
+    )
+    code, out, _ = perhop("run", "small.yaml", "--out", "run")
+    assert code == 0
+    assert out.startswith("small\n\nPings: round-trip times\n")
+    assert "Throughput" not in report.page(Dataset.read(place / "run"))
 
 
 @pytest.mark.usefixtures("small")

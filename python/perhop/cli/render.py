@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import rich.box
 import rich.table
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -15,27 +16,58 @@ if TYPE_CHECKING:
 
 __all__ = ["print_table"]
 
+_BETWEEN: Final = 3
+"""The space between two columns."""
+
 
 def print_table(table: Table) -> None:
     """Print a table on stdout, as wide as it needs to be where that is not a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=1000)
-    shown = rich.table.Table(
-        title=Text(table.title, "bold"),
-        title_justify="left",
-        box=rich.box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for column in table.columns:
-        # Names and notes come from files: never markup.
-        shown.add_column(Text(column.name), justify=column.align)
-    for row in table.rows:
-        shown.add_row(*map(Text, row))
     with console.capture() as capture:
-        console.print(shown)
+        # Names and notes come from files: never markup.
+        console.print(Text(table.title, "bold"))
+        for number, part in enumerate(_parts(table, console.width)):
+            if number:
+                console.print()
+            console.print(_grid(table, part))
         if table.note:
             console.print(Text(table.note, "dim"))
     # Rich would end the program by itself if nobody reads the output any more.
     click.echo(capture.get(), nl=False)
+
+
+def _parts(table: Table, width: int) -> list[list[int]]:
+    """The columns to print side by side: all, or where numbers do not fit as many as do.
+
+    The first column comes with every part. Text can be wrapped, numbers cannot.
+    """
+    everything = list(range(len(table.columns)))
+    if any(column.align == "left" for column in table.columns[1:]):
+        return [everything]
+    widths = [
+        max(map(cell_len, (column.name, *(row[index] for row in table.rows))))
+        for index, column in enumerate(table.columns)
+    ]
+    parts: list[list[int]] = []
+    left = 0
+    for index in everything[1:]:
+        needed = _BETWEEN + widths[index]
+        if not parts or left < needed:
+            parts.append([0])
+            left = width - widths[0]
+        parts[-1].append(index)
+        left -= needed
+    return parts
+
+
+def _grid(table: Table, part: list[int]) -> rich.table.Table:
+    """Some columns of a table."""
+    grid = rich.table.Table(box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for index in part:
+        column = table.columns[index]
+        grid.add_column(Text(column.name), justify=column.align, no_wrap=column.align == "right")
+    for row in table.rows:
+        grid.add_row(*(Text(row[index]) for index in part))
+    return grid

@@ -119,7 +119,7 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
     manifest = dataset.manifest
     click.echo(dataset.scenario.title or dataset.scenario.name)
     for table in (
-        report.phase_table(dataset),
+        report.phase_table(dataset) if dataset.scenario.flows else None,
         report.ping_table(dataset),
         report.published_table(dataset),
         report.expectation_table(dataset),

@@ -39,18 +39,19 @@ def page(dataset: Dataset) -> str:
     why = [p for p in _paragraphs(scenario.description) if p.startswith(WHY)]
     about = [p for p in _paragraphs(scenario.description) if not p.startswith(WHY)]
     ping = charts.ping_chart(dataset)
+    flows = dataset.scenario.flows
     body = join(
         element("h1", scenario.title or scenario.name),
         element("p", f"Source: {scenario.source}", class_="source") if scenario.source else "",
         element("p", lead(dataset), class_="lead"),
         *(element("p", paragraph) for paragraph in about),
-        _figure("throughput-linear", charts.throughput_chart(dataset, "linear")),
-        _figure("throughput-log", charts.throughput_chart(dataset, "log")),
-        _table(tables.phase_table(dataset)),
+        _figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
+        _figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
+        _table(tables.phase_table(dataset) if flows else None),
         _table(tables.published_table(dataset)),
         *(element("p", paragraph) for paragraph in why),
         _table(tables.expectation_table(dataset)),
-        _table(tables.flow_table(dataset)),
+        _table(tables.flow_table(dataset) if flows else None),
         *_classes(dataset),
         _figure("pings", ping) if ping else "",
         _table(tables.ping_table(dataset)),
