@@ -213,6 +213,8 @@ impl Simulation {
         self.marks.truncate(self.next_mark);
         if now > self.recorded {
             self.record(now);
+            self.marks.push(now);
+            self.next_mark += 1;
         }
     }
 
