@@ -67,6 +67,6 @@ clean: ## Remove what the targets above have made
 	@touch $@
 
 .venv/built: .venv/installed pyproject.toml $(RUST)
-	$(BIN)/maturin develop --release --quiet 2> .venv/maturin.log \
+	$(BIN)/maturin develop --release --quiet > .venv/maturin.log 2>&1 \
 	  || { cat .venv/maturin.log >&2; exit 1; }
 	@touch $@
