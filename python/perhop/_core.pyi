@@ -1,8 +1,5 @@
 from typing import final
 
-import numpy as np
-from numpy.typing import NDArray
-
 __all__ = ["Simulation", "__version__"]
 
 __version__: str
@@ -21,4 +18,4 @@ class Simulation:
     @property
     def packet_hops(self) -> int: ...
     def delivered(self) -> list[int]: ...
-    def tables(self) -> dict[str, dict[str, NDArray[np.int64] | NDArray[np.float64]]]: ...
+    def tables(self) -> dict[str, dict[str, memoryview[int] | memoryview[float]]]: ...

@@ -1,12 +1,11 @@
 //! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
-use numpy::IntoPyArray;
 use perhop_core::Time;
 use perhop_sim::{Column, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 
 /// A simulation of a plan.
 #[pyclass(module = "perhop._core")]
@@ -60,21 +59,32 @@ impl Simulation {
         self.0.delivered()
     }
 
-    /// The tables, as a dictionary of dictionaries of arrays.
+    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tables = PyDict::new(py);
         for (name, columns) in py.detach(|| self.0.tables()) {
             let table = PyDict::new(py);
             for (name, column) in columns {
-                match column {
-                    Column::Integers(values) => table.set_item(name, values.into_pyarray(py))?,
-                    Column::Floats(values) => table.set_item(name, values.into_pyarray(py))?,
-                }
+                table.set_item(name, memory(py, &column)?)?;
             }
             tables.set_item(name, table)?;
         }
         Ok(tables)
     }
+}
+
+/// A column as what Python's buffer protocol calls a memory. An array of NumPy's would be the same,
+/// but a run would wait longer for NumPy's import than for the simulation.
+fn memory<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+    let (format, bytes) = match column {
+        Column::Integers(values) => ("q", PyBytes::new(py, &native_bytes(values, i64::to_ne_bytes))),
+        Column::Floats(values) => ("d", PyBytes::new(py, &native_bytes(values, f64::to_ne_bytes))),
+    };
+    PyMemoryView::from(&bytes)?.call_method1("cast", (format,))
+}
+
+fn native_bytes<T: Copy>(values: &[T], bytes: fn(T) -> [u8; 8]) -> Vec<u8> {
+    values.iter().flat_map(|&value| bytes(value)).collect()
 }
 
 #[pymodule]

@@ -7,7 +7,6 @@ default of NumPy and R); the standard deviation is the sample's (n - 1).
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
 import polars as pl
 
 from perhop.analysis.windows import Window, clip, cut, weighed
@@ -38,20 +37,28 @@ def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distributi
     Returns:
         None if there are none.
     """
-    values = sent(dataset, ping, window)["rtt_s"].drop_nulls().to_numpy()
-    if not len(values):
+    values = sent(dataset, ping, window).select(pl.col("rtt_s").drop_nulls())
+    if values.is_empty():
         return None
-    p25, median, p75, p95, p99 = map(float, np.percentile(values, (25, 50, 75, 95, 99)))
+    rtt = pl.col("rtt_s")
+    shares = (0.25, 0.5, 0.75, 0.95, 0.99)
+    quantiles = values.select(
+        rtt.quantile(share, interpolation="linear").alias(str(share)) for share in shares
+    )
+    p25, median, p75, p95, p99 = quantiles.row(0)
+    least, mean, greatest, spread = values.select(
+        rtt.min().alias("min"), rtt.mean().alias("mean"), rtt.max().alias("max"), rtt.std(ddof=1)
+    ).row(0)
     return Distribution(
         samples=len(values),
-        min=float(values.min()),
-        mean=float(values.mean()),
+        min=least,
+        mean=mean,
         median=median,
         p95=p95,
         p99=p99,
-        max=float(values.max()),
+        max=greatest,
         iqr=p75 - p25,
-        stdev=None if len(values) < 2 else float(values.std(ddof=1)),
+        stdev=spread,
     )
 
 

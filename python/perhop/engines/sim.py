@@ -89,7 +89,7 @@ class SimRun:
     def tables(self) -> dict[str, pl.DataFrame]:
         """The dataset's tables, up to the last mark."""
         return {
-            name: _with_names(name, pl.DataFrame(columns), self._names)
+            name: _with_names(name, _frame(columns), self._names)
             for name, columns in self._core.tables().items()
         }
 
@@ -125,6 +125,12 @@ def _paths(scenario: Scenario, policy: str) -> Iterator[str]:
         yield name
         if part.policy is not None:
             yield from (f"{name}/{inner}" for inner in _paths(scenario, part.policy))
+
+
+def _frame(columns: Mapping[str, memoryview[int] | memoryview[float]]) -> pl.DataFrame:
+    """The core's columns as they are."""
+    types = {"q": pl.Int64, "d": pl.Float64}
+    return pl.DataFrame([pl.Series(n, c, dtype=types[c.format]) for n, c in columns.items()])
 
 
 def _with_names(table: str, numbers: pl.DataFrame, names: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -16,7 +16,6 @@ class Model(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         validate_by_alias=True,
         validate_by_name=True,
         serialize_by_alias=True,

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import inspect
+import textwrap
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+from perhop.scenario.base import Model
 from perhop.scenario.model import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -15,7 +23,48 @@ def json_schema() -> dict[str, Any]:
     It says what a file may hold, not what must agree between its parts.
     """
     schema = Scenario.model_json_schema(by_alias=True, mode="validation")
+    for model in _models(Model):
+        part = schema if model is Scenario else schema["$defs"].get(model.__name__)
+        if part is not None:
+            _describe(part, model)
     return {"$schema": DIALECT, "$id": "urn:perhop:scenario:1", **_tidy(schema)}
+
+
+def _models(base: type[Model]) -> Iterator[type[Model]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+def _describe(schema: dict[str, Any], model: type[Model]) -> None:
+    """Give the properties of `model` the docstrings of its fields as descriptions.
+
+    Pydantic does that where classes are made, and reads the source for it every time that perhop
+    starts; only the schema needs it.
+    """
+    texts = _field_docstrings(model)
+    for form in (schema, *schema.get("anyOf", ())):
+        for name, field in model.model_fields.items():
+            described = form.get("properties", {}).get(field.alias or name)
+            if described is not None and name in texts:
+                form["properties"][field.alias or name] = {"description": texts[name], **described}
+
+
+def _field_docstrings(model: type[Model]) -> dict[str, str]:
+    """The text below each field in the source of `model` and of the models that it extends."""
+    found: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if issubclass(each, Model):
+            [body] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            assert isinstance(body, ast.ClassDef)
+            for field, text in pairwise(body.body):
+                match field, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(said))),
+                    ):
+                        found[name] = inspect.cleandoc(said)
+    return found
 
 
 def _tidy(schema: Any) -> Any:
