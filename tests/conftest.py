@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import hypothesis
 import pytest
 
 from perhop.cli import main
+
+# How long an example takes says more about the machine than about perhop.
+hypothesis.settings.register_profile("perhop", deadline=None)
+hypothesis.settings.load_profile("perhop")
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 """The command as it is installed."""
