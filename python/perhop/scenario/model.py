@@ -127,7 +127,7 @@ class Link(Model):
     overhead: LinkOverhead = Overhead(0)
     """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
 
-    egress: Annotated[dict[Name, Name], Field(default={})]
+    egress: dict[Name, Name] = Field(default_factory=dict)
     """The policy by which an end sends into the link, by node."""
 
     queue: Queue = LINK_QUEUE
@@ -475,13 +475,13 @@ class Scenario(Model):
     links: Annotated[tuple[Link, ...], Field(max_length=2000)]
     """What connects them."""
 
-    policies: Annotated[dict[Name, Policy], Field(max_length=100, default={})]
+    policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
     """How links' ends treat packets, by name."""
 
     flows: Annotated[dict[Name, Flow], Field(max_length=1000)]
     """Who sends what, by name."""
 
-    pings: Annotated[dict[Name, Ping], Field(max_length=1000, default={})]
+    pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
     """Who measures round trips, by name."""
 
     duration: PositiveDuration | None = None
