@@ -20,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: .venv/built ## Run the three-class scavenger experiment and draw it
@@ -37,13 +37,17 @@ check: .venv/built ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
-	$(BIN)/ruff format --check python tests
-	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests bench
+	$(BIN)/ruff check python tests bench
 	$(BIN)/mypy
 
 .PHONY: bench
 bench: ## Measure the simulator's speed
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
+
+.PHONY: bench-ns3
+bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
+	$(BIN)/python bench/ns3/compare.py
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them

@@ -1,0 +1,167 @@
+"""The simulator beside ns-3: goodput, loss and speed over the same dumbbells.
+
+Needs ns-3 (Debian: libns3-dev) and g++. Builds dumbbell.cc into a temporary folder, runs both on
+every setting, and prints a table. `make bench-ns3` calls it.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import perhop
+from perhop import analysis
+from perhop.scenario import Scenario
+
+HERE = Path(__file__).parent
+LIBRARIES = ("core", "network", "internet", "point-to-point", "applications")
+
+GOODPUT_WITHIN = 0.03
+LOSS_WITHIN = 0.20
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A dumbbell: access links of 1 Gb/s and 1 ms around a bottleneck."""
+
+    control: str
+    rate_mbps: int
+    delay_ms: int
+    queue: int
+    flows: int
+    start_s: int = 10
+    end_s: int = 40
+
+
+SETTINGS = [
+    Setting(control, *where)
+    for control in ("reno", "cubic")
+    for where in (
+        (10, 10, 20, 1),
+        (10, 50, 50, 2),
+        (20, 10, 50, 4),
+        (20, 40, 70, 1),
+        (50, 5, 50, 4),
+        (50, 20, 200, 8),
+        (100, 10, 200, 20),
+    )
+]
+
+
+def build(folder: Path) -> Path:
+    """Compile the program for ns-3."""
+    program = folder / "dumbbell"
+    libraries = [f"-lns3-{name}" for name in LIBRARIES]
+    source = str(HERE / "dumbbell.cc")
+    subprocess.run(["g++", "-O2", "-std=c++17", source, "-o", program, *libraries], check=True)
+    return program
+
+
+def ns3(program: Path, setting: Setting) -> tuple[float, float, float]:
+    """Goodput in bit/s, share of packets lost at the bottleneck, wall seconds."""
+    # ns-3's TcpNewReno grows its window by acknowledgements, so that delayed ones halve its growth;
+    # its TcpLinuxReno counts segments, as Linux and perhop do.
+    control = {"reno": "TcpLinuxReno", "cubic": "TcpCubic"}[setting.control]
+    options = {
+        "cc": control,
+        "rate": f"{setting.rate_mbps}Mbps",
+        "delay": f"{setting.delay_ms}ms",
+        "queue": setting.queue,
+        "flows": setting.flows,
+        "from": setting.start_s,
+        "to": setting.end_s,
+    }
+    command = [str(program), *(f"--{key}={value}" for key, value in options.items())]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    offered = said["sent"] + said["dropped"]
+    return said["goodput_bps"], said["dropped"] / offered, said["wall_s"]
+
+
+def scenario(setting: Setting) -> Scenario:
+    """The same dumbbell as a scenario. ns-3's links are PPP: two bytes a packet."""
+    nodes = {"left": "router", "right": "router"}
+    links = [
+        {
+            "ends": ("left", "right"),
+            "rate": f"{setting.rate_mbps} Mbps",
+            "delay": f"{setting.delay_ms} ms",
+            "queue": {"limit": f"{setting.queue} packets"},
+            "overhead": "2 B",
+        }
+    ]
+    flows = {}
+    tcp = {
+        "congestion_control": setting.control,
+        "mss": "1448 B",
+        "timestamps": True,
+        "window": "8 MiB",
+    }
+    for flow in range(setting.flows):
+        ends = {"from": f"s{flow}", "to": f"d{flow}"}
+        nodes |= dict.fromkeys(ends.values(), "host")
+        for pair in ((ends["from"], "left"), ("right", ends["to"])):
+            links.append({"ends": pair, "rate": "1 Gbps", "delay": "1 ms", "overhead": "2 B"})
+        flows[f"f{flow}"] = {**ends, "start": f"{10 * flow} ms", "tcp": tcp}
+    window = f"{setting.start_s} s..{setting.end_s} s"
+    return Scenario.model_validate(
+        {
+            "perhop": 1,
+            "name": "dumbbell",
+            "nodes": nodes,
+            "links": links,
+            "flows": flows,
+            "duration": f"{setting.end_s} s",
+            "published": [
+                {"label": "window", "throughput": "total", "during": window, "value": "1 bps"}
+            ],
+        }
+    )
+
+
+def ours(setting: Setting) -> tuple[float, float, float]:
+    """The same three of perhop."""
+    dataset = perhop.run(scenario(setting))
+    goodput = analysis.throughput(dataset, "total", (setting.start_s, setting.end_s))
+    rows = dataset.queues.filter(
+        (dataset.queues["link"] == "left>right") & (dataset.queues["start_s"] >= setting.start_s)
+    )
+    sent, dropped = rows["sent_packets"].sum(), rows["dropped_packets"].sum()
+    assert goodput is not None
+    return goodput, dropped / (sent + dropped), dataset.manifest.wall_s
+
+
+def main() -> int:
+    """Print the table; exit with 1 if a setting is outside the tolerances."""
+    print(f"{'':36} {'goodput (Mb/s)':>24} {'':>8} {'loss (%)':>16} {'':>8} {'speed':>8}")
+    print(
+        f"{'control, rate, delay, queue, flows':36} {'ns-3':>12} {'perhop':>11} {'ratio':>8} "
+        f"{'ns-3':>8} {'perhop':>7} {'ratio':>8} {'ratio':>8}"
+    )
+    outside = 0
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(Path(folder))
+        for setting in SETTINGS:
+            theirs, mine = ns3(program, setting), ours(setting)
+            goodput, loss, speed = (
+                b / a if a else float("nan") for a, b in zip(theirs, mine, strict=True)
+            )
+            within = abs(goodput - 1) <= GOODPUT_WITHIN and abs(loss - 1) <= LOSS_WITHIN
+            outside += not within
+            name = (
+                f"{setting.control}, {setting.rate_mbps} Mb/s, {setting.delay_ms} ms, "
+                f"{setting.queue}, {setting.flows}"
+            )
+            print(
+                f"{name:36} {theirs[0] / 1e6:12.3f} {mine[0] / 1e6:11.3f} {goodput:8.3f} "
+                f"{100 * theirs[1]:8.4f} {100 * mine[1]:7.4f} {loss:8.2f} {1 / speed:8.0f}"
+                f"{'' if within else '  *'}",
+                flush=True,
+            )
+    print(f"* outside {GOODPUT_WITHIN:.0%} of goodput or {LOSS_WITHIN:.0%} of loss: {outside}")
+    return int(outside > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

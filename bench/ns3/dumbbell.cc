@@ -1,0 +1,124 @@
+// A dumbbell in ns-3, to compare perhop's simulator with: flows of TCP from hosts behind one router
+// to hosts behind another, over a bottleneck with a drop-tail queue. Every setting in which the two
+// simulators' defaults differ is set: segment size, buffers, minimum timeout, delayed
+// acknowledgements, no traffic control above the device's queue.
+//
+//   dumbbell --cc=TcpNewReno --rate=100Mbps --delay=10ms --queue=100 --flows=4 --from=10 --to=40
+//
+// prints one JSON object: goodput in bit/s, packets enqueued and dropped at the bottleneck between
+// the two times, and the wall time of the simulation.
+
+#include <chrono>
+#include <iostream>
+#include <vector>
+
+#include "ns3/applications-module.h"
+#include "ns3/core-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/point-to-point-module.h"
+
+using namespace ns3;
+
+int
+main(int argc, char* argv[])
+{
+    std::string cc = "TcpNewReno";
+    std::string rate = "100Mbps";
+    std::string delay = "10ms";
+    uint32_t queue = 100;
+    uint32_t flows = 4;
+    double from = 10;
+    double to = 40;
+    CommandLine command;
+    command.AddValue("cc", "congestion control", cc);
+    command.AddValue("rate", "rate of the bottleneck", rate);
+    command.AddValue("delay", "delay of the bottleneck, one way", delay);
+    command.AddValue("queue", "packets that its queue holds", queue);
+    command.AddValue("flows", "how many flows", flows);
+    command.AddValue("from", "when counting begins, in seconds", from);
+    command.AddValue("to", "when it ends", to);
+    command.Parse(argc, argv);
+
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + cc));
+    Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(8 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(8 << 20));
+    Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
+    Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
+    Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+    Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
+    Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
+
+    NodeContainer routers(2);
+    NodeContainer senders(flows);
+    NodeContainer receivers(flows);
+    InternetStackHelper().InstallAll();
+
+    PointToPointHelper bottleneck;
+    bottleneck.SetDeviceAttribute("DataRate", StringValue(rate));
+    bottleneck.SetChannelAttribute("Delay", StringValue(delay));
+    bottleneck.SetQueue("ns3::DropTailQueue",
+                        "MaxSize",
+                        QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, queue)));
+    PointToPointHelper access;
+    access.SetDeviceAttribute("DataRate", StringValue("1Gbps"));
+    access.SetChannelAttribute("Delay", StringValue("1ms"));
+    access.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("1000p"));
+
+    // Without flow control a device gets no queue discipline above its own queue, which then drops
+    // by itself, as a router's does.
+    bottleneck.DisableFlowControl();
+    access.DisableFlowControl();
+
+    Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.0");
+    auto join = [&](PointToPointHelper& link, Ptr<Node> a, Ptr<Node> b) {
+        auto devices = link.Install(a, b);
+        auto interfaces = addresses.Assign(devices);
+        addresses.NewNetwork();
+        return std::make_pair(devices, interfaces);
+    };
+    auto middle = join(bottleneck, routers.Get(0), routers.Get(1));
+
+    std::vector<Ptr<PacketSink>> sinks;
+    for (uint32_t flow = 0; flow < flows; flow++)
+    {
+        join(access, senders.Get(flow), routers.Get(0));
+        auto there = join(access, routers.Get(1), receivers.Get(flow)).second;
+        InetSocketAddress address(there.GetAddress(1), 5001);
+        PacketSinkHelper sink("ns3::TcpSocketFactory", address);
+        sinks.push_back(sink.Install(receivers.Get(flow)).Get(0)->GetObject<PacketSink>());
+        BulkSendHelper source("ns3::TcpSocketFactory", address);
+        source.SetAttribute("MaxBytes", UintegerValue(0));
+        source.SetAttribute("SendSize", UintegerValue(1448));
+        source.Install(senders.Get(flow)).Start(MilliSeconds(10 * flow));
+    }
+    Ipv4GlobalRoutingHelper::PopulateRoutingTables();
+
+    auto device = DynamicCast<PointToPointNetDevice>(middle.first.Get(0));
+    auto fifo = device->GetQueue();
+    uint64_t bytes = 0;
+    uint64_t received = 0;
+    uint64_t dropped = 0;
+    auto count = [&](int sign) {
+        uint64_t delivered = 0;
+        for (const auto& sink : sinks)
+        {
+            delivered += sink->GetTotalRx();
+        }
+        bytes += sign * delivered;
+        received += sign * uint64_t(fifo->GetTotalReceivedPackets());
+        dropped += sign * uint64_t(fifo->GetTotalDroppedPackets());
+    };
+    Simulator::Schedule(Seconds(from), [&] { count(-1); });
+    Simulator::Schedule(Seconds(to), [&] { count(1); });
+    Simulator::Stop(Seconds(to));
+    auto began = std::chrono::steady_clock::now();
+    Simulator::Run();
+    std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+    Simulator::Destroy();
+
+    std::cout << "{\"goodput_bps\": " << 8.0 * bytes / (to - from) << ", \"sent\": " << received
+              << ", \"dropped\": " << dropped << ", \"wall_s\": " << wall.count() << "}\n";
+}
