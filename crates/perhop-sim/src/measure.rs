@@ -54,6 +54,8 @@ pub(crate) struct StreamReading {
     pub reordered: u64,
     pub retransmits: u64,
     pub cwnd: Option<u64>,
+    /// How long all of its volume took, once it has arrived.
+    pub completion: Option<Duration>,
     /// Since the last reading.
     pub rtt: RttSamples,
 }
@@ -92,6 +94,7 @@ table! {
         rtt_max_s: Floats,
         rtt_samples: Integers,
         cwnd: Integers,
+        completion_s: Floats,
     }
 }
 
@@ -178,6 +181,9 @@ impl Intervals {
         self.rtt_max_s.push(of_samples(rtt.maximum.as_secs_f64()));
         self.rtt_samples.push(rtt.count as i64);
         self.cwnd.push(after.cwnd.map_or(-1, |cwnd| cwnd as i64));
+        // In the stretch in which it was reached, and no other.
+        let completion = after.completion.filter(|_| before.completion.is_none());
+        self.completion_s.push(completion.map_or(f64::NAN, Duration::as_secs_f64));
     }
 }
 

@@ -189,8 +189,23 @@ pub struct TcpPlan {
     pub receive_window: u32,
     /// Maximum segment size.
     pub mss: u16,
+    /// HyStart++, for CUBIC.
+    #[serde(default)]
+    pub hystart: bool,
     /// Selective acknowledgements.
     pub sack: bool,
+    /// Reports of what arrived twice.
+    #[serde(default)]
+    pub dsack: bool,
+    /// Loss detection by time; needs selective acknowledgements.
+    #[serde(default)]
+    pub rack: bool,
+    /// Proportional rate reduction; needs selective acknowledgements.
+    #[serde(default)]
+    pub prr: bool,
+    /// Windows beyond 65535 bytes.
+    #[serde(default = "yes")]
+    pub window_scaling: bool,
     /// Timestamps.
     pub timestamps: bool,
     /// Limited transmit.
@@ -201,6 +216,10 @@ pub struct TcpPlan {
     pub min_rto: u64,
     /// How long an acknowledgement may wait.
     pub delayed_ack: u64,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A congestion control.

@@ -9,7 +9,7 @@ use perhop_queue::{
     Class, ClassSpec, Classes, Counters, Exceed, Fifo, Limit, Match, Policer, Queue, Service,
     Weight,
 };
-use perhop_tcp::{Congestion, Receiver, ReceiverConfig, Sender, SenderConfig};
+use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
 use thiserror::Error;
 
 use crate::hosts::{
@@ -285,6 +285,8 @@ impl Simulation {
                     reordered: received.reordered,
                     retransmits: tcp.sender.retransmits(),
                     cwnd: Some(tcp.sender.cwnd()),
+                    completion: (tcp.schedule.volume == received.delivered)
+                        .then(|| received.last.since(tcp.schedule.start)),
                     rtt: tcp.rtt,
                 }
             }
@@ -423,9 +425,14 @@ fn stream(
                 min_rto: Duration::from_picos(plan.min_rto),
                 congestion: match plan.congestion_control {
                     CongestionPlan::Reno => Congestion::Reno,
-                    CongestionPlan::Cubic => Congestion::cubic(),
+                    CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
                 },
-                sack: plan.sack,
+                loss_detection: match (plan.sack, plan.rack) {
+                    (false, _) => LossDetection::Duplicates,
+                    (true, false) => LossDetection::Sack,
+                    (true, true) => LossDetection::Rack,
+                },
+                prr: plan.prr,
                 limited_transmit: plan.limited_transmit,
                 timestamps: plan.timestamps,
             });
@@ -433,6 +440,8 @@ fn stream(
                 window: plan.receive_window,
                 delayed_ack: Duration::from_picos(plan.delayed_ack),
                 sack: plan.sack,
+                dsack: plan.dsack,
+                window_scaling: plan.window_scaling,
                 timestamps: plan.timestamps,
             });
             let sender = TcpSender {

@@ -4,10 +4,14 @@
 //! congestion events, and answers with a [`Window`].
 
 mod cubic;
+mod hystart;
 
 use perhop_core::{Duration, Time};
 
 use cubic::Cubic;
+use hystart::HyStart;
+
+use crate::Offset;
 
 /// Congestion window and slow-start threshold in bytes.
 ///
@@ -43,24 +47,49 @@ pub enum Congestion {
 
 /// What CUBIC remembers.
 #[derive(Clone, Debug, Default)]
-pub struct CubicState(Cubic);
+pub struct CubicState {
+    cubic: Cubic,
+    /// Watches the initial slow start, if it is to end before the queue is full.
+    hystart: Option<HyStart>,
+}
 
 /// What an acknowledgement tells congestion control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Time,
+    /// Bytes acknowledged cumulatively.
     pub bytes: u64,
     pub smoothed_rtt: Duration,
+    /// The round-trip time that this acknowledgement measured, if it did.
+    pub rtt: Option<Duration>,
+    /// Everything before this is acknowledged: SND.UNA.
+    pub ack: Offset,
+    /// Everything before this was sent: SND.NXT.
+    pub end: Offset,
+    /// Whether the window was what held the sender up; one that is not used does not grow
+    /// (RFC 7661, section 1).
+    pub limited: bool,
 }
 
 impl Congestion {
-    /// CUBIC before its first loss.
-    pub fn cubic() -> Self {
-        Self::Cubic(CubicState::default())
+    /// CUBIC before its first loss; with HyStart++ (RFC 9406) if `hystart`.
+    pub fn cubic(hystart: bool) -> Self {
+        let hystart = hystart.then(|| HyStart::new(false));
+        Self::Cubic(CubicState { cubic: Cubic::default(), hystart })
     }
 
-    /// Data was acknowledged outside loss recovery, while the window was what held the sender up.
+    /// Data was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
+        if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self
+            && window.ssthresh == f64::INFINITY
+        {
+            hystart.on_ack(window, mss, acked);
+            return;
+        }
+        if !acked.limited {
+            return;
+        }
         if window.in_slow_start() {
             // Appropriate byte counting with L = 2: a delayed acknowledgement does not slow
             // growth down, a stretched one does not burst (RFC 3465, section 2.2).
@@ -69,7 +98,7 @@ impl Congestion {
         }
         match self {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
-            Self::Cubic(CubicState(cubic)) => cubic.on_ack(window, mss, acked),
+            Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
         }
     }
 
@@ -78,7 +107,7 @@ impl Congestion {
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
         let factor = match self {
             Self::Reno => 0.5,
-            Self::Cubic(CubicState(cubic)) => cubic.on_loss(window.cwnd / mss),
+            Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
@@ -96,6 +125,10 @@ mod tests {
             now: Time::ZERO + Duration::from_millis(millis),
             bytes,
             smoothed_rtt: Duration::from_millis(100),
+            rtt: None,
+            ack: 0,
+            end: 0,
+            limited: true,
         }
     }
 
@@ -126,7 +159,7 @@ mod tests {
     /// RFC 9438, equation 2: the window is back at its old maximum after K seconds.
     #[test]
     fn cubic_returns_to_its_maximum_after_k() {
-        let mut cubic = Congestion::cubic();
+        let mut cubic = Congestion::cubic(false);
         let mut window = Window { cwnd: 1000.0 * MSS, ssthresh: 1.0 };
         cubic.on_loss(&mut window, MSS, 1000.0 * MSS);
         assert_eq!(window.cwnd, 700.0 * MSS);
@@ -148,15 +181,14 @@ mod tests {
     /// RFC 9438, section 4.3: at a short round-trip time CUBIC grows at least as Reno would.
     #[test]
     fn cubic_is_reno_friendly_on_short_paths() {
-        let mut cubic = Congestion::cubic();
+        let mut cubic = Congestion::cubic(false);
         let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
         cubic.on_loss(&mut window, MSS, 20.0 * MSS);
         for millis in 1..=200 {
             // A round trip of 1 ms.
             let acked = Acked {
-                now: Time::ZERO + Duration::from_millis(millis),
-                bytes: window.cwnd as u64,
                 smoothed_rtt: Duration::from_millis(1),
+                ..acked(window.cwnd as u64, millis)
             };
             cubic.on_ack(&mut window, MSS, acked);
         }

@@ -19,7 +19,7 @@ pub use congestion::{Congestion, Window};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use rtt::RttEstimator;
 pub use segment::{Flags, SackBlocks, Segment, Seq};
-pub use sender::{Sender, SenderConfig};
+pub use sender::{LossDetection, Sender, SenderConfig};
 
 /// Header bytes of a TCP segment over IPv4 without options.
 pub const HEADER_BYTES: u32 = 40;

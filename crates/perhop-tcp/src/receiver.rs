@@ -14,6 +14,11 @@ pub struct ReceiverConfig {
     pub delayed_ack: Duration,
     /// Whether it sends selective acknowledgements (RFC 2018).
     pub sack: bool,
+    /// Whether they report, first, what arrived twice (RFC 2883).
+    pub dsack: bool,
+    /// Whether the window is scaled (RFC 7323, section 2); without, at most 65535 bytes can be
+    /// said.
+    pub window_scaling: bool,
     /// Whether it sends timestamps (RFC 7323).
     pub timestamps: bool,
 }
@@ -23,6 +28,8 @@ pub struct ReceiverConfig {
 pub struct Received {
     /// Bytes delivered in order to the application.
     pub delivered: u64,
+    /// When the last of them were.
+    pub last: Time,
     /// Data segments, duplicates included.
     pub segments: u64,
     /// Segments sent once that arrived after one of higher sequence (RFC 4737, section 3).
@@ -51,6 +58,10 @@ pub struct Receiver {
     deadline: Time,
     /// The timestamp to echo (RFC 7323, section 4.3).
     recent_timestamp: u32,
+    /// What the last segment brought that was there before, if anything.
+    duplicate: Option<(Offset, Offset)>,
+    /// The window that is advertised.
+    advertised: u32,
     received: Received,
 }
 
@@ -58,6 +69,8 @@ impl Receiver {
     /// A receiver that waits for a connection.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
+            advertised: advertised(config.window, config.window_scaling),
+            duplicate: None,
             config,
             next: 0,
             highest: 0,
@@ -96,7 +109,7 @@ impl Receiver {
         }
         let start = segment.seq.to_offset(self.next)?;
         let end = start + Offset::from(segment.payload);
-        if end > self.next + Offset::from(self.config.window) {
+        if end > self.next + Offset::from(self.advertised) {
             // Beyond the buffer: refused, and the other side told where the edge is.
             return Some(self.acknowledge(now));
         }
@@ -106,15 +119,21 @@ impl Receiver {
             self.received.reordered += u64::from(late);
             self.highest = self.highest.max(end);
         }
+        let mut end = end;
         if segment.flags.has(Flags::FIN) {
             self.fin = Some(end);
+            end += 1; // the FIN takes a place in the stream
         }
         self.remember_timestamp(start, segment);
         let in_order = start <= self.next && end > self.next && self.blocks.is_empty();
+        self.note_duplicate(start, end);
+        let before = self.next;
         self.insert(start, end);
-        let ended = self.fin == Some(self.next);
-        if ended {
-            self.next += 1;
+        let ended = self.fin.is_some_and(|fin| (before..self.next).contains(&fin));
+        let delivered = self.next - before - u64::from(ended);
+        if delivered > 0 {
+            self.received.delivered += delivered;
+            self.received.last = now;
         }
         if in_order && !ended {
             self.unacknowledged += 1;
@@ -142,14 +161,12 @@ impl Receiver {
             self.insert_block(start, end);
             return;
         }
-        let before = self.next;
         self.next = end;
         // A retransmission may overlap blocks; the last that it reaches carries on from there.
         let reached = self.blocks.partition_point(|block| block.0 <= end);
         if let Some((_, block_end)) = self.blocks.drain(..reached).next_back() {
             self.next = end.max(block_end);
         }
-        self.received.delivered += self.next - before;
     }
 
     fn insert_block(&mut self, start: Offset, end: Offset) {
@@ -173,9 +190,30 @@ impl Receiver {
         self.recent = recent;
     }
 
-    /// The blocks to report, the most recently changed first.
-    fn sack_blocks(&self) -> SackBlocks {
+    /// Remembers what of `start..end` is there already (RFC 2883, section 4), of several parts the
+    /// first.
+    fn note_duplicate(&mut self, start: Offset, end: Offset) {
+        if !self.config.dsack || start >= end {
+            return;
+        }
+        if start < self.next {
+            self.duplicate = Some((start, end.min(self.next)));
+            return;
+        }
+        let reached = self.blocks.partition_point(|block| block.1 <= start);
+        if let Some(&(low, high)) = self.blocks.get(reached)
+            && low < end
+        {
+            self.duplicate = Some((start.max(low), end.min(high)));
+        }
+    }
+
+    /// The blocks to report: what arrived twice, then the most recently changed first.
+    fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
         let mut sack = SackBlocks::default();
+        if let Some((start, end)) = duplicate {
+            sack.push(start, end);
+        }
         for at in self.recent {
             let index = self.blocks.partition_point(|block| block.1 <= at);
             if let Some(&(start, end)) = self.blocks.get(index)
@@ -200,18 +238,35 @@ impl Receiver {
         self.deadline = Time::MAX;
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
         self.last_ack = self.next;
-        let reports = self.config.sack && !self.blocks.is_empty();
-        let sack = if reports { self.sack_blocks() } else { SackBlocks::default() };
+        let duplicate = self.duplicate.take();
+        let reports = self.config.sack && (!self.blocks.is_empty() || duplicate.is_some());
+        let sack = if reports { self.sack_blocks(duplicate) } else { SackBlocks::default() };
         Segment {
             seq: Seq(u32::from(syn == Flags::default())),
             ack: Seq::from_offset(self.next),
-            window: self.config.window,
+            window: match syn == Flags::default() {
+                true => self.advertised,
+                false => self.advertised.min(UNSCALED), // a SYN's window is never scaled
+            },
             payload: 0,
             flags: Flags::ACK.with(syn),
             timestamps: self.config.timestamps.then(|| (micros(now), self.recent_timestamp)),
             sack,
         }
     }
+}
+
+/// The largest window that 16 bits say.
+const UNSCALED: u32 = 65_535;
+
+/// What the wire can say of a window: 16 bits, shifted by what is agreed in the handshake and
+/// rounded down (RFC 7323, section 2.3).
+fn advertised(window: u32, scaling: bool) -> u32 {
+    if !scaling {
+        return window.min(UNSCALED);
+    }
+    let shift = (0..14).find(|&shift| window >> shift <= UNSCALED).unwrap_or(14);
+    (window >> shift).min(UNSCALED) << shift
 }
 
 /// The timestamp clock.
@@ -229,6 +284,8 @@ mod tests {
             window: 10_000,
             delayed_ack: Duration::from_millis(40),
             sack,
+            dsack: false,
+            window_scaling: true,
             timestamps: false,
         });
         let syn = Segment { flags: Flags::SYN, ..Segment::default() };
@@ -283,6 +340,30 @@ mod tests {
         let mut receiver = connected(false);
         assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![])));
         assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![])));
+    }
+
+    /// RFC 2883, section 4.1, examples 1 to 3, in segments of 100.
+    #[test]
+    fn what_arrives_twice_is_reported_first() {
+        let mut receiver = connected(true);
+        receiver.config.dsack = true;
+        ack_of(&mut receiver, 1);
+        ack_of(&mut receiver, 101);
+        assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![(101, 201)])));
+        assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401)])));
+        assert_eq!(ack_of(&mut receiver, 1), Some((201, vec![(1, 101), (301, 401)])));
+        assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401), (301, 401)])));
+        assert_eq!(ack_of(&mut receiver, 401), Some((201, vec![(301, 501)])));
+    }
+
+    /// RFC 7323, section 2.
+    #[test]
+    fn the_wire_bounds_and_rounds_the_window() {
+        assert_eq!(advertised(4 << 20, false), 65_535);
+        assert_eq!(advertised(60_001, true), 60_001);
+        assert_eq!(advertised(65_537, true), 65_536);
+        assert_eq!(advertised(4 << 20, true), 4 << 20);
+        assert_eq!(advertised(u32::MAX, true), 65_535 << 14);
     }
 
     #[test]

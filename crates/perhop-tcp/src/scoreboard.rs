@@ -14,14 +14,24 @@ struct Sent {
     start: Offset,
     at: Time,
     length: u32,
+    /// Its last transmission's place among all, modulo 2³².
+    order: u32,
     sacked: bool,
     lost: bool,
+    /// Sent again and not lost again.
     retransmitted: bool,
+    /// Sent more than once: which copy an acknowledgement is for is not certain.
+    ambiguous: bool,
 }
 
 impl Sent {
     fn end(&self) -> Offset {
         self.start + Offset::from(self.length)
+    }
+
+    /// Whether a transmission of it may still arrive, as far as is known.
+    fn is_under_way(&self) -> bool {
+        !self.sacked && (!self.lost || self.retransmitted)
     }
 
     /// What the segment adds to the pipe (RFC 6675, section 4, SetPipe): its first transmission
@@ -40,11 +50,42 @@ pub(crate) struct Span {
     pub length: u32,
 }
 
+/// A transmission that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Newest {
+    order: u32,
+    /// How long ago that was when its acknowledgement came.
+    pub rtt: Duration,
+}
+
+impl Newest {
+    /// Whether it was sent after the other (RFC 8985: RACK_sent_after; by order rather than by
+    /// time, since several may be sent at one instant).
+    pub fn is_after(self, other: Self) -> bool {
+        is_after(self.order, other.order)
+    }
+}
+
+fn is_after(order: u32, other: u32) -> bool {
+    (order.wrapping_sub(other) as i32) > 0
+}
+
 /// What an acknowledgement removed or marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Bytes acknowledged cumulatively.
     pub acked: u64,
+    /// Bytes that this acknowledgement is the first to cover.
+    pub delivered: u64,
+    /// Of the transmissions that it is the first to cover, the one that was sent last.
+    pub newest: Option<Newest>,
+    /// Whether a segment that was sent once arrived after a higher one.
+    pub reordered: bool,
+    /// A retransmission that seems to have come back sooner than this did not: the first
+    /// transmission did (RFC 8985, section 6.2, step 2).
+    pub min_rtt: Duration,
+    /// The timestamp echoed, in the same microseconds: before it nothing later was sent.
+    pub echo: Option<u32>,
     /// The longest time since the transmission of a segment that this acknowledgement is the
     /// first to cover. None if one of them was retransmitted: which copy arrived is unknown
     /// (Karn's algorithm).
@@ -53,14 +94,47 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    fn cover(&mut self, sent: &Sent, now: Time) {
-        self.ambiguous |= sent.retransmitted;
+    /// Covers a segment; everything below `fack` may have been covered before.
+    fn cover(&mut self, sent: &Sent, now: Time, fack: &mut Offset) {
+        self.delivered += u64::from(sent.length);
+        self.ambiguous |= sent.ambiguous;
         let elapsed = now.since(sent.at);
+        let newest = Newest { order: sent.order, rtt: elapsed };
+        if sent.ambiguous {
+            let early = self.echo.is_some_and(|echo| {
+                let sent_at = (sent.at.as_picos() / 1_000_000) as u32;
+                (echo.wrapping_sub(sent_at) as i32) < 0
+            });
+            if !early && elapsed >= self.min_rtt {
+                self.take_newest(newest);
+            }
+        } else {
+            self.reordered |= sent.end() < *fack;
+            self.take_newest(newest);
+        }
+        *fack = sent.end().max(*fack);
         self.rtt = match self.ambiguous {
             true => None,
             false => Some(self.rtt.map_or(elapsed, |rtt| rtt.max(elapsed))),
         };
     }
+
+    fn take_newest(&mut self, newest: Newest) {
+        if self.newest.is_none_or(|known| newest.is_after(known)) {
+            self.newest = Some(newest);
+        }
+    }
+}
+
+/// What [`Scoreboard::detect_overdue`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overdue {
+    /// Whether anything was newly marked.
+    pub lost: bool,
+    /// When the last of the retransmissions that were lost was sent, if any was.
+    pub retransmission: Option<Time>,
+    /// When the first was sent that is not overdue yet.
+    pub waiting_since: Option<Time>,
 }
 
 /// The outstanding segments in order. Indices count from the first segment ever sent, so that
@@ -81,9 +155,24 @@ pub(crate) struct Scoreboard {
     lost_end: usize,
     /// No lost segment below this waits for its retransmission.
     next_lost: usize,
+    /// Outstanding segments that are SACKed, and their bytes.
+    sacked: (usize, u64),
+    /// Where the highest segment that arrived ends (RFC 8985: RACK.fack).
+    fack: Offset,
+    /// The order of each transmission, and the segment's index; kept only for
+    /// [`detect_overdue`](Self::detect_overdue). What was acknowledged, lost or sent again since
+    /// is left in it until it comes to the front.
+    transmissions: Option<VecDeque<(u32, usize)>>,
+    /// How many transmissions there were, modulo 2³².
+    sent: u32,
 }
 
 impl Scoreboard {
+    /// A scoreboard that detects losses by time.
+    pub fn by_time() -> Self {
+        Self { transmissions: Some(VecDeque::new()), ..Self::default() }
+    }
+
     /// Everything before this is acknowledged: SND.UNA.
     pub fn acknowledged(&self) -> Offset {
         self.acknowledged
@@ -104,6 +193,21 @@ impl Scoreboard {
         self.pipe
     }
 
+    /// How many outstanding segments are SACKed.
+    pub fn sacked_segments(&self) -> usize {
+        self.sacked.0
+    }
+
+    /// How many outstanding bytes are SACKed.
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked.1
+    }
+
+    /// Outstanding segments.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
     /// Whether everything is acknowledged.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
@@ -112,8 +216,20 @@ impl Scoreboard {
     /// Notes a segment of new data.
     pub fn send(&mut self, length: u32, now: Time) -> Span {
         let start = self.end();
-        let sent =
-            Sent { start, at: now, length, sacked: false, lost: false, retransmitted: false };
+        let sent = Sent {
+            start,
+            at: now,
+            length,
+            order: self.sent,
+            sacked: false,
+            lost: false,
+            retransmitted: false,
+            ambiguous: false,
+        };
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.push_back((self.sent, self.base + self.segments.len()));
+        }
+        self.sent = self.sent.wrapping_add(1);
         self.segments.push_back(sent);
         self.pipe += u64::from(length);
         Span { start, length }
@@ -134,11 +250,19 @@ impl Scoreboard {
                 front.start = ack;
                 front.length -= acked;
                 self.pipe -= before - front.in_pipe();
+                if front.sacked {
+                    self.sacked.1 -= u64::from(acked);
+                } else {
+                    progress.delivered += u64::from(acked);
+                }
                 break;
             }
             self.pipe -= front.in_pipe();
-            if !front.sacked {
-                progress.cover(front, now);
+            if front.sacked {
+                self.sacked.0 -= 1;
+                self.sacked.1 -= u64::from(front.length);
+            } else {
+                progress.cover(front, now, &mut self.fack);
             }
             self.segments.pop_front();
             self.base += 1;
@@ -177,8 +301,10 @@ impl Scoreboard {
             }
             self.pipe -= sent.in_pipe();
             sent.sacked = true;
+            self.sacked.0 += 1;
+            self.sacked.1 += u64::from(sent.length);
             self.sacked_end = self.sacked_end.max(self.base + index + 1);
-            progress.cover(sent, now);
+            progress.cover(sent, now, &mut self.fack);
         }
     }
 
@@ -202,6 +328,47 @@ impl Scoreboard {
         found
     }
 
+    /// Marks as lost every transmission before `newest` that was sent at `limit` or earlier
+    /// (RFC 8985, section 6.2, step 5). Retransmissions are lost as first transmissions are.
+    pub fn detect_overdue(&mut self, newest: Newest, limit: Time) -> Overdue {
+        let mut found = Overdue::default();
+        let Some(mut transmissions) = self.transmissions.take() else { return found };
+        while let Some(&(order, index)) = transmissions.front() {
+            if !is_after(newest.order, order) {
+                break;
+            }
+            let sent = index.checked_sub(self.base).and_then(|index| self.segments.get(index));
+            if let Some(sent) = sent
+                && sent.order == order
+                && sent.is_under_way()
+            {
+                if sent.at > limit {
+                    found.waiting_since = Some(sent.at);
+                    break;
+                }
+                found.lost = true;
+                if sent.retransmitted {
+                    found.retransmission = found.retransmission.max(Some(sent.at));
+                }
+                self.lose_again(index);
+            }
+            transmissions.pop_front();
+        }
+        self.transmissions = Some(transmissions);
+        found
+    }
+
+    /// Marks a segment as lost, and its retransmission.
+    fn lose_again(&mut self, index: usize) {
+        let sent = &mut self.segments[index - self.base];
+        let before = sent.in_pipe();
+        sent.lost = true;
+        sent.retransmitted = false;
+        self.pipe -= before - sent.in_pipe();
+        self.next_lost = self.next_lost.min(index);
+        self.lost_end = self.lost_end.max(index + 1);
+    }
+
     /// Marks the first outstanding segment as lost, unless it was retransmitted already.
     pub fn lose_first(&mut self) -> bool {
         let found = !self.segments.is_empty() && self.mark_lost(0);
@@ -212,6 +379,9 @@ impl Scoreboard {
 
     /// Marks everything that is not SACKed as lost, retransmissions too.
     pub fn lose_all(&mut self) {
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.clear();
+        }
         for sent in &mut self.segments {
             sent.lost = !sent.sacked;
             sent.retransmitted = false;
@@ -263,13 +433,20 @@ impl Scoreboard {
     }
 
     /// Notes that the segment that begins at `start` was sent again.
-    pub fn retransmit(&mut self, start: Offset) {
+    pub fn retransmit(&mut self, start: Offset, now: Time) {
         let index = self.segments.partition_point(|sent| sent.start < start);
         let sent = &mut self.segments[index];
         debug_assert_eq!(sent.start, start);
         let before = sent.in_pipe();
         sent.retransmitted = true;
+        sent.ambiguous = true;
+        sent.at = now;
+        sent.order = self.sent;
         self.pipe += sent.in_pipe() - before;
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.push_back((self.sent, self.base + index));
+        }
+        self.sent = self.sent.wrapping_add(1);
     }
 }
 
@@ -305,10 +482,10 @@ mod tests {
         assert_eq!(board.next_lost(), Some(Span { start: 0, length: 100 }));
         // 600 in flight, 300 SACKed, 200 lost.
         assert_eq!(board.pipe(), 100);
-        board.retransmit(0);
+        board.retransmit(0, MS(50));
         assert_eq!(board.pipe(), 200);
         assert_eq!(board.next_lost(), Some(Span { start: 100, length: 100 }));
-        board.retransmit(100);
+        board.retransmit(100, MS(50));
         assert_eq!(board.next_lost(), None);
         assert_eq!(board.next_unsure(), Some(Span { start: 400, length: 100 }));
         assert_eq!(board.last_unsacked(), None);
@@ -328,7 +505,7 @@ mod tests {
     fn a_retransmission_gives_no_sample() {
         let mut board = board(2);
         board.lose_first();
-        board.retransmit(0);
+        board.retransmit(0, MS(50));
         let mut progress = Progress::default();
         board.acknowledge(200, MS(200), &mut progress);
         assert_eq!((progress.acked, progress.rtt), (200, None));
@@ -389,7 +566,7 @@ mod tests {
                     Step::LoseFirst => { board.lose_first(); }
                     Step::LoseAll => board.lose_all(),
                     Step::Retransmit => if let Some(span) = board.next_lost() {
-                        board.retransmit(span.start);
+                        board.retransmit(span.start, now);
                     }
                 }
                 let pipe: u64 = board.segments.iter().map(Sent::in_pipe).sum();

@@ -1,15 +1,34 @@
 //! The sending side: windows, loss detection and recovery.
 //!
 //! Congestion control by RFC 5681 or 9438; loss recovery by RFC 6675 with selective
-//! acknowledgements and by RFC 6582 (NewReno) without; limited transmit by RFC 3042; the
-//! retransmission timer by RFC 6298.
+//! acknowledgements and by RFC 6582 (NewReno) without, or by RACK-TLP (RFC 8985); proportional
+//! rate reduction by RFC 9937; limited transmit by RFC 3042; the retransmission timer by RFC 6298.
+
+mod prr;
+mod rack;
+mod tlp;
+mod transmit;
 
 use perhop_core::{Duration, Time};
 
 use crate::congestion::Acked;
-use crate::receiver::micros;
-use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress, Scoreboard, Span};
-use crate::{Congestion, Flags, Offset, RttEstimator, Segment, Seq, Window};
+use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress, Scoreboard};
+use crate::{Congestion, Flags, Offset, RttEstimator, Segment, Window};
+
+use prr::{Delivery, Prr};
+use rack::Rack;
+use tlp::{Tlp, Verdict};
+
+/// How a sender finds out what was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By three duplicate acknowledgements, without selective ones (RFC 5681, 6582).
+    Duplicates,
+    /// By three SACKed segments above (RFC 6675).
+    Sack,
+    /// By time, with a reordering window and a tail loss probe (RFC 8985).
+    Rack,
+}
 
 /// How a sender behaves.
 #[derive(Clone, Debug)]
@@ -24,8 +43,12 @@ pub struct SenderConfig {
     pub min_rto: Duration,
     /// The congestion control, at its beginning.
     pub congestion: Congestion,
-    /// Whether the receiver's selective acknowledgements are used.
-    pub sack: bool,
+    /// How losses are found; all but [`LossDetection::Duplicates`] need selective
+    /// acknowledgements.
+    pub loss_detection: LossDetection,
+    /// Whether recovery is clocked by what is delivered (RFC 9937); needs selective
+    /// acknowledgements.
+    pub prr: bool,
     /// Whether new data is sent on the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
     /// Whether segments carry timestamps (RFC 7323). They are sent and echoed for their length;
@@ -49,12 +72,23 @@ pub struct Sender {
     /// Duplicate acknowledgements since the last advance, without SACK.
     duplicates: u64,
     recovery: Recovery,
+    /// Loss detection by time, if that is used.
+    rack: Option<(Rack, Tlp)>,
+    /// When the reordering window of some segment ends.
+    reordering_deadline: Time,
+    /// This fast recovery's rate reduction, if that is used.
+    prr: Option<Prr>,
+    /// When the window was last reduced: a retransmission that was sent later and lost, too, is a
+    /// new sign of congestion (RFC 5681, section 4.3).
+    reduced_at: Time,
     /// Whether the congestion window, rather than the application or the other windows, ended the
     /// last burst. A window that is not used does not grow (RFC 7661, section 1).
     congestion_limited: bool,
     /// What the receiver last said of its clock.
     echo: u32,
     deadline: Time,
+    /// A tail loss probe goes out next.
+    probe_due: bool,
     retransmits: u64,
     sample: Option<Duration>,
 }
@@ -82,15 +116,23 @@ impl Sender {
         Self {
             window: Window::new(f64::from(config.initial_window) * f64::from(config.mss)),
             rtt: RttEstimator::new(config.min_rto),
-            scoreboard: Scoreboard::default(),
+            scoreboard: match config.loss_detection {
+                LossDetection::Rack => Scoreboard::by_time(),
+                _ => Scoreboard::default(),
+            },
             written: 1,
             closed: false,
             receive_window: 0,
             duplicates: 0,
             recovery: Recovery::Open,
+            rack: (config.loss_detection == LossDetection::Rack).then(|| (Rack::new(), Tlp::new())),
+            reordering_deadline: Time::MAX,
+            prr: None,
+            reduced_at: Time::ZERO,
             congestion_limited: false,
             echo: 0,
             deadline: Time::MAX,
+            probe_due: false,
             retransmits: 0,
             sample: None,
             config,
@@ -142,7 +184,18 @@ impl Sender {
 
     /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
-        self.deadline
+        match &self.rack {
+            None => self.deadline,
+            Some((_, tlp)) => self.deadline.min(tlp.deadline).min(self.reordering_deadline),
+        }
+    }
+
+    fn uses_sack(&self) -> bool {
+        self.config.loss_detection != LossDetection::Duplicates
+    }
+
+    fn mss(&self) -> f64 {
+        self.config.mss.into()
     }
 
     /// Takes an acknowledgement. Call [`poll`](Self::poll) after it.
@@ -160,20 +213,16 @@ impl Sender {
         }
 
         let mut progress = Progress::default();
+        if let Some((rack, _)) = &self.rack {
+            progress.min_rtt = rack.min_rtt;
+            progress.echo = segment.timestamps.map(|(_, echo)| echo);
+        }
         if ack > una {
             self.scoreboard.acknowledge(ack, now, &mut progress);
         }
-        if self.config.sack {
-            let end = self.scoreboard.end();
-            for &(start, stop) in segment.sack.as_slice() {
-                if let (Some(start), Some(stop)) = (start.to_offset(ack), stop.to_offset(ack))
-                    && ack < start
-                    && start < stop
-                    && stop <= end
-                {
-                    self.scoreboard.sack(start, stop, now, &mut progress);
-                }
-            }
+        let mut duplicate = None;
+        if self.uses_sack() {
+            duplicate = self.take_sack(now, ack, segment, &mut progress);
         } else {
             self.count_duplicates(ack == una && segment.payload == 0, progress.acked);
         }
@@ -181,10 +230,62 @@ impl Sender {
             self.rtt.sample(rtt);
             self.sample = Some(rtt);
         }
-        if progress.acked > 0 {
-            self.advance(now, ack, progress.acked);
+        if let Some((rack, _)) = &mut self.rack {
+            rack.on_ack(progress.rtt, progress.newest, progress.reordered);
+            if duplicate.is_some() {
+                rack.on_duplicate(ack, self.scoreboard.end());
+            }
         }
-        self.detect_losses();
+        if progress.acked > 0 {
+            self.advance(now, ack, &progress);
+        }
+        let lost = self.detect_losses(now, &progress);
+        self.reduce_proportionally(&progress, lost);
+        if self.rack.is_some() {
+            let plain = progress.acked == 0 && segment.sack.as_slice().is_empty();
+            self.judge_probe(now, ack, duplicate, plain);
+            if progress.acked > 0 {
+                self.schedule_probe(now);
+            }
+        }
+    }
+
+    /// Takes the selective acknowledgements. Returns where the segment ends that has arrived
+    /// twice, if the first block says so (RFC 2883, section 4).
+    fn take_sack(
+        &mut self,
+        now: Time,
+        ack: Offset,
+        segment: &Segment,
+        progress: &mut Progress,
+    ) -> Option<Offset> {
+        let end = self.scoreboard.end();
+        let mut duplicate = None;
+        let mut first: Option<(Offset, Offset)> = None;
+        for (place, &(start, stop)) in segment.sack.as_slice().iter().enumerate() {
+            let (Some(start), Some(stop)) = (start.to_offset(ack), stop.to_offset(ack)) else {
+                continue;
+            };
+            if start >= stop || stop > end {
+                continue;
+            }
+            if place == 0 {
+                first = Some((start, stop));
+                if stop <= ack {
+                    duplicate = Some(stop);
+                }
+            } else if let Some(first) = first
+                && place == 1
+                && start <= first.0
+                && first.1 <= stop
+            {
+                duplicate = Some(first.1);
+            }
+            if ack < start {
+                self.scoreboard.sack(start, stop, now, progress);
+            }
+        }
+        duplicate
     }
 
     /// Without SACK a duplicate acknowledgement says that some segment has left the network
@@ -199,32 +300,52 @@ impl Sender {
     }
 
     /// New data was acknowledged.
-    fn advance(&mut self, now: Time, ack: Offset, acked: u64) {
+    fn advance(&mut self, now: Time, ack: Offset, progress: &Progress) {
         self.restart_timer(now);
         match self.recovery {
             Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
-                self.recovery = Recovery::Open;
-                self.duplicates = 0;
+                self.end_recovery();
             }
             Recovery::Fast { .. } => {
                 // A partial acknowledgement: without SACK, the next hole begins here (RFC 6582,
                 // section 3.2, step 3). The window stays.
-                if !self.config.sack {
+                if !self.uses_sack() {
                     self.scoreboard.lose_first();
                 }
                 return;
             }
             Recovery::Open | Recovery::Timeout { .. } => {}
         }
-        if self.congestion_limited {
-            let smoothed_rtt = self.rtt.smoothed().unwrap_or(Duration::ZERO);
-            let acked = Acked { now, bytes: acked, smoothed_rtt };
-            self.config.congestion.on_ack(&mut self.window, self.config.mss.into(), acked);
+        let acked = Acked {
+            now,
+            bytes: progress.acked,
+            smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
+            rtt: progress.rtt,
+            ack,
+            end: self.scoreboard.end(),
+            limited: self.congestion_limited,
+        };
+        let mss = self.mss();
+        self.config.congestion.on_ack(&mut self.window, mss, acked);
+    }
+
+    fn end_recovery(&mut self) {
+        self.recovery = Recovery::Open;
+        self.duplicates = 0;
+        if self.prr.take().is_some() {
+            self.window.cwnd = self.window.ssthresh;
+        }
+        if let Some((rack, _)) = &mut self.rack {
+            rack.on_recovered();
         }
     }
 
-    fn detect_losses(&mut self) {
-        let lost = if self.config.sack {
+    /// Looks for losses; returns whether there were new ones.
+    fn detect_losses(&mut self, now: Time, progress: &Progress) -> bool {
+        if self.rack.is_some() {
+            return self.detect_overdue(now, progress);
+        }
+        let lost = if self.uses_sack() {
             self.scoreboard.detect_losses()
         } else {
             self.recovery == Recovery::Open
@@ -232,10 +353,79 @@ impl Sender {
                 && self.scoreboard.lose_first()
         };
         if lost && self.recovery == Recovery::Open {
-            let point = self.scoreboard.end();
-            self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
-            let flight = self.used_window();
-            self.config.congestion.on_loss(&mut self.window, self.config.mss.into(), flight);
+            self.begin_recovery(now, progress);
+        }
+        lost
+    }
+
+    /// Loss detection by time; sets the timer for what is not overdue yet (RFC 8985, section 6.2,
+    /// step 5).
+    fn detect_overdue(&mut self, now: Time, progress: &Progress) -> bool {
+        self.reordering_deadline = Time::MAX;
+        let (Some((rack, _)), Some(smoothed)) = (&self.rack, self.rtt.smoothed()) else {
+            return false;
+        };
+        let in_recovery = self.recovery != Recovery::Open;
+        let window = rack.window(in_recovery, self.scoreboard.sacked_segments(), smoothed);
+        let Some((newest, limit)) = rack.overdue(now, window) else { return false };
+        let found = self.scoreboard.detect_overdue(newest, limit);
+        if let Some(since) = found.waiting_since {
+            self.reordering_deadline = since + (newest.rtt + window);
+        }
+        match self.recovery {
+            Recovery::Open if found.lost => self.begin_recovery(now, progress),
+            Recovery::Fast { .. }
+                if found.retransmission.is_some_and(|at| at >= self.reduced_at) =>
+            {
+                self.window.cwnd = self.window.ssthresh;
+                self.begin_recovery(now, progress);
+            }
+            _ => {}
+        }
+        found.lost
+    }
+
+    fn begin_recovery(&mut self, now: Time, progress: &Progress) {
+        let point = self.scoreboard.end();
+        self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
+        self.reduce(now);
+        if self.config.prr && self.uses_sack() {
+            let sacked_before = self.scoreboard.sacked_bytes().saturating_sub(progress.delivered);
+            let flight = self.scoreboard.flight() + progress.acked - sacked_before;
+            self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
+        }
+        if let Some((_, tlp)) = &mut self.rack {
+            tlp.forget();
+        }
+    }
+
+    /// Congestion control answers to a loss.
+    fn reduce(&mut self, now: Time) {
+        self.reduced_at = now;
+        let (mss, flight) = (self.mss(), self.used_window());
+        self.config.congestion.on_loss(&mut self.window, mss, flight);
+    }
+
+    /// In fast recovery with rate reduction, what was delivered decides what may be sent.
+    fn reduce_proportionally(&mut self, progress: &Progress, lost: bool) {
+        if let (Some(prr), Recovery::Fast { .. }) = (&mut self.prr, self.recovery) {
+            let safe = progress.acked > 0 && !lost;
+            let pipe = self.scoreboard.pipe();
+            let delivery = Delivery { delivered: progress.delivered, safe, pipe };
+            if let Some(window) = prr.on_ack(self.config.mss.into(), delivery) {
+                self.window.cwnd = window as f64;
+            }
+        }
+    }
+
+    /// What an acknowledgement says of a tail loss probe: one that repaired a loss hid it from
+    /// congestion control.
+    fn judge_probe(&mut self, now: Time, ack: Offset, duplicate: Option<Offset>, plain: bool) {
+        if let Some((_, tlp)) = &mut self.rack
+            && tlp.on_ack(ack, duplicate, plain) == Verdict::Repaired
+            && self.recovery == Recovery::Open
+        {
+            self.reduce(now);
         }
     }
 
@@ -246,140 +436,43 @@ impl Sender {
         (self.scoreboard.flight() as f64).min(self.window.cwnd)
     }
 
-    /// The retransmission timer may be due. Call [`poll`](Self::poll) after it.
+    /// A timer may be due. Call [`poll`](Self::poll) after it.
     pub fn on_timer(&mut self, now: Time) {
-        if now < self.deadline {
-            return;
+        if now >= self.reordering_deadline {
+            self.detect_overdue(now, &Progress::default());
         }
+        if let Some((_, tlp)) = &mut self.rack
+            && now >= tlp.deadline
+        {
+            // The probe comes in the timeout's place, and the timeout after it.
+            tlp.deadline = Time::MAX;
+            self.probe_due = self.recovery == Recovery::Open && !self.scoreboard.is_empty();
+            self.deadline = now + self.rtt.timeout();
+        }
+        if now >= self.deadline {
+            self.time_out(now);
+        }
+    }
+
+    fn time_out(&mut self, now: Time) {
         self.rtt.expired();
         let established = self.scoreboard.acknowledged() > 0;
         // A segment that times out again is not a new sign of congestion (RFC 5681, section 3.1);
         // one that was lost in fast recovery is (section 4.3).
         if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
-            let flight = self.used_window();
-            self.config.congestion.on_loss(&mut self.window, self.config.mss.into(), flight);
+            self.reduce(now);
         }
-        self.window.cwnd = self.config.mss.into();
+        self.window.cwnd = self.mss();
         self.scoreboard.lose_all();
         self.duplicates = 0;
+        self.prr = None;
+        self.probe_due = false;
+        self.reordering_deadline = Time::MAX;
+        if let Some((_, tlp)) = &mut self.rack {
+            tlp.forget();
+        }
         self.recovery = Recovery::Timeout { point: self.scoreboard.end() };
         self.deadline = now + self.rtt.timeout();
-    }
-
-    /// The next segment that may be sent now, if any. Call until it answers `None`.
-    #[must_use]
-    pub fn poll(&mut self, now: Time) -> Option<Segment> {
-        if let Some(span) = self.next_retransmission() {
-            self.scoreboard.retransmit(span.start);
-            self.retransmits += 1;
-            return Some(self.segment(now, span, Flags::RETRANSMISSION));
-        }
-        if let Some(length) = self.next_new() {
-            let span = self.scoreboard.send(length, now);
-            self.arm_timer(now);
-            return Some(self.segment(now, span, Flags::default()));
-        }
-        if let Some(span) = self.last_resort() {
-            self.scoreboard.retransmit(span.start);
-            self.retransmits += 1;
-            return Some(self.segment(now, span, Flags::RETRANSMISSION));
-        }
-        None
-    }
-
-    /// A lost segment, if the window lets it go (NextSeg rule 1).
-    fn next_retransmission(&mut self) -> Option<Span> {
-        let span = self.scoreboard.next_lost()?;
-        let urgent = match &mut self.recovery {
-            Recovery::Fast { urgent, .. } => std::mem::take(urgent),
-            _ => false,
-        };
-        // Without SACK a partial acknowledgement sends the next hole at once, too.
-        let urgent = urgent || !self.config.sack && matches!(self.recovery, Recovery::Fast { .. });
-        (urgent || self.has_room(span.length)).then_some(span)
-    }
-
-    /// How much new data may be sent, if any: a full segment, or the last of what was written
-    /// (sender's silly window avoidance, RFC 9293, section 3.8.6.2.1; Nagle's algorithm off).
-    fn next_new(&mut self) -> Option<u32> {
-        let end = self.scoreboard.end();
-        if end == 0 {
-            return Some(1); // the SYN
-        }
-        if self.scoreboard.acknowledged() == 0 {
-            return None;
-        }
-        let full = u64::from(self.config.mss);
-        let length = match self.written.checked_sub(end) {
-            Some(left) if left > 0 => left.min(full),
-            Some(_) if self.closed => 1, // the FIN
-            _ => {
-                self.congestion_limited = false;
-                return None;
-            }
-        };
-        let windows = self.receive_window.min(self.config.window.into());
-        if self.scoreboard.flight() + length > windows {
-            self.congestion_limited = false;
-            return None;
-        }
-        self.congestion_limited = !self.has_room(length as u32);
-        (!self.congestion_limited).then_some(length as u32)
-    }
-
-    /// In fast recovery with room in the window and nothing else to send: a segment that may be
-    /// lost, or the last one once, so that its acknowledgement keeps recovery going (NextSeg rules
-    /// 3 and 4).
-    fn last_resort(&mut self) -> Option<Span> {
-        let Recovery::Fast { rescued, .. } = self.recovery else { return None };
-        if !self.config.sack || !self.has_room(self.config.mss.into()) {
-            return None;
-        }
-        if let Some(span) = self.scoreboard.next_unsure() {
-            return Some(span);
-        }
-        if rescued {
-            return None;
-        }
-        if let Recovery::Fast { rescued, .. } = &mut self.recovery {
-            *rescued = true;
-        }
-        self.scoreboard.last_unsacked()
-    }
-
-    /// Whether the congestion window has room for `length` more.
-    fn has_room(&self, length: u32) -> bool {
-        let in_network = match (self.config.sack, self.recovery) {
-            // Limited transmit is what the pipe gives before a loss is certain: SACKed segments
-            // make room.
-            (true, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.flight(),
-            (true, _) => self.scoreboard.pipe(),
-            (false, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.pipe(),
-            (false, _) => {
-                let left = self.duplicates * u64::from(self.config.mss);
-                self.scoreboard.pipe().saturating_sub(left)
-            }
-        };
-        (in_network + u64::from(length)) as f64 <= self.window.cwnd
-    }
-
-    fn segment(&self, now: Time, span: Span, flags: Flags) -> Segment {
-        let syn = span.start == 0;
-        let fin = self.closed && span.start == self.written;
-        let (payload, flags) = match (syn, fin) {
-            (true, _) => (0, flags.with(Flags::SYN)),
-            (_, true) => (0, flags.with(Flags::FIN).with(Flags::ACK)),
-            _ => (span.length as u16, flags.with(Flags::ACK)),
-        };
-        Segment {
-            seq: Seq::from_offset(span.start),
-            ack: Seq(u32::from(!syn)),
-            window: 65_535,
-            payload,
-            flags,
-            timestamps: self.config.timestamps.then(|| (micros(now), self.echo)),
-            sack: Default::default(),
-        }
     }
 
     /// RFC 6298, section 5.1: the timer runs while something is outstanding.
@@ -394,6 +487,19 @@ impl Sender {
         self.deadline = match self.scoreboard.is_empty() {
             true => Time::MAX,
             false => now + self.rtt.timeout(),
+        };
+    }
+
+    /// Sets when a probe is due, if one may be sent (RFC 8985, section 7.2): new data was sent or
+    /// acknowledged, nothing is SACKed or being recovered.
+    fn schedule_probe(&mut self, now: Time) {
+        let Some((_, tlp)) = &mut self.rack else { return };
+        let open = self.recovery == Recovery::Open && tlp.is_idle();
+        let segments = self.scoreboard.segments();
+        let quiet = segments > 0 && self.scoreboard.sacked_segments() == 0;
+        tlp.deadline = match open && quiet && self.scoreboard.acknowledged() > 0 {
+            true => (now + Tlp::timeout(self.rtt.smoothed(), segments)).min(self.deadline),
+            false => Time::MAX,
         };
     }
 }

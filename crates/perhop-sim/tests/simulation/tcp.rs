@@ -230,6 +230,7 @@ proptest! {
         (reno, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
         (volume, stop) in (0_u64..200_000, prop::option::of(1_000..9_000 * MILLISECOND)),
         (mss, initial_window) in (100_u64..2_000, 1_u32..20),
+        (hystart, rack, dsack, prr, window_scaling) in any::<(bool, bool, bool, bool, bool)>(),
         delayed_ack in prop_oneof![Just(0), Just(40 * MILLISECOND)],
         (loss_ppb, jitter) in (0_u32..200_000_000, 0..20 * MILLISECOND),
         seed in 0_u64..1_000,
@@ -237,7 +238,8 @@ proptest! {
         let settings = json!({
             "congestion_control": if reno { "reno" } else { "cubic" }, "sack": sack,
             "limited_transmit": limited_transmit, "timestamps": timestamps, "mss": mss,
-            "initial_window": initial_window, "delayed_ack": delayed_ack,
+            "initial_window": initial_window, "delayed_ack": delayed_ack, "hystart": hystart,
+            "rack": rack, "dsack": dsack, "prr": prr, "window_scaling": window_scaling,
         });
         let flow = tcp(0, 2, settings, json!({"volume": volume, "stop": stop}));
         let [fast, slow] = bottleneck(10_000_000, 20 * MILLISECOND, 50, loss_ppb);
@@ -324,4 +326,62 @@ fn timestamps_lengthen_every_segment() {
     let (packets, bytes) = sent(false);
     assert_eq!((packets, bytes), (12, 12 * TCP_HEADER + 14_600));
     assert_eq!(sent(true), (packets, bytes + 12 * packets));
+}
+
+/// Lost retransmissions and lost tails cost no timeouts (RFC 8985, section 3).
+#[test]
+fn modern_recovery_needs_no_timeouts_under_loss() {
+    let time = |settings: Value| {
+        let links = bottleneck(50_000_000, 40 * MILLISECOND, 400, 30_000_000);
+        let flow = tcp(0, 2, settings, json!({"volume": 3_000_000}));
+        let results = run(&over(&links, &[flow], &[600 * SECOND]));
+        assert_eq!(results.flow(0, "bytes"), 3_000_000);
+        results.floats("intervals", "completion_s")[0]
+    };
+    let modern = time(json!({"rack": true, "dsack": true, "prr": true}));
+    let counting = time(json!({}));
+    println!("3 MB at 3% loss: {modern:.2} s with RACK-TLP and PRR, {counting:.2} s without");
+    assert!(modern < counting);
+}
+
+/// HyStart++ slows slow start down once a queue stands, five rounds before it ends it: the window
+/// overshoots by a quarter a round instead of by its whole (RFC 9406, section 4.2).
+#[test]
+fn hystart_overshoots_less_than_slow_start() {
+    let lost = |hystart: bool| {
+        let links = bottleneck(100_000_000, 50 * MILLISECOND, 600, 0);
+        let flow = tcp(0, 2, json!({"hystart": hystart}), json!({}));
+        let results = run(&over(&links, &[flow], &[3 * SECOND, 20 * SECOND]));
+        let share = results.goodput(0, 3 * SECOND, 20 * SECOND) / (100e6 * PAYLOAD);
+        let lost = results.integers("intervals", "lost")[0];
+        println!("HyStart++ {hystart}: {lost} lost in slow start, {share:.3} of the link after it");
+        assert!(share > 0.9, "{share}");
+        lost
+    };
+    assert!(4 * lost(true) < lost(false));
+}
+
+/// RFC 7323, section 1.1: without scaling, 65535 bytes a round trip are the most.
+#[test]
+fn windows_are_64_kib_without_scaling() {
+    let goodput = |window_scaling: bool| {
+        let links = bottleneck(100_000_000, 100 * MILLISECOND, 2_000, 0);
+        let flow = tcp(0, 2, json!({"window_scaling": window_scaling}), json!({}));
+        run(&over(&links, &[flow], &[5 * SECOND, 15 * SECOND])).goodput(0, 5 * SECOND, 15 * SECOND)
+    };
+    let bound = f64::from(65_535 / 1460 * 1460 * 8) / 0.1;
+    assert!((goodput(false) / bound - 1.0).abs() < 0.01, "{} of {bound}", goodput(false));
+    assert!(goodput(true) > 10.0 * bound);
+}
+
+/// Ideal completion: a round trip for the handshake, then windows of 10, 20, 40 … segments.
+#[test]
+fn a_volume_has_a_completion_time() {
+    let links = bottleneck(1_000_000_000, 100 * MILLISECOND, 2_000, 0);
+    let flow = tcp(0, 2, json!({"delayed_ack": 0}), json!({"volume": 70 * 1460, "start": SECOND}));
+    let results = run(&over(&links, &[flow], &[SECOND, 2 * SECOND, 3 * SECOND]));
+    let times = results.floats("intervals", "completion_s");
+    // 10 + 20 + 40 segments: three windows, the last of which arrives after half a round trip.
+    assert!((times[1] - 0.350).abs() < 0.002, "{times:?}");
+    assert!(times[0].is_nan() && times[2].is_nan(), "in one stretch only: {times:?}");
 }

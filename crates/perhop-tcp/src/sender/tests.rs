@@ -5,10 +5,14 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Seq;
 use crate::{Receiver, ReceiverConfig};
 
 const MSS: u16 = 1000;
 const DELAY: Duration = Duration::from_millis(10);
+
+const EVERY: [LossDetection; 3] =
+    [LossDetection::Duplicates, LossDetection::Sack, LossDetection::Rack];
 
 fn config() -> SenderConfig {
     SenderConfig {
@@ -17,7 +21,8 @@ fn config() -> SenderConfig {
         initial_window: 10,
         min_rto: Duration::from_millis(200),
         congestion: Congestion::Reno,
-        sack: true,
+        loss_detection: LossDetection::Sack,
+        prr: false,
         limited_transmit: true,
         timestamps: false,
     }
@@ -32,6 +37,8 @@ struct Connection {
     backward: VecDeque<(Time, Segment)>,
     /// Which transmissions of data are lost, counted from zero.
     lost: Vec<u64>,
+    /// Which come so much later than they should.
+    late: Vec<(u64, Duration)>,
     sent: Vec<Segment>,
     acks: u64,
 }
@@ -41,7 +48,9 @@ impl Connection {
         let receiver = ReceiverConfig {
             window: receive_window,
             delayed_ack: Duration::from_millis(40),
-            sack: sender.sack,
+            sack: sender.loss_detection != LossDetection::Duplicates,
+            dsack: sender.loss_detection == LossDetection::Rack,
+            window_scaling: true,
             timestamps: sender.timestamps,
         };
         Self {
@@ -51,6 +60,7 @@ impl Connection {
             forward: VecDeque::new(),
             backward: VecDeque::new(),
             lost: lost.to_vec(),
+            late: Vec::new(),
             sent: Vec::new(),
             acks: 0,
         }
@@ -67,7 +77,12 @@ impl Connection {
                 let number = self.sent.iter().filter(|sent| sent.payload > 0).count() as u64;
                 self.sent.push(segment);
                 if segment.payload == 0 || !self.lost.contains(&number) {
-                    self.forward.push_back((self.now + DELAY, segment));
+                    let mut arrival = self.now + DELAY;
+                    for &(_, more) in self.late.iter().filter(|late| late.0 == number) {
+                        arrival += more;
+                    }
+                    let place = self.forward.partition_point(|other| other.0 <= arrival);
+                    self.forward.insert(place, (arrival, segment));
                 }
             }
             let arrival =
@@ -104,7 +119,17 @@ impl Connection {
     }
 
     fn transfer(config: SenderConfig, segments: u64, lost: &[u64]) -> Self {
+        Self::transfer_late(config, segments, lost, &[])
+    }
+
+    fn transfer_late(
+        config: SenderConfig,
+        segments: u64,
+        lost: &[u64],
+        late: &[(u64, Duration)],
+    ) -> Self {
         let mut connection = Self::new(config, 1 << 20, lost);
+        connection.late = late.to_vec();
         connection.sender.write(segments * u64::from(MSS));
         connection.sender.close();
         connection.run(Time::ZERO + Duration::from_secs(1_000));
@@ -163,9 +188,10 @@ fn the_send_buffer_bounds_the_flight() {
 
 #[test]
 fn one_loss_is_repaired_by_one_retransmission_without_a_timeout() {
-    for sack in [true, false] {
-        let connection = Connection::transfer(SenderConfig { sack, ..config() }, 100, &[20]);
-        assert_eq!(connection.sender.retransmits(), 1, "sack {sack}");
+    for loss_detection in EVERY {
+        let config = SenderConfig { loss_detection, ..config() };
+        let connection = Connection::transfer(config, 100, &[20]);
+        assert_eq!(connection.sender.retransmits(), 1, "{loss_detection:?}");
         assert!(secs(connection.now) < 1_001.0);
         assert_eq!(connection.data_sent(), 101);
     }
@@ -279,23 +305,114 @@ fn nonsense_from_the_network_changes_nothing() {
     assert_eq!((connection.sender.flight(), connection.sender.cwnd()), before);
 }
 
+/// The number of the first retransmission among the transmissions of data.
+fn first_retransmission(connection: &Connection) -> u64 {
+    let mut data = connection.sent.iter().filter(|segment| segment.payload > 0);
+    data.position(|segment| segment.flags.has(Flags::RETRANSMISSION)).unwrap() as u64
+}
+
+fn rack() -> SenderConfig {
+    SenderConfig { loss_detection: LossDetection::Rack, ..config() }
+}
+
+/// RFC 8985, section 3.1: time tells that a retransmission was lost; counting does not.
+#[test]
+fn rack_repairs_a_lost_retransmission_without_a_timeout() {
+    for prr in [false, true] {
+        let config = SenderConfig { prr, ..rack() };
+        let again = first_retransmission(&Connection::transfer(config.clone(), 200, &[40]));
+        let mut connection = Connection::new(config, 1 << 20, &[40, again]);
+        connection.sender.write(u64::MAX);
+        connection.run(Time::ZERO + Duration::from_millis(180));
+        assert_eq!(connection.sender.retransmits(), 2);
+        assert!(connection.sender.scoreboard.acknowledged() > 100_000);
+        assert!(!matches!(connection.sender.recovery, Recovery::Timeout { .. }));
+        // Lost in two successive windows: two signs of congestion (RFC 5681, section 4.3).
+        let first = Connection::transfer(rack(), 200, &[40]).sender.window.ssthresh;
+        assert!(connection.sender.window.ssthresh < 0.6 * first);
+    }
+}
+
+/// RFC 8985, section 3.3: the last segments of a flow are repaired by a probe after two round
+/// trips, and counted from it, not by the timer after 200 ms or more.
+#[test]
+fn a_lost_tail_is_repaired_by_a_probe() {
+    for lost in [vec![99], vec![97, 98, 99]] {
+        let mut connection = Connection::new(rack(), 1 << 20, &lost);
+        connection.sender.write(100 * u64::from(MSS));
+        connection.sender.close();
+        let mut rto = Connection::new(config(), 1 << 20, &lost);
+        rto.sender.write(100 * u64::from(MSS));
+        rto.sender.close();
+        for connection in [&mut connection, &mut rto] {
+            while !connection.sender.is_finished() {
+                connection.run(connection.now + Duration::from_millis(1));
+            }
+        }
+        println!("{lost:?}: probe {:.3} s, timer {:.3} s", secs(connection.now), secs(rto.now));
+        assert!(connection.now + Duration::from_millis(60) < rto.now, "{lost:?}");
+    }
+}
+
+/// Section 3.2: once reordering is seen, less than the window is no loss; the first round, before
+/// anything is known, counts as RFC 6675 does. Beyond the window, the duplicates that the receiver
+/// reports widen it.
+#[test]
+fn rack_tolerates_reordering_once_it_has_seen_some() {
+    for millis in [4, 9] {
+        let late: Vec<_> =
+            (30..2000).step_by(10).map(|n| (n, Duration::from_millis(millis))).collect();
+        let retransmits =
+            |config| Connection::transfer_late(config, 2500, &[], &late).sender.retransmits();
+        let (rack, counting) = (retransmits(rack()), retransmits(config()));
+        println!("{millis} ms late: {rack} in vain by time, {counting} by counting");
+        assert!(4 * rack < counting, "{rack} by time, {counting} by counting");
+    }
+}
+
+#[test]
+fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
+    let lost: Vec<u64> = (100..130).step_by(2).collect();
+    for loss_detection in [LossDetection::Sack, LossDetection::Rack] {
+        let config = SenderConfig { prr: true, loss_detection, ..config() };
+        let mut connection = Connection::new(config, 1 << 20, &lost);
+        connection.sender.write(u64::MAX);
+        let mut last = Recovery::Open;
+        let mut recovered = None;
+        for _ in 0..400 {
+            connection.run(connection.now + Duration::from_millis(1));
+            if last != Recovery::Open && connection.sender.recovery == Recovery::Open {
+                recovered = Some(connection.sender.window);
+            }
+            last = connection.sender.recovery;
+        }
+        let window = recovered.expect("recovery ends");
+        assert_eq!(connection.sender.retransmits(), 15);
+        assert!(window.cwnd < window.ssthresh + 10.0 * f64::from(MSS), "{window:?}");
+    }
+}
+
 proptest! {
-    /// Whatever is lost, every byte arrives, with SACK and without, Reno and CUBIC.
+    /// Whatever is lost or late, every byte arrives, with every combination of mechanisms.
     #[test]
-    fn everything_arrives_whatever_is_lost(
+    fn everything_arrives_whatever_is_lost_or_late(
         segments in 1_u64..150,
         lost in prop::collection::vec(0_u64..200, 0..60),
-        sack: bool,
-        cubic: bool,
-        limited_transmit: bool,
+        late in prop::collection::vec((0_u64..200, 0_u64..100), 0..30),
+        loss_detection in prop::sample::select(&EVERY[..]),
+        (cubic, hystart, prr) in any::<(bool, bool, bool)>(),
+        (limited_transmit, timestamps) in any::<(bool, bool)>(),
         window in 2_000_u32..100_000,
     ) {
-        let congestion = if cubic { Congestion::cubic() } else { Congestion::Reno };
-        let config = SenderConfig { sack, congestion, limited_transmit, window, ..config() };
-        let connection = Connection::transfer(config, segments, &lost);
-        let lost = lost.iter().collect::<std::collections::HashSet<_>>().len();
+        let congestion = if cubic { Congestion::cubic(hystart) } else { Congestion::Reno };
+        let config = SenderConfig {
+            loss_detection, prr, congestion, limited_transmit, timestamps, window, ..config()
+        };
+        let late: Vec<_> =
+            late.into_iter().map(|(n, ms)| (n, Duration::from_millis(ms))).collect();
+        let connection = Connection::transfer_late(config, segments, &lost, &late);
         prop_assert!(connection.data_sent() >= segments as usize);
-        if lost == 0 {
+        if lost.is_empty() && late.is_empty() && loss_detection != LossDetection::Rack {
             prop_assert_eq!(connection.sender.retransmits(), 0);
         }
     }

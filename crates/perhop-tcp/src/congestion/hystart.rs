@@ -1,0 +1,188 @@
+//! HyStart++ (RFC 9406): leaving slow start when the round-trip time rises, before a queue
+//! overflows.
+
+use perhop_core::Duration;
+
+use super::{Acked, Window};
+use crate::Offset;
+
+/// Bounds of the rise that counts (section 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH).
+const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+/// The part of the last round's minimum that counts as a rise (MIN_RTT_DIVISOR).
+const RISE_DIVISOR: u64 = 8;
+/// Samples of a round before it is judged (N_RTT_SAMPLE).
+const SAMPLES: u32 = 8;
+/// By how much conservative slow start is slower (CSS_GROWTH_DIVISOR).
+const GROWTH_DIVISOR: f64 = 4.0;
+/// Rounds of conservative slow start before congestion avoidance (CSS_ROUNDS).
+const ROUNDS: u32 = 5;
+/// Segments by which an acknowledgement may grow the window where sending is not paced (L).
+const BURST: f64 = 8.0;
+
+/// The state of a connection's initial slow start.
+#[derive(Clone, Debug)]
+pub(super) struct HyStart {
+    /// The round ends when this is acknowledged: windowEnd.
+    round_end: Offset,
+    /// Least round-trip time of the last round and of this one; [`Duration::MAX`] for none.
+    last: Duration,
+    current: Duration,
+    samples: u32,
+    /// Conservative slow start: the least round-trip time when it began, and the rounds since.
+    conservative: Option<(Duration, u32)>,
+    /// Whether sending is paced, so that growth needs no bound against bursts.
+    paced: bool,
+}
+
+impl HyStart {
+    pub fn new(paced: bool) -> Self {
+        Self {
+            round_end: 0,
+            last: Duration::MAX,
+            current: Duration::MAX,
+            samples: 0,
+            conservative: None,
+            paced,
+        }
+    }
+
+    /// An acknowledgement in the initial slow start: grows the window, and sets the threshold when
+    /// slow start is over (section 4.2).
+    pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        if acked.ack >= self.round_end {
+            self.round_end = acked.end;
+            self.last = std::mem::replace(&mut self.current, Duration::MAX);
+            self.samples = 0;
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds += 1;
+                if *rounds >= ROUNDS {
+                    window.ssthresh = window.cwnd;
+                    return;
+                }
+            }
+        }
+        if acked.limited {
+            let bytes = acked.bytes as f64;
+            let grown = if self.paced { bytes } else { bytes.min(BURST * mss) };
+            let divisor = if self.conservative.is_some() { GROWTH_DIVISOR } else { 1.0 };
+            window.cwnd += grown / divisor;
+        }
+        let Some(rtt) = acked.rtt else { return };
+        self.current = self.current.min(rtt);
+        self.samples += 1;
+        if self.samples < SAMPLES {
+            return;
+        }
+        match self.conservative {
+            Some((baseline, _)) if self.current < baseline => self.conservative = None,
+            Some(_) => {}
+            None if self.last == Duration::MAX => {}
+            None => {
+                let rise = (self.last / RISE_DIVISOR).clamp(RISE.0, RISE.1);
+                if self.current >= self.last + rise {
+                    self.conservative = Some((self.current, 0));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::Time;
+
+    const MSS: f64 = 1000.0;
+
+    /// Rounds of ten acknowledgements of a segment each.
+    struct Rounds {
+        hystart: HyStart,
+        window: Window,
+        ack: Offset,
+    }
+
+    impl Rounds {
+        fn new() -> Self {
+            let (hystart, window) = (HyStart::new(false), Window::new(10.0 * MSS));
+            Self { hystart, window, ack: 1 }
+        }
+
+        /// A round of a round-trip time in milliseconds; returns by how much the window grew.
+        fn round(&mut self, millis: u64) -> f64 {
+            let before = self.window.cwnd;
+            // At the first acknowledgement of a round all of the next is sent.
+            let end = self.ack + 11_000;
+            for _ in 0..10 {
+                self.ack += 1000;
+                let acked = Acked {
+                    now: Time::ZERO,
+                    bytes: 1000,
+                    smoothed_rtt: Duration::ZERO,
+                    rtt: Some(Duration::from_millis(millis)),
+                    ack: self.ack,
+                    end,
+                    limited: true,
+                };
+                self.hystart.on_ack(&mut self.window, MSS, acked);
+            }
+            self.window.cwnd - before
+        }
+
+        fn conservative(&self) -> bool {
+            self.hystart.conservative.is_some()
+        }
+    }
+
+    /// Section 4.2: a rise of an eighth, but at least 4 ms and at most 16 ms.
+    #[test]
+    fn the_rise_that_counts_is_an_eighth_within_bounds() {
+        for (rtt, rise) in [(8, 4), (32, 4), (80, 10), (128, 16), (400, 16)] {
+            for (more, found) in [(rise - 1, false), (rise, true)] {
+                let mut rounds = Rounds::new();
+                rounds.round(rtt);
+                rounds.round(rtt);
+                rounds.round(rtt + more);
+                assert_eq!(rounds.conservative(), found, "{rtt} ms and {more} ms more");
+            }
+        }
+    }
+
+    #[test]
+    fn five_slower_rounds_end_slow_start() {
+        let mut rounds = Rounds::new();
+        assert_eq!(rounds.round(50), 10.0 * MSS);
+        rounds.round(50);
+        // Found with the eighth sample; what follows grows by a quarter.
+        assert_eq!(rounds.round(60), 8.5 * MSS);
+        for _ in 0..4 {
+            assert_eq!(rounds.round(60), 2.5 * MSS);
+            assert_eq!(rounds.window.ssthresh, f64::INFINITY);
+        }
+        let before = rounds.window.cwnd;
+        rounds.ack += 1000;
+        let (ack, end) = (rounds.ack, rounds.ack + 10_000);
+        let acked = Acked {
+            now: Time::ZERO,
+            bytes: 1000,
+            smoothed_rtt: Duration::ZERO,
+            rtt: None,
+            ack,
+            end,
+            limited: true,
+        };
+        rounds.hystart.on_ack(&mut rounds.window, MSS, acked);
+        assert_eq!(rounds.window, Window { cwnd: before, ssthresh: before });
+    }
+
+    #[test]
+    fn slow_start_resumes_when_the_rise_was_a_passing_one() {
+        let mut rounds = Rounds::new();
+        rounds.round(50);
+        rounds.round(50);
+        rounds.round(60);
+        assert!(rounds.conservative());
+        rounds.round(55);
+        assert!(!rounds.conservative());
+        assert_eq!(rounds.round(55), 10.0 * MSS);
+    }
+}

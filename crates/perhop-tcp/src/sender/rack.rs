@@ -1,0 +1,130 @@
+//! RACK (RFC 8985): a segment is lost if one that was sent after it has arrived and the
+//! reordering window has passed. What it knows of the path; the scoreboard has the segments.
+
+use perhop_core::{Duration, Time};
+
+use crate::Offset;
+use crate::scoreboard::{DUPLICATE_THRESHOLD, Newest};
+
+/// For how many recoveries a widened window stays (section 5, RACK.reo_wnd_persist).
+const PERSIST: u32 = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    /// Of the segments that have arrived, the one that was sent last, and its round-trip time.
+    pub newest: Option<Newest>,
+    /// Least round-trip time of the connection.
+    pub min_rtt: Duration,
+    /// Whether a segment has arrived after one that was sent later.
+    reordering_seen: bool,
+    /// The reordering window in quarters of `min_rtt`.
+    quarters: u64,
+    /// Recoveries until it shrinks again.
+    persist: u32,
+    /// The window was widened for the round that ends here.
+    widened_until: Option<Offset>,
+}
+
+impl Rack {
+    pub fn new() -> Self {
+        Self {
+            newest: None,
+            min_rtt: Duration::MAX,
+            reordering_seen: false,
+            quarters: 1,
+            persist: 0,
+            widened_until: None,
+        }
+    }
+
+    /// Steps 1 to 3 of section 6.2: what an acknowledgement tells.
+    pub fn on_ack(&mut self, rtt: Option<Duration>, newest: Option<Newest>, reordered: bool) {
+        if let Some(rtt) = rtt {
+            self.min_rtt = self.min_rtt.min(rtt);
+        }
+        if let Some(newest) = newest
+            && self.newest.is_none_or(|known| newest.is_after(known))
+        {
+            self.newest = Some(newest);
+        }
+        self.reordering_seen |= reordered;
+    }
+
+    /// Step 4, first half: a segment arrived twice, so one was sent again in vain. Once a round
+    /// the window grows by a quarter of the least round-trip time.
+    pub fn on_duplicate(&mut self, una: Offset, end: Offset) {
+        if self.widened_until.is_some_and(|until| una < until) {
+            return;
+        }
+        self.widened_until = Some(end);
+        self.quarters += 1;
+        self.persist = PERSIST;
+    }
+
+    /// Recovery has ended; after sixteen without a duplicate the window is narrow again.
+    pub fn on_recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.quarters = 1;
+        }
+    }
+
+    /// Step 4, second half: the reordering window. Until reordering is seen, three SACKed segments
+    /// or recovery make it zero; after that they are not counted any more.
+    pub fn window(&self, in_recovery: bool, sacked: usize, smoothed: Duration) -> Duration {
+        let certain = in_recovery || sacked >= DUPLICATE_THRESHOLD;
+        if !self.reordering_seen && certain {
+            return Duration::ZERO;
+        }
+        (self.min_rtt / 4 * self.quarters).min(smoothed)
+    }
+
+    /// What was sent before this is overdue, with a reordering window of `window`.
+    pub fn overdue(&self, now: Time, window: Duration) -> Option<(Newest, Time)> {
+        let newest = self.newest?;
+        let age = newest.rtt + window;
+        let limit = now.as_picos().checked_sub(age.as_picos())?;
+        Some((newest, Time::from_picos(limit)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn rack(min_rtt: u64) -> Rack {
+        let mut rack = Rack::new();
+        rack.on_ack(Some(MS(min_rtt)), None, false);
+        rack
+    }
+
+    #[test]
+    fn duplicates_count_until_reordering_is_seen() {
+        let mut rack = rack(40);
+        assert_eq!(rack.window(false, 2, MS(50)), MS(10));
+        assert_eq!(rack.window(false, 3, MS(50)), Duration::ZERO);
+        assert_eq!(rack.window(true, 0, MS(50)), Duration::ZERO);
+        rack.on_ack(None, None, true);
+        assert_eq!(rack.window(true, 3, MS(50)), MS(10));
+    }
+
+    #[test]
+    fn a_duplicate_widens_the_window_once_a_round_up_to_the_smoothed_time() {
+        let mut rack = rack(40);
+        rack.on_ack(None, None, true);
+        rack.on_duplicate(100, 200);
+        rack.on_duplicate(150, 250);
+        assert_eq!(rack.window(false, 0, MS(100)), MS(20));
+        rack.on_duplicate(200, 300);
+        assert_eq!(rack.window(false, 0, MS(100)), MS(30));
+        assert_eq!(rack.window(false, 0, MS(25)), MS(25));
+        for _ in 0..15 {
+            rack.on_recovered();
+        }
+        assert_eq!(rack.window(false, 0, MS(100)), MS(30));
+        rack.on_recovered();
+        assert_eq!(rack.window(false, 0, MS(100)), MS(10));
+    }
+}

@@ -1,0 +1,117 @@
+//! Tail loss probe (RFC 8985, section 7): when acknowledgements stay away, one segment asks for
+//! one, so that the end of a burst is repaired without a timeout.
+
+use perhop_core::{Duration, Time};
+
+use crate::Offset;
+
+/// How long a receiver may hold an acknowledgement back (TLP.max_ack_delay; section 7.2 suggests
+/// the 200 ms of common receivers).
+const ACK_DELAY: Duration = Duration::from_millis(200);
+/// The timeout before there is a round-trip time.
+const INITIAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+pub(super) struct Tlp {
+    /// When a probe is due; [`Time::MAX`] if none is.
+    pub deadline: Time,
+    /// What a probe that is not answered yet was sent with: SND.NXT after it, and whether it was
+    /// a retransmission.
+    probe: Option<(Offset, bool)>,
+}
+
+/// What an acknowledgement says of the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No probe was sent, or there is no telling yet.
+    Nothing,
+    /// What was acknowledged had arrived without the probe.
+    Unneeded,
+    /// The probe repaired a loss, of which congestion control is to be told.
+    Repaired,
+}
+
+impl Tlp {
+    pub fn new() -> Self {
+        Self { deadline: Time::MAX, probe: None }
+    }
+
+    /// How long after the last transmission a probe is due (section 7.2), `flight` segments being
+    /// outstanding.
+    pub fn timeout(smoothed: Option<Duration>, flight: usize) -> Duration {
+        match smoothed {
+            None => INITIAL,
+            Some(smoothed) if flight == 1 => smoothed * 2 + ACK_DELAY,
+            Some(smoothed) => smoothed * 2,
+        }
+    }
+
+    /// Whether a probe may be sent: one at a time.
+    pub fn is_idle(&self) -> bool {
+        self.probe.is_none()
+    }
+
+    pub fn on_probe(&mut self, end: Offset, retransmission: bool) {
+        self.probe = Some((end, retransmission));
+    }
+
+    /// A timeout or recovery takes over.
+    pub fn forget(&mut self) {
+        self.probe = None;
+        self.deadline = Time::MAX;
+    }
+
+    /// Section 7.4.2: tells from an acknowledgement up to `ack` whether the probe repaired a loss.
+    /// `duplicate` is the end of the segment that a DSACK says arrived twice; `plain` is whether
+    /// the acknowledgement neither advances nor carries SACK blocks.
+    pub fn on_ack(&mut self, ack: Offset, duplicate: Option<Offset>, plain: bool) -> Verdict {
+        let Some((end, retransmission)) = self.probe else { return Verdict::Nothing };
+        if ack < end {
+            return Verdict::Nothing;
+        }
+        let verdict = if !retransmission || duplicate == Some(end) || ack == end && plain {
+            Verdict::Unneeded
+        } else if ack > end {
+            Verdict::Repaired
+        } else {
+            return Verdict::Nothing;
+        };
+        self.probe = None;
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn a_lone_segment_waits_for_a_delayed_acknowledgement() {
+        assert_eq!(Tlp::timeout(None, 3), MS(1000));
+        assert_eq!(Tlp::timeout(Some(MS(50)), 3), MS(100));
+        assert_eq!(Tlp::timeout(Some(MS(50)), 1), MS(300));
+    }
+
+    /// Section 7.4.2, case by case.
+    #[test]
+    fn an_acknowledgement_tells_whether_the_probe_was_needed() {
+        let probed = |retransmission| {
+            let mut tlp = Tlp::new();
+            tlp.on_probe(1000, retransmission);
+            tlp
+        };
+        assert_eq!(Tlp::new().on_ack(2000, None, false), Verdict::Nothing);
+        assert_eq!(probed(false).on_ack(1000, None, false), Verdict::Unneeded);
+        assert_eq!(probed(true).on_ack(900, None, true), Verdict::Nothing);
+        assert_eq!(probed(true).on_ack(1000, Some(1000), false), Verdict::Unneeded);
+        assert_eq!(probed(true).on_ack(1000, None, true), Verdict::Unneeded);
+        assert_eq!(probed(true).on_ack(2000, None, false), Verdict::Repaired);
+        let mut tlp = probed(true);
+        assert_eq!(tlp.on_ack(1000, None, false), Verdict::Nothing);
+        assert!(!tlp.is_idle());
+        assert_eq!(tlp.on_ack(1500, None, false), Verdict::Repaired);
+        assert!(tlp.is_idle());
+    }
+}

@@ -1,0 +1,169 @@
+//! What a sender sends next: what is lost, new data, a probe.
+
+use perhop_core::Time;
+
+use super::{LossDetection, Recovery, Sender};
+use crate::receiver::micros;
+use crate::scoreboard::Span;
+use crate::{Flags, Segment, Seq};
+
+impl Sender {
+    /// The next segment that may be sent now, if any. Call until it answers `None`.
+    #[must_use]
+    pub fn poll(&mut self, now: Time) -> Option<Segment> {
+        if self.probe_due {
+            self.probe_due = false;
+            return self.probe(now);
+        }
+        if let Some(span) = self.next_retransmission() {
+            return Some(self.retransmit(now, span));
+        }
+        if let Some(length) = self.next_new() {
+            return Some(self.send_new(now, length));
+        }
+        self.last_resort().map(|span| self.retransmit(now, span))
+    }
+
+    fn retransmit(&mut self, now: Time, span: Span) -> Segment {
+        self.scoreboard.retransmit(span.start, now);
+        self.retransmits += 1;
+        self.note_sent(span.length);
+        self.segment(now, span, Flags::RETRANSMISSION)
+    }
+
+    fn send_new(&mut self, now: Time, length: u32) -> Segment {
+        let span = self.scoreboard.send(length, now);
+        self.arm_timer(now);
+        if self.rack.is_some() {
+            self.schedule_probe(now);
+        }
+        self.note_sent(span.length);
+        self.segment(now, span, Flags::default())
+    }
+
+    fn note_sent(&mut self, length: u32) {
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(length.into());
+        }
+    }
+
+    /// The tail loss probe: new data whatever the congestion window says, else the last segment
+    /// again (RFC 8985, section 7.3).
+    fn probe(&mut self, now: Time) -> Option<Segment> {
+        let new = self.available().filter(|&length| self.fits_windows(length));
+        let segment = match new {
+            Some(length) => self.send_new(now, length),
+            None => {
+                let span = self.scoreboard.last_unsacked()?;
+                self.retransmit(now, span)
+            }
+        };
+        if let Some((_, tlp)) = &mut self.rack {
+            tlp.on_probe(self.scoreboard.end(), new.is_none());
+            tlp.deadline = Time::MAX;
+        }
+        Some(segment)
+    }
+
+    /// A lost segment, if the window lets it go (NextSeg rule 1).
+    fn next_retransmission(&mut self) -> Option<Span> {
+        let span = self.scoreboard.next_lost()?;
+        let urgent = match &mut self.recovery {
+            Recovery::Fast { urgent, .. } => std::mem::take(urgent),
+            _ => false,
+        };
+        // Without SACK a partial acknowledgement sends the next hole at once, too.
+        let urgent = urgent || !self.uses_sack() && matches!(self.recovery, Recovery::Fast { .. });
+        (urgent || self.has_room(span.length)).then_some(span)
+    }
+
+    /// How much new data may be sent, if any: a full segment, or the last of what was written
+    /// (sender's silly window avoidance, RFC 9293, section 3.8.6.2.1; Nagle's algorithm off).
+    fn next_new(&mut self) -> Option<u32> {
+        let end = self.scoreboard.end();
+        if end == 0 {
+            return Some(1); // the SYN
+        }
+        if self.scoreboard.acknowledged() == 0 {
+            return None;
+        }
+        let Some(length) = self.available().filter(|&length| self.fits_windows(length)) else {
+            self.congestion_limited = false;
+            return None;
+        };
+        self.congestion_limited = !self.has_room(length);
+        (!self.congestion_limited).then_some(length)
+    }
+
+    /// The length of the next new segment, if anything is left to send.
+    fn available(&self) -> Option<u32> {
+        match self.written.checked_sub(self.scoreboard.end()) {
+            Some(left) if left > 0 => Some(left.min(self.config.mss.into()) as u32),
+            Some(_) if self.closed => Some(1), // the FIN
+            _ => None,
+        }
+    }
+
+    /// Whether the receiver and the send buffer have room for `length` more.
+    fn fits_windows(&self, length: u32) -> bool {
+        let windows = self.receive_window.min(self.config.window.into());
+        self.scoreboard.flight() + u64::from(length) <= windows
+    }
+
+    /// In fast recovery with room in the window and nothing else to send: a segment that may be
+    /// lost, or the last one once, so that its acknowledgement keeps recovery going (NextSeg rules
+    /// 3 and 4).
+    fn last_resort(&mut self) -> Option<Span> {
+        let Recovery::Fast { rescued, .. } = self.recovery else { return None };
+        if self.config.loss_detection != LossDetection::Sack
+            || !self.has_room(self.config.mss.into())
+        {
+            return None;
+        }
+        if let Some(span) = self.scoreboard.next_unsure() {
+            return Some(span);
+        }
+        if rescued {
+            return None;
+        }
+        if let Recovery::Fast { rescued, .. } = &mut self.recovery {
+            *rescued = true;
+        }
+        self.scoreboard.last_unsacked()
+    }
+
+    /// Whether the congestion window has room for `length` more.
+    fn has_room(&self, length: u32) -> bool {
+        let in_network = match (self.uses_sack(), self.recovery) {
+            // Limited transmit is what the pipe gives before a loss is certain: SACKed segments
+            // make room.
+            (true, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.flight(),
+            (true, _) => self.scoreboard.pipe(),
+            (false, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.pipe(),
+            (false, _) => {
+                let left = self.duplicates * u64::from(self.config.mss);
+                self.scoreboard.pipe().saturating_sub(left)
+            }
+        };
+        (in_network + u64::from(length)) as f64 <= self.window.cwnd
+    }
+
+    fn segment(&self, now: Time, span: Span, flags: Flags) -> Segment {
+        let syn = span.start == 0;
+        let fin = self.closed && span.start == self.written;
+        let (payload, flags) = match (syn, fin) {
+            (true, _) => (0, flags.with(Flags::SYN)),
+            (_, true) => (0, flags.with(Flags::FIN).with(Flags::ACK)),
+            _ => (span.length as u16, flags.with(Flags::ACK)),
+        };
+        Segment {
+            seq: Seq::from_offset(span.start),
+            ack: Seq(u32::from(!syn)),
+            window: 65_535,
+            payload,
+            flags,
+            timestamps: self.config.timestamps.then(|| (micros(now), self.echo)),
+            sack: Default::default(),
+        }
+    }
+}
