@@ -1,5 +1,6 @@
 """What the model says of a valid scenario, and that it survives being written."""
 
+import json
 from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from perhop.scenario import (
     parse,
     to_mapping,
 )
+from perhop.scenario.tcp import STACKS, Tcp, TcpSettings
 from perhop.units import SECOND, parse_duration, parse_rate
 
 VALID = Path(__file__).parent / "valid.yaml"
@@ -311,3 +313,43 @@ def test_every_scenario_survives_a_dump(mapping: dict[str, Any]) -> None:
 def test_rates_of_bandwidth() -> None:
     assert Bandwidth(share=units.WHOLE // 4).of(parse_rate("10 Mbps")) == 2_500_000
     assert Bandwidth(rate=5).of(1) == 5
+
+
+def _tcp(settings: str) -> Tcp:
+    text = VALID.read_text()
+    tcp = parse(text, overrides={"flows.web.tcp": settings}).flows["web"].tcp
+    assert tcp is not None
+    return tcp
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_is_its_documented_settings(stack: str) -> None:
+    pairs = ", ".join(f"{key}: {json.dumps(value)}" for key, value in STACKS[stack].items())
+    spelt_out, named = _tcp(f"{{{pairs}}}"), _tcp(f"{{stack: {stack}}}")
+    for name in TcpSettings.model_fields:
+        assert getattr(named, name) == getattr(spelt_out, name)
+    assert named.effective_dsack == (stack in {"linux-2.4", "linux-6"})
+
+
+def test_settings_override_those_of_a_stack() -> None:
+    assert not _tcp("{stack: linux-6, sack: false, loss_detection: sack}").sack
+    # What is the default without a stack is an override of one.
+    assert _tcp("{stack: solaris-8, sack: true}").sack
+    window = _tcp("{stack: solaris-8, window: 8 KiB}")
+    assert window.effective_send_window == window.effective_receive_window == 8192
+    assert window.delayed_ack == 100 * units.MILLISECOND
+    assert _tcp("{stack: linux-2.4, send_window: 1 MB}").effective_receive_window == 65535
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "{stack: linux-6}",
+        "{stack: solaris-8, sack: true, min_rto: 200 ms}",
+        "{stack: linux-2.4, window: 8 KiB, mss: 1460 B}",
+        "{stack: linux-6, dsack: false, hystart: false}",
+    ],
+)
+def test_a_stack_survives_being_written(settings: str) -> None:
+    scenario = parse(VALID.read_text(), overrides={"flows.web.tcp": settings})
+    assert parse(dump(scenario)) == scenario

@@ -60,6 +60,7 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "rtt_max_s": pl.Float64,
             "rtt_samples": pl.Int64,
             "cwnd": pl.Int64,
+            "completion_s": pl.Float64,
         }
     ),
     "pings": pl.Schema(
@@ -99,7 +100,7 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
 """The columns of each table, in order."""
 
 _NULLABLE: Final = {
-    "intervals": {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd"},
+    "intervals": {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd", "completion_s"},
     "pings": {"rtt_s", "dscp_echoed"},
 }
 
@@ -163,7 +164,9 @@ class Dataset:
         intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
             delivered in order to the receiving application (goodput), data `packets` received,
             `lost`, `reordered`, `retransmits`; mean, least and greatest `rtt_s` of its
-            `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end.
+            `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end;
+            `completion_s`, how long after its start the stream's whole volume had arrived, where
+            that was in this stretch.
         pings: A row per echo request; `rtt_s` is null when no reply came.
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by

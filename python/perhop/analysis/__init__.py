@@ -4,7 +4,15 @@ Rates are bits per second, times and windows seconds since the start of the run,
 Throughput is goodput at the receiving application.
 """
 
-from perhop.analysis.distributions import Distribution, count, flow_rtt, loss, rtt, sent
+from perhop.analysis.distributions import (
+    Distribution,
+    completion,
+    count,
+    flow_rtt,
+    loss,
+    rtt,
+    sent,
+)
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
 from perhop.analysis.summary import class_counters, summary
 from perhop.analysis.throughput import (
@@ -30,6 +38,7 @@ __all__ = [
     "against_published",
     "bottleneck",
     "class_counters",
+    "completion",
     "count",
     "flow_rtt",
     "loss",

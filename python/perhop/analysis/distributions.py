@@ -115,6 +115,18 @@ def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFr
     )
 
 
+def completion(dataset: Dataset, flow: str) -> float | None:
+    """Seconds from a flow's start until the volume of every stream had arrived.
+
+    None if it has no volume, or not all of it came.
+    """
+    rows = dataset.intervals.filter(pl.col("flow") == flow)
+    done = rows["completion_s"].drop_nulls()
+    if len(done) < dataset.scenario.flows[flow].streams:
+        return None
+    return float(done.max())  # type: ignore[arg-type]
+
+
 def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
     """The share lost, 0 to 1, of a flow's data packets or of a ping's requests.
 

@@ -5,7 +5,15 @@ from typing import Any
 
 import polars as pl
 
-from perhop.analysis.distributions import Distribution, count, flow_rtt, loss, rtt, sent
+from perhop.analysis.distributions import (
+    Distribution,
+    completion,
+    count,
+    flow_rtt,
+    loss,
+    rtt,
+    sent,
+)
 from perhop.analysis.judgement import against_published, verdicts
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import TABLES, Dataset
@@ -60,6 +68,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "end_s": window and window[1],
         "bytes": round(count(dataset, flow, "bytes")),
         "throughput_bps": throughput(dataset, flow, window) if window else None,
+        "completion_s": completion(dataset, flow),
         "retransmits": round(count(dataset, flow, "retransmits")),
         "loss": loss(dataset, flow),
         "reordered": round(count(dataset, flow, "reordered")),

@@ -57,6 +57,8 @@ def phase_table(dataset: Dataset) -> Table:
 def flow_table(dataset: Dataset) -> Table:
     """What became of each flow over the time it was active."""
     flows = analysis.summary(dataset)["flows"]
+    # A column of its own only where some flow has an end of its own.
+    volumes = any(flow.volume is not None for flow in dataset.scenario.flows.values())
     rows = []
     for name, flow in flows.items():
         rtt = flow["rtt_s"] or {}
@@ -64,6 +66,7 @@ def flow_table(dataset: Dataset) -> Table:
             (
                 name,
                 text.size(flow["bytes"]),
+                *([text.duration(flow["completion_s"])] if volumes else []),
                 text.rate(flow["throughput_bps"]),
                 text.count(flow["retransmits"]),
                 text.share(flow["loss"]),
@@ -71,7 +74,8 @@ def flow_table(dataset: Dataset) -> Table:
                 text.duration(rtt.get("p99")),
             )
         )
-    names = ("delivered", "throughput", "retransmitted", "loss", "RTT median", "RTT p99")
+    arrived = ("delivered", "completed in") if volumes else ("delivered",)
+    names = (*arrived, "throughput", "retransmitted", "loss", "RTT median", "RTT p99")
     columns = (Column("flow", "left"), *map(Column, names))
     return Table("Flows while active", columns, tuple(rows))
 

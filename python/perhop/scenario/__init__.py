@@ -35,13 +35,13 @@ from perhop.scenario.model import (
     Queue,
     Report,
     Scenario,
-    Tcp,
     Udp,
 )
 from perhop.scenario.network import Bandwidth, Limit, Overhead
 from perhop.scenario.overrides import Overrides
 from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
 from perhop.scenario.schema import json_schema
+from perhop.scenario.tcp import Tcp
 
 __all__ = [
     "DSCP_NAMES",

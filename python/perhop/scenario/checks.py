@@ -196,6 +196,11 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
             )
         if flow.tcp is None:
             continue
+        if flow.tcp.loss_detection == "rack" and not flow.tcp.sack:
+            yield Finding(
+                (*loc, "tcp", "loss_detection"),
+                "`rack` needs selective acknowledgements; expected `sack: true` beside it",
+            )
         windows = (
             ("send_window", flow.tcp.effective_send_window, flow.tcp.send_window),
             ("receive_window", flow.tcp.effective_receive_window, flow.tcp.receive_window),

@@ -36,22 +36,17 @@ from perhop.scenario.quantities import (
     Duration,
     EchoSize,
     Loss,
-    Packets,
     Port,
     PositiveDuration,
     Rate,
-    SegmentSize,
     Size,
     Streams,
     Version,
 )
+from perhop.scenario.tcp import Tcp
 from perhop.scenario.text import did_you_mean
 from perhop.scenario.validation import validate
-from perhop.units import MILLISECOND, SECOND, quote
-
-DEFAULT_WINDOW = 4 * 2**20
-"""The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
-what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
+from perhop.units import SECOND, quote
 
 FIRST_PORT = 5001
 """The receiver's port of the first flow that names none; the next flow's is one more."""
@@ -299,54 +294,6 @@ class Policy(Model):
 
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=64)]
     """The classes in the order of matching; the last one matches ``any``."""
-
-
-class Tcp(Model):
-    """A TCP connection's settings."""
-
-    congestion_control: Literal["reno", "cubic"] = "cubic"
-    """Reno (RFC 5681, 6582) or CUBIC (RFC 9438)."""
-
-    window: Size | None = None
-    """The send and the receive window alike; by default 4 MiB."""
-
-    send_window: Size | None = None
-    """What the sender may have in flight, if it is not `window`."""
-
-    receive_window: Size | None = None
-    """What the receiver offers, if it is not `window`."""
-
-    mss: SegmentSize = 1460
-    """The payload of a full segment."""
-
-    sack: StrictBool = True
-    """Whether selective acknowledgements are used (RFC 2018, 6675)."""
-
-    timestamps: StrictBool = False
-    """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
-    `mss` of 1448 B then fills an Ethernet frame."""
-
-    initial_window: Packets = 10
-    """The congestion window of a new connection (RFC 6928)."""
-
-    min_rto: PositiveDuration = 200 * MILLISECOND
-    """The smallest retransmission timeout."""
-
-    delayed_ack: Duration = 40 * MILLISECOND
-    """How long a receiver may hold back an acknowledgement; 0 s for none."""
-
-    limited_transmit: StrictBool = True
-    """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
-
-    @property
-    def effective_send_window(self) -> int:
-        """What the sender may have in flight, in bytes."""
-        return self.send_window or self.window or DEFAULT_WINDOW
-
-    @property
-    def effective_receive_window(self) -> int:
-        """What the receiver offers, in bytes."""
-        return self.receive_window or self.window or DEFAULT_WINDOW
 
 
 class Udp(Model):

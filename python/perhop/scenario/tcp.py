@@ -1,0 +1,191 @@
+"""What a flow says of its TCP, and the stacks of systems that were in use."""
+
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    model_serializer,
+    model_validator,
+)
+
+from perhop.scenario.base import Model
+from perhop.scenario.quantities import (
+    Duration,
+    Packets,
+    PositiveDuration,
+    SegmentSize,
+    Size,
+)
+from perhop.units import MILLISECOND
+
+DEFAULT_WINDOW = 4 * 2**20
+"""The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
+what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
+
+STACKS: Final = MappingProxyType(
+    {
+        # Solaris Tunable Parameters Reference Manual (806-6779, Solaris 8): tcp_xmit_hiwat 16,384,
+        # tcp_recv_hiwat 24,576, tcp_deferred_ack_interval 100 ms, tcp_rexmit_interval_min 400 ms,
+        # tcp_tstamp_always 0; tcp_slow_start_initial is at most 4, and RFC 2414, which it refers
+        # to, gives 3 segments of 1460 B. System Administration Guide 3: tcp_sack_permitted 1,
+        # selective acknowledgements are accepted and not asked for.
+        "solaris-8": {
+            "congestion_control": "reno",
+            "send_window": "16 KiB",
+            "receive_window": "24 KiB",
+            "sack": False,
+            "initial_window": "3 packets",
+            "min_rto": "400 ms",
+            "delayed_ack": "100 ms",
+            "limited_transmit": False,
+        },
+        # tcp(7), which dates each setting: tcp_sack, tcp_timestamps and tcp_window_scaling are on
+        # since 2.2; D-SACK came with 2.4. socket(7): rmem_default and wmem_default, 65,535 B in
+        # 2.2, half of which is kept for overhead. RFC 2581 for the initial window.
+        "linux-2.2": {
+            "congestion_control": "reno",
+            "send_window": "65535 B",
+            "receive_window": "32767 B",
+            "mss": "1448 B",
+            "timestamps": True,
+            "initial_window": "2 packets",
+            "limited_transmit": False,
+        },
+        # Sarolahti and Kuznetsov, Congestion Control in Linux TCP (USENIX 2002): SACK, D-SACK,
+        # timestamps, limited transmit, a floor of 200 ms. tcp(7): tcp_rmem 87,380 B, of which
+        # 65,535 B is the window (tcp_adv_win_scale 2); tcp_wmem up to 128 KiB. RFC 2414 for the
+        # initial window.
+        "linux-2.4": {
+            "congestion_control": "reno",
+            "send_window": "128 KiB",
+            "receive_window": "65535 B",
+            "mss": "1448 B",
+            "timestamps": True,
+            "dsack": True,
+            "initial_window": "3 packets",
+        },
+        # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
+        # tcp_timestamps and tcp_window_scaling 1; tcp_recovery 1 (RACK, RFC 8985),
+        # tcp_early_retrans 3 (the tail loss probe). RFC 6928 for the initial window, RFC 6937 for
+        # recovery. HyStart is on in its CUBIC; here it is HyStart++ (RFC 9406).
+        "linux-6": {
+            "congestion_control": "cubic",
+            "hystart": True,
+            "mss": "1448 B",
+            "timestamps": True,
+            "loss_detection": "rack",
+            "dsack": True,
+            "prr": True,
+        },
+    }
+)
+"""What each stack sets, as a file would write it: what is documented of it, and nothing else."""
+
+
+class TcpSettings(Model):
+    """A TCP connection's settings, one by one."""
+
+    congestion_control: Literal["reno", "cubic"] = "cubic"
+    """Reno (RFC 5681, 6582) or CUBIC (RFC 9438)."""
+
+    hystart: StrictBool = True
+    """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,
+    RFC 9406). The others have none."""
+
+    window: Size | None = None
+    """The send and the receive window alike; by default 4 MiB."""
+
+    send_window: Size | None = None
+    """What the sender may have in flight, if it is not `window`."""
+
+    receive_window: Size | None = None
+    """What the receiver offers, if it is not `window`."""
+
+    window_scaling: StrictBool = True
+    """Whether windows may be more than 65535 B on the wire (RFC 7323)."""
+
+    mss: SegmentSize = 1460
+    """The payload of a full segment."""
+
+    sack: StrictBool = True
+    """Whether selective acknowledgements are used (RFC 2018); without, recovery is NewReno's
+    (RFC 6582)."""
+
+    dsack: StrictBool | None = None
+    """Whether they report what arrived twice (RFC 2883); by default, where losses are found by
+    time."""
+
+    loss_detection: Literal["sack", "rack"] = "sack"
+    """Whether losses are found by counting SACKed segments (RFC 6675) or by time, with a tail loss
+    probe (RACK-TLP, RFC 8985)."""
+
+    prr: StrictBool = False
+    """Whether recovery is clocked by what is delivered (proportional rate reduction, RFC 9937);
+    only with `sack`."""
+
+    timestamps: StrictBool = False
+    """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
+    `mss` of 1448 B then fills an Ethernet frame."""
+
+    initial_window: Packets = 10
+    """The congestion window of a new connection (RFC 6928)."""
+
+    min_rto: PositiveDuration = 200 * MILLISECOND
+    """The smallest retransmission timeout."""
+
+    delayed_ack: Duration = 40 * MILLISECOND
+    """How long a receiver may hold back an acknowledgement; 0 s for none."""
+
+    limited_transmit: StrictBool = True
+    """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
+
+
+class Tcp(TcpSettings):
+    """A TCP connection's settings: those of a `stack`, others where they are given."""
+
+    stack: Literal["solaris-8", "linux-2.2", "linux-2.4", "linux-6"] | None = None
+    """A system whose documented settings are the defaults of this flow."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_stack(cls, value: object) -> object:
+        if isinstance(value, dict) and isinstance(stack := value.get("stack"), str):
+            preset = dict(STACKS.get(stack, {}))
+            if "window" in value:
+                # A window that is given is for both ends.
+                preset = {key: v for key, v in preset.items() if not key.endswith("_window")}
+                preset |= {k: v for k, v in STACKS.get(stack, {}).items() if k == "initial_window"}
+            return preset | value
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_the_stacks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Only what differs from the stack is written beside it."""
+        written: dict[str, Any] = handler(self)
+        if self.stack is None:
+            return written
+        given = {"stack": self.stack} | ({"window": "1 B"} if self.window else {})
+        preset = Tcp.model_validate(given)
+        fields = TcpSettings.model_fields
+        same = {name for name in fields if getattr(self, name) == getattr(preset, name)}
+        values = {name: getattr(self, name) for name in fields}
+        every = TcpSettings.model_construct(**values).model_dump(mode="json")
+        changed = {name: every[name] for name in fields if name not in same}
+        return {"stack": self.stack, **changed}
+
+    @property
+    def effective_send_window(self) -> int:
+        """What the sender may have in flight, in bytes."""
+        return self.send_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_receive_window(self) -> int:
+        """What the receiver offers, in bytes."""
+        return self.receive_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_dsack(self) -> bool:
+        """Whether selective acknowledgements report what arrived twice."""
+        return self.sack and (self.loss_detection == "rack" if self.dsack is None else self.dsack)
