@@ -77,7 +77,9 @@ impl Simulation {
 /// but a run would wait longer for NumPy's import than for the simulation.
 fn memory<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
     let (format, bytes) = match column {
-        Column::Integers(values) => ("q", PyBytes::new(py, &native_bytes(values, i64::to_ne_bytes))),
+        Column::Integers(values) => {
+            ("q", PyBytes::new(py, &native_bytes(values, i64::to_ne_bytes)))
+        }
         Column::Floats(values) => ("d", PyBytes::new(py, &native_bytes(values, f64::to_ne_bytes))),
     };
     PyMemoryView::from(&bytes)?.call_method1("cast", (format,))
