@@ -230,6 +230,9 @@ pub enum CongestionPlan {
     Reno,
     /// CUBIC.
     Cubic,
+    /// LEDBAT++.
+    #[serde(rename = "ledbat++")]
+    Ledbat,
 }
 
 /// UDP's settings.

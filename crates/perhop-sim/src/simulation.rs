@@ -426,6 +426,7 @@ fn stream(
                 congestion: match plan.congestion_control {
                     CongestionPlan::Reno => Congestion::Reno,
                     CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
+                    CongestionPlan::Ledbat => Congestion::ledbat(),
                 },
                 loss_detection: match (plan.sack, plan.rack) {
                     (false, _) => LossDetection::Duplicates,

@@ -5,11 +5,13 @@
 
 mod cubic;
 mod hystart;
+mod ledbat;
 
 use perhop_core::{Duration, Time};
 
 use cubic::Cubic;
 use hystart::HyStart;
+use ledbat::Ledbat;
 
 use crate::Offset;
 
@@ -43,7 +45,13 @@ pub enum Congestion {
     Reno,
     /// A cubic function of the time since the last loss (RFC 9438).
     Cubic(CubicState),
+    /// Yields as the queue grows (draft-irtf-iccrg-ledbat-plus-plus).
+    Ledbat(LedbatState),
 }
+
+/// What LEDBAT++ remembers.
+#[derive(Clone, Debug)]
+pub struct LedbatState(Ledbat);
 
 /// What CUBIC remembers.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +86,11 @@ impl Congestion {
         Self::Cubic(CubicState { cubic: Cubic::default(), hystart })
     }
 
+    /// LEDBAT++ at its beginning.
+    pub fn ledbat() -> Self {
+        Self::Ledbat(LedbatState(Ledbat::new()))
+    }
+
     /// Data was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
@@ -85,6 +98,10 @@ impl Congestion {
             && window.ssthresh == f64::INFINITY
         {
             hystart.on_ack(window, mss, acked);
+            return;
+        }
+        if let Self::Ledbat(LedbatState(ledbat)) = self {
+            ledbat.on_ack(window, mss, acked);
             return;
         }
         if !acked.limited {
@@ -99,6 +116,7 @@ impl Congestion {
         match self {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
+            Self::Ledbat(_) => {}
         }
     }
 
@@ -106,7 +124,7 @@ impl Congestion {
     /// window to it.
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
         let factor = match self {
-            Self::Reno => 0.5,
+            Self::Reno | Self::Ledbat(_) => 0.5,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);

@@ -87,8 +87,9 @@ STACKS: Final = MappingProxyType(
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
-    congestion_control: Literal["reno", "cubic"] = "cubic"
-    """Reno (RFC 5681, 6582) or CUBIC (RFC 9438)."""
+    congestion_control: Literal["reno", "cubic", "ledbat++"] = "cubic"
+    """Reno (RFC 5681, 6582), CUBIC (RFC 9438), or LEDBAT++, which yields to both
+    (draft-irtf-iccrg-ledbat-plus-plus)."""
 
     hystart: StrictBool = True
     """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,

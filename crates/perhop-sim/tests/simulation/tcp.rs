@@ -385,3 +385,23 @@ fn a_volume_has_a_completion_time() {
     assert!((times[1] - 0.350).abs() < 0.002, "{times:?}");
     assert!(times[0].is_nan() && times[2].is_nan(), "in one stretch only: {times:?}");
 }
+
+/// draft-irtf-iccrg-ledbat-plus-plus, section 3: it uses an idle link, and leaves one to others.
+/// The queue holds 120 ms, twice its target.
+#[test]
+fn ledbat_uses_an_idle_link_and_yields_to_reno() {
+    let ledbat = tcp(0, 2, json!({"congestion_control": "ledbat++"}), json!({}));
+    let reno = json!({"congestion_control": "reno"});
+    let reno = tcp(0, 2, reno, json!({"start": 60 * SECOND, "stop": 180 * SECOND}));
+    let links = bottleneck(10_000_000, 40 * MILLISECOND, 100, 0);
+    let marks = [20, 60, 80, 180, 200, 240].map(|second| second * SECOND);
+    let results = run(&over(&links, &[ledbat, reno], &marks));
+    let share = |flow, from, to| {
+        results.goodput(flow, from * SECOND, to * SECOND) / (10_000_000.0 * PAYLOAD)
+    };
+    let (alone, beside, after) = (share(0, 20, 60), share(0, 80, 180), share(0, 200, 240));
+    println!("LEDBAT++: {alone:.3} alone, {beside:.3} beside Reno, {after:.3} after it");
+    // A slowdown takes a tenth of the time at most, and part of the link in it.
+    assert!(alone > 0.85 && after > 0.85, "{alone}, {after}");
+    assert!(beside < 0.15 && share(1, 80, 180) > 0.8, "{beside}");
+}

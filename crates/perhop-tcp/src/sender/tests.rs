@@ -400,11 +400,15 @@ proptest! {
         lost in prop::collection::vec(0_u64..200, 0..60),
         late in prop::collection::vec((0_u64..200, 0_u64..100), 0..30),
         loss_detection in prop::sample::select(&EVERY[..]),
-        (cubic, hystart, prr) in any::<(bool, bool, bool)>(),
+        (control, hystart, prr) in (0..3, any::<bool>(), any::<bool>()),
         (limited_transmit, timestamps) in any::<(bool, bool)>(),
         window in 2_000_u32..100_000,
     ) {
-        let congestion = if cubic { Congestion::cubic(hystart) } else { Congestion::Reno };
+        let congestion = match control {
+            0 => Congestion::Reno,
+            1 => Congestion::cubic(hystart),
+            _ => Congestion::ledbat(),
+        };
         let config = SenderConfig {
             loss_detection, prr, congestion, limited_transmit, timestamps, window, ..config()
         };

@@ -1,0 +1,183 @@
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-01): a scavenger at the end host. It keeps the
+//! queueing delay that it sees, by round-trip times, below a target, and so yields to whoever
+//! fills the queue.
+
+use perhop_core::{Duration, Time};
+
+use super::{Acked, Window};
+
+/// The queueing delay to stay below (section 4.1).
+const TARGET: Duration = Duration::from_millis(60);
+/// The base delay is the least of so many minutes (RFC 6817, section 2.4.2: BASE_HISTORY).
+const MINUTES: usize = 10;
+const MINUTE: u64 = Duration::from_secs(60).as_picos();
+/// The current delay is the least of so many samples (CURRENT_FILTER).
+const SAMPLES: usize = 4;
+/// The least window, and that of a slowdown, in segments (section 4.4).
+const LEAST: f64 = 2.0;
+/// Time between slowdowns, in multiples of what the last one took (section 4.4).
+const SLOWDOWN_SHARE: u64 = 9;
+
+#[derive(Clone, Debug)]
+pub(super) struct Ledbat {
+    /// Least round-trip time of each minute, and the minute that is the newest.
+    base: [Duration; MINUTES],
+    minute: u64,
+    recent: [Duration; SAMPLES],
+    place: usize,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The first slow start.
+    Starting,
+    /// Adapting until the next slowdown.
+    Steady { slowdown: Time },
+    /// A slowdown: the least window until an instant, so that the base delay shows.
+    Held { began: Time, until: Time },
+    /// Back in slow start to the window before the slowdown.
+    Returning { began: Time },
+}
+
+impl Ledbat {
+    pub fn new() -> Self {
+        Self {
+            base: [Duration::MAX; MINUTES],
+            minute: 0,
+            recent: [Duration::MAX; SAMPLES],
+            place: 0,
+            phase: Phase::Starting,
+        }
+    }
+
+    pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        if let Some(rtt) = acked.rtt {
+            self.take_sample(acked.now, rtt);
+        }
+        let base = self.base.iter().copied().min().unwrap_or(Duration::MAX);
+        let current = self.recent.iter().copied().min().unwrap_or(Duration::MAX);
+        if base == Duration::MAX || current == Duration::MAX {
+            return;
+        }
+        let queueing = current.as_picos().saturating_sub(base.as_picos()) as f64;
+        let delay = queueing / TARGET.as_picos() as f64;
+        let gain = gain(base);
+        let two_rounds = acked.smoothed_rtt * 2;
+        match self.phase {
+            Phase::Starting if delay > 0.75 || !window.in_slow_start() => {
+                window.ssthresh = window.ssthresh.min(window.cwnd);
+                self.phase = Phase::Steady { slowdown: acked.now + two_rounds };
+            }
+            Phase::Steady { slowdown } if acked.now >= slowdown => {
+                window.ssthresh = window.cwnd.max(LEAST * mss);
+                window.cwnd = LEAST * mss;
+                self.phase = Phase::Held { began: acked.now, until: acked.now + two_rounds };
+            }
+            Phase::Held { began, until } if acked.now >= until => {
+                self.phase = Phase::Returning { began };
+            }
+            Phase::Returning { began } if !window.in_slow_start() => {
+                let took = acked.now.since(began);
+                self.phase = Phase::Steady { slowdown: acked.now + took * SLOWDOWN_SHARE };
+            }
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Held { .. }) {
+            return;
+        }
+        let bytes = acked.bytes as f64;
+        if window.in_slow_start() {
+            if acked.limited {
+                window.cwnd += gain * bytes;
+            }
+            return;
+        }
+        // Per round trip: a gain of so much of a segment, less the window times what the delay is
+        // above its target, but at most half the window (section 4.2).
+        let round = bytes / window.cwnd;
+        let above = (delay - 1.0).max(0.0) * window.cwnd;
+        let change = (gain * mss - above).max(-window.cwnd / 2.0) * round;
+        if change < 0.0 || acked.limited {
+            window.cwnd = (window.cwnd + change).max(LEAST * mss);
+        }
+    }
+
+    fn take_sample(&mut self, now: Time, rtt: Duration) {
+        let minute = now.as_picos() / MINUTE;
+        // Minutes without a sample are forgotten, too.
+        let passed = (minute - self.minute).min(MINUTES as u64);
+        for skipped in 0..passed {
+            self.base[((minute - skipped) % MINUTES as u64) as usize] = Duration::MAX;
+        }
+        self.minute = minute;
+        let least = &mut self.base[(minute % MINUTES as u64) as usize];
+        *least = rtt.min(*least);
+        self.recent[self.place] = rtt;
+        self.place = (self.place + 1) % SAMPLES;
+    }
+}
+
+/// How much slower than Reno it grows: on short paths, which a target of 60 ms fills with many
+/// round trips, up to 16 times (section 4.2).
+fn gain(base: Duration) -> f64 {
+    let ratio = (TARGET * 2).as_picos().div_ceil(base.as_picos().max(1));
+    1.0 / ratio.min(16) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+    const MSS: f64 = 1000.0;
+
+    #[test]
+    fn the_gain_is_that_of_the_draft() {
+        for (base, expected) in [(1, 16.0), (10, 12.0), (50, 3.0), (120, 1.0), (500, 1.0)] {
+            assert_eq!(gain(MS(base)), 1.0 / expected, "{base} ms");
+        }
+    }
+
+    /// A round trip of acknowledgements of a segment each, in a steady state without slowdown.
+    fn round(rtt: u64) -> f64 {
+        let mut ledbat = Ledbat::new();
+        ledbat.phase = Phase::Steady { slowdown: Time::MAX };
+        ledbat.take_sample(Time::ZERO, MS(120));
+        ledbat.recent = [MS(rtt); SAMPLES];
+        let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };
+        let acked = Acked {
+            now: Time::ZERO,
+            bytes: 100_000,
+            smoothed_rtt: MS(rtt),
+            rtt: None,
+            ack: 0,
+            end: 0,
+            limited: true,
+        };
+        ledbat.on_ack(&mut window, MSS, acked);
+        window.cwnd / MSS
+    }
+
+    /// Section 4.2, a round trip at a window of 100 segments and a base delay of 120 ms.
+    #[test]
+    fn the_window_follows_the_delay() {
+        assert_eq!(round(120), 101.0);
+        assert_eq!(round(180), 101.0);
+        // A tenth above the target: a tenth of the window less, and the gain.
+        assert!((round(186) - 91.0).abs() < 1e-9);
+        // Twice the target and more: half the window.
+        assert_eq!(round(240), 50.0);
+    }
+
+    #[test]
+    fn the_base_delay_is_forgotten_after_ten_minutes() {
+        let mut ledbat = Ledbat::new();
+        let minutes = |count: u64| Time::ZERO + Duration::from_secs(60 * count);
+        ledbat.take_sample(minutes(0), MS(10));
+        ledbat.take_sample(minutes(9), MS(30));
+        assert_eq!(ledbat.base.iter().min(), Some(&MS(10)));
+        ledbat.take_sample(minutes(10), MS(30));
+        assert_eq!(ledbat.base.iter().min(), Some(&MS(30)));
+    }
+}
