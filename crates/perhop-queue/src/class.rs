@@ -1,9 +1,10 @@
-//! A class: a queue behind an optional policer, with counters.
+//! A class: a queue between an optional policer and an optional shaper, with counters.
 
 use perhop_core::{Bytes, Packet, Time};
 
 use crate::{
-    Backlog, Cause, Counters, Dequeue, Discipline, Exceed, Ledger, Pass, Policer, Queue, Verdict,
+    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Ledger, Pass, Policer, Queue,
+    Shaper,
 };
 
 /// One class of traffic at one link: what it may send, where it waits, what became of it.
@@ -11,21 +12,28 @@ use crate::{
 /// The root of every link is a class too, so that a plain queue has counters.
 #[derive(Debug)]
 pub struct Class<B> {
-    policer: Option<(Policer, Exceed)>,
+    policer: Option<Box<(Policer, Actions)>>,
+    shaper: Option<Box<Shaper<B>>>,
     queue: Queue<B>,
     counters: Counters,
 }
 
 impl<B> Class<B> {
-    /// A class without a policer.
+    /// A class without a policer or a shaper.
     pub fn new(queue: Queue<B>) -> Self {
-        Self { policer: None, queue, counters: Counters::default() }
+        Self { policer: None, shaper: None, queue, counters: Counters::default() }
     }
 
     /// The same class behind a policer.
     #[must_use]
-    pub fn policed(self, policer: Policer, exceed: Exceed) -> Self {
-        Self { policer: Some((policer, exceed)), ..self }
+    pub fn policed(self, policer: Policer, actions: Actions) -> Self {
+        Self { policer: Some(Box::new((policer, actions))), ..self }
+    }
+
+    /// The same class, sending through a shaper.
+    #[must_use]
+    pub fn shaped(self, shaper: Shaper<B>) -> Self {
+        Self { shaper: Some(Box::new(shaper)), ..self }
     }
 
     /// What the class has done since the run began, its inner classes included.
@@ -41,16 +49,24 @@ impl<B> Class<B> {
         }
     }
 
+    /// A packet that has left the queue and waits for the shaper.
+    #[inline]
+    fn staged(&self) -> Option<&Packet<B>> {
+        self.shaper.as_ref().and_then(|shaper| shaper.staged())
+    }
+
     /// Lets the policer measure a packet, and remark or refuse it.
     #[inline]
     fn police(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
-        let Some((policer, exceed)) = &mut self.policer else { return Ok(()) };
-        let verdict = policer.police(now, packet.size());
+        let Some(policed) = &mut self.policer else { return Ok(()) };
+        let (policer, actions) = policed.as_mut();
+        let verdict = policer.police(now, packet.size(), packet.header.dscp());
         self.counters.count_policed(verdict, packet.size());
-        match (verdict, *exceed) {
-            (Verdict::Conformed, _) => Ok(()),
-            (Verdict::Exceeded, Exceed::Drop) => Err(Cause::Policer),
-            (Verdict::Exceeded, Exceed::Remark(dscp)) => {
+        match actions.of(verdict) {
+            Action::Send => Ok(()),
+            Action::Drop => Err(Cause::Policer),
+            Action::Remark(dscp) => {
+                self.counters.remarked += 1;
                 let header = &mut packet.header;
                 header.traffic_class = header.traffic_class.with_dscp(dscp);
                 Ok(())
@@ -73,7 +89,10 @@ impl<B> Discipline<B> for Class<B> {
     #[inline]
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
         let (drops, marks) = (ledger.drops.len(), ledger.marks);
-        let next = self.queue.dequeue(now, ledger);
+        let next = match &mut self.shaper {
+            None => self.queue.dequeue(now, ledger),
+            Some(shaper) => shaper.dequeue(now, &mut self.queue, ledger),
+        };
         if let Dequeue::Packet(packet) = &next {
             self.counters.sent.add(packet.size());
         }
@@ -84,9 +103,13 @@ impl<B> Discipline<B> for Class<B> {
     #[inline]
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
         // A packet that must be enqueued will meet the policer there.
-        let pass = match &self.policer {
-            None => self.queue.pass(now, packet),
-            Some(_) => Pass::Enqueue,
+        let pass = match (&self.policer, &mut self.shaper) {
+            (None, None) => self.queue.pass(now, packet),
+            (None, Some(shaper)) => match shaper.admits(now, packet.size()) {
+                true => shaper.passed(packet.size(), self.queue.pass(now, packet)),
+                false => Pass::Enqueue,
+            },
+            (Some(_), _) => Pass::Enqueue,
         };
         match pass {
             Pass::Send => self.counters.sent.add(packet.size()),
@@ -98,11 +121,18 @@ impl<B> Discipline<B> for Class<B> {
 
     #[inline]
     fn head(&mut self) -> Option<Bytes> {
-        self.queue.head()
+        match self.staged() {
+            Some(packet) => Some(packet.size()),
+            None => self.queue.head(),
+        }
     }
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        self.queue.backlog()
+        let mut backlog = self.queue.backlog();
+        if let Some(packet) = self.staged() {
+            backlog.add(packet.size());
+        }
+        backlog
     }
 }

@@ -5,7 +5,10 @@ use std::collections::BinaryHeap;
 
 use perhop_core::{Bytes, Packet, Time};
 
-use crate::{Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Weight, Wf2q};
+use crate::scheduler::Scheduler;
+use crate::{
+    Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Priority, Sharing, Weight,
+};
 
 /// How a class is served among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +16,9 @@ pub enum Service {
     /// Before every class that is not strict, and before strict ones that stand after it.
     Strict,
     /// A share of what the strict classes leave, in proportion to this weight. What a class does
-    /// not use is shared by those that want more.
-    Share(Weight),
+    /// not use is shared by those that want more; where [`Sharing::LinkShare`] does that, those
+    /// with the lowest priority number first.
+    Share(Weight, Priority),
 }
 
 /// A class as [`Classes::new`] takes it.
@@ -28,8 +32,7 @@ pub struct ClassSpec<B> {
     pub class: Class<B>,
 }
 
-/// A classifier, a queue a class, and a scheduler: strict priority first, then weighted fair
-/// shares.
+/// A classifier, a queue a class, and a scheduler: strict priority first, then shares.
 #[derive(Debug)]
 pub struct Classes<B> {
     classifier: Classifier,
@@ -40,11 +43,13 @@ pub struct Classes<B> {
     strict: Vec<usize>,
     /// The class behind each of the scheduler's.
     shared: Vec<usize>,
-    scheduler: Wf2q,
+    scheduler: Scheduler,
     /// Which classes have something and may not send it yet.
     asleep: Vec<bool>,
-    /// When they may; an entry of a class that was woken before is void.
+    /// When they may; an entry of a class that was woken before, or sleeps for longer, is void.
     sleepers: BinaryHeap<Reverse<(Time, usize)>>,
+    /// The last entry of each class.
+    sleeps_until: Vec<Time>,
     backlog: Backlog,
 }
 
@@ -55,11 +60,19 @@ enum Place {
 }
 
 impl<B> Classes<B> {
-    /// Classes in match order; the last takes every packet that no other does.
+    /// Classes in match order that share by WF2Q+; the last takes every packet that no other does.
     ///
     /// # Panics
     /// Without a class.
     pub fn new(specs: Vec<ClassSpec<B>>) -> Self {
+        Self::sharing(specs, Sharing::Wfq)
+    }
+
+    /// Classes in match order that share like this.
+    ///
+    /// # Panics
+    /// Without a class.
+    pub fn sharing(specs: Vec<ClassSpec<B>>, sharing: Sharing) -> Self {
         let mut matches = Vec::with_capacity(specs.len());
         let mut classes = Vec::with_capacity(specs.len());
         let mut service = Vec::with_capacity(specs.len());
@@ -70,9 +83,9 @@ impl<B> Classes<B> {
                     strict.push(index);
                     Place::Strict
                 }
-                Service::Share(weight) => {
+                Service::Share(weight, priority) => {
                     shared.push(index);
-                    weights.push(weight);
+                    weights.push((weight, priority));
                     Place::Shared(shared.len() - 1)
                 }
             });
@@ -80,15 +93,17 @@ impl<B> Classes<B> {
             classes.push(spec.class);
         }
         let asleep = vec![false; classes.len()];
+        let sleeps_until = vec![Time::ZERO; classes.len()];
         Self {
             classifier: Classifier::new(matches),
             classes,
             service,
             strict,
             shared,
-            scheduler: Wf2q::new(&weights),
+            scheduler: Scheduler::new(sharing, &weights),
             asleep,
             sleepers: BinaryHeap::new(),
+            sleeps_until,
             backlog: Backlog::default(),
         }
     }
@@ -124,13 +139,27 @@ impl<B> Classes<B> {
         }
     }
 
+    /// The class that wakes first, and when.
+    fn next_sleeper(&mut self) -> Option<(Time, usize)> {
+        while let Some(&Reverse((at, index))) = self.sleepers.peek() {
+            if self.asleep[index] && self.sleeps_until[index] == at {
+                return Some((at, index));
+            }
+            self.sleepers.pop();
+            if self.sleeps_until[index] == at {
+                self.sleeps_until[index] = Time::ZERO; // the entry is gone
+            }
+        }
+        None
+    }
+
     /// Wakes the classes whose time has come.
     fn wake_due(&mut self, now: Time) {
         while let Some(&Reverse((at, index))) = self.sleepers.peek()
             && at <= now
         {
             self.sleepers.pop();
-            if self.asleep[index] {
+            if self.asleep[index] && self.sleeps_until[index] == at {
                 self.wake(index);
             }
         }
@@ -152,6 +181,7 @@ impl<B> Discipline<B> for Classes<B> {
     }
 
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        self.scheduler.advance(now);
         self.wake_due(now);
         while let Some(index) = self.select() {
             let class = &mut self.classes[index];
@@ -168,7 +198,10 @@ impl<B> Discipline<B> for Classes<B> {
                 }
                 Dequeue::NotBefore(at) => {
                     self.asleep[index] = true;
-                    self.sleepers.push(Reverse((at, index)));
+                    if self.sleeps_until[index] != at {
+                        self.sleeps_until[index] = at;
+                        self.sleepers.push(Reverse((at, index)));
+                    }
                 }
                 Dequeue::Idle => {} // it dropped all that it had
             }
@@ -176,8 +209,8 @@ impl<B> Discipline<B> for Classes<B> {
                 self.scheduler.withdraw(place);
             }
         }
-        match self.sleepers.peek() {
-            Some(&Reverse((at, _))) => Dequeue::NotBefore(at),
+        match self.next_sleeper() {
+            Some((at, _)) => Dequeue::NotBefore(at),
             None => Dequeue::Idle,
         }
     }
@@ -185,6 +218,7 @@ impl<B> Discipline<B> for Classes<B> {
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
         let index = self.classifier.classify(&packet.header);
         let pass = self.classes[index].pass(now, packet);
+        self.scheduler.advance(now);
         self.scheduler.restart();
         if let (Pass::Send, Place::Shared(place)) = (pass, self.service[index]) {
             self.scheduler.served_at_once(place, packet.size());
@@ -193,7 +227,11 @@ impl<B> Discipline<B> for Classes<B> {
     }
 
     fn head(&mut self) -> Option<Bytes> {
-        let index = self.select()?;
+        // Where all sleep, whoever wakes first is who sends next.
+        let index = match self.select() {
+            Some(index) => index,
+            None => self.next_sleeper()?.1,
+        };
         self.classes[index].head()
     }
 

@@ -13,10 +13,14 @@ pub struct Counters {
     dropped: [u64; Cause::ALL.len()],
     /// Packets that were marked with congestion experienced.
     pub marked: u64,
+    /// Packets that the class's policer gave another DSCP.
+    pub remarked: u64,
     /// What conformed to the class's policer.
     pub conformed: Backlog,
-    /// What exceeded it, whether dropped or remarked.
+    /// What exceeded it, whether sent, dropped or remarked.
     pub exceeded: Backlog,
+    /// What violated it likewise, where it tells three colours apart.
+    pub violated: Backlog,
 }
 
 impl Counters {
@@ -47,6 +51,7 @@ impl Counters {
         match verdict {
             Verdict::Conformed => self.conformed.add(size),
             Verdict::Exceeded => self.exceeded.add(size),
+            Verdict::Violated => self.violated.add(size),
         }
     }
 }

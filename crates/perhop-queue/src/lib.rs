@@ -4,29 +4,40 @@
 //! an argument, and whoever drives it owns the link. The crate reads from the bottom up:
 //!
 //! * [`Fifo`] is a queue with a [`Limit`];
-//! * [`Policer`] measures a stream against a rate and a burst;
+//! * [`TokenBucket`] is the arithmetic of rates and bursts;
+//! * [`Policer`] measures a stream against one rate or two, and [`Shaper`] makes it keep to one;
 //! * [`Classifier`] decides which class a packet belongs to;
-//! * [`Class`] is a queue behind an optional policer, with [`Counters`];
-//! * [`Classes`] divides a link among classes: strict priority first, then weighted fair shares
-//!   by [`Wf2q`], each class a queue or another set of classes;
+//! * [`Class`] is a queue between an optional policer and an optional shaper, with [`Counters`];
+//! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
+//!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
 //! * [`Queue`] is any of these, chosen when a scenario is compiled.
 
+mod bucket;
 mod class;
 mod classes;
 mod classifier;
 mod counters;
+mod drr;
 mod fifo;
+mod link_share;
 mod policer;
+mod scheduler;
+mod shaper;
 mod wf2q;
 
 use perhop_core::{Bytes, Packet, Time};
 
+pub use bucket::{TokenBucket, Tokens};
 pub use class::Class;
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
 pub use counters::Counters;
+pub use drr::Drr;
 pub use fifo::{Fifo, Limit};
-pub use policer::{Exceed, Policer, Verdict};
+pub use link_share::{LinkShare, Priority};
+pub use policer::{Action, Actions, Policer, Verdict};
+pub use scheduler::Sharing;
+pub use shaper::Shaper;
 pub use wf2q::{Weight, Wf2q};
 
 /// What a link needs of whatever stands before its transmitter.

@@ -1,123 +1,161 @@
-//! A policer: a token bucket that measures and never queues.
+//! Policers: token buckets that measure and never queue.
 
 use perhop_core::{Bytes, Dscp, Rate, Time};
 
-/// What becomes of a packet that exceeds its policer.
+use crate::TokenBucket;
+
+/// What a policer says of a packet, from best to worst: green, yellow and red in RFC 2697.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Within the committed rate and burst (green).
+    Conformed,
+    /// Beyond them, within the excess burst or the peak rate (yellow). A policer of two colours
+    /// says this of everything that does not conform.
+    Exceeded,
+    /// Beyond those too (red).
+    Violated,
+}
+
+impl Verdict {
+    /// The colour that a packet's mark stands for: the drop precedence of assured forwarding
+    /// (RFC 2597, section 2), and green for every other mark.
+    pub fn of_mark(dscp: Dscp) -> Self {
+        match (dscp.get() >> 3, dscp.get() & 0b111) {
+            (1..=4, 0b100) => Self::Exceeded,
+            (1..=4, 0b110) => Self::Violated,
+            _ => Self::Conformed,
+        }
+    }
+}
+
+/// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exceed {
+pub enum Action {
+    /// It goes on as it is.
+    Send,
     /// It is dropped.
     Drop,
     /// It stays in its class and goes on with another DSCP.
     Remark(Dscp),
 }
 
-/// What a policer says of a packet.
+/// What becomes of packets by verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Within rate and burst.
-    Conformed,
-    /// Beyond them.
-    Exceeded,
+pub struct Actions {
+    /// Of those that conform.
+    pub conform: Action,
+    /// Of those that exceed.
+    pub exceed: Action,
+    /// Of those that violate.
+    pub violate: Action,
 }
 
-/// A single-rate two-colour policer: a bucket of `burst` bytes, full at first, that fills at
-/// `rate`. A packet conforms if the bucket holds its IP length, which is then taken out.
+impl Actions {
+    /// Sends what conforms, drops what violates, and does this with what exceeds.
+    pub const fn exceed(exceed: Action) -> Self {
+        Self { conform: Action::Send, exceed, violate: Action::Drop }
+    }
+
+    /// The action for a verdict.
+    pub const fn of(&self, verdict: Verdict) -> Action {
+        match verdict {
+            Verdict::Conformed => self.conform,
+            Verdict::Exceeded => self.exceed,
+            Verdict::Violated => self.violate,
+        }
+    }
+}
+
+/// A meter of IP bytes. Its buckets are full at first.
 ///
 /// The arithmetic is exact: over any interval of length t, no more than `burst + rate · t`
 /// conforms, not by a byte.
 #[derive(Clone, Debug)]
 pub struct Policer {
-    rate: Rate,
-    /// Capacity and content in bits · 10⁻¹², the amount that 1 bit/s adds in a picosecond.
-    burst: u128,
-    tokens: u128,
-    updated: Time,
+    meter: Meter,
+    /// Whether a packet's mark bounds what it can be; else the mark is ignored (colour-blind).
+    colour_aware: bool,
 }
 
-/// Token units of a byte.
-const BYTE: u128 = 8_000_000_000_000;
+#[derive(Clone, Debug)]
+enum Meter {
+    TwoColour(TokenBucket),
+    SingleRate { committed: TokenBucket, excess: TokenBucket },
+    TwoRate { committed: TokenBucket, peak: TokenBucket },
+}
 
 impl Policer {
-    /// A policer whose bucket is full.
+    /// A single-rate two-colour policer: a packet conforms if a bucket of `burst` bytes, filled at
+    /// `rate`, holds its length, which is then taken out; otherwise it exceeds.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
-        let burst = u128::from(burst.get()) * BYTE;
-        Self { rate, burst, tokens: burst, updated: Time::ZERO }
+        Self::of(Meter::TwoColour(TokenBucket::new(rate, burst)))
     }
 
-    /// Measures a packet of `size` bytes that arrives at `now`, not earlier than the last one.
-    pub fn police(&mut self, now: Time, size: Bytes) -> Verdict {
-        let elapsed = u128::from(now.since(self.updated).as_picos());
-        let earned = elapsed * u128::from(self.rate.bits_per_second());
-        self.tokens = self.burst.min(self.tokens.saturating_add(earned));
-        self.updated = now;
-        match self.tokens.checked_sub(u128::from(size.get()) * BYTE) {
-            Some(left) => {
-                self.tokens = left;
+    /// The single-rate three-colour marker of RFC 2697: what overflows the committed bucket fills
+    /// the excess bucket.
+    pub fn single_rate(rate: Rate, burst: Bytes, excess_burst: Bytes) -> Self {
+        let committed = TokenBucket::new(rate, burst);
+        Self::of(Meter::SingleRate { committed, excess: TokenBucket::new(rate, excess_burst) })
+    }
+
+    /// The two-rate three-colour marker of RFC 2698: each rate fills its bucket.
+    pub fn two_rate(rate: Rate, burst: Bytes, peak_rate: Rate, peak_burst: Bytes) -> Self {
+        let committed = TokenBucket::new(rate, burst);
+        Self::of(Meter::TwoRate { committed, peak: TokenBucket::new(peak_rate, peak_burst) })
+    }
+
+    fn of(meter: Meter) -> Self {
+        Self { meter, colour_aware: false }
+    }
+
+    /// The same policer, colour-aware: a packet is never better than its mark says.
+    #[must_use]
+    pub fn colour_aware(self) -> Self {
+        Self { colour_aware: true, ..self }
+    }
+
+    /// Measures a packet of `size` bytes with this mark that arrives at `now`, not earlier than
+    /// the last one.
+    #[inline]
+    pub fn police(&mut self, now: Time, size: Bytes, mark: Dscp) -> Verdict {
+        let colour = if self.colour_aware { Verdict::of_mark(mark) } else { Verdict::Conformed };
+        match &mut self.meter {
+            Meter::TwoColour(bucket) => {
+                let _ = bucket.fill(now);
+                if colour > Verdict::Conformed || !bucket.holds(size) {
+                    return Verdict::Exceeded;
+                }
+                bucket.take(size);
                 Verdict::Conformed
             }
-            None => Verdict::Exceeded,
+            Meter::SingleRate { committed, excess } => {
+                let overflow = committed.fill(now);
+                let _ = excess.add(overflow);
+                if colour == Verdict::Conformed && committed.holds(size) {
+                    committed.take(size);
+                    Verdict::Conformed
+                } else if colour <= Verdict::Exceeded && excess.holds(size) {
+                    excess.take(size);
+                    Verdict::Exceeded
+                } else {
+                    Verdict::Violated
+                }
+            }
+            Meter::TwoRate { committed, peak } => {
+                let _ = (committed.fill(now), peak.fill(now));
+                if colour == Verdict::Violated || !peak.holds(size) {
+                    return Verdict::Violated;
+                }
+                peak.take(size);
+                if colour == Verdict::Exceeded || !committed.holds(size) {
+                    return Verdict::Exceeded;
+                }
+                committed.take(size);
+                Verdict::Conformed
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use perhop_core::Duration;
-    use proptest::prelude::*;
-
-    fn policer(bps: u64, burst: u64) -> Policer {
-        Policer::new(Rate::new(bps).unwrap(), Bytes::new(burst))
-    }
-
-    #[test]
-    fn a_full_bucket_passes_its_burst_and_no_more() {
-        let mut policer = policer(1_000_000, 3000);
-        let verdicts: Vec<_> =
-            (0..3).map(|_| policer.police(Time::ZERO, Bytes::new(1500))).collect();
-        assert_eq!(verdicts, [Verdict::Conformed, Verdict::Conformed, Verdict::Exceeded]);
-    }
-
-    #[test]
-    fn tokens_arrive_to_the_picosecond() {
-        let mut policer = policer(1_000_000, 1500);
-        let _ = policer.police(Time::ZERO, Bytes::new(1500));
-        let refill = Bytes::new(1500) / Rate::new(1_000_000).unwrap();
-        let early = Time::from_picos(refill.as_picos() - 1);
-        assert_eq!(policer.police(early, Bytes::new(1500)), Verdict::Exceeded);
-        assert_eq!(policer.police(Time::ZERO + refill, Bytes::new(1500)), Verdict::Conformed);
-    }
-
-    proptest! {
-        /// Whatever arrives, the conforming bytes of every interval stay below the arrival curve,
-        /// and a packet that exceeds really would have crossed it.
-        #[test]
-        fn conforming_bytes_stay_below_the_arrival_curve(
-            bps in 1_000_u64..10_000_000_000,
-            burst in 64_u64..200_000,
-            arrivals in prop::collection::vec((0_u64..5_000_000_000, 40_u64..1500), 1..60),
-        ) {
-            let mut policer = policer(bps, burst);
-            let mut now = Time::ZERO;
-            let mut passed: Vec<(Time, u64)> = Vec::new();
-            // What fits below burst + rate · t over every interval that ends now, in token units.
-            let room = |passed: &[(Time, u64)], now: Time| {
-                let mut sent = 0;
-                passed.iter().rev().map(|&(from, size)| {
-                    sent += u128::from(size) * BYTE;
-                    let span = u128::from(now.since(from).as_picos());
-                    u128::from(burst) * BYTE + span * u128::from(bps) - sent
-                }).chain([u128::from(burst) * BYTE]).min().unwrap()
-            };
-            for (gap, size) in arrivals {
-                now += Duration::from_picos(gap);
-                let fits = u128::from(size) * BYTE <= room(&passed, now);
-                let conformed = policer.police(now, Bytes::new(size)) == Verdict::Conformed;
-                prop_assert_eq!(conformed, fits);
-                if conformed {
-                    passed.push((now, size));
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -20,6 +20,11 @@ impl Weight {
     pub const fn new(weight: u64) -> Option<Self> {
         if weight == 0 { None } else { Some(Self(weight)) }
     }
+
+    /// The weight.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 /// Virtual time: bytes of service to the whole link, as a fixed-point number with 32 fractional

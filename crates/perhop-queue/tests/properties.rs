@@ -7,8 +7,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Backlog, Cause, Class, ClassSpec, Classes, Dequeue, Discipline, Exceed, Fifo, Ledger, Limit,
-    Match, Pass, Policer, Queue, Service, Weight,
+    Action, Actions, Backlog, Cause, Class, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
+    Limit, Match, Pass, Policer, Queue, Service, Weight,
 };
 use proptest::prelude::*;
 
@@ -71,11 +71,11 @@ fn classes(plans: &[ClassPlan]) -> Class<Id> {
         let mut class = Class::new(Queue::Fifo(Fifo::new(plan.limit)));
         if let Some((rate, burst)) = plan.police {
             let policer = Policer::new(Rate::new(rate).unwrap(), Bytes::new(burst));
-            class = class.policed(policer, Exceed::Drop);
+            class = class.policed(policer, Actions::exceed(Action::Drop));
         }
         let service = match plan.strict {
             true => Service::Strict,
-            false => Service::Share(Weight::new(plan.weight).unwrap()),
+            false => Service::Share(Weight::new(plan.weight).unwrap(), 0),
         };
         ClassSpec { matches, service, class }
     };
@@ -321,7 +321,7 @@ proptest! {
     fn a_nested_policy_conserves_packets((plans, arrivals) in policy_and_traffic()) {
         let nested = ClassSpec {
             matches: Match::default(),
-            service: Service::Share(Weight::new(1).unwrap()),
+            service: Service::Share(Weight::new(1).unwrap(), 0),
             class: classes(&plans),
         };
         let root = Class::new(Queue::Classes(Box::new(Classes::new(vec![nested]))));
@@ -453,7 +453,7 @@ fn exceeding_packets_are_remarked_and_stay_in_their_class() {
     let scavenger = Dscp::LE;
     let policer = Policer::new(Rate::new(1_000_000).unwrap(), Bytes::new(1_500));
     let mut class = Class::new(Queue::Fifo(Fifo::new(Limit::packets(10))))
-        .policed(policer, Exceed::Remark(scavenger));
+        .policed(policer, Actions::exceed(Action::Remark(scavenger)));
     let mut ledger = Ledger::new();
     for id in 0..2 {
         let arrival = Arrival { gap: Duration::ZERO, class: 10, size: 1500 };

@@ -122,10 +122,13 @@ table! {
         dropped_limit: Integers,
         dropped_policer: Integers,
         marked_packets: Integers,
+        remarked_packets: Integers,
         conformed_packets: Integers,
         conformed_bytes: Integers,
         exceeded_packets: Integers,
         exceeded_bytes: Integers,
+        violated_packets: Integers,
+        violated_bytes: Integers,
         backlog_packets: Integers,
         backlog_bytes: Integers,
     }
@@ -218,10 +221,13 @@ impl Queues {
         self.dropped_limit.push(dropped(Cause::Limit));
         self.dropped_policer.push(dropped(Cause::Policer));
         self.marked_packets.push((after.marked - before.marked) as i64);
+        self.remarked_packets.push((after.remarked - before.remarked) as i64);
         self.conformed_packets.push((after.conformed.packets - before.conformed.packets) as i64);
         self.conformed_bytes.push((after.conformed.bytes - before.conformed.bytes).get() as i64);
         self.exceeded_packets.push((after.exceeded.packets - before.exceeded.packets) as i64);
         self.exceeded_bytes.push((after.exceeded.bytes - before.exceeded.bytes).get() as i64);
+        self.violated_packets.push((after.violated.packets - before.violated.packets) as i64);
+        self.violated_bytes.push((after.violated.bytes - before.violated.bytes).get() as i64);
         self.backlog_packets.push(backlog.packets as i64);
         self.backlog_bytes.push(backlog.bytes.get() as i64);
     }

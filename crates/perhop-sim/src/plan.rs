@@ -53,6 +53,9 @@ pub struct LinkPlan {
     pub overhead: OverheadPlan,
     /// The queue at each end.
     pub queues: [QueuePlan; 2],
+    /// What each end may send, of IP bytes, if that is not what the rate allows.
+    #[serde(default)]
+    pub shapes: [Option<ShapePlan>; 2],
 }
 
 /// What layer 2 adds to a packet.
@@ -71,8 +74,13 @@ pub enum OverheadPlan {
 pub enum QueuePlan {
     /// First in, first out, with this limit.
     Fifo(LimitPlan),
-    /// Classes in match order.
+    /// Classes in match order that share by WF2Q+.
     Classes(Vec<ClassPlan>),
+    /// The same by deficit round robin.
+    Drr(Vec<ClassPlan>),
+    /// The same by guarantees, and then by priority.
+    #[serde(rename = "link-sharing")]
+    LinkSharing(Vec<ClassPlan>),
 }
 
 /// How much a queue holds.
@@ -93,8 +101,14 @@ pub struct ClassPlan {
     pub matches: MatchPlan,
     /// Its guaranteed rate, which is its weight among the others; none for a strict class.
     pub weight: Option<u64>,
+    /// Who borrows first in link sharing: the lowest number.
+    #[serde(default)]
+    pub priority: u8,
     /// Its policer.
     pub police: Option<PolicePlan>,
+    /// Its shaper, in IP bytes.
+    #[serde(default)]
+    pub shape: Option<ShapePlan>,
     /// Its queue.
     pub queue: QueuePlan,
 }
@@ -139,8 +153,46 @@ pub struct PolicePlan {
     pub rate: u64,
     /// Committed burst.
     pub burst: u64,
-    /// The DSCP that exceeding packets get; none drops them.
-    pub remark: Option<u8>,
+    /// The excess burst of a single-rate three-colour marker.
+    #[serde(default)]
+    pub excess_burst: Option<u64>,
+    /// The peak rate and burst of a two-rate three-colour marker.
+    #[serde(default)]
+    pub peak: Option<ShapePlan>,
+    /// Whether a packet is never better than its mark says.
+    #[serde(default)]
+    pub colour_aware: bool,
+    /// What becomes of packets that conform.
+    #[serde(default)]
+    pub conform: ActionPlan,
+    /// What becomes of packets that exceed.
+    pub exceed: ActionPlan,
+    /// What becomes of packets that violate.
+    #[serde(default)]
+    pub violate: ActionPlan,
+}
+
+/// What a policer does with a packet.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionPlan {
+    /// Lets it pass.
+    #[default]
+    Send,
+    /// Drops it.
+    Drop,
+    /// Gives it another DSCP.
+    Remark(u8),
+}
+
+/// A rate and a burst.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapePlan {
+    /// Rate.
+    pub rate: u64,
+    /// Burst; zero for a leaky bucket.
+    pub burst: u64,
 }
 
 /// A flow: one or more streams from one host to another.

@@ -6,8 +6,8 @@ use perhop_core::{
 };
 use perhop_net::{LinkCounters, LinkSpec, Network, NodeKind, RouteError, Wire};
 use perhop_queue::{
-    Class, ClassSpec, Classes, Counters, Exceed, Fifo, Limit, Match, Policer, Queue, Service,
-    Weight,
+    Action, Actions, Class, ClassSpec, Classes, Counters, Fifo, Limit, Match, Policer, Queue,
+    Service, Shaper, Sharing, Weight,
 };
 use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
 use thiserror::Error;
@@ -318,7 +318,13 @@ fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
     if plan.loss_ppb > 1_000_000_000 {
         return Err(BuildError::TooLarge("a link loses more than all packets"));
     }
-    let [first, second] = &plan.queues;
+    let root = |end: usize| {
+        let class = Class::new(queue(&plan.queues[end])?);
+        Ok::<_, BuildError>(match plan.shapes[end] {
+            Some(shape) => class.shaped(shaper(shape)?),
+            None => class,
+        })
+    };
     Ok(LinkSpec {
         name: plan.name.clone(),
         ends: plan.ends.map(NodeId),
@@ -332,7 +338,7 @@ fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
                 OverheadPlan::Atm => Overhead::Atm,
             },
         },
-        queues: [Class::new(queue(first)?), Class::new(queue(second)?)],
+        queues: [root(0)?, root(1)?],
     })
 }
 
@@ -344,38 +350,76 @@ fn queue(plan: &QueuePlan) -> Result<Queue<BodyId>, BuildError> {
         QueuePlan::Fifo(LimitPlan::Bytes(bytes)) => {
             Queue::Fifo(Fifo::new(Limit::bytes(Bytes::new(*bytes))))
         }
-        QueuePlan::Classes(plans) if plans.is_empty() => return Err(BuildError::NoClass),
-        QueuePlan::Classes(plans) if plans.len() > usize::from(u16::MAX) => {
-            return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
-        }
-        QueuePlan::Classes(plans) => {
-            let weights = plans.iter().map(|class| u128::from(class.weight.unwrap_or(0)));
-            if weights.sum::<u128>() > MAX_WEIGHTS {
-                return Err(BuildError::TooLarge("the weights of a policy's classes"));
-            }
-            let specs = plans.iter().map(class).collect::<Result<_, _>>()?;
-            Queue::Classes(Box::new(Classes::new(specs)))
-        }
+        QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq)?,
+        QueuePlan::Drr(plans) => classes(plans, Sharing::Drr)?,
+        QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare)?,
     })
+}
+
+fn classes(plans: &[ClassPlan], sharing: Sharing) -> Result<Queue<BodyId>, BuildError> {
+    if plans.is_empty() {
+        return Err(BuildError::NoClass);
+    }
+    if plans.len() > usize::from(u16::MAX) {
+        return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
+    }
+    let weights = plans.iter().map(|class| u128::from(class.weight.unwrap_or(0)));
+    if weights.sum::<u128>() > MAX_WEIGHTS {
+        return Err(BuildError::TooLarge("the weights of a policy's classes"));
+    }
+    let specs = plans.iter().map(class).collect::<Result<_, _>>()?;
+    Ok(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
 }
 
 fn class(plan: &ClassPlan) -> Result<ClassSpec<BodyId>, BuildError> {
     let mut class = Class::new(queue(&plan.queue)?);
     if let Some(police) = plan.police {
-        let rate = non_zero_rate(police.rate, "a policer's rate")?;
-        let exceed = match police.remark {
-            Some(dscp) => Exceed::Remark(Dscp::new(dscp)?),
-            None => Exceed::Drop,
-        };
-        class = class.policed(Policer::new(rate, Bytes::new(police.burst)), exceed);
+        class = class.policed(policer(police)?, actions(police)?);
+    }
+    if let Some(shape) = plan.shape {
+        class = class.shaped(shaper(shape)?);
     }
     let service = match plan.weight {
         None => Service::Strict,
         Some(weight) => {
-            Service::Share(Weight::new(weight).ok_or(BuildError::Zero("a class's weight"))?)
+            let weight = Weight::new(weight).ok_or(BuildError::Zero("a class's weight"))?;
+            Service::Share(weight, plan.priority)
         }
     };
     Ok(ClassSpec { matches: matches(&plan.matches)?, service, class })
+}
+
+fn shaper(plan: ShapePlan) -> Result<Shaper<BodyId>, BuildError> {
+    Ok(Shaper::new(non_zero_rate(plan.rate, "a shaper's rate")?, Bytes::new(plan.burst)))
+}
+
+fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
+    let rate = non_zero_rate(plan.rate, "a policer's rate")?;
+    let burst = Bytes::new(plan.burst);
+    let policer = match (plan.peak, plan.excess_burst) {
+        (Some(peak), _) => {
+            let peak_rate = non_zero_rate(peak.rate, "a policer's peak rate")?;
+            Policer::two_rate(rate, burst, peak_rate, Bytes::new(peak.burst))
+        }
+        (None, Some(excess)) => Policer::single_rate(rate, burst, Bytes::new(excess)),
+        (None, None) => Policer::new(rate, burst),
+    };
+    Ok(if plan.colour_aware { policer.colour_aware() } else { policer })
+}
+
+fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
+    let action = |plan| {
+        Ok::<_, BuildError>(match plan {
+            ActionPlan::Send => Action::Send,
+            ActionPlan::Drop => Action::Drop,
+            ActionPlan::Remark(dscp) => Action::Remark(Dscp::new(dscp)?),
+        })
+    };
+    Ok(Actions {
+        conform: action(plan.conform)?,
+        exceed: action(plan.exceed)?,
+        violate: action(plan.violate)?,
+    })
 }
 
 fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {

@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Dscp, Duration, Overhead, Rate, Time};
 use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Wire};
 use perhop_queue::{
-    Backlog, Cause, Class, ClassSpec, Classes, Discipline, Exceed, Limit, Match, Policer, Queue,
-    Service, Weight,
+    Action, Actions, Backlog, Cause, Class, ClassSpec, Classes, Discipline, Limit, Match, Policer,
+    Queue, Service, Weight,
 };
 use proptest::prelude::*;
 
@@ -28,11 +28,12 @@ impl Kind {
             Self::Bytes(limit) => fifo(Limit::bytes(Bytes::new(limit))),
             Self::Classes { limit, police } => {
                 let policer = Policer::new(Rate::new(police).unwrap(), Bytes::new(3_000));
-                let policed = fifo(Limit::packets(limit)).policed(policer, Exceed::Drop);
+                let policed =
+                    fifo(Limit::packets(limit)).policed(policer, Actions::exceed(Action::Drop));
                 let even = (0..8).step_by(2).map(perhop_core::NodeId).collect();
                 let class = |matches, weight, class| ClassSpec {
                     matches,
-                    service: Service::Share(Weight::new(weight).unwrap()),
+                    service: Service::Share(Weight::new(weight).unwrap(), 0),
                     class,
                 };
                 Class::new(Queue::Classes(Box::new(Classes::new(vec![

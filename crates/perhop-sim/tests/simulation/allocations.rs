@@ -53,7 +53,7 @@ fn between(plan: &Value, from: u64, to: u64) -> (u64, u64) {
 fn classes() -> Value {
     let mut policed = class(json!({"dscps": [46]}), 1, fifo(64));
     policed["weight"] = Value::Null;
-    policed["police"] = json!({"rate": 50_000_000, "burst": 30_000, "remark": null});
+    policed["police"] = json!({"rate": 50_000_000, "burst": 30_000, "exceed": "drop"});
     json!({"classes": [
         policed, class(json!({"protocols": ["udp"]}), 20, fifo(64)), class(json!({}), 80, fifo(500)),
     ]})

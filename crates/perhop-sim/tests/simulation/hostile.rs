@@ -47,7 +47,7 @@ fn what_a_plan_has_wrong_is_said() {
     for place in [
         "/flows/0/dscp",
         "/pings/0/dscp",
-        "/links/1/queues/0/classes/0/police/remark",
+        "/links/1/queues/0/classes/0/police/exceed/remark",
         "/links/1/queues/0/classes/0/matches/dscps/0",
     ] {
         assert!(matches!(refusal(&[(place, json!(64))]), Some(Dscp(_))), "{place}");

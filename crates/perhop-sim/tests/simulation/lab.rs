@@ -103,7 +103,7 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
 /// It takes four seconds.
 pub fn everything(seed: u64, marks: &[u64]) -> Value {
     let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
-    policed["police"] = json!({"rate": 500_000, "burst": 6_000, "remark": 1});
+    policed["police"] = json!({"rate": 500_000, "burst": 6_000, "exceed": {"remark": 1}});
     let classes = json!({"classes": [
         policed, class(json!({"protocols": ["udp"]}), 30, fifo(20)), class(json!({}), 50, fifo(20)),
     ]});

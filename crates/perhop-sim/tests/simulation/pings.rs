@@ -83,7 +83,7 @@ fn a_lost_ping_has_no_round_trip_time() {
 /// A class that remarks beyond 1 kb/s, which the first packet uses up for the rest of the test.
 fn remarking(dscp: u8) -> Value {
     let mut class = class(json!({}), 1, fifo(1000));
-    class["police"] = json!({"rate": 1_000, "burst": 84, "remark": dscp});
+    class["police"] = json!({"rate": 1_000, "burst": 84, "exceed": {"remark": dscp}});
     json!({"classes": [class]})
 }
 

@@ -116,7 +116,7 @@ fn a_policer_passes_no_more_than_its_burst_and_rate() {
     const BURST: u64 = 20_000;
     const RATE: u64 = 1_000_000;
     let mut policed = class(json!({}), 1, fifo(1000));
-    policed["police"] = json!({"rate": RATE, "burst": BURST, "remark": null});
+    policed["police"] = json!({"rate": RATE, "burst": BURST, "exceed": "drop"});
     let flow = udp(0, 1, 4_000_000, 972, json!({"start": MILLISECOND}));
     let marks: Vec<u64> = (1..200).map(|n| n * n * MILLISECOND / 7 + n).collect();
     let results = run(&direct(json!({"classes": [policed]}), &[flow], &marks));
@@ -166,7 +166,7 @@ fn saturated_classes_share_by_weight_to_within_a_packet() {
 
 #[test]
 fn a_strict_class_goes_first_up_to_its_policed_rate() {
-    let police = json!({"rate": 2_000_000, "burst": 3_000, "remark": null});
+    let police = json!({"rate": 2_000_000, "burst": 3_000, "exceed": "drop"});
     let strict = json!({
         "matches": {"dscps": [46]}, "weight": null, "police": police, "queue": fifo(64),
     });

@@ -19,13 +19,34 @@ fn limit() -> impl Strategy<Value = Value> {
 }
 
 fn police() -> impl Strategy<Value = Value> {
-    let policer = (10_000_u64..5_000_000, 0_u64..20_000, prop::option::of(0_u8..64));
+    let policer = (
+        (10_000_u64..5_000_000, 0_u64..20_000),
+        (prop::option::of(0_u64..20_000), prop::option::of((1_000_000_u64..9_000_000, shape()))),
+        (any::<bool>(), action(), action()),
+    );
     prop_oneof![
         2 => Just(Value::Null),
-        1 => policer.prop_map(|(rate, burst, remark)| {
-            json!({"rate": rate, "burst": burst, "remark": remark})
+        1 => policer.prop_map(|((rate, burst), (excess, peak), (aware, exceed, violate))| {
+            let peak = peak.map(|(_, shape)| shape);
+            json!({
+                "rate": rate, "burst": burst, "excess_burst": excess, "peak": peak,
+                "colour_aware": aware, "exceed": exceed, "violate": violate,
+            })
         }),
     ]
+}
+
+fn action() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!("drop")),
+        Just(json!("send")),
+        (0_u8..64).prop_map(|dscp| json!({"remark": dscp})),
+    ]
+}
+
+fn shape() -> impl Strategy<Value = Value> {
+    (100_000_u64..9_000_000, prop_oneof![Just(0), 0_u64..20_000])
+        .prop_map(|(rate, burst)| json!({"rate": rate, "burst": burst}))
 }
 
 fn matches() -> impl Strategy<Value = Value> {
@@ -42,12 +63,18 @@ fn matches() -> impl Strategy<Value = Value> {
 fn queue() -> impl Strategy<Value = Value> {
     limit().prop_recursive(2, 8, 4, |inner| {
         let weight = prop::option::weighted(0.8, 1_u64..1_000_000);
-        let class = (matches(), weight, police(), inner).prop_map(
-            |(matches, weight, police, queue)| {
-                json!({"matches": matches, "weight": weight, "police": police, "queue": queue})
+        let shape = prop_oneof![3 => Just(Value::Null), 1 => shape()];
+        let class = (matches(), weight, 0_u8..3, police(), shape, inner).prop_map(
+            |(matches, weight, priority, police, shape, queue)| {
+                json!({
+                    "matches": matches, "weight": weight, "priority": priority,
+                    "police": police, "shape": shape, "queue": queue,
+                })
             },
         );
-        prop::collection::vec(class, 1..4).prop_map(|classes| json!({"classes": classes}))
+        let scheduler = prop::sample::select(vec!["classes", "drr", "link-sharing"]);
+        (scheduler, prop::collection::vec(class, 1..4))
+            .prop_map(|(scheduler, classes)| json!({scheduler: classes}))
     })
 }
 
@@ -175,7 +202,8 @@ fn check_classes(
         backlog: &[i64],
     ) -> Result<usize, TestCaseError> {
         let mut next = number + 1;
-        let inner = queue["classes"].as_array();
+        let kinds = ["classes", "drr", "link-sharing"];
+        let inner = kinds.iter().find_map(|kind| queue[kind].as_array());
         let mut children = Vec::new();
         for class in inner.into_iter().flatten() {
             children.push(next);
@@ -194,12 +222,17 @@ fn check_classes(
         // What is dropped inside counts outside, too.
         let inside =
             |column| children.iter().map(|&child| results.class(child, column)).sum::<u64>();
-        let [total, limit, policer, exceeded] =
-            ["dropped_packets", "dropped_limit", "dropped_policer", "exceeded_packets"]
-                .map(|column| results.class(number, column));
+        let [total, limit, policer, exceeded, violated] = [
+            "dropped_packets",
+            "dropped_limit",
+            "dropped_policer",
+            "exceeded_packets",
+            "violated_packets",
+        ]
+        .map(|column| results.class(number, column));
         prop_assert_eq!(total, limit + policer);
         prop_assert!(inside("dropped_packets") <= total);
-        prop_assert!(policer <= exceeded + inside("dropped_policer"));
+        prop_assert!(policer <= exceeded + violated + inside("dropped_policer"));
         Ok(next)
     }
     let (mut roots, mut next) = (Vec::new(), 0);

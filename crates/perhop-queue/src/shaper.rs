@@ -1,0 +1,193 @@
+//! A shaper: a token bucket that makes packets wait.
+
+use perhop_core::{Bytes, Packet, Rate, Time};
+
+use crate::{Dequeue, Discipline, Ledger, Pass, TokenBucket};
+
+/// Lets a queue send no more than `burst + rate · t` IP bytes in any time t, exactly, and nothing
+/// later than that allows.
+///
+/// A packet that is longer than the burst goes when the bucket is full, and is paid for before the
+/// next. With a burst of zero this is a leaky bucket: packets are spaced as a link of `rate` would
+/// space them. (RFC 2475, section 2.3.3.3; the curve is `max(burst, longest packet) + rate · t`.)
+#[derive(Debug)]
+pub struct Shaper<B> {
+    bucket: TokenBucket,
+    /// A packet that its queue has given and that must wait: the queue had announced a shorter.
+    staged: Option<Packet<B>>,
+}
+
+impl<B> Shaper<B> {
+    /// A shaper whose bucket is full.
+    pub fn new(rate: Rate, burst: Bytes) -> Self {
+        Self { bucket: TokenBucket::new(rate, burst), staged: None }
+    }
+
+    /// The packet that waits here, if one does, and not in its queue.
+    pub fn staged(&self) -> Option<&Packet<B>> {
+        self.staged.as_ref()
+    }
+
+    /// What there is to send of `queue` at `now`.
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        now: Time,
+        queue: &mut impl Discipline<B>,
+        ledger: &mut Ledger<B>,
+    ) -> Dequeue<B> {
+        let _ = self.bucket.fill(now);
+        if self.staged.is_none() {
+            if let Some(at) = queue.head().and_then(|head| self.bucket.not_before(head)) {
+                return Dequeue::NotBefore(at);
+            }
+            match queue.dequeue(now, ledger) {
+                Dequeue::Packet(packet) => self.staged = Some(packet),
+                other => return other,
+            }
+        }
+        match self.staged.take_if(|packet| self.bucket.not_before(packet.size()).is_none()) {
+            Some(packet) => {
+                self.bucket.take(packet.size());
+                Dequeue::Packet(packet)
+            }
+            None => {
+                let waiting = self.staged.as_ref().and_then(|p| self.bucket.not_before(p.size()));
+                Dequeue::NotBefore(waiting.expect("a staged packet that need not wait is sent"))
+            }
+        }
+    }
+
+    /// Whether a packet of `size` need not wait at `now`.
+    #[inline]
+    pub fn admits(&mut self, now: Time, size: Bytes) -> bool {
+        let _ = self.bucket.fill(now);
+        self.bucket.not_before(size).is_none()
+    }
+
+    /// Charges for a packet of `size` that need not wait, if its queue lets it pass.
+    #[inline]
+    pub fn passed(&mut self, size: Bytes, pass: Pass) -> Pass {
+        if pass == Pass::Send {
+            self.bucket.take(size);
+        }
+        pass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, ClassSpec, Classes, Fifo, Limit, Match, Queue, Service, Weight};
+    use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, TrafficClass};
+    use proptest::prelude::*;
+
+    const BYTE: u128 = 8_000_000_000_000;
+
+    fn packet(size: u32, dscp: u8) -> Packet<()> {
+        let header = Header {
+            size,
+            source: NodeId(0),
+            destination: NodeId(1),
+            source_port: 0,
+            destination_port: 0,
+            protocol: Protocol::Udp,
+            traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
+        };
+        Packet { header, body: () }
+    }
+
+    fn rate(bps: u64) -> Rate {
+        Rate::new(bps).unwrap()
+    }
+
+    /// A strict class before a shared one, so that an arrival may change what goes next.
+    fn two_classes() -> Queue<()> {
+        let spec = |dscp: u8, service| ClassSpec {
+            matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() },
+            service,
+            class: Class::new(Queue::Fifo(Fifo::new(Limit::packets(u64::MAX)))),
+        };
+        let shared = Service::Share(Weight::new(1).unwrap(), 0);
+        Queue::Classes(Box::new(Classes::new(vec![spec(1, Service::Strict), spec(0, shared)])))
+    }
+
+    #[test]
+    fn a_leaky_bucket_spaces_packets_as_a_link_does() {
+        let queue = Queue::Fifo(Fifo::new(Limit::packets(10)));
+        let mut class = Class::new(queue).shaped(Shaper::new(rate(8_000_000), Bytes::ZERO));
+        let mut ledger = Ledger::new();
+        for size in [1000, 500, 100, 40] {
+            class.enqueue(Time::ZERO, packet(size, 0), &mut ledger);
+        }
+        let mut sent = Vec::new();
+        let mut now = Time::ZERO;
+        loop {
+            match class.dequeue(now, &mut ledger) {
+                Dequeue::Packet(_) => sent.push(now.as_picos() / 1_000_000),
+                Dequeue::NotBefore(at) => now = at,
+                Dequeue::Idle => break,
+            }
+        }
+        assert_eq!(sent, [0, 1000, 1500, 1600]); // microseconds, a byte each
+    }
+
+    proptest! {
+        /// Whatever arrives, what leaves stays below the arrival curve to the byte, and a packet
+        /// that waits could not have gone a picosecond before. An eager link asks at every
+        /// arrival, and whenever it was told to come back.
+        #[test]
+        fn output_follows_the_arrival_curve(
+            bps in 10_000_u64..1_000_000_000, burst in prop_oneof![Just(0), 1_u64..10_000],
+            arrivals in prop::collection::vec((0_u64..3_000_000_000, 40_u32..1501, 0_u8..2), 1..80),
+        ) {
+            let mut class =
+                Class::new(two_classes()).shaped(Shaper::new(rate(bps), Bytes::new(burst)));
+            let mut ledger = Ledger::new();
+            let (bps, depth) = (u128::from(bps), u128::from(burst) * BYTE);
+            // The bucket as a debt: what was sent less what was earned, never below zero.
+            let (mut debt, mut last) = (0_u128, Time::ZERO);
+            let mut arrivals = arrivals.into_iter().peekable();
+            let (mut now, mut next, mut due) = (Time::ZERO, Time::ZERO, Time::MAX);
+            let mut waiting = 0;
+            if let Some((gap, ..)) = arrivals.peek() {
+                next = Time::ZERO + Duration::from_picos(*gap);
+            }
+            while arrivals.peek().is_some() || waiting > 0 {
+                if arrivals.peek().is_some() && next <= due {
+                    now = now.max(next);
+                    let (_, size, dscp) = arrivals.next().unwrap();
+                    class.enqueue(now, packet(size, dscp), &mut ledger);
+                    waiting += 1;
+                    if let Some((gap, ..)) = arrivals.peek() {
+                        next = now + Duration::from_picos(*gap);
+                    }
+                } else {
+                    now = due;
+                }
+                due = Time::MAX;
+                while due == Time::MAX && waiting > 0 {
+                    let head = class.head().unwrap();
+                    let earned = u128::from(now.since(last).as_picos()) * bps;
+                    let owed = debt.saturating_sub(earned);
+                    match class.dequeue(now, &mut ledger) {
+                        Dequeue::Packet(packet) => {
+                            waiting -= 1;
+                            let cost = u128::from(packet.size().get()) * BYTE;
+                            prop_assert!(owed + cost <= depth.max(cost), "above the curve");
+                            (debt, last) = (owed + cost, now);
+                        }
+                        Dequeue::NotBefore(at) => {
+                            prop_assert!(at > now);
+                            let cost = u128::from(head.get()) * BYTE;
+                            let before = u128::from(at.since(last).as_picos() - 1) * bps;
+                            prop_assert!(debt.saturating_sub(before) + cost > depth.max(cost));
+                            due = at;
+                        }
+                        Dequeue::Idle => prop_assert!(false, "idle with a backlog"),
+                    }
+                }
+            }
+        }
+    }
+}
