@@ -134,7 +134,7 @@ def test_a_plain_queue_with_drops_has_its_own_table() -> None:
 def test_what_exceeds_a_policer_is_dropped_or_remarked() -> None:
     row = {"link": "r1>r2", "start_s": 0.0, "end_s": 1.0, "conformed_packets": 5}
     dropping = {**row, "class": "priority", "exceeded_packets": 3, "dropped_policer": 3}
-    remarking = {**row, "class": "scavenger", "exceeded_packets": 3}
+    remarking = {**row, "class": "scavenger", "exceeded_packets": 3, "remarked_packets": 3}
     (table,) = report.class_tables(dataset(parse(SCAVENGER, "x"), queues=[dropping, remarking]))
     names = [column.name for column in table.columns]
     shown = [dict(zip(names, row, strict=True)) for row in table.rows]

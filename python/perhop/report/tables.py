@@ -128,6 +128,7 @@ def class_tables(dataset: Dataset) -> list[Table]:
         "remarked",
         "conformed",
         "exceeded",
+        "violated",
     )
     plain = []
     tables = []
@@ -174,10 +175,10 @@ def _class_row(row: dict[str, Any]) -> tuple[str, ...]:
         row["sent_packets"],
         row["dropped_limit"],
         row["dropped_policer"],
-        # What exceeds a policer is either dropped or remarked.
-        row["exceeded_packets"] - row["dropped_policer"],
+        row["remarked_packets"],
         row["conformed_packets"],
         row["exceeded_packets"],
+        row["violated_packets"],
     )
     return row["class"], text.size(row["sent_bytes"]), *map(text.count, counts)
 
