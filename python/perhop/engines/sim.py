@@ -14,13 +14,26 @@ import polars as pl
 
 from perhop._core import Simulation
 from perhop.dataset import TABLES
+from perhop.scenario.model import CEILING_BURST
 from perhop.scenario.policies import rates
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from perhop.scenario import Class, Flow, Link, Match, Ping, Policy, Queue, Scenario
+    from perhop.scenario import (
+        Action,
+        Class,
+        Flow,
+        Link,
+        Match,
+        Ping,
+        Police,
+        Policy,
+        Queue,
+        Scenario,
+        Shape,
+    )
 
 __all__ = ["SimRun", "plan", "start"]
 
@@ -107,7 +120,7 @@ def _names(scenario: Scenario) -> dict[str, pl.DataFrame]:
         # The core counts a port's root first; it stands for the whole only where it is a queue.
         classes.append((port, "all" if policy is None else ""))
         if policy is not None:
-            classes += [(port, path) for path in _paths(scenario, policy)]
+            classes += [(port, path) for path in _paths(scenario, scenario.policies[policy])]
     return {
         "flow": pl.DataFrame({"flow": list(scenario.flows)}, schema={"flow": pl.String}),
         "ping": pl.DataFrame({"ping": list(scenario.pings)}, schema={"ping": pl.String}),
@@ -119,12 +132,13 @@ def _names(scenario: Scenario) -> dict[str, pl.DataFrame]:
     }
 
 
-def _paths(scenario: Scenario, policy: str) -> Iterator[str]:
+def _paths(scenario: Scenario, policy: Policy) -> Iterator[str]:
     """The classes of a policy, those of nested policies after the class that they divide."""
-    for name, part in scenario.policies[policy].classes.items():
+    for name, part in policy.classes.items():
         yield name
-        if part.policy is not None:
-            yield from (f"{name}/{inner}" for inner in _paths(scenario, part.policy))
+        nested = scenario.divided(policy, part)
+        if nested is not None:
+            yield from (f"{name}/{inner}" for inner in _paths(scenario, nested))
 
 
 def _frame(columns: Mapping[str, memoryview[int] | memoryview[float]]) -> pl.DataFrame:
@@ -167,9 +181,10 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
 
 def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str, Any]:
     def queue(end: str) -> dict[str, Any]:
+        capacity = link.capacity(end)
         if end in link.egress:
-            return _classes(scenario, scenario.policies[link.egress[end]], link.rate, nodes)
-        return _fifo(link.queue, link.rate)
+            return _classes(scenario, scenario.policies[link.egress[end]], capacity, nodes)
+        return _fifo(link.queue, capacity)
 
     first, second = link.ends
     return {
@@ -181,6 +196,7 @@ def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str,
         "loss_ppb": link.loss,
         "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
         "queues": [queue(first), queue(second)],
+        "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
     }
 
 
@@ -203,24 +219,59 @@ def _classes(
 
     def one(name: str, part: Class) -> dict[str, Any]:
         rate = guaranteed[name]
-        if part.policy is not None:
-            nested = scenario.policies[part.policy]
+        nested = scenario.divided(policy, part)
+        if nested is not None:
             queue = _classes(scenario, nested, rate or capacity, nodes)
         else:
             queue = _fifo(part.effective_queue, rate or capacity)
-        police = part.police and {
-            "rate": part.police.rate.of(capacity),
-            "burst": part.police.burst,
-            "remark": part.police.exceed.remark,
-        }
         return {
             "matches": _match(scenario, part.match, nodes),
-            "weight": None if part.priority == "strict" else rate,
-            "police": police,
+            "weight": None if policy.strict(part) else rate,
+            "priority": part.priority if part.borrows_late else 0,
+            "police": part.police and _police(part.police, capacity),
+            "shape": _ceiling(part, rate, capacity),
             "queue": queue,
         }
 
-    return {"classes": [one(name, part) for name, part in policy.classes.items()]}
+    kinds = {"wfq": "classes", "priority": "classes"}
+    scheduler = policy.effective_scheduler
+    parts = [one(name, part) for name, part in policy.classes.items()]
+    return {kinds.get(scheduler, scheduler): parts}
+
+
+def _ceiling(part: Class, rate: int | None, capacity: int) -> dict[str, int] | None:
+    """What may leave a class of guaranteed `rate`."""
+    if part.limit is not None:
+        return {"rate": part.limit.of(capacity), "burst": CEILING_BURST}
+    if not part.borrow and rate is not None:
+        return {"rate": rate, "burst": CEILING_BURST}
+    return _shape(part.shape, capacity)
+
+
+def _shape(shape: Shape | None, capacity: int) -> dict[str, int] | None:
+    return None if shape is None else {"rate": shape.rate.of(capacity), "burst": shape.burst}
+
+
+def _police(police: Police, capacity: int) -> dict[str, Any]:
+    def action(action: Action) -> str | dict[str, int]:
+        if action.remark is not None:
+            return {"remark": action.remark}
+        return "drop" if action.drops else "send"
+
+    peak = police.peak_rate and {
+        "rate": police.peak_rate.of(capacity),
+        "burst": police.peak_burst,
+    }
+    return {
+        "rate": police.rate.of(capacity),
+        "burst": police.burst,
+        "excess_burst": police.excess_burst,
+        "peak": peak,
+        "colour_aware": police.colour_aware,
+        "conform": action(police.conform),
+        "exceed": action(police.effective_exceed),
+        "violate": action(police.effective_violate),
+    }
 
 
 def _match(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from perhop.scenario.expectations import Expectation, Measured, Published
 from perhop.scenario.loader import dump, load, parse, to_mapping
 from perhop.scenario.metrics import METRICS, Metric
 from perhop.scenario.model import (
+    Action,
     Class,
-    Exceed,
     Flow,
     Link,
     Match,
@@ -35,6 +35,7 @@ from perhop.scenario.model import (
     Queue,
     Report,
     Scenario,
+    Shape,
     Udp,
 )
 from perhop.scenario.network import Bandwidth, Limit, Overhead
@@ -47,9 +48,9 @@ __all__ = [
     "DSCP_NAMES",
     "EPHEMERAL_PORTS",
     "METRICS",
+    "Action",
     "Bandwidth",
     "Class",
-    "Exceed",
     "Expectation",
     "Flow",
     "Limit",
@@ -67,6 +68,7 @@ __all__ = [
     "Queue",
     "Report",
     "Scenario",
+    "Shape",
     "Tcp",
     "Udp",
     "dump",

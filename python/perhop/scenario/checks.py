@@ -17,12 +17,13 @@ from perhop.scenario.policies import (
     last_classes,
     match_nodes,
     number_of_classes,
+    policers,
     shadowed_classes,
     unmatched_classes,
     unused_policies,
 )
 from perhop.scenario.text import did_you_mean
-from perhop.units import format_duration, format_size, quote
+from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,17 +81,24 @@ def link_ends(scenario: Scenario) -> Iterator[Finding]:
 
 
 def link_policies(scenario: Scenario) -> Iterator[Finding]:
-    """An egress names an end of its link, and a policy that exists."""
+    """An egress and a shape name an end of their link, and the shape lets something pass."""
     for index, link in enumerate(scenario.links):
-        for node in link.egress:
+        places = [("egress", node) for node in link.egress] + [("shape", n) for n in link.shape]
+        for key, node in places:
             if node not in link.ends:
                 first, second = link.ends
                 yield Finding(
-                    ("links", index, "egress", node),
+                    ("links", index, key, node),
                     f"{quote(node)} is not an end of this link; "
                     f"expected {quote(first)} or {quote(second)}",
                     did_you_mean(node, link.ends),
                     at_key=True,
+                )
+        for node, shape in link.shape.items():
+            if shape.rate.of(link.rate) < 1:
+                yield Finding(
+                    ("links", index, "shape", node, "rate"),
+                    f"is less than 1 bps of the link's {format_rate(link.rate)}",
                 )
 
 
@@ -411,6 +419,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (windows, {*MEASURED, *TIMES}),
     (last_classes, {"policies"}),
     (combinations, {"policies"}),
+    (policers, {"policies"}),
     (match_nodes, {"nodes", "policies"}),
     (number_of_classes, {"policies"}),
     (cycles, {"policies"}),

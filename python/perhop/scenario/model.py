@@ -8,6 +8,7 @@ Models are frozen. A model made in Python takes the same text that a file does, 
 names: ``Link(ends=("a", "b"), rate="10 Mbps")``.
 """
 
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from itertools import count, pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -17,6 +18,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     StrictBool,
     ValidationInfo,
@@ -38,6 +40,7 @@ from perhop.scenario.quantities import (
     Loss,
     Port,
     PositiveDuration,
+    Priority,
     Rate,
     Size,
     Streams,
@@ -101,6 +104,17 @@ LINK_QUEUE = Queue.model_validate({"limit": "1000 packets"})
 CLASS_QUEUE = Queue.model_validate({"limit": "64 packets"})
 
 
+class Shape(Model):
+    """A token bucket that makes packets wait: in a time t no more leaves than burst + rate · t."""
+
+    rate: ClassBandwidth
+    """How fast tokens come, one for each byte of an IP packet: a rate, or a share of the link."""
+
+    burst: Size = 0
+    """How many bytes the full bucket holds; without one the bucket is leaky, and packets are spaced
+    as a link of `rate` spaces them. A packet longer than the burst waits for a full bucket."""
+
+
 class Link(Model):
     """A full-duplex link between two nodes, the same in both directions except for `egress`."""
 
@@ -127,6 +141,14 @@ class Link(Model):
 
     queue: Queue = LINK_QUEUE
     """The queue of an end that has no policy."""
+
+    shape: Annotated[dict[Name, Shape], Field(default={})]
+    """What an end sends into the link at most, by node."""
+
+    def capacity(self, node: str) -> int:
+        """What `node` can send into the link, in bits per second."""
+        shape = self.shape.get(node)
+        return self.rate if shape is None else min(self.rate, shape.rate.of(self.rate))
 
     def other(self, node: str) -> str:
         """The end that is not `node`."""
@@ -212,41 +234,60 @@ def _match_from_text(value: object) -> object:
     return value
 
 
-class Exceed(Model):
-    """What a policer does with packets above its rate: ``drop``, or ``{remark: DSCP}``."""
+class Action(Model):
+    """What a policer does with packets: ``send``, ``drop``, or ``{remark: DSCP}``."""
 
-    short_form: ClassVar[str] = "`drop`"
+    short_form: ClassVar[str] = "`send`, `drop`"
 
     remark: Dscp | None = None
     """The DSCP that they get; without one they are dropped."""
 
-    @model_validator(mode="before")
+    _sends: bool = PrivateAttr(default=False)
+
+    @property
+    def drops(self) -> bool:
+        """Whether the packets go no further."""
+        return self.remark is None and not self._sends
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _from_text(cls, value: object) -> object:
-        if value == "drop":
-            return {}
-        if isinstance(value, str):
-            message = f"{quote(value)} is no action; expected `drop` or {{remark: DSCP}}"
-            hint = did_you_mean(value, ["drop"])
+    def _from_text(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(value, str):
+            return handler(value)
+        if value not in ("send", "drop"):
+            message = f"{quote(value)} is no action; expected `send`, `drop` or {{remark: DSCP}}"
+            hint = did_you_mean(value, ["send", "drop"])
             raise ValueError(f"{message}; {hint}" if hint else message)
-        return value
+        action = handler({})
+        action._sends = value == "send"
+        return action
 
     @model_serializer(mode="wrap")
     def _to_text(self, handler: SerializerFunctionWrapHandler) -> Any:
-        return "drop" if self.remark is None else handler(self)
+        if self.remark is not None:
+            return handler(self)
+        return "drop" if self.drops else "send"
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """``drop``, or a remark."""
-        whole = with_short_form(schema, handler, {"const": "drop"})
+        """``send``, ``drop``, or a remark."""
+        whole = with_short_form(schema, handler, {"enum": ["send", "drop"]})
         whole["anyOf"][1]["required"] = ["remark"]
         return whole
 
 
+DROP = Action.model_validate("drop")
+SEND = Action.model_validate("send")
+
+
 class Police(Model):
-    """A token bucket that packets of a class must pass: above `rate` only `burst` conforms."""
+    """A token bucket that packets of a class must pass: above `rate` only `burst` conforms.
+
+    With `excess_burst` it is the single-rate three-colour marker of RFC 2697, with `peak_rate` and
+    `peak_burst` the two-rate one of RFC 2698: packets conform, exceed or violate.
+    """
 
     rate: ClassBandwidth
     """How fast tokens come: a rate, or a share of the link."""
@@ -254,8 +295,52 @@ class Police(Model):
     burst: Size
     """How many bytes the full bucket holds."""
 
-    exceed: Exceed = Exceed()
-    """What happens to the packets that find too few tokens."""
+    excess_burst: Size | None = None
+    """How many bytes may exceed after a silence, beside the `burst` that conforms."""
+
+    peak_rate: ClassBandwidth | None = None
+    """The rate above which packets violate."""
+
+    peak_burst: Size | None = None
+    """How many bytes the bucket of the peak rate holds."""
+
+    colour_aware: StrictBool = False
+    """Whether a packet is never better than its mark: AFx2 exceeds, AFx3 violates (RFC 2597)."""
+
+    conform: Action = SEND
+    """What happens to the packets that find enough tokens."""
+
+    exceed: Action | None = None
+    """What happens to the packets that find too few; by default they are dropped, or, where others
+    violate, sent."""
+
+    violate: Action | None = None
+    """What happens to the packets that violate; by default they are dropped."""
+
+    @property
+    def three_colours(self) -> bool:
+        """Whether packets may violate."""
+        return any((self.excess_burst, self.peak_rate, self.peak_burst))
+
+    @property
+    def effective_exceed(self) -> Action:
+        """What happens to the packets that exceed."""
+        return self.exceed or (SEND if self.three_colours else DROP)
+
+    @property
+    def effective_violate(self) -> Action:
+        """What happens to the packets that violate."""
+        return self.violate or DROP
+
+    @property
+    def actions(self) -> tuple[Action, Action, Action]:
+        """What happens to the packets that conform, exceed and violate."""
+        return self.conform, self.effective_exceed, self.effective_violate
+
+
+CEILING_BURST = 6000
+"""What a class with a ceiling may send at once, in bytes: four full packets, so that it can make up
+for the time that others' packets take from it."""
 
 
 class Class(Model):
@@ -268,17 +353,30 @@ class Class(Model):
     """What it is guaranteed; it may borrow what others leave. By default, an equal part of what the
     classes with a bandwidth leave."""
 
-    priority: Literal["strict"] | None = None
-    """``strict``: its packets go before those of every other class."""
+    limit: ClassBandwidth | None = None
+    """What it may not exceed, whatever others leave (a ceiling)."""
+
+    borrow: StrictBool = True
+    """Whether it may have more than it is guaranteed."""
+
+    priority: Priority | None = None
+    """``strict``: its packets go before those of every other class. A number from 0, first, to 7:
+    when it may borrow what others leave."""
 
     police: Police | None = None
     """A limit on what may enter its queue."""
+
+    shape: Shape | None = None
+    """A limit on what may leave it, more of which waits."""
 
     queue: Queue | None = None
     """Its queue; by default 64 packets."""
 
     policy: Name | None = None
     """A policy that divides its bandwidth further, instead of a queue."""
+
+    classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=64)] | None = None
+    """Classes that divide its bandwidth further, instead of a queue."""
 
     unused: StrictBool = False
     """Whether no packet of the scenario has to match it."""
@@ -288,12 +386,40 @@ class Class(Model):
         """The queue, or the default one."""
         return self.queue or CLASS_QUEUE
 
+    @property
+    def borrows_late(self) -> bool:
+        """Whether its priority is a number."""
+        return isinstance(self.priority, int)
+
 
 class Policy(Model):
     """How the end of a link treats packets, class by class; the first match decides."""
 
+    scheduler: Literal["wfq", "drr", "priority", "link-sharing"] | None = None
+    """How classes that are not strict share: by weighted fair queueing (WF2Q+) unless set; by
+    deficit round robin; by priority, in their order; or guarantees first and the rest by their
+    `priority`, which is the default where one of them has a number."""
+
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=64)]
     """The classes in the order of matching; the last one matches ``any``."""
+
+    def strict(self, part: Class) -> bool:
+        """Whether a class of this policy goes before those after it, rather than sharing."""
+        return part.priority == "strict" or self.scheduler == "priority"
+
+    @property
+    def effective_scheduler(self) -> str:
+        """The scheduler, or the default one."""
+        if self.scheduler is not None:
+            return self.scheduler
+        late = any(part.borrows_late for part in self.classes.values())
+        return "link-sharing" if late else "wfq"
+
+    def inside(self, part: Class) -> "Policy | None":
+        """The policy that the `classes` of a class make; its scheduler is this one's."""
+        if part.classes is None:
+            return None
+        return Policy.model_construct(scheduler=self.scheduler, classes=part.classes)
 
 
 class Udp(Model):
@@ -503,6 +629,24 @@ class Scenario(Model):
         """The address prefixes of a match's `ends`, nodes replaced by their address."""
         addresses = self.addresses
         return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in ends)
+
+    def all_policies(self) -> Iterator[tuple[tuple[str, ...], Policy]]:
+        """Every policy, and every one that the `classes` of a class make, with its place."""
+        todo: list[tuple[tuple[str, ...], Policy]]
+        todo = [((name,), policy) for name, policy in self.policies.items()]
+        while todo:
+            path, policy = todo.pop(0)
+            yield ("policies", path[0], "classes", *path[1:]), policy
+            for key, part in policy.classes.items():
+                inside = policy.inside(part)
+                if inside is not None:
+                    todo.append(((*path, key, "classes"), inside))
+
+    def divided(self, policy: Policy, part: Class) -> Policy | None:
+        """The policy that divides a class of `policy`; None if it has a queue."""
+        if part.policy is not None:
+            return self.policies.get(part.policy)
+        return policy.inside(part)
 
     def port_of(self, flow: str) -> int:
         """The receiver's port of `flow`: its own, or the one it gets by its place in the file."""

@@ -122,10 +122,12 @@ def sent(scenario: Scenario) -> list[Packets]:
     """
     addresses = scenario.addresses
     remarks = {
-        part.police.exceed.remark
-        for policy in scenario.policies.values()
+        action.remark
+        for _, policy in scenario.all_policies()
         for part in policy.classes.values()
-        if part.police is not None and part.police.exceed.remark is not None
+        if part.police is not None
+        for action in part.police.actions
+        if action.remark is not None
     }
 
     def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:

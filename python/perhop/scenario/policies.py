@@ -10,7 +10,7 @@ from perhop.scenario.text import did_you_mean
 from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from perhop.scenario.findings import Loc
     from perhop.scenario.model import Class, Policy, Scenario
@@ -22,29 +22,60 @@ MAX_CLASSES = 1000
 
 def last_classes(scenario: Scenario) -> Iterator[Finding]:
     """The last class takes what no other takes."""
-    for name, policy in scenario.policies.items():
+    for loc, policy in scenario.all_policies():
         if not any(part.match.is_any for part in policy.classes.values()):
             yield Finding(
-                ("policies", name, "classes"),
-                "leaves packets without a class; expected the last one to have `match: any`",
+                loc, "leaves packets without a class; expected the last one to have `match: any`"
             )
 
 
 def combinations(scenario: Scenario) -> Iterator[Finding]:
     """Keys of a class that exclude each other."""
-    for policy, name, part in _classes(scenario):
-        loc = ("policies", policy, "classes", name)
-        if part.priority is not None and part.bandwidth is not None:
+    for loc, policy, part in _classes(scenario):
+        strict = "`priority: strict`" if part.priority == "strict" else "`scheduler: priority`"
+        if policy.strict(part) and part.bandwidth is not None:
             yield Finding(
                 (*loc, "bandwidth"),
-                "is given beside `priority: strict`; expected one of the two "
+                f"is given beside {strict}; expected one of the two "
                 "(`police` limits a strict class)",
                 at_key=True,
             )
-        if part.policy is not None and part.queue is not None:
+        if policy.strict(part) and not part.borrow:
             yield Finding(
-                (*loc, "queue"),
-                "is given beside `policy`, whose classes have the queues; expected one of the two",
+                (*loc, "borrow"),
+                f"is given beside {strict}; expected one of the two (`limit` is a ceiling)",
+                at_key=True,
+            )
+        if part.borrows_late and policy.effective_scheduler != "link-sharing":
+            yield Finding(
+                (*loc, "priority"),
+                f"is a number, which `scheduler: {policy.scheduler}` has no use for; "
+                "expected `scheduler: link-sharing`",
+            )
+        for key, have in (("policy", "whose classes have"), ("classes", "which have")):
+            if getattr(part, key) is not None and part.queue is not None:
+                yield Finding(
+                    (*loc, "queue"),
+                    f"is given beside `{key}`, {have} the queues; expected one of the two",
+                    at_key=True,
+                )
+        if part.policy is not None and part.classes is not None:
+            yield Finding(
+                (*loc, "classes"), "is given beside `policy`; expected one of the two", at_key=True
+            )
+        ceilings = [
+            key
+            for key, given in (
+                ("borrow", not part.borrow),
+                ("limit", part.limit is not None),
+                ("shape", part.shape is not None),
+            )
+            if given
+        ]
+        for key in ceilings[1:]:
+            yield Finding(
+                (*loc, key),
+                f"is given beside `{ceilings[0]}`, another ceiling; expected one of the two",
                 at_key=True,
             )
         if part.policy is not None and part.policy not in scenario.policies:
@@ -55,9 +86,37 @@ def combinations(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
+def policers(scenario: Scenario) -> Iterator[Finding]:
+    """A policer tells two colours apart, or three in one of the two ways."""
+    for loc, _, part in _classes(scenario):
+        police = part.police
+        if police is None:
+            continue
+        at: Loc = (*loc, "police")
+        peak = (police.peak_rate, police.peak_burst)
+        if police.excess_burst is not None and peak != (None, None):
+            key = "peak_rate" if police.peak_rate is not None else "peak_burst"
+            yield Finding(
+                (*at, "excess_burst"),
+                f"is given beside `{key}`; expected one of the two "
+                "(a single rate with an excess burst, or two rates)",
+                at_key=True,
+            )
+        elif (police.peak_rate is None) != (police.peak_burst is None):
+            given, missing = ("peak_rate", "peak_burst")[:: 1 if police.peak_rate else -1]
+            yield Finding((*at, given), f"is given without `{missing}`; expected both", at_key=True)
+        elif police.violate is not None and not police.three_colours:
+            yield Finding(
+                (*at, "violate"),
+                "is given without `excess_burst`, or `peak_rate` and `peak_burst`, so that no "
+                "packet can violate",
+                at_key=True,
+            )
+
+
 def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
     """Policies are few enough to compare."""
-    total = sum(len(policy.classes) for policy in scenario.policies.values())
+    total = sum(len(policy.classes) for _, policy in scenario.all_policies())
     if total > MAX_CLASSES:
         yield Finding(
             ("policies",), f"have {total:,} classes together; expected at most {MAX_CLASSES:,}"
@@ -66,12 +125,12 @@ def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
 
 def match_nodes(scenario: Scenario) -> Iterator[Finding]:
     """Matches name nodes that exist."""
-    for policy, name, part in _classes(scenario):
+    for loc, _, part in _classes(scenario):
         for key in ("source", "destination"):
             for index, end in enumerate(getattr(part.match, key) or ()):
                 if isinstance(end, str) and end not in scenario.nodes:
                     yield Finding(
-                        ("policies", policy, "classes", name, "match", key, index),
+                        (*loc, "match", key, index),
                         f"{quote(end)} is not a node",
                         did_you_mean(end, scenario.nodes),
                     )
@@ -80,16 +139,17 @@ def match_nodes(scenario: Scenario) -> Iterator[Finding]:
 def cycles(scenario: Scenario) -> Iterator[Finding]:
     """No policy divides itself."""
     for cycle in _cycles(scenario):
+        policy, part = cycle[0]
         yield Finding(
-            ("policies", cycle[0][0], "classes", cycle[0][1], "policy"),
-            f"makes a cycle: {' > '.join([policy for policy, _ in cycle] + [cycle[0][0]])}",
+            ("policies", policy, "classes", *part, "policy"),
+            f"makes a cycle: {' > '.join([name for name, _ in cycle] + [policy])}",
         )
 
 
 def unused_policies(scenario: Scenario) -> Iterator[Finding]:
     """Every policy is at the end of a link, or part of one that is."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
-    nested = {part.policy for _, _, part in _classes(scenario) if part.policy is not None}
+    nested = {named for policy in scenario.policies.values() for _, named in _named(policy)}
     if not {*reached, *nested} <= scenario.policies.keys():
         return  # a misspelt name is the cause
     used: set[str] = set()
@@ -97,8 +157,7 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
         name = reached.pop()
         if name not in used and name in scenario.policies:
             used.add(name)
-            parts = scenario.policies[name].classes.values()
-            reached += [part.policy for part in parts if part.policy is not None]
+            reached += [named for _, named in _named(scenario.policies[name])]
     for name in scenario.policies:
         if name not in used:
             yield Finding(
@@ -113,7 +172,7 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
     if next(_cycles(scenario), None) is not None:
         return
     sizes = _sizes(scenario)
-    told: set[tuple[str, int]] = set()
+    told: set[tuple[Loc, int]] = set()
     for index, link in enumerate(scenario.links):
         for node, name in link.egress.items():
             if name not in scenario.policies:
@@ -125,13 +184,15 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
                     f"expected at most {MAX_CLASSES:,}",
                 )
                 continue
-            todo = [(name, link.rate, f"link {quote(link.directed(node))}")]
+            top: Loc = ("policies", name, "classes")
+            where = f"link {quote(link.directed(node))}"
+            todo = [(top, scenario.policies[name], link.capacity(node), where)]
             while todo:
-                policy, capacity, where = todo.pop()
-                if (policy, capacity) not in told:
-                    told.add((policy, capacity))
-                    yield from _promises(scenario, policy, capacity, where)
-                    todo += _divided(scenario, policy, capacity)
+                loc, policy, capacity, where = todo.pop()
+                if (loc, capacity) not in told:
+                    told.add((loc, capacity))
+                    yield from _promises(loc, policy, capacity, where)
+                    todo += _divided(scenario, loc, policy, capacity)
 
 
 def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
@@ -139,14 +200,14 @@ def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     addresses = scenario.addresses
-    for name, policy in scenario.policies.items():
+    for loc, policy in scenario.all_policies():
         earlier: list[tuple[str, Packets]] = []
         for key, part in policy.classes.items():
             packets = Packets.of(part.match, addresses)
             taker = next((other for other, taken in earlier if taken.contains(packets)), None)
             if taker is not None:
                 yield Finding(
-                    ("policies", name, "classes", key),
+                    (*loc, key),
                     f"gets no packets: {quote(taker)} before it takes all that it matches",
                     at_key=True,
                 )
@@ -159,13 +220,13 @@ def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
         return
     packets = sent(scenario)
     addresses = scenario.addresses
-    for policy, name, part in _classes(scenario):
+    for loc, _, part in _classes(scenario):
         if part.unused or part.match.is_any:
             continue
         taken = Packets.of(part.match, addresses)
         if not any(taken.meets(some) for some in packets):
             yield Finding(
-                ("policies", policy, "classes", name),
+                loc,
                 "matches no packet of any flow or ping; expected another match, or `unused: true`",
                 at_key=True,
             )
@@ -174,18 +235,17 @@ def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
 # Promises
 
 
-def _promised(part: Class) -> Bandwidth | None:
+def _promised(policy: Policy, part: Class) -> Bandwidth | None:
     """What a class is guaranteed: its bandwidth, or what a policer lets into a strict class."""
-    if part.priority is not None:
+    if policy.strict(part):
         return part.police.rate if part.police is not None else None
     return part.bandwidth
 
 
-def _promises(scenario: Scenario, name: str, capacity: int, where: str) -> Iterator[Finding]:
-    """What policy `name` promises of `capacity` bits per second, `where` being their source."""
-    classes = scenario.policies[name].classes
-    loc: Loc = ("policies", name, "classes")
-    promised = {key: _promised(part) for key, part in classes.items()}
+def _promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
+    """What a policy promises of `capacity` bits per second, `where` being their source."""
+    classes = policy.classes
+    promised = {key: _promised(policy, part) for key, part in classes.items()}
     given = [bandwidth for bandwidth in promised.values() if bandwidth is not None]
     # In billionths of a bit per second, so that nothing is rounded.
     total = sum(
@@ -205,15 +265,18 @@ def _promises(scenario: Scenario, name: str, capacity: int, where: str) -> Itera
         bandwidth = promised[key]
         if bandwidth is not None and bandwidth.of(capacity) < 1:
             yield Finding(
-                (*loc, key, "police" if part.priority else "bandwidth"),
+                (*loc, key, "police" if policy.strict(part) else "bandwidth"),
                 f"is less than 1 bps of the {format_rate(capacity)} of {where}",
             )
-        elif bandwidth is None and part.priority is None and _rest(classes, capacity) < 1:
+        elif bandwidth is None and not policy.strict(part) and _rest(policy, capacity) < 1:
             yield Finding(
                 (*loc, key),
                 "has no `bandwidth`, and the other classes leave nothing; expected less for them",
                 at_key=True,
             )
+        else:
+            rate = rates(policy, capacity)[key]
+            yield from _ceilings((*loc, key), part, rate, capacity, where)
 
 
 def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
@@ -221,32 +284,76 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
 
     None stands for a strict class without a policer, which may take everything.
     """
-    rest = _rest(policy.classes, capacity)
+    rest = _rest(policy, capacity)
 
     def rate(part: Class) -> int | None:
-        promised = _promised(part)
+        promised = _promised(policy, part)
         if promised is not None:
             return promised.of(capacity)
-        return None if part.priority is not None else rest
+        return None if policy.strict(part) else rest
 
     return {name: rate(part) for name, part in policy.classes.items()}
 
 
-def _rest(classes: Mapping[str, Class], capacity: int) -> int:
+def _ceilings(
+    loc: Loc, part: Class, rate: int | None, capacity: int, where: str
+) -> Iterator[Finding]:
+    """A ceiling of a class that is guaranteed `rate` leaves room for it; a peak is above it."""
+    ceilings = (
+        (("limit",), part.limit),
+        (("shape", "rate"), part.shape.rate if part.shape is not None else None),
+    )
+    for key, ceiling in ceilings:
+        if ceiling is None:
+            continue
+        if ceiling.of(capacity) < 1:
+            yield Finding(
+                (*loc, *key), f"is less than 1 bps of the {format_rate(capacity)} of {where}"
+            )
+        elif rate is not None and ceiling.of(capacity) < rate:
+            yield Finding(
+                (*loc, *key),
+                f"is less than the {format_rate(rate)} that the class is guaranteed; "
+                "expected no less",
+            )
+    police = part.police
+    if police is None:
+        return
+    if police.rate.of(capacity) < 1:
+        yield Finding(
+            (*loc, "police", "rate"),
+            f"is less than 1 bps of the {format_rate(capacity)} of {where}",
+        )
+    elif police.peak_rate is not None and police.peak_rate.of(capacity) < police.rate.of(capacity):
+        yield Finding(
+            (*loc, "police", "peak_rate"),
+            f"is less than the committed {format_rate(police.rate.of(capacity))}; expected no less",
+        )
+
+
+def _rest(policy: Policy, capacity: int) -> int:
     """What each class without a bandwidth gets: an equal part of what the others leave."""
-    given = [_promised(part) for part in classes.values()]
+    parts = policy.classes.values()
+    given = [_promised(policy, part) for part in parts]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)
-    takers = sum(p.bandwidth is None and p.priority is None for p in classes.values())
+    takers = sum(part.bandwidth is None and not policy.strict(part) for part in parts)
     return left // takers if takers else 0
 
 
-def _divided(scenario: Scenario, name: str, capacity: int) -> Iterator[tuple[str, int, str]]:
-    """The policies that divide classes of policy `name`: which, how much, and whose it is."""
-    policy = scenario.policies[name]
+def _divided(
+    scenario: Scenario, loc: Loc, policy: Policy, capacity: int
+) -> Iterator[tuple[Loc, Policy, int, str]]:
+    """The policies that divide classes of `policy`: where and which, how much, and whose it is."""
     for key, rate in rates(policy, capacity).items():
-        nested = policy.classes[key].policy
-        if nested in scenario.policies and rate != 0:
-            yield str(nested), rate or capacity, f"class {quote(f'{name}/{key}')}"
+        part = policy.classes[key]
+        nested = scenario.divided(policy, part)
+        if nested is not None and rate != 0:
+            named = part.policy is not None
+            place: Loc = (
+                ("policies", str(part.policy), "classes") if named else (*loc, key, "classes")
+            )
+            path = "/".join(map(str, (*loc[1::2], key)))
+            yield place, nested, rate or capacity, f"class {quote(path)}"
 
 
 def _sizes(scenario: Scenario) -> dict[str, int]:
@@ -255,35 +362,56 @@ def _sizes(scenario: Scenario) -> dict[str, int]:
 
     def size(name: str) -> int:
         if name not in sizes:
-            parts = scenario.policies[name].classes.values()
-            nested = [part.policy for part in parts if part.policy in scenario.policies]
-            sizes[name] = len(parts) + sum(size(str(policy)) for policy in nested)
+            sizes[name] = count(scenario.policies[name])
         return sizes[name]
+
+    def count(policy: Policy) -> int:
+        inside = [policy.inside(part) for part in policy.classes.values()]
+        named = [part.policy for part in policy.classes.values()]
+        return (
+            len(policy.classes)
+            + sum(count(nested) for nested in inside if nested is not None)
+            + sum(size(str(name)) for name in named if name in scenario.policies)
+        )
 
     for name in scenario.policies:
         size(name)
     return sizes
 
 
-def _cycles(scenario: Scenario) -> Iterator[list[tuple[str, str]]]:
+_Cycle = list[tuple[str, tuple[str, ...]]]
+"""Policies, and the place in each of the class that the next one divides."""
+
+
+def _cycles(scenario: Scenario) -> Iterator[_Cycle]:
     """Cycles of policies, each as the classes that close it; no two share all their policies."""
     done: set[str] = set()
 
-    def walk(name: str, path: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    def walk(name: str, path: _Cycle) -> Iterator[_Cycle]:
         above = [policy for policy, _ in path]
         if name in above:
             yield path[above.index(name) :]
         elif name not in done:
-            for key, part in scenario.policies[name].classes.items():
-                if part.policy in scenario.policies:
-                    yield from walk(str(part.policy), [*path, (name, key)])
+            for place, named in _named(scenario.policies[name]):
+                if named in scenario.policies:
+                    yield from walk(named, [*path, (name, place)])
             done.add(name)
 
     for name in scenario.policies:
         yield from walk(name, [])
 
 
-def _classes(scenario: Scenario) -> Iterator[tuple[str, str, Class]]:
-    for name, policy in scenario.policies.items():
+def _named(policy: Policy) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The policies that classes of `policy` name, with the place of the class in it."""
+    for key, part in policy.classes.items():
+        if part.policy is not None:
+            yield (key,), part.policy
+        inside = policy.inside(part)
+        if inside is not None:
+            yield from (((key, "classes", *place), named) for place, named in _named(inside))
+
+
+def _classes(scenario: Scenario) -> Iterator[tuple[Loc, Policy, Class]]:
+    for loc, policy in scenario.all_policies():
         for key, part in policy.classes.items():
-            yield name, key, part
+            yield (*loc, key), policy, part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from perhop.scenario.text import Text
+from perhop.scenario.text import Text, did_you_mean
 from perhop.units import (
     DURATION,
     RATE,
@@ -240,3 +240,26 @@ Window = Annotated[
     ),
 ]
 """A stretch of time: its start and end in picoseconds."""
+
+
+def _parse_priority(text: str) -> str | int:
+    if text == "strict":
+        return text
+    if re.fullmatch("[0-7]", text, re.ASCII) is None:
+        hint = did_you_mean(text, ["strict"])
+        message = f"{quote(text)} is not known here; expected strict, or a number from 0 to 7"
+        raise ValueError(f"{message}; {hint}" if hint else message)
+    return int(text)
+
+
+Priority = Annotated[
+    str | int,
+    Text(
+        _parse_priority,
+        lambda priority: priority,
+        "strict, or a number from 0 to 7",
+        {"anyOf": [{"const": "strict"}, {"type": "integer", "minimum": 0, "maximum": 7}]},
+        accepts=(str, int),
+    ),
+]
+"""``strict``, or the order of borrowing: 0 goes first, 7 last."""
