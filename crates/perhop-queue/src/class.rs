@@ -120,10 +120,10 @@ impl<B> Discipline<B> for Class<B> {
     }
 
     #[inline]
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, now: Time) -> Option<Bytes> {
         match self.staged() {
             Some(packet) => Some(packet.size()),
-            None => self.queue.head(),
+            None => self.queue.head(now),
         }
     }
 

@@ -130,10 +130,10 @@ impl<B> Classes<B> {
     }
 
     /// A class that may send again, if it has something.
-    fn wake(&mut self, index: usize) {
+    fn wake(&mut self, now: Time, index: usize) {
         self.asleep[index] = false;
         if let (Place::Shared(place), Some(head)) =
-            (self.service[index], self.classes[index].head())
+            (self.service[index], self.classes[index].head(now))
         {
             self.scheduler.activate(place, head);
         }
@@ -160,7 +160,7 @@ impl<B> Classes<B> {
         {
             self.sleepers.pop();
             if self.asleep[index] && self.sleeps_until[index] == at {
-                self.wake(index);
+                self.wake(now, index);
             }
         }
     }
@@ -176,7 +176,7 @@ impl<B> Discipline<B> for Classes<B> {
         self.settle(before, after);
         // The arrival may be what a sleeping class can send at once: it is asked again.
         if self.asleep[index] || before.packets == 0 && after.packets > 0 {
-            self.wake(index);
+            self.wake(now, index);
         }
     }
 
@@ -187,7 +187,7 @@ impl<B> Discipline<B> for Classes<B> {
             let class = &mut self.classes[index];
             let before = class.backlog();
             let next = class.dequeue(now, ledger);
-            let (after, head) = (class.backlog(), class.head());
+            let (after, head) = (class.backlog(), class.head(now));
             self.settle(before, after);
             match next {
                 Dequeue::Packet(packet) => {
@@ -226,13 +226,15 @@ impl<B> Discipline<B> for Classes<B> {
         pass
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, now: Time) -> Option<Bytes> {
+        self.scheduler.advance(now);
+        self.wake_due(now);
         // Where all sleep, whoever wakes first is who sends next.
         let index = match self.select() {
             Some(index) => index,
             None => self.next_sleeper()?.1,
         };
-        self.classes[index].head()
+        self.classes[index].head(now)
     }
 
     fn backlog(&self) -> Backlog {

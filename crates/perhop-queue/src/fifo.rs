@@ -75,7 +75,7 @@ impl<B> Discipline<B> for Fifo<B> {
         if fits { Pass::Send } else { Pass::Drop(Cause::Limit) }
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         self.packets.front().map(Packet::size)
     }
 

@@ -58,9 +58,10 @@ pub trait Discipline<B> {
     /// who does with it what the answer says.
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass;
 
-    /// The length of the packet that `dequeue` would give next. A class needs it to be scheduled
-    /// inside another; a later arrival may still change which packet that is.
-    fn head(&mut self) -> Option<Bytes>;
+    /// The length of the packet that `dequeue` would give at `now`, or when it gives one next. A
+    /// class needs it to be scheduled inside another; a later arrival may still change which packet
+    /// that is.
+    fn head(&mut self, now: Time) -> Option<Bytes>;
 
     /// What waits.
     fn backlog(&self) -> Backlog;
@@ -186,8 +187,8 @@ impl<B> Discipline<B> for Queue<B> {
     }
 
     #[inline]
-    fn head(&mut self) -> Option<Bytes> {
-        delegate!(self, discipline => discipline.head())
+    fn head(&mut self, now: Time) -> Option<Bytes> {
+        delegate!(self, discipline => discipline.head(now))
     }
 
     #[inline]

@@ -38,7 +38,7 @@ impl<B> Shaper<B> {
     ) -> Dequeue<B> {
         let _ = self.bucket.fill(now);
         if self.staged.is_none() {
-            if let Some(at) = queue.head().and_then(|head| self.bucket.not_before(head)) {
+            if let Some(at) = queue.head(now).and_then(|head| self.bucket.not_before(head)) {
                 return Dequeue::NotBefore(at);
             }
             match queue.dequeue(now, ledger) {
@@ -167,7 +167,7 @@ mod tests {
                 }
                 due = Time::MAX;
                 while due == Time::MAX && waiting > 0 {
-                    let head = class.head().unwrap();
+                    let head = class.head(now).unwrap();
                     let earned = u128::from(now.since(last).as_picos()) * bps;
                     let owed = debt.saturating_sub(earned);
                     match class.dequeue(now, &mut ledger) {

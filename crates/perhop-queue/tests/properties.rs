@@ -151,7 +151,7 @@ impl Link {
     /// that time or an earlier one.
     fn work_until(&mut self, until: Time, run: &mut Run) {
         while self.waiting.packets > 0 && self.free <= until {
-            let head = run.classes.head();
+            let head = run.classes.head(self.free);
             let packet = dequeue(&mut run.classes, self.free).expect("a backlogged link idles");
             assert_eq!(head, Some(packet.size()));
             self.waiting.packets -= 1;
