@@ -45,7 +45,7 @@ impl<B> Class<B> {
     pub fn inner(&self) -> &[Self] {
         match &self.queue {
             Queue::Classes(classes) => classes.classes(),
-            Queue::Fifo(_) => &[],
+            _ => &[],
         }
     }
 

@@ -36,24 +36,46 @@ impl Limit {
     }
 }
 
-/// A queue that serves in order of arrival and drops what does not fit (drop-tail).
+/// A queue that serves in order of arrival and, when it is full, drops what arrives, or, at its
+/// head, what has waited longest.
 #[derive(Debug)]
 pub struct Fifo<B> {
     packets: VecDeque<Packet<B>>,
     bytes: Bytes,
     limit: Limit,
+    drop_head: bool,
 }
 
 impl<B> Fifo<B> {
-    /// An empty queue.
+    /// An empty queue that drops what does not fit (drop-tail).
     pub const fn new(limit: Limit) -> Self {
-        Self { packets: VecDeque::new(), bytes: Bytes::ZERO, limit }
+        Self { packets: VecDeque::new(), bytes: Bytes::ZERO, limit, drop_head: false }
+    }
+
+    /// The same queue, but making room for what arrives by dropping from its head (drop from
+    /// front; Lakshman, Neidhardt and Ott, INFOCOM 1996): senders learn of it sooner.
+    #[must_use]
+    pub fn dropping_at_head(self) -> Self {
+        Self { drop_head: true, ..self }
+    }
+
+    fn pop(&mut self) -> Option<Packet<B>> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= packet.size();
+        Some(packet)
     }
 }
 
 impl<B> Discipline<B> for Fifo<B> {
     #[inline]
     fn enqueue(&mut self, _now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        if self.drop_head && self.limit.admits(Backlog::default(), packet.size()) {
+            while !self.limit.admits(self.backlog(), packet.size())
+                && let Some(oldest) = self.pop()
+            {
+                ledger.drop(oldest, Cause::Limit);
+            }
+        }
         if self.limit.admits(self.backlog(), packet.size()) {
             self.bytes += packet.size();
             self.packets.push_back(packet);
@@ -64,9 +86,7 @@ impl<B> Discipline<B> for Fifo<B> {
 
     #[inline]
     fn dequeue(&mut self, _now: Time, _ledger: &mut Ledger<B>) -> Dequeue<B> {
-        let Some(packet) = self.packets.pop_front() else { return Dequeue::Idle };
-        self.bytes -= packet.size();
-        Dequeue::Packet(packet)
+        self.pop().map_or(Dequeue::Idle, Dequeue::Packet)
     }
 
     #[inline]

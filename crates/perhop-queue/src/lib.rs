@@ -6,12 +6,14 @@
 //! * [`Fifo`] is a queue with a [`Limit`];
 //! * [`TokenBucket`] is the arithmetic of rates and bursts;
 //! * [`Policer`] measures a stream against one rate or two, and [`Shaper`] makes it keep to one;
+//! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark before they are full;
 //! * [`Classifier`] decides which class a packet belongs to;
 //! * [`Class`] is a queue between an optional policer and an optional shaper, with [`Counters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
 //! * [`Queue`] is any of these, chosen when a scenario is compiled.
 
+mod aqm;
 mod bucket;
 mod class;
 mod classes;
@@ -28,6 +30,10 @@ mod wf2q;
 use perhop_core::{Bytes, Packet, Time};
 
 pub use bucket::{TokenBucket, Tokens};
+pub use aqm::{
+    Codel, CodelConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Measure, Pie, PieConfig,
+    Red, RedConfig, RedProfile,
+};
 pub use class::Class;
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
@@ -143,11 +149,13 @@ pub enum Cause {
     Limit,
     /// It exceeded its policer's rate and burst.
     Policer,
+    /// Active queue management dropped it before its queue was full.
+    Early,
 }
 
 impl Cause {
     /// Every cause, in the order in which [`Counters`] hold them.
-    pub const ALL: [Self; 2] = [Self::Limit, Self::Policer];
+    pub const ALL: [Self; 3] = [Self::Limit, Self::Policer, Self::Early];
 }
 
 /// Any discipline. The set is closed and known when a scenario is compiled, so that the choice
@@ -156,6 +164,16 @@ impl Cause {
 pub enum Queue<B> {
     /// First in, first out.
     Fifo(Fifo<B>),
+    /// Random early detection, with one profile or several.
+    Red(Box<Red<B>>),
+    /// Controlled delay.
+    Codel(Box<Codel<B>>),
+    /// Flow queues with controlled delay.
+    FqCodel(Box<FqCodel<B>>),
+    /// Proportional integral controller enhanced.
+    Pie(Box<Pie<B>>),
+    /// Two coupled queues.
+    DualPi2(Box<DualPi2<B>>),
     /// Classes that share.
     Classes(Box<Classes<B>>),
 }
@@ -165,6 +183,11 @@ macro_rules! delegate {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {
             Queue::Fifo($discipline) => $call,
+            Queue::Red($discipline) => $call,
+            Queue::Codel($discipline) => $call,
+            Queue::FqCodel($discipline) => $call,
+            Queue::Pie($discipline) => $call,
+            Queue::DualPi2($discipline) => $call,
             Queue::Classes($discipline) => $call,
         }
     };

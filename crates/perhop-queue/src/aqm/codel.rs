@@ -1,0 +1,199 @@
+//! CoDel, controlled delay (RFC 8289).
+
+use perhop_core::{Bytes, Duration, Packet, Time};
+
+use super::signal;
+use super::waiting::Waiting;
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
+
+/// CoDel's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodelConfig {
+    /// How much the queue holds.
+    pub limit: Limit,
+    /// The standing delay that is acceptable: 5 ms (RFC 8289, section 4).
+    pub target: Duration,
+    /// Over how long a delay above the target makes a standing queue: about the longest usual
+    /// round-trip time, 100 ms (section 4).
+    pub interval: Duration,
+    /// Whether packets whose transport understands ECN are marked instead of dropped.
+    pub ecn: bool,
+}
+
+/// A queue that drops from its head while packets have waited longer than the target for an
+/// interval, at times that follow each other by the interval divided by the square root of their
+/// number.
+///
+/// After RFC 8289, section 5. A marked packet counts as a dropped one and is sent, so that there
+/// is at most one mark for a packet that is sent (RFC 8290, section 5.2.6).
+#[derive(Debug)]
+pub struct Codel<B> {
+    config: CodelConfig,
+    control: Control,
+    waiting: Waiting<B>,
+}
+
+impl<B> Codel<B> {
+    /// An empty queue.
+    pub const fn new(config: CodelConfig) -> Self {
+        Self { config, control: Control::new(), waiting: Waiting::new() }
+    }
+}
+
+impl<B> Discipline<B> for Codel<B> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        if self.config.limit.admits(self.waiting.backlog(), packet.size()) {
+            self.waiting.push(now, packet);
+        } else {
+            ledger.drop(packet, Cause::Limit);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        match self.control.dequeue(&self.config, &mut self.waiting, now, ledger) {
+            Some(packet) => Dequeue::Packet(packet),
+            None => Dequeue::Idle,
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
+        if self.config.limit.admits(Backlog::default(), packet.size()) {
+            // It has not waited: the delay is below the target.
+            self.control.below_target(packet.size());
+            Pass::Send
+        } else {
+            Pass::Drop(Cause::Limit)
+        }
+    }
+
+    fn head(&mut self) -> Option<Bytes> {
+        self.waiting.head()
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.waiting.backlog()
+    }
+}
+
+/// CoDel's state beside the queue itself (RFC 8289, section 5.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Control {
+    /// When the delay will have been above the target for an interval, if it stays there.
+    first_above: Option<Time>,
+    /// When the next packet is dropped, while `dropping`.
+    drop_next: Time,
+    /// Drops since the dropping state was entered.
+    count: u32,
+    /// What `count` was at the last entry.
+    last_count: u32,
+    dropping: bool,
+    /// The longest packet so far, which stands for the link's MTU (section 5.3): a queue of no
+    /// more than that does not make a standing delay.
+    longest: Bytes,
+}
+
+impl Control {
+    pub const fn new() -> Self {
+        Self {
+            first_above: None,
+            drop_next: Time::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            longest: Bytes::ZERO,
+        }
+    }
+
+    /// A packet was sent that had not waited, from an empty queue.
+    #[inline]
+    pub fn below_target(&mut self, size: Bytes) {
+        self.longest = self.longest.max(size);
+        self.first_above = None;
+        self.dropping = false;
+    }
+
+    /// The packet to send (section 5.5).
+    #[inline]
+    pub fn dequeue<B>(
+        &mut self,
+        config: &CodelConfig,
+        waiting: &mut Waiting<B>,
+        now: Time,
+        ledger: &mut Ledger<B>,
+    ) -> Option<Packet<B>> {
+        let Some((mut packet, above)) = self.take(config, waiting, now) else {
+            self.dropping = false;
+            return None;
+        };
+        if !above {
+            self.dropping = false;
+            return Some(packet);
+        }
+        if !self.dropping {
+            // A standing queue: drop one, and begin where the last episode had got to if that is
+            // not long past.
+            let drops_last_time = self.count - self.last_count;
+            let recent = now.since(self.drop_next) < config.interval * 16;
+            self.count = if drops_last_time > 1 && recent { drops_last_time } else { 1 };
+            self.last_count = self.count;
+            self.dropping = true;
+            self.drop_next = now + self.spacing(config.interval);
+            return match signal(config.ecn, packet, ledger) {
+                Some(marked) => Some(marked),
+                // Whether the next one is late matters when it is time for the next drop.
+                None => self.take(config, waiting, now).map(|(packet, _)| packet),
+            };
+        }
+        while now >= self.drop_next {
+            self.count = self.count.saturating_add(1);
+            let marked = signal(config.ecn, packet, ledger);
+            if marked.is_some() {
+                self.drop_next += self.spacing(config.interval);
+                return marked;
+            }
+            let Some((next, above)) = self.take(config, waiting, now) else {
+                self.dropping = false;
+                return None;
+            };
+            packet = next;
+            if !above {
+                self.dropping = false;
+                break;
+            }
+            self.drop_next += self.spacing(config.interval);
+        }
+        Some(packet)
+    }
+
+    /// The next packet, and whether the delay has been above the target for an interval
+    /// (`dodequeue`, section 5.6).
+    #[inline]
+    fn take<B>(
+        &mut self,
+        config: &CodelConfig,
+        waiting: &mut Waiting<B>,
+        now: Time,
+    ) -> Option<(Packet<B>, bool)> {
+        let Some((delay, packet)) = waiting.pop(now) else {
+            self.first_above = None;
+            return None;
+        };
+        self.longest = self.longest.max(packet.size());
+        if delay < config.target || waiting.backlog().bytes <= self.longest {
+            self.first_above = None;
+            return Some((packet, false));
+        }
+        let first_above = *self.first_above.get_or_insert(now + config.interval);
+        Some((packet, now >= first_above))
+    }
+
+    /// The control law: how long after a drop the next one is due. The square root of IEEE 754 is
+    /// rounded correctly, and so the same everywhere.
+    fn spacing(&self, interval: Duration) -> Duration {
+        Duration::from_picos((interval.as_picos() as f64 / f64::from(self.count).sqrt()) as u64)
+    }
+}

@@ -1,0 +1,262 @@
+//! DualPI2, a dual-queue coupled AQM (RFC 9332).
+
+use perhop_core::{Bytes, Duration, Ecn, Packet, Time};
+
+use super::mark;
+use super::waiting::Waiting;
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
+
+/// DualPI2's settings, with the defaults of RFC 9332, appendix A.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2Config {
+    /// How much both queues hold together.
+    pub limit: Limit,
+    /// The delay of the Classic queue that is aimed at: 15 ms.
+    pub target: Duration,
+    /// The longest round-trip time that is usual, for which the controller is tuned: 100 ms; not
+    /// zero.
+    pub max_rtt: Duration,
+    /// The coupling factor k: 2. L4S packets are marked with k times the base probability,
+    /// Classic ones dropped or marked with its square.
+    pub coupling: f64,
+    /// The delay from which L4S packets are marked on their queue's own account: 800 µs.
+    pub min_threshold: Duration,
+    /// How much longer the delay is from which all are, the share rising in between: 400 µs.
+    /// Without a range the threshold is a step.
+    pub range: Duration,
+    /// The Classic queue's share of the link while both queues are backlogged, in parts per
+    /// billion, above zero: 1/16 (section 4.1).
+    pub classic_share_ppb: u32,
+}
+
+const WHOLE_PPB: u64 = 1_000_000_000;
+
+/// Two queues: one for Classic packets and one, that is kept short, for L4S packets, which are
+/// those marked ECT(1) or CE. A PI controller on the delay computes a base probability; drops in
+/// the Classic queue go with its square and marks in the L4S queue in proportion, which makes
+/// flows of either kind get equal rates (RFC 9332, section 2.1).
+///
+/// Both signals are spaced evenly rather than drawn at random (appendix A.1, `recur`). The L4S
+/// queue has the link but for the Classic queue's share. When the L4S probability saturates, L4S
+/// packets are dropped as Classic ones are (appendix A.2).
+#[derive(Debug)]
+pub struct DualPi2<B> {
+    config: DualPi2Config,
+    /// The time between two updates: the less of the target and a third of the longest round trip.
+    interval: Duration,
+    /// How much the base probability rises, per update and second of delay above the target.
+    alpha: f64,
+    /// How much it rises, per update and second that the delay has grown by.
+    beta: f64,
+    l4s: Waiting<B>,
+    classic: Waiting<B>,
+    /// The base probability, p'.
+    base: f64,
+    /// The delay at the last update.
+    old_delay: Duration,
+    next_update: Time,
+    l4s_marks: Recur,
+    l4s_drops: Recur,
+    classic_signals: Recur,
+    /// How far the L4S queue is ahead of its share, in bytes times parts per billion.
+    ahead: i64,
+}
+
+/// Says yes to a likelihood as often as it amounts to, evenly.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recur(f64);
+
+impl Recur {
+    fn takes(&mut self, likelihood: f64) -> bool {
+        self.0 += likelihood;
+        let taken = self.0 > 1.0;
+        if taken {
+            self.0 -= 1.0;
+        }
+        taken
+    }
+}
+
+impl<B> DualPi2<B> {
+    /// Empty queues.
+    ///
+    /// # Panics
+    /// If the target or the longest round-trip time is zero.
+    pub fn new(config: DualPi2Config) -> Self {
+        let interval = config.target.min(config.max_rtt / 3);
+        assert!(interval > Duration::ZERO, "updates at no distance");
+        let max_rtt = config.max_rtt.as_secs_f64();
+        Self {
+            config,
+            interval,
+            alpha: 0.1 * interval.as_secs_f64() / (max_rtt * max_rtt),
+            beta: 0.3 / max_rtt,
+            l4s: Waiting::new(),
+            classic: Waiting::new(),
+            base: 0.0,
+            old_delay: Duration::ZERO,
+            next_update: Time::ZERO + interval,
+            l4s_marks: Recur::default(),
+            l4s_drops: Recur::default(),
+            classic_signals: Recur::default(),
+            ahead: 0,
+        }
+    }
+
+    /// The probability p_C with which Classic packets are dropped or marked.
+    pub fn classic_probability(&self) -> f64 {
+        self.base * self.base
+    }
+
+    /// The probability p_CL with which the Classic queue lets L4S packets be marked.
+    pub fn coupled_probability(&self) -> f64 {
+        (self.config.coupling * self.base).min(1.0)
+    }
+
+    /// The L4S queue's own probability for a packet that has waited so long.
+    fn native_probability(&self, delay: Duration) -> f64 {
+        if delay < self.config.min_threshold {
+            return 0.0;
+        }
+        let above = Duration::from_picos(delay.as_picos() - self.config.min_threshold.as_picos());
+        if above >= self.config.range {
+            1.0
+        } else {
+            above.as_picos() as f64 / self.config.range.as_picos() as f64
+        }
+    }
+
+    /// Makes the updates that were due before `now`, with the longer of the two delays as it was
+    /// then (appendix A.2).
+    fn catch_up(&mut self, now: Time) {
+        let oldest = [self.l4s.since(), self.classic.since()].into_iter().flatten().min();
+        while self.next_update <= now {
+            let due = self.next_update;
+            self.next_update += self.interval;
+            let delay = oldest.map_or(Duration::ZERO, |since| due.since(since));
+            let before = (self.base, self.old_delay);
+            self.update(delay);
+            if (self.base, self.old_delay) == before && oldest.is_none() && self.next_update <= now
+            {
+                // Nor will any other update change anything.
+                let updates = now.since(self.next_update).as_picos() / self.interval.as_picos();
+                self.next_update += self.interval * (updates + 1);
+            }
+        }
+    }
+
+    fn update(&mut self, delay: Duration) {
+        let seconds = Duration::as_secs_f64;
+        let above = seconds(delay) - seconds(self.config.target);
+        let growth = seconds(delay) - seconds(self.old_delay);
+        let change = self.alpha * above + self.beta * growth;
+        self.base = (self.base + change).clamp(0.0, 1.0);
+        self.old_delay = delay;
+    }
+
+    /// Whether the L4S queue is next.
+    fn l4s_is_next(&self) -> bool {
+        !self.l4s.is_empty() && (self.classic.is_empty() || self.ahead <= 0)
+    }
+
+    /// Keeps account of the shares while both queues are backlogged.
+    fn charge(&mut self, l4s: bool, size: Bytes) {
+        let share = if l4s {
+            i64::from(self.config.classic_share_ppb)
+        } else {
+            -(WHOLE_PPB as i64 - i64::from(self.config.classic_share_ppb))
+        };
+        self.ahead += size.get() as i64 * share;
+    }
+
+    /// What becomes of an L4S packet: sent, marked or, in overload, dropped.
+    fn signal_l4s(
+        &mut self,
+        mut packet: Packet<B>,
+        delay: Duration,
+        ledger: &mut Ledger<B>,
+    ) -> Option<Packet<B>> {
+        let coupled = self.coupled_probability();
+        let likelihood = if coupled < 1.0 {
+            // A packet that nothing waits behind is no queue (Th_len).
+            let native = if self.l4s.is_empty() { 0.0 } else { self.native_probability(delay) };
+            native.max(coupled)
+        } else {
+            if self.l4s_drops.takes(self.classic_probability()) {
+                ledger.drop(packet, Cause::Early);
+                return None;
+            }
+            coupled
+        };
+        if self.l4s_marks.takes(likelihood) {
+            mark(&mut packet, ledger);
+        }
+        Some(packet)
+    }
+
+    /// What becomes of a Classic packet: sent, marked if it can be and there is no overload, or
+    /// dropped.
+    fn signal_classic(&mut self, packet: Packet<B>, ledger: &mut Ledger<B>) -> Option<Packet<B>> {
+        let probability = self.classic_probability();
+        if !self.classic_signals.takes(probability) {
+            return Some(packet);
+        }
+        let overload = self.coupled_probability() >= 1.0;
+        super::signal(!overload, packet, ledger)
+    }
+}
+
+impl<B> Discipline<B> for DualPi2<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        self.catch_up(now);
+        if !self.config.limit.admits(self.backlog(), packet.size()) {
+            return ledger.drop(packet, Cause::Limit);
+        }
+        match packet.header.ecn() {
+            Ecn::Ect1 | Ecn::Ce => self.l4s.push(now, packet),
+            Ecn::NotEct | Ecn::Ect0 => self.classic.push(now, packet),
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        self.catch_up(now);
+        loop {
+            let contended = !self.l4s.is_empty() && !self.classic.is_empty();
+            let l4s = self.l4s_is_next();
+            let queue = if l4s { &mut self.l4s } else { &mut self.classic };
+            let Some((delay, packet)) = queue.pop(now) else { return Dequeue::Idle };
+            let size = packet.size();
+            let next = if l4s {
+                self.signal_l4s(packet, delay, ledger)
+            } else {
+                self.signal_classic(packet, ledger)
+            };
+            if let Some(packet) = next {
+                if contended {
+                    self.charge(l4s, size);
+                } else {
+                    self.ahead = 0;
+                }
+                return Dequeue::Packet(packet);
+            }
+        }
+    }
+
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        self.catch_up(now);
+        if self.base > 0.0 || !self.config.limit.admits(Backlog::default(), packet.size()) {
+            return Pass::Enqueue;
+        }
+        self.ahead = 0;
+        Pass::Send
+    }
+
+    fn head(&mut self) -> Option<Bytes> {
+        if self.l4s_is_next() { self.l4s.head() } else { self.classic.head() }
+    }
+
+    fn backlog(&self) -> Backlog {
+        let (l4s, classic) = (self.l4s.backlog(), self.classic.backlog());
+        Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
+    }
+}

@@ -1,0 +1,196 @@
+//! FQ-CoDel: flow queues, each with CoDel, served by deficit round robin (RFC 8290).
+
+use std::collections::VecDeque;
+
+use perhop_core::{Bytes, Packet, Stream, Time};
+
+use super::codel::{CodelConfig, Control};
+use super::waiting::Waiting;
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
+
+/// The most packets that an overflow drops at once (RFC 8290, section 4.1).
+const BATCH: u64 = 64;
+
+/// FQ-CoDel's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCodelConfig {
+    /// CoDel's settings for each flow queue. Its limit is that of all together: 10,240 packets
+    /// (RFC 8290, section 5.2.3).
+    pub codel: CodelConfig,
+    /// How many flow queues there are: 1024 (section 5.2.5).
+    pub flows: u16,
+    /// Bytes that a flow queue may send in its turn: 1514 (section 5.2.4); not zero.
+    pub quantum: u32,
+}
+
+/// Queues by hash of the 5-tuple. A queue that becomes active is served before those that have
+/// been so for longer, for one quantum: flows that send less than that in a round wait for
+/// nobody's queue but their own.
+///
+/// Packets keep their order within a flow. When all queues together are full, the longest loses
+/// half of its packets, but no more than 64, from its head.
+#[derive(Debug)]
+pub struct FqCodel<B> {
+    config: FqCodelConfig,
+    perturbation: u64,
+    flows: Vec<Flow<B>>,
+    new: VecDeque<u16>,
+    old: VecDeque<u16>,
+    backlog: Backlog,
+}
+
+#[derive(Debug)]
+struct Flow<B> {
+    waiting: Waiting<B>,
+    control: Control,
+    /// Bytes that it may send yet in this round; less than zero after a packet that was longer.
+    credit: i64,
+    /// Whether it is in one of the lists.
+    active: bool,
+}
+
+impl<B> FqCodel<B> {
+    /// Empty queues; which flows share one is drawn from `random`.
+    ///
+    /// # Panics
+    /// Without a flow queue, or with a quantum of zero.
+    pub fn new(config: FqCodelConfig, random: &mut Stream) -> Self {
+        assert!(config.flows > 0 && config.quantum > 0, "nothing could be sent");
+        let flow =
+            || Flow { waiting: Waiting::new(), control: Control::new(), credit: 0, active: false };
+        Self {
+            config,
+            perturbation: random.up_to(u64::MAX),
+            flows: (0..config.flows).map(|_| flow()).collect(),
+            new: VecDeque::with_capacity(config.flows.into()),
+            old: VecDeque::with_capacity(config.flows.into()),
+            backlog: Backlog::default(),
+        }
+    }
+
+    fn flow_of(&self, packet: &Packet<B>) -> u16 {
+        let hash = packet.header.flow_hash(self.perturbation);
+        // The high bits, scaled: all places are equally likely whatever their number.
+        ((u128::from(hash) * u128::from(self.config.flows)) >> 64) as u16
+    }
+
+    /// The flow queue whose turn it is, at the head of the first list that has one: with credit,
+    /// and with a packet (section 4.2). Queues that are passed over on the way get their quantum,
+    /// or leave.
+    fn turn(&mut self) -> Option<u16> {
+        loop {
+            let from_new = !self.new.is_empty();
+            let index = *self.new.front().or_else(|| self.old.front())?;
+            let flow = &mut self.flows[usize::from(index)];
+            if flow.credit <= 0 {
+                flow.credit += i64::from(self.config.quantum);
+                self.leave(from_new);
+                self.old.push_back(index);
+            } else if flow.waiting.is_empty() {
+                flow.active = from_new;
+                self.leave(from_new);
+                if from_new {
+                    // Behind the old queues first, so that a flow cannot stay new by pausing.
+                    self.old.push_back(index);
+                }
+            } else {
+                return Some(index);
+            }
+        }
+    }
+
+    fn leave(&mut self, from_new: bool) {
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        list.pop_front();
+    }
+
+    /// Takes what a flow queue did out of the account of all.
+    fn settle(&mut self, before: Backlog, after: Backlog) {
+        self.backlog.packets = self.backlog.packets + after.packets - before.packets;
+        self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
+    }
+
+    /// Makes room at the cost of the queue with the most bytes.
+    fn shorten_longest(&mut self, now: Time, ledger: &mut Ledger<B>) {
+        let mut longest = 0;
+        for (index, flow) in self.flows.iter().enumerate() {
+            if flow.waiting.backlog().bytes > self.flows[longest].waiting.backlog().bytes {
+                longest = index;
+            }
+        }
+        let waiting = &mut self.flows[longest].waiting;
+        let before = waiting.backlog();
+        for _ in 0..before.packets.div_ceil(2).min(BATCH) {
+            if let Some((_, packet)) = waiting.pop(now) {
+                ledger.drop(packet, Cause::Limit);
+            }
+        }
+        let after = waiting.backlog();
+        self.settle(before, after);
+    }
+}
+
+impl<B> Discipline<B> for FqCodel<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        let size = packet.size();
+        let limit = self.config.codel.limit;
+        if !limit.admits(Backlog::default(), size) {
+            return ledger.drop(packet, Cause::Limit); // whatever else went, it would not fit
+        }
+        while !limit.admits(self.backlog, size) {
+            self.shorten_longest(now, ledger);
+        }
+        let index = self.flow_of(&packet);
+        let flow = &mut self.flows[usize::from(index)];
+        flow.waiting.push(now, packet);
+        if !flow.active {
+            flow.active = true;
+            flow.credit = self.config.quantum.into();
+            self.new.push_back(index);
+        }
+        self.backlog.add(size);
+    }
+
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        while let Some(index) = self.turn() {
+            let flow = &mut self.flows[usize::from(index)];
+            let before = flow.waiting.backlog();
+            let next = flow.control.dequeue(&self.config.codel, &mut flow.waiting, now, ledger);
+            if let Some(packet) = &next {
+                flow.credit -= packet.size().get() as i64;
+            }
+            let after = flow.waiting.backlog();
+            self.settle(before, after);
+            if let Some(packet) = next {
+                return Dequeue::Packet(packet);
+            }
+        }
+        Dequeue::Idle
+    }
+
+    fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
+        Pass::Enqueue // its flow has a credit to pay for it
+    }
+
+    /// Of the first queue that has credit, or has it after the fewest rounds.
+    fn head(&mut self) -> Option<Bytes> {
+        let mut best = None;
+        for &index in self.new.iter().chain(&self.old) {
+            let flow = &self.flows[usize::from(index)];
+            let Some(size) = flow.waiting.head() else { continue };
+            let rounds = match flow.credit {
+                1.. => return Some(size),
+                owed => 1 - owed / i64::from(self.config.quantum),
+            };
+            if best.is_none_or(|(fewest, _)| rounds < fewest) {
+                best = Some((rounds, size));
+            }
+        }
+        best.map(|(_, size)| size)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+}

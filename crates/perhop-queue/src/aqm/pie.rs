@@ -1,0 +1,214 @@
+//! PIE, proportional integral controller enhanced (RFC 8033).
+
+use perhop_core::{Bytes, Duration, Packet, Stream, Time};
+
+use super::signal;
+use super::waiting::Waiting;
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
+
+/// PIE's settings, with RFC 8033's names in section 4 and 5.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PieConfig {
+    /// How much the queue holds.
+    pub limit: Limit,
+    /// QDELAY_REF, the delay that is aimed at: 15 ms.
+    pub target: Duration,
+    /// T_UPDATE, the time between two updates of the probability: 15 ms; not zero.
+    pub update: Duration,
+    /// How much the probability rises, per update and second of delay above the target: 0.125.
+    pub alpha: f64,
+    /// How much it rises, per update and second that the delay has grown by: 1.25.
+    pub beta: f64,
+    /// MAX_BURST, how long after a calm time nothing is dropped early: 150 ms.
+    pub burst: Duration,
+    /// Whether packets whose transport understands ECN are marked instead of dropped, while the
+    /// probability is below a tenth (section 5.1).
+    pub ecn: bool,
+}
+
+/// Above this probability packets are dropped that might be marked (section 5.1).
+const MARK_LIMIT: f64 = 0.1;
+/// A queue of at most two packets of this many bytes is not congested (section 4.1).
+const MEAN_PACKET: u64 = 1500;
+
+/// A queue that drops arrivals at random with a probability that is updated at regular times, by
+/// how far the delay is from its target and by how it changes.
+///
+/// The delay is what the last packet had waited when it was sent (section 4.2 allows it, and a
+/// simulated clock costs nothing), and zero when nothing waits; so no rate has to be estimated.
+/// Drops are spaced by section 5.4. The probability does not depend on a packet's length, and the
+/// controller is always on.
+#[derive(Debug)]
+pub struct Pie<B> {
+    config: PieConfig,
+    controller: Controller,
+    /// The delay of the last packet that was sent.
+    delay: Duration,
+    /// When the next update is due.
+    next_update: Time,
+    /// The sum of the probabilities since the last drop (section 5.4).
+    accumulated: f64,
+    random: Stream,
+    waiting: Waiting<B>,
+}
+
+/// What an update starts from and leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Controller {
+    probability: f64,
+    /// The delay at the last update.
+    old_delay: Duration,
+    /// How long nothing is dropped early.
+    burst_allowance: Duration,
+}
+
+impl<B> Pie<B> {
+    /// An empty queue.
+    ///
+    /// # Panics
+    /// If there is no time between two updates.
+    pub fn new(config: PieConfig, random: Stream) -> Self {
+        assert!(config.update > Duration::ZERO, "updates at no distance");
+        Self {
+            config,
+            controller: Controller {
+                probability: 0.0,
+                old_delay: Duration::ZERO,
+                burst_allowance: config.burst,
+            },
+            delay: Duration::ZERO,
+            next_update: Time::ZERO + config.update,
+            accumulated: 0.0,
+            random,
+            waiting: Waiting::new(),
+        }
+    }
+
+    /// The probability with which arrivals are dropped, as of the last update.
+    pub fn probability(&self) -> f64 {
+        self.controller.probability
+    }
+
+    /// For how much longer nothing is dropped early, as of the last update.
+    pub fn burst_allowance(&self) -> Duration {
+        self.controller.burst_allowance
+    }
+
+    /// Makes the updates that were due before `now`. Nothing has happened to the queue since, so
+    /// that each of them sees what it would have seen in time.
+    fn catch_up(&mut self, now: Time) {
+        while self.next_update <= now {
+            let delay = if self.waiting.is_empty() { Duration::ZERO } else { self.delay };
+            let before = self.controller;
+            self.controller.update(&self.config, delay);
+            self.next_update += self.config.update;
+            if self.controller == before && self.next_update <= now {
+                // Nor will any other update change anything.
+                let updates =
+                    now.since(self.next_update).as_picos() / self.config.update.as_picos();
+                self.next_update += self.config.update * (updates + 1);
+            }
+        }
+    }
+
+    /// Whether an arrival is to be dropped or marked (section 4.1, with section 5.4).
+    fn drop_early(&mut self) -> bool {
+        let Controller { probability, old_delay, burst_allowance } = self.controller;
+        let calm = old_delay < self.config.target / 2 && probability < 0.2;
+        let short = self.waiting.backlog().bytes <= Bytes::new(2 * MEAN_PACKET);
+        if burst_allowance > Duration::ZERO || calm || short {
+            return false;
+        }
+        if probability == 0.0 {
+            self.accumulated = 0.0;
+        }
+        self.accumulated += probability;
+        let drop = match self.accumulated {
+            ..0.85 => false,
+            8.5.. => true,
+            _ => self.random.unit() < probability,
+        };
+        if drop {
+            self.accumulated = 0.0;
+        }
+        drop
+    }
+}
+
+impl Controller {
+    /// The update of section 4.2, with the cap of section 5.5 on how fast the probability rises,
+    /// and the burst allowance of section 4.4.
+    fn update(&mut self, config: &PieConfig, delay: Duration) {
+        let seconds = Duration::as_secs_f64;
+        let above = seconds(delay) - seconds(config.target);
+        let growth = seconds(delay) - seconds(self.old_delay);
+        let mut change = config.alpha * above + config.beta * growth;
+        change /= match self.probability {
+            ..0.000_001 => 2048.0,
+            ..0.000_01 => 512.0,
+            ..0.000_1 => 128.0,
+            ..0.001 => 32.0,
+            ..0.01 => 8.0,
+            ..0.1 => 2.0,
+            _ => 1.0,
+        };
+        if self.probability >= 0.1 && change > 0.02 {
+            change = 0.02;
+        }
+        self.probability += change;
+        if delay == Duration::ZERO && self.old_delay == Duration::ZERO {
+            self.probability *= 0.98; // calm times end sooner
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        let half = config.target / 2;
+        let left = self.burst_allowance.as_picos().saturating_sub(config.update.as_picos());
+        let calm = self.probability == 0.0 && delay < half && self.old_delay < half;
+        self.burst_allowance = if calm { config.burst } else { Duration::from_picos(left) };
+        self.old_delay = delay;
+    }
+}
+
+impl<B> Discipline<B> for Pie<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        self.catch_up(now);
+        if !self.config.limit.admits(self.waiting.backlog(), packet.size()) {
+            return ledger.drop(packet, Cause::Limit);
+        }
+        let packet = if self.drop_early() {
+            let ecn = self.config.ecn && self.controller.probability < MARK_LIMIT;
+            match signal(ecn, packet, ledger) {
+                Some(marked) => marked,
+                None => return,
+            }
+        } else {
+            packet
+        };
+        self.waiting.push(now, packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _ledger: &mut Ledger<B>) -> Dequeue<B> {
+        self.catch_up(now);
+        let Some((delay, packet)) = self.waiting.pop(now) else { return Dequeue::Idle };
+        self.delay = delay;
+        Dequeue::Packet(packet)
+    }
+
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        // An empty queue is not congested, whatever the probability.
+        self.catch_up(now);
+        if self.config.limit.admits(Backlog::default(), packet.size()) {
+            self.delay = Duration::ZERO;
+            Pass::Send
+        } else {
+            Pass::Drop(Cause::Limit)
+        }
+    }
+
+    fn head(&mut self) -> Option<Bytes> {
+        self.waiting.head()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.waiting.backlog()
+    }
+}

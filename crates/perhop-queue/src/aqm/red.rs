@@ -1,0 +1,244 @@
+//! RED, random early detection (Floyd and Jacobson, *Random Early Detection Gateways for Congestion
+//! Avoidance*, IEEE/ACM Transactions on Networking 1(4), 1993), and WRED, which has thresholds of
+//! its own for each DSCP.
+
+use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time};
+
+use super::signal;
+use super::waiting::Waiting;
+use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
+
+/// What the average and the thresholds of RED count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Packets.
+    Packets,
+    /// Bytes; the probability of a packet is then in proportion to its length, a packet of `mean`
+    /// bytes having that of the formula (section 4 of the paper).
+    Bytes {
+        /// The length of a usual packet, in bytes.
+        mean: u32,
+    },
+}
+
+/// RED's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedConfig {
+    /// How much the queue holds.
+    pub limit: Limit,
+    /// What is averaged.
+    pub measure: Measure,
+    /// The weight of the current length in the average: 0.002 (section 6 of the paper).
+    pub weight: f64,
+    /// How long a usual packet takes to send. While nothing waits, the average decays as if so
+    /// many packets had found an empty queue as could have been sent.
+    pub packet_time: Duration,
+    /// Whether the probability rises on to one at twice the upper threshold, instead of at once
+    /// (Floyd, *Recommendation on using the gentle variant of RED*, 2000).
+    pub gentle: bool,
+    /// Whether packets whose transport understands ECN are marked where chance decides. Above
+    /// the thresholds they are dropped like others (RFC 3168, section 7).
+    pub ecn: bool,
+}
+
+/// Thresholds on the average, in packets or bytes as the measure says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedProfile {
+    /// Below it nothing is dropped early.
+    pub min: f64,
+    /// From it on, or with `gentle` from its double, everything is.
+    pub max: f64,
+    /// The probability that the formula reaches at `max`.
+    pub probability: f64,
+}
+
+/// A queue that drops or marks arrivals at random, the more the longer it has been on average,
+/// spaced evenly.
+#[derive(Debug)]
+pub struct Red<B> {
+    config: RedConfig,
+    profiles: Vec<(RedProfile, Spacing)>,
+    /// Which profile a DSCP has.
+    by_dscp: [u8; Dscp::COUNT],
+    /// The least threshold of any profile.
+    floor: f64,
+    random: Stream,
+    average: f64,
+    /// Since when nothing waits; none while something does.
+    idle_since: Option<Time>,
+    waiting: Waiting<B>,
+}
+
+/// Packets of a profile, or their lengths in usual packets, that chance let pass since it last
+/// took one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spacing(f64);
+
+enum Decision {
+    Pass,
+    /// Chance took it: mark or drop.
+    Taken,
+    /// It is above the thresholds: drop.
+    Forced,
+}
+
+impl<B> Red<B> {
+    /// An empty queue with thresholds for every DSCP: a profile, and its place for each of them.
+    ///
+    /// # Panics
+    /// If a DSCP has a profile that there is not.
+    pub fn new(
+        config: RedConfig,
+        profiles: &[RedProfile],
+        by_dscp: [u8; Dscp::COUNT],
+        random: Stream,
+    ) -> Self {
+        assert!(by_dscp.iter().all(|place| usize::from(*place) < profiles.len()));
+        Self {
+            config,
+            profiles: profiles.iter().map(|profile| (*profile, Spacing::default())).collect(),
+            by_dscp,
+            floor: profiles.iter().map(|profile| profile.min).fold(f64::INFINITY, f64::min),
+            random,
+            average: 0.0,
+            idle_since: Some(Time::ZERO),
+            waiting: Waiting::new(),
+        }
+    }
+
+    /// The average length of the queue as of the last arrival, in packets or bytes.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// The average as an arrival at `now` finds it: a moving average with the queue's length, or,
+    /// after idle time, decayed by as many whole packets as could have been sent.
+    fn average_at(&self, now: Time) -> f64 {
+        let weight = self.config.weight;
+        match self.idle_since {
+            Some(since) => self.average * power(1.0 - weight, self.packets_in(now.since(since))),
+            None => {
+                let Backlog { packets, bytes } = self.waiting.backlog();
+                let length = match self.config.measure {
+                    Measure::Packets => packets,
+                    Measure::Bytes { .. } => bytes.get(),
+                };
+                self.average + weight * (length as f64 - self.average)
+            }
+        }
+    }
+
+    /// How many usual packets could have been sent in such a time.
+    fn packets_in(&self, span: Duration) -> u64 {
+        span.as_picos() / self.config.packet_time.as_picos().max(1)
+    }
+
+    /// Whether an arrival is taken by chance, or by force, at the present average.
+    fn decide(&mut self, packet: &Packet<B>) -> Decision {
+        let place = self.by_dscp[usize::from(packet.header.dscp().get())];
+        let (profile, spacing) = &mut self.profiles[usize::from(place)];
+        let RedProfile { min, max, probability } = *profile;
+        let average = self.average;
+        let chance = if average < min {
+            *spacing = Spacing::default();
+            return Decision::Pass;
+        } else if average < max {
+            probability * (average - min) / (max - min)
+        } else if self.config.gentle && average < 2.0 * max {
+            probability + (1.0 - probability) * (average - max) / max
+        } else {
+            *spacing = Spacing::default();
+            return Decision::Forced;
+        };
+        let length = match self.config.measure {
+            Measure::Packets => 1.0,
+            Measure::Bytes { mean } => f64::from(packet.header.size) / f64::from(mean),
+        };
+        if spacing.takes(chance, length, &mut self.random) {
+            Decision::Taken
+        } else {
+            Decision::Pass
+        }
+    }
+}
+
+impl Spacing {
+    /// Whether chance takes a packet of this length, in usual packets.
+    ///
+    /// Method 2 of section 7 of the paper: with probability p / (1 - n p) after n that passed, so
+    /// that the n-th packet is taken with equal chance for n from 1 to 1/p.
+    fn takes(&mut self, chance: f64, length: f64, random: &mut Stream) -> bool {
+        let left = 1.0 - self.0 * chance;
+        let taken = left <= 0.0 || random.unit() < chance * length / left;
+        self.0 = if taken { 0.0 } else { self.0 + length };
+        taken
+    }
+}
+
+/// `base` to the power of `exponent`, by squaring: multiplications alone, so that every platform
+/// has the same digits.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
+}
+
+impl<B> Discipline<B> for Red<B> {
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        self.average = self.average_at(now);
+        if let Some(since) = self.idle_since {
+            // What has decayed does not decay again; the part of a packet that is left will.
+            let packets = self.packets_in(now.since(since));
+            self.idle_since = Some(since + self.config.packet_time * packets);
+        }
+        let packet = match self.decide(&packet) {
+            Decision::Pass => packet,
+            Decision::Taken => match signal(self.config.ecn, packet, ledger) {
+                Some(marked) => marked,
+                None => return,
+            },
+            Decision::Forced => return ledger.drop(packet, Cause::Early),
+        };
+        if self.config.limit.admits(self.waiting.backlog(), packet.size()) {
+            self.waiting.push(now, packet);
+            self.idle_since = None;
+        } else {
+            ledger.drop(packet, Cause::Limit);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, _ledger: &mut Ledger<B>) -> Dequeue<B> {
+        let Some((_, packet)) = self.waiting.pop(now) else { return Dequeue::Idle };
+        if self.waiting.is_empty() {
+            self.idle_since = Some(now);
+        }
+        Dequeue::Packet(packet)
+    }
+
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        let average = self.average_at(now);
+        if average < self.floor && self.config.limit.admits(Backlog::default(), packet.size()) {
+            self.average = average;
+            self.idle_since = Some(now);
+            self.profiles[usize::from(self.by_dscp[usize::from(packet.header.dscp().get())])].1 =
+                Spacing::default();
+            Pass::Send
+        } else {
+            Pass::Enqueue
+        }
+    }
+
+    fn head(&mut self) -> Option<Bytes> {
+        self.waiting.head()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.waiting.backlog()
+    }
+}

@@ -1,0 +1,55 @@
+//! Packets that wait, with the times of their arrival.
+
+use std::collections::VecDeque;
+
+use perhop_core::{Bytes, Duration, Packet, Time};
+
+use crate::Backlog;
+
+/// A queue in order of arrival that knows how long each packet has waited.
+#[derive(Debug)]
+pub(super) struct Waiting<B> {
+    packets: VecDeque<(Time, Packet<B>)>,
+    bytes: Bytes,
+}
+
+impl<B> Waiting<B> {
+    pub const fn new() -> Self {
+        Self { packets: VecDeque::new(), bytes: Bytes::ZERO }
+    }
+
+    #[inline]
+    pub fn push(&mut self, now: Time, packet: Packet<B>) {
+        self.bytes += packet.size();
+        self.packets.push_back((now, packet));
+    }
+
+    /// The packet that came first, and how long it has waited.
+    #[inline]
+    pub fn pop(&mut self, now: Time) -> Option<(Duration, Packet<B>)> {
+        let (arrived, packet) = self.packets.pop_front()?;
+        self.bytes -= packet.size();
+        Some((now.since(arrived), packet))
+    }
+
+    /// When the packet that came first did so.
+    pub fn since(&self) -> Option<Time> {
+        self.packets.front().map(|(arrived, _)| *arrived)
+    }
+
+    /// The length of the packet that came first.
+    #[inline]
+    pub fn head(&self) -> Option<Bytes> {
+        self.packets.front().map(|(_, packet)| packet.size())
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    #[inline]
+    pub fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
+    }
+}

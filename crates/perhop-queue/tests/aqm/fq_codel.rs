@@ -1,0 +1,127 @@
+//! FQ-CoDel: fair shares, sparse flows first, and who pays when all is full.
+
+use perhop_core::{Duration, Ecn};
+use perhop_queue::{Cause, CodelConfig, Discipline, FqCodel, FqCodelConfig, Limit};
+
+use crate::lab::*;
+
+fn config(limit: Limit) -> FqCodelConfig {
+    let codel = CodelConfig {
+        limit,
+        target: Duration::from_millis(5),
+        interval: Duration::from_millis(100),
+        ecn: true,
+    };
+    FqCodelConfig { codel, flows: 1024, quantum: 1514 }
+}
+
+fn queue() -> FqCodel<Id> {
+    FqCodel::new(config(Limit::packets(10_240)), &mut random(1))
+}
+
+#[test]
+fn flows_get_equal_bytes_whatever_their_packets() {
+    let sizes = [1500_u32, 300, 64, 777];
+    let mut queue = queue();
+    let mut id = 0;
+    for (flow, size) in sizes.iter().enumerate() {
+        for _ in 0..200_000 / size {
+            assert!(
+                offer(&mut queue, millis(0), packet(id, flow as u16, *size, Ecn::NotEct))
+                    .0
+                    .is_empty()
+            );
+            id += 1;
+        }
+    }
+    // All within the first interval, so that nothing is dropped. At any time two backlogged flows
+    // are apart by less than a quantum and a packet each (Shreedhar and Varghese, 1995).
+    let mut sent = [0_i64; 4];
+    while sent.iter().all(|bytes| *bytes < 190_000) {
+        let head = queue.head();
+        let (Some(packet), _) = next(&mut queue, millis(1)) else { panic!("idle") };
+        assert_eq!(head, Some(packet.size()));
+        sent[usize::from(packet.header.source_port)] += i64::from(packet.header.size);
+        for (a, size_a) in sent.iter().zip(sizes) {
+            for (b, size_b) in sent.iter().zip(sizes) {
+                assert!(a - b <= 1514 + i64::from(size_a + size_b), "{sent:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sparse_flow_waits_for_no_other() {
+    let mut queue = queue();
+    for id in 0..1_000 {
+        let _ = offer(&mut queue, millis(0), packet(id, (id % 10) as u16, 1500, Ecn::NotEct));
+    }
+    // The bulk flows are all in their stride; a sparse one sends a packet every 20 services.
+    for round in 0..30 {
+        for _ in 0..20 {
+            assert!(next(&mut queue, millis(1)).0.is_some());
+        }
+        let _ = offer(&mut queue, millis(1), packet(5_000 + round, 77, 200, Ecn::NotEct));
+        let (Some(packet), _) = next(&mut queue, millis(1)) else { panic!("idle") };
+        assert_eq!(packet.header.source_port, 77);
+    }
+}
+
+#[test]
+fn a_flow_that_sends_more_than_its_quantum_is_sparse_no_longer() {
+    let mut queue = queue();
+    for id in 0..100 {
+        let _ = offer(&mut queue, millis(0), packet(id, 1, 1500, Ecn::NotEct));
+    }
+    for _ in 0..5 {
+        let _ = next(&mut queue, millis(1));
+    }
+    for id in 100..110 {
+        let _ = offer(&mut queue, millis(1), packet(id, 2, 1500, Ecn::NotEct));
+    }
+    let flows: Vec<u16> =
+        (0..12).map(|_| next(&mut queue, millis(1)).0.unwrap().header.source_port).collect();
+    // A quantum holds a packet and a bit: two at first, as one begun is sent whole, then by turns.
+    assert_eq!(&flows[..2], [2, 2]);
+    assert_eq!(flows.iter().filter(|flow| **flow == 2).count(), 7, "{flows:?}");
+}
+
+#[test]
+fn when_all_is_full_the_longest_queue_pays() {
+    let mut queue = FqCodel::new(config(Limit::packets(100)), &mut random(1));
+    for id in 0..100 {
+        let flow = if id < 90 { 1 } else { 2 };
+        assert!(offer(&mut queue, millis(0), packet(id, flow, 1000, Ecn::NotEct)).0.is_empty());
+    }
+    let (drops, _) = offer(&mut queue, millis(0), packet(100, 3, 1000, Ecn::NotEct));
+    // Half of the 90, from the head.
+    let ids: Vec<Id> = drops.iter().map(|drop| drop.packet.body).collect();
+    assert_eq!(ids, (0..45).collect::<Vec<_>>());
+    assert!(drops.iter().all(|drop| drop.cause == Cause::Limit));
+    assert_eq!(queue.backlog().packets, 100 - 45 + 1);
+}
+
+#[test]
+fn an_overflow_drops_64_at_most() {
+    let mut queue = FqCodel::new(config(Limit::packets(1_000)), &mut random(1));
+    for id in 0..1_000 {
+        let _ = offer(&mut queue, millis(0), packet(id, 1, 1000, Ecn::NotEct));
+    }
+    assert_eq!(offer(&mut queue, millis(0), packet(1_000, 2, 1000, Ecn::NotEct)).0.len(), 64);
+}
+
+#[test]
+fn another_seed_makes_other_flows_collide() {
+    let order = |seed| {
+        let mut queue = FqCodel::new(
+            FqCodelConfig { flows: 4, ..config(Limit::packets(1_000)) },
+            &mut random(seed),
+        );
+        for id in 0..40 {
+            let _ = offer(&mut queue, millis(0), packet(id, (id % 10) as u16, 1500, Ecn::NotEct));
+        }
+        (0..40).map(|_| next(&mut queue, millis(1)).0.unwrap().body).collect::<Vec<Id>>()
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
+}

@@ -1,0 +1,76 @@
+//! Packets and a queue under a microscope.
+
+use perhop_core::{
+    Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Stream, Time, TrafficClass,
+};
+use perhop_queue::{Cause, Dequeue, Discipline, Dropped, Ledger};
+
+/// A packet's body: its number.
+pub type Id = usize;
+
+/// A packet of a flow, which is its source port.
+pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
+    let header = Header {
+        size,
+        source: NodeId(0),
+        destination: NodeId(1),
+        source_port: flow,
+        destination_port: 5001,
+        protocol: Protocol::Udp,
+        traffic_class: TrafficClass::default().with_ecn(ecn),
+    };
+    Packet { header, body: id }
+}
+
+pub fn with_dscp(mut packet: Packet<Id>, dscp: u8) -> Packet<Id> {
+    let class = packet.header.traffic_class;
+    packet.header.traffic_class = class.with_dscp(Dscp::new(dscp).unwrap());
+    packet
+}
+
+pub fn micros(micros: u64) -> Time {
+    Time::ZERO + Duration::from_micros(micros)
+}
+
+pub fn millis(millis: u64) -> Time {
+    micros(1_000 * millis)
+}
+
+pub fn random(seed: u64) -> Stream {
+    Stream::new(seed, "queue")
+}
+
+/// What became of an arrival.
+pub fn offer(
+    queue: &mut impl Discipline<Id>,
+    now: Time,
+    packet: Packet<Id>,
+) -> (Vec<Dropped<Id>>, u64) {
+    let mut ledger = Ledger::new();
+    queue.enqueue(now, packet, &mut ledger);
+    (ledger.drops, ledger.marks)
+}
+
+/// Whether an arrival was dropped before the queue was full; nothing else may be.
+pub fn dropped_early(queue: &mut impl Discipline<Id>, now: Time, packet: Packet<Id>) -> bool {
+    let (drops, _) = offer(queue, now, packet);
+    assert!(drops.iter().all(|drop| drop.packet.body == packet.body && drop.cause == Cause::Early));
+    !drops.is_empty()
+}
+
+/// What a queue sends, and what it drops in doing so.
+pub fn next(queue: &mut impl Discipline<Id>, now: Time) -> (Option<Packet<Id>>, Vec<Id>) {
+    let mut ledger = Ledger::new();
+    let sent = match queue.dequeue(now, &mut ledger) {
+        Dequeue::Packet(packet) => Some(packet),
+        Dequeue::NotBefore(at) => panic!("nothing before {at:?}"),
+        Dequeue::Idle => None,
+    };
+    assert!(ledger.drops.iter().all(|drop| drop.cause == Cause::Early));
+    (sent, ledger.drops.iter().map(|drop| drop.packet.body).collect())
+}
+
+pub fn assert_close(actual: f64, expected: f64) {
+    let scale = expected.abs().max(1e-9);
+    assert!((actual - expected).abs() <= 1e-9 * scale, "{actual}, not {expected}");
+}

@@ -1,0 +1,9 @@
+//! Active queue management against the arithmetic of its sources.
+
+mod codel;
+mod dualpi2;
+mod fq_codel;
+mod lab;
+mod pie;
+mod properties;
+mod red;
