@@ -32,6 +32,7 @@ _COUNTS: Final = dict.fromkeys(
         "dropped_packets",
         "dropped_limit",
         "dropped_policer",
+        "dropped_early",
         "marked_packets",
         "remarked_packets",
         "conformed_packets",

@@ -4,12 +4,14 @@
 //! as long as the caller likes, and keeps [tables](Table) of what was measured. The same plan and
 //! seed give the same tables, however it is sliced.
 
+mod aqm;
 mod histogram;
 mod hosts;
 mod measure;
 mod plan;
 mod simulation;
 
+pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
 pub use measure::{Column, Table};
 pub use plan::*;
 pub use simulation::{BuildError, Simulation};

@@ -121,6 +121,7 @@ table! {
         dropped_packets: Integers,
         dropped_limit: Integers,
         dropped_policer: Integers,
+        dropped_early: Integers,
         marked_packets: Integers,
         remarked_packets: Integers,
         conformed_packets: Integers,
@@ -220,6 +221,7 @@ impl Queues {
         self.dropped_packets.push((after.dropped_total() - before.dropped_total()) as i64);
         self.dropped_limit.push(dropped(Cause::Limit));
         self.dropped_policer.push(dropped(Cause::Policer));
+        self.dropped_early.push(dropped(Cause::Early));
         self.marked_packets.push((after.marked - before.marked) as i64);
         self.remarked_packets.push((after.remarked - before.remarked) as i64);
         self.conformed_packets.push((after.conformed.packets - before.conformed.packets) as i64);

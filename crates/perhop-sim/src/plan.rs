@@ -3,7 +3,11 @@
 //! Nodes, links and flows are numbered in the order in which they stand. Rates are bits per
 //! second, times picoseconds, sizes bytes, probabilities parts per billion.
 
+use perhop_core::{Bytes, Ecn};
+use perhop_queue::Limit;
 use serde::Deserialize;
+
+use crate::aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan};
 
 /// Everything that a run needs to know.
 #[derive(Clone, Debug, Deserialize)]
@@ -74,6 +78,20 @@ pub enum OverheadPlan {
 pub enum QueuePlan {
     /// First in, first out, with this limit.
     Fifo(LimitPlan),
+    /// The same, dropping at its head.
+    #[serde(rename = "head-drop")]
+    HeadDrop(LimitPlan),
+    /// RED and WRED.
+    Red(RedPlan),
+    /// CoDel.
+    Codel(CodelPlan),
+    /// FQ-CoDel.
+    #[serde(rename = "fq-codel")]
+    FqCodel(FqCodelPlan),
+    /// PIE.
+    Pie(PiePlan),
+    /// DualPI2.
+    DualPi2(DualPi2Plan),
     /// Classes in match order that share by WF2Q+.
     Classes(Vec<ClassPlan>),
     /// The same by deficit round robin.
@@ -91,6 +109,15 @@ pub enum LimitPlan {
     Packets(u64),
     /// So many bytes.
     Bytes(u64),
+}
+
+impl LimitPlan {
+    pub(crate) const fn limit(self) -> Limit {
+        match self {
+            Self::Packets(packets) => Limit::packets(packets),
+            Self::Bytes(bytes) => Limit::bytes(Bytes::new(bytes)),
+        }
+    }
 }
 
 /// A class.
@@ -295,6 +322,27 @@ pub struct UdpPlan {
     pub rate: u64,
     /// Payload of a datagram.
     pub size: u16,
+    /// What its packets say of ECN; nothing unless set.
+    pub ecn: Option<EcnPlan>,
+}
+
+/// What the packets of a transport that understands ECN say.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnPlan {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+}
+
+impl EcnPlan {
+    pub(crate) const fn ecn(self) -> Ecn {
+        match self {
+            Self::Ect0 => Ecn::Ect0,
+            Self::Ect1 => Ecn::Ect1,
+        }
+    }
 }
 
 /// A ping.

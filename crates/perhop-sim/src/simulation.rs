@@ -1,13 +1,13 @@
 //! A plan, compiled and run.
 
 use perhop_core::{
-    Bytes, Dscp, Duration, Header, InvalidDscp, NodeId, Overhead, Protocol, Rate, Time,
+    Bytes, Dscp, Duration, Ecn, Header, InvalidDscp, NodeId, Overhead, Protocol, Rate, Time,
     TrafficClass,
 };
 use perhop_net::{LinkCounters, LinkSpec, Network, NodeKind, RouteError, Wire};
 use perhop_queue::{
-    Action, Actions, Class, ClassSpec, Classes, Counters, Fifo, Limit, Match, Policer, Queue,
-    Service, Shaper, Sharing, Weight,
+    Action, Actions, Class, ClassSpec, Classes, Counters, Fifo, Match, Policer, Queue, Service,
+    Shaper, Sharing, Weight,
 };
 use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
 use thiserror::Error;
@@ -106,7 +106,11 @@ impl Simulation {
             NodePlan::Router => NodeKind::Router,
         };
         let nodes: Vec<NodeKind> = plan.nodes.iter().map(kind).collect();
-        let links = plan.links.iter().map(link).collect::<Result<_, _>>()?;
+        let links = plan
+            .links
+            .iter()
+            .map(|link_plan| link(link_plan, plan.seed))
+            .collect::<Result<_, _>>()?;
         let mut network = Network::new(&nodes, links, plan.seed)?;
         let endpoints_of = |from: u16, to: u16| {
             let host = |node: u16| match nodes.get(usize::from(node)) {
@@ -314,12 +318,12 @@ fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, Build
     Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
 }
 
-fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
+fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, BuildError> {
     if plan.loss_ppb > 1_000_000_000 {
         return Err(BuildError::TooLarge("a link loses more than all packets"));
     }
     let root = |end: usize| {
-        let class = Class::new(queue(&plan.queues[end])?);
+        let class = Class::new(queue(&plan.queues[end], seed)?);
         Ok::<_, BuildError>(match plan.shapes[end] {
             Some(shape) => class.shaped(shaper(shape)?),
             None => class,
@@ -342,21 +346,22 @@ fn link(plan: &LinkPlan) -> Result<LinkSpec<BodyId>, BuildError> {
     })
 }
 
-fn queue(plan: &QueuePlan) -> Result<Queue<BodyId>, BuildError> {
+fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
     Ok(match plan {
-        QueuePlan::Fifo(LimitPlan::Packets(packets)) => {
-            Queue::Fifo(Fifo::new(Limit::packets(*packets)))
-        }
-        QueuePlan::Fifo(LimitPlan::Bytes(bytes)) => {
-            Queue::Fifo(Fifo::new(Limit::bytes(Bytes::new(*bytes))))
-        }
-        QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq)?,
-        QueuePlan::Drr(plans) => classes(plans, Sharing::Drr)?,
-        QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare)?,
+        QueuePlan::Fifo(limit) => Queue::Fifo(Fifo::new(limit.limit())),
+        QueuePlan::HeadDrop(limit) => Queue::Fifo(Fifo::new(limit.limit()).dropping_at_head()),
+        QueuePlan::Red(plan) => plan.queue(seed)?,
+        QueuePlan::Codel(plan) => plan.queue()?,
+        QueuePlan::FqCodel(plan) => plan.queue(seed)?,
+        QueuePlan::Pie(plan) => plan.queue(seed)?,
+        QueuePlan::DualPi2(plan) => plan.queue()?,
+        QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq, seed)?,
+        QueuePlan::Drr(plans) => classes(plans, Sharing::Drr, seed)?,
+        QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare, seed)?,
     })
 }
 
-fn classes(plans: &[ClassPlan], sharing: Sharing) -> Result<Queue<BodyId>, BuildError> {
+fn classes(plans: &[ClassPlan], sharing: Sharing, seed: u64) -> Result<Queue<BodyId>, BuildError> {
     if plans.is_empty() {
         return Err(BuildError::NoClass);
     }
@@ -367,12 +372,12 @@ fn classes(plans: &[ClassPlan], sharing: Sharing) -> Result<Queue<BodyId>, Build
     if weights.sum::<u128>() > MAX_WEIGHTS {
         return Err(BuildError::TooLarge("the weights of a policy's classes"));
     }
-    let specs = plans.iter().map(class).collect::<Result<_, _>>()?;
+    let specs = plans.iter().map(|plan| class(plan, seed)).collect::<Result<_, _>>()?;
     Ok(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
 }
 
-fn class(plan: &ClassPlan) -> Result<ClassSpec<BodyId>, BuildError> {
-    let mut class = Class::new(queue(&plan.queue)?);
+fn class(plan: &ClassPlan, seed: u64) -> Result<ClassSpec<BodyId>, BuildError> {
+    let mut class = Class::new(queue(&plan.queue, seed)?);
     if let Some(police) = plan.police {
         class = class.policed(policer(police)?, actions(police)?);
     }
@@ -457,6 +462,10 @@ fn stream(
         stop: flow.stop.map_or(Time::MAX, Time::from_picos),
         volume: flow.volume.unwrap_or(u64::MAX),
     };
+    let ecn = match &flow.transport {
+        TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => ecn.ecn(),
+        _ => Ecn::NotEct,
+    };
     let (protocol, roles) = match &flow.transport {
         TransportPlan::Tcp(plan) => {
             if plan.mss == 0 {
@@ -526,7 +535,7 @@ fn stream(
         source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
         destination_port: flow.port,
         protocol,
-        traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?),
+        traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?).with_ecn(ecn),
     };
     let back = Header {
         source: to,

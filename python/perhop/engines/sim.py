@@ -14,6 +14,7 @@ import polars as pl
 
 from perhop._core import Simulation
 from perhop.dataset import TABLES
+from perhop.engines.queues import Place, queue_plan
 from perhop.scenario.model import CEILING_BURST
 from perhop.scenario.policies import rates
 from perhop.units import MILLISECOND
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         Ping,
         Police,
         Policy,
-        Queue,
         Scenario,
         Shape,
     )
@@ -183,8 +183,10 @@ def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str,
     def queue(end: str) -> dict[str, Any]:
         capacity = link.capacity(end)
         if end in link.egress:
-            return _classes(scenario, scenario.policies[link.egress[end]], capacity, nodes)
-        return _fifo(link.queue, capacity)
+            policy = scenario.policies[link.egress[end]]
+            return _classes(scenario, policy, capacity, nodes, link.directed(end))
+        place = Place(f"{link.directed(end)} all", capacity, in_class=False)
+        return queue_plan(link.queue, place)
 
     first, second = link.ends
     return {
@@ -200,20 +202,8 @@ def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str,
     }
 
 
-def _fifo(queue: Queue, rate: int) -> dict[str, Any]:
-    limit = queue.limit
-    match limit.unit:
-        case "packets":
-            return {"fifo": {"packets": limit.amount}}
-        case "bytes":
-            return {"fifo": {"bytes": limit.amount}}
-        case "time":
-            # What drains in that time; at least a packet, as a queue must hold something.
-            return {"fifo": {"bytes": max(limit.amount * rate // (8 * 10**12), 1500)}}
-
-
 def _classes(
-    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int]
+    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
 ) -> dict[str, Any]:
     guaranteed = rates(policy, capacity)
 
@@ -221,9 +211,10 @@ def _classes(
         rate = guaranteed[name]
         nested = scenario.divided(policy, part)
         if nested is not None:
-            queue = _classes(scenario, nested, rate or capacity, nodes)
+            queue = _classes(scenario, nested, rate or capacity, nodes, f"{path} {name}")
         else:
-            queue = _fifo(part.effective_queue, rate or capacity)
+            place = Place(f"{path} {name}", rate or capacity, in_class=True)
+            queue = queue_plan(part.effective_queue, place)
         return {
             "matches": _match(scenario, part.match, nodes),
             "weight": None if policy.strict(part) else rate,
@@ -319,7 +310,8 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
         }
     else:
         assert flow.udp is not None
-        transport = {"udp": {"rate": flow.udp.rate, "size": flow.udp.size}}
+        udp = flow.udp
+        transport = {"udp": {"rate": udp.rate, "size": udp.size, "ecn": udp.ecn}}
     return {
         "from": nodes[flow.source],
         "to": nodes[flow.destination],

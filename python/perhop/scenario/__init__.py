@@ -32,7 +32,6 @@ from perhop.scenario.model import (
     Ping,
     Police,
     Policy,
-    Queue,
     Report,
     Scenario,
     Shape,
@@ -41,6 +40,7 @@ from perhop.scenario.model import (
 from perhop.scenario.network import Bandwidth, Limit, Overhead
 from perhop.scenario.overrides import Overrides
 from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
+from perhop.scenario.queues import Queue
 from perhop.scenario.schema import json_schema
 from perhop.scenario.tcp import Tcp
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.disciplines import disciplines
 from perhop.scenario.findings import Finding
 from perhop.scenario.metrics import METRICS
 from perhop.scenario.policies import (
@@ -422,6 +423,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (policers, {"policies"}),
     (match_nodes, {"nodes", "policies"}),
     (number_of_classes, {"policies"}),
+    (disciplines, {"links", "policies"}),
     (cycles, {"policies"}),
     (unused_policies, {"links", "policies"}),
     (guarantees, {"links", "policies"}),

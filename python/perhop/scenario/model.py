@@ -32,7 +32,7 @@ from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.dscp import Dscp
 from perhop.scenario.expectations import Expectation, Published
 from perhop.scenario.names import Address, MatchEnd, Name
-from perhop.scenario.network import ClassBandwidth, LinkOverhead, MatchPorts, Overhead, QueueLimit
+from perhop.scenario.network import ClassBandwidth, LinkOverhead, MatchPorts, Overhead
 from perhop.scenario.quantities import (
     DatagramSize,
     Duration,
@@ -46,6 +46,7 @@ from perhop.scenario.quantities import (
     Streams,
     Version,
 )
+from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT, Queue, one_or_more
 from perhop.scenario.tcp import Tcp
 from perhop.scenario.text import did_you_mean
 from perhop.scenario.validation import validate
@@ -53,13 +54,6 @@ from perhop.units import SECOND, quote
 
 FIRST_PORT = 5001
 """The receiver's port of the first flow that names none; the next flow's is one more."""
-
-
-def _one_or_more(value: object) -> object:
-    """A scalar stands for a list of one; no list is empty."""
-    if isinstance(value, (list, tuple)) and not value:
-        raise ValueError("is empty; expected one or more")
-    return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
 class Node(Model):
@@ -93,15 +87,8 @@ class Node(Model):
         return with_short_form(schema, handler, {"enum": ["host", "router"]})
 
 
-class Queue(Model):
-    """A first-in-first-out queue that drops what arrives when it is full."""
-
-    limit: QueueLimit
-    """How much it holds: packets, bytes, or the time it takes to drain at its guaranteed rate."""
-
-
-LINK_QUEUE = Queue.model_validate({"limit": "1000 packets"})
-CLASS_QUEUE = Queue.model_validate({"limit": "64 packets"})
+LINK_QUEUE = Queue.model_construct(limit=LINK_LIMIT)
+CLASS_QUEUE = Queue.model_construct(limit=CLASS_LIMIT)
 
 
 class Shape(Model):
@@ -169,27 +156,27 @@ class Match(Model):
 
     short_form: ClassVar[str] = "`any`"
 
-    dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(_one_or_more)] = None
+    dscp: Annotated[tuple[Dscp, ...] | None, BeforeValidator(one_or_more)] = None
     """Code points: names such as ``cs1``, ``af11``, ``ef``, ``le``, or numbers from 0 to 63."""
 
     protocol: Annotated[
-        tuple[Literal["tcp", "udp", "icmp"], ...] | None, BeforeValidator(_one_or_more)
+        tuple[Literal["tcp", "udp", "icmp"], ...] | None, BeforeValidator(one_or_more)
     ] = None
     """Protocols."""
 
-    port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
     """Ports of either side, singly or as ranges."""
 
-    source_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    source_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
     """Ports of the packet's sender."""
 
-    destination_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(_one_or_more)] = None
+    destination_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
     """Ports of the packet's receiver."""
 
-    source: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(_one_or_more)] = None
+    source: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
     """Where the packet comes from: nodes, or address prefixes."""
 
-    destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(_one_or_more)] = None
+    destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
     """Where the packet goes to: nodes, or address prefixes."""
 
     @property
@@ -430,6 +417,10 @@ class Udp(Model):
 
     size: DatagramSize = 1470
     """The payload of a datagram."""
+
+    ecn: Literal["ect0", "ect1"] | None = None
+    """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that
+    they belong in the queue for L4S (RFC 9331). The application takes no notice of marks."""
 
 
 class Flow(Model):

@@ -115,6 +115,12 @@ EchoSize = Annotated[
 """An ICMP echo payload in bytes that IPv4 holds."""
 
 
+PacketSize = Annotated[
+    int, Text(_size_between(1, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
+]
+"""The length of an IP packet in bytes."""
+
+
 # Whole numbers
 
 
@@ -143,6 +149,30 @@ Streams = Annotated[
     ),
 ]
 """How many connections a flow is made of."""
+
+FlowQueues = Annotated[
+    int,
+    Text(
+        _count(1, 65535),
+        int,
+        "a whole number from 1 to 65535",
+        {"type": "integer", "minimum": 1, "maximum": 65535},
+        accepts=(int,),
+    ),
+]
+"""How many queues flows are spread over."""
+
+Coupling = Annotated[
+    int,
+    Text(
+        _count(1, 100),
+        int,
+        "a whole number from 1 to 100",
+        {"type": "integer", "minimum": 1, "maximum": 100},
+        accepts=(int,),
+    ),
+]
+"""A coupling factor (RFC 9332, section 2.1)."""
 
 EPHEMERAL_PORTS = (49152, 65535)
 """Where the senders' own ports lie (RFC 6335)."""

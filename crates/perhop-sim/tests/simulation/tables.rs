@@ -18,6 +18,7 @@ const COUNTS: [(&str, &[&str], &str); 3] = [
             "dropped_packets",
             "dropped_limit",
             "dropped_policer",
+            "dropped_early",
             "marked_packets",
             "conformed_packets",
             "conformed_bytes",
