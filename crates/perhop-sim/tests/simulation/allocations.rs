@@ -88,3 +88,47 @@ fn a_run_in_its_stride_does_not_allocate() {
     // A window that grows beyond what it ever was may still make a ring buffer grow.
     assert!(allocations < 20, "{allocations} allocations in {hops} hops");
 }
+
+#[test]
+fn disciplines_do_not_allocate_in_their_stride() {
+    let limit = json!({"packets": 1000});
+    let codel = json!({"limit": limit, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND, "ecn": true});
+    let disciplines = [
+        json!({"head-drop": {"packets": 100}}),
+        json!({"red": {
+            "stream": "x", "limit": limit, "packet": 1000, "packet_time": 40 * MICROSECOND,
+            "bytes": false, "weight_ppb": 2_000_000, "gentle": true, "ecn": true,
+            "profiles": [{"dscps": [], "min": 20, "max": 60, "probability_ppb": 100_000_000}],
+        }}),
+        json!({"codel": codel}),
+        json!({"fq-codel": {"stream": "x", "codel": codel, "flows": 1024, "quantum": 1514}}),
+        json!({"pie": {
+            "stream": "x", "limit": limit, "target": 15 * MILLISECOND,
+            "update": 15 * MILLISECOND, "burst": 150 * MILLISECOND, "ecn": true,
+        }}),
+        json!({"dualpi2": {
+            "limit": limit, "target": 15 * MILLISECOND, "max_rtt": 100 * MILLISECOND,
+            "coupling": 2, "threshold": 800 * MICROSECOND, "range": 400 * MICROSECOND,
+            "classic_share_ppb": 62_500_000,
+        }}),
+    ];
+    for discipline in disciplines {
+        let links = [
+            link([0, 1], 1_000_000_000, 100 * MICROSECOND),
+            link_with(
+                [1, 2],
+                200_000_000,
+                5 * MILLISECOND,
+                json!({"queues": [discipline, fifo(1000)]}),
+            ),
+        ];
+        let flows = [
+            tcp(0, 2, json!({"send_window": 500_000}), json!({"streams": 5})),
+            udp(0, 2, 20_000_000, 1000, json!({"transport": {"udp": {"ecn": "ect1"}}})),
+        ];
+        let plan = with(plan("hrh", &links, &[10 * SECOND]), json!({"flows": flows}));
+        let (allocations, hops) = between(&plan, 5 * SECOND, 6 * SECOND);
+        assert!(hops > 30_000, "{hops} hops with {discipline}");
+        assert!(allocations < 20, "{allocations} allocations in {hops} hops with {discipline}");
+    }
+}
