@@ -24,7 +24,7 @@ flows:
 pings:
   probe: {{from: a, to: b, every: 50 ms}}
 expect:
-  - {{throughput: total, during: 4 s..12 s, at_least: 17 Mbps}}
+  - {{throughput: total, during: 4 s..12 s, at_least: 15.7 Mbps}}
 """
 
 QUEUES = [
@@ -63,6 +63,9 @@ def test_every_queue_is_written_as_it_was_read(queue: str) -> None:
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_every_queue_keeps_the_link_busy(queue: str) -> None:
+    # UDP takes 5.28 Mb/s of IP for its 5 Mb/s. Of the 14.3 Mb/s of payload that are left, a window
+    # that is halved at each loss, without any queue, fills three quarters. RED's default thresholds
+    # are low for a path of 67 packets, and come nearest to that.
     summary = run(queue)
     assert all(verdict["ok"] for verdict in summary["expect"]), summary["expect"]
     counted = counters(summary)
