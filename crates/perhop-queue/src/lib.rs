@@ -29,11 +29,11 @@ mod wf2q;
 
 use perhop_core::{Bytes, Packet, Time};
 
-pub use bucket::{TokenBucket, Tokens};
 pub use aqm::{
     Codel, CodelConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Measure, Pie, PieConfig,
     Red, RedConfig, RedProfile,
 };
+pub use bucket::{TokenBucket, Tokens};
 pub use class::Class;
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};

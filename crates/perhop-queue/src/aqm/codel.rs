@@ -69,7 +69,7 @@ impl<B> Discipline<B> for Codel<B> {
         }
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         self.waiting.head()
     }
 

@@ -251,7 +251,7 @@ impl<B> Discipline<B> for DualPi2<B> {
         Pass::Send
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         if self.l4s_is_next() { self.l4s.head() } else { self.classic.head() }
     }
 

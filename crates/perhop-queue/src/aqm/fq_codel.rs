@@ -173,7 +173,7 @@ impl<B> Discipline<B> for FqCodel<B> {
     }
 
     /// Of the first queue that has credit, or has it after the fewest rounds.
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         let mut best = None;
         for &index in self.new.iter().chain(&self.old) {
             let flow = &self.flows[usize::from(index)];

@@ -204,7 +204,7 @@ impl<B> Discipline<B> for Pie<B> {
         }
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         self.waiting.head()
     }
 

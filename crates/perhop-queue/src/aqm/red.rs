@@ -234,7 +234,7 @@ impl<B> Discipline<B> for Red<B> {
         }
     }
 
-    fn head(&mut self) -> Option<Bytes> {
+    fn head(&mut self, _now: Time) -> Option<Bytes> {
         self.waiting.head()
     }
 

@@ -164,7 +164,7 @@ fn the_classic_queue_has_its_share_to_the_packet() {
     }
     let mut classic = 0.0_f64;
     for round in 1..=2_000 {
-        let head = queue.head();
+        let head = queue.head(Time::ZERO);
         let (sent, _) = next(&mut queue, millis(0));
         assert_eq!(head, sent.map(|packet| packet.size()));
         classic += f64::from(u32::from(sent.unwrap().body % 2 == 1));

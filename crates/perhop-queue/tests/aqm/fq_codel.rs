@@ -38,7 +38,7 @@ fn flows_get_equal_bytes_whatever_their_packets() {
     // are apart by less than a quantum and a packet each (Shreedhar and Varghese, 1995).
     let mut sent = [0_i64; 4];
     while sent.iter().all(|bytes| *bytes < 190_000) {
-        let head = queue.head();
+        let head = queue.head(millis(1));
         let (Some(packet), _) = next(&mut queue, millis(1)) else { panic!("idle") };
         assert_eq!(head, Some(packet.size()));
         sent[usize::from(packet.header.source_port)] += i64::from(packet.header.size);

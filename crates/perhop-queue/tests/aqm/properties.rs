@@ -104,7 +104,7 @@ fn run(queue: &mut Class<Id>, arrivals: &[Arrival], limits: (u64, u64)) -> Recor
         while packets > 0 && free <= until {
             let at = free.max(now);
             let mut ledger = Ledger::new();
-            assert!(queue.head().is_some());
+            assert!(queue.head(at).is_some());
             let next = queue.dequeue(at, &mut ledger);
             record.marks += ledger.marks;
             for dropped in ledger.drops {
