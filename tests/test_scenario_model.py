@@ -121,8 +121,17 @@ def test_addresses_skip_those_that_are_taken() -> None:
 
 
 def test_directed_links(scenario: Scenario) -> None:
-    assert scenario.links[1].directed("r2") == "r2>r1"
     assert scenario.links[1].other("r1") == "r2"
+    assert scenario.directions["r2>r1"] == (scenario.links[1], "r2")
+    assert list(scenario.directions)[:4] == ["a>r1", "r1>a", "r1>r2", "r2>r1"]
+
+
+def test_parallel_links_have_names_of_their_own() -> None:
+    more = "\n  - {ends: [r2, r1], rate: 1 Gbps}\n  - {ends: [r1, r2], rate: 1 Gbps, name: south}"
+    overhead = "overhead: ethernet}"
+    scenario = parse(VALID.read_text().replace(overhead, overhead + more))
+    assert list(scenario.directions)[6:] == ["r2>r1#2", "r1>r2#2", "r1>r2#south", "r2>r1#south"]
+    assert parse(dump(scenario)) == scenario
 
 
 def test_expectations_in_words(scenario: Scenario) -> None:

@@ -194,8 +194,11 @@ class Dataset:
     rtts: pl.DataFrame
 
     def __post_init__(self) -> None:
-        links = {link.directed(end) for link in self.scenario.links for end in link.ends}
-        names = {"flow": self.scenario.flows, "ping": self.scenario.pings, "link": links}
+        names = {
+            "flow": self.scenario.flows,
+            "ping": self.scenario.pings,
+            "link": self.scenario.directions,
+        }
         for name in TABLES:
             _check(name, getattr(self, name), names)
 

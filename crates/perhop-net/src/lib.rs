@@ -9,10 +9,12 @@
 //! processed at the instant it is due, so that late wake-ups in real time never add up.
 
 mod agenda;
+mod balance;
 mod network;
 mod port;
 mod routes;
 
+pub use balance::Balance;
 pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, TimerId};
 pub use port::{LinkCounters, PortId, Wire};
 pub use routes::RouteError;

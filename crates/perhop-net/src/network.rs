@@ -4,6 +4,7 @@ use perhop_core::{NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
 use crate::agenda::{Agenda, EVENTS, EventId};
+use crate::balance::Balance;
 use crate::port::{LinkCounters, Port, PortId, Wire};
 use crate::routes::{RouteError, Routes};
 
@@ -94,7 +95,7 @@ impl<B> Network<B> {
                 return Err(RouteError::Loop(a.0));
             }
         }
-        let routes = Routes::new(nodes, &links);
+        let routes = Routes::new(nodes, &links, seed);
         let mut ports = Vec::with_capacity(2 * links.len());
         for LinkSpec { name, ends: [a, b], wire, queues: [at_a, at_b] } in links {
             for (side, to, queue) in [(0, b, at_a), (1, a, at_b)] {
@@ -149,9 +150,29 @@ impl<B> Network<B> {
         (0..self.ports.len() as u32).map(PortId)
     }
 
+    /// From now on `node` chooses like this among links and paths that cost the same.
+    pub fn set_balance(&mut self, node: NodeId, balance: Balance) {
+        self.routes.set_balance(node, balance);
+    }
+
+    /// A link goes down or comes up again, in both directions, and routes change at once. What was
+    /// transmitted arrives; what waits before a link that is down waits until it is up.
+    pub fn set_up(&mut self, link: u32, up: bool) {
+        for id in [PortId(2 * link), PortId(2 * link + 1)] {
+            let event = self.transmitter_event(id);
+            let port = &mut self.ports[id.index()];
+            port.set_up(up);
+            if up && port.has_backlog() && port.wake == Time::MAX {
+                port.wake = port.busy_until().max(self.now);
+                self.agenda.push(port.wake, event);
+            }
+        }
+        self.routes.set_up(link as usize, up);
+    }
+
     /// A host sends a packet, now.
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
-        match self.routes.next_hop(host, packet.header.destination) {
+        match self.routes.next_hop(host, &packet.header) {
             Some(port) => self.offer(port, packet),
             None => self.losses.push((packet, Loss::NoRoute)),
         }

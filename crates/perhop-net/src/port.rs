@@ -55,8 +55,11 @@ pub(crate) struct Port<B> {
     pub wake: Time,
     /// Packets on the wire, by time of arrival.
     under_way: VecDeque<(Time, Packet<B>)>,
-    /// When the transmission that goes on, or the last one, ends.
+    /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
+    /// down.
     busy_until: Time,
+    /// What `busy_until` was when the link went down; none while it is up.
+    down: Option<Time>,
     /// The length on the wire of the last packet and the time it took. Packets of a length follow
     /// each other, and a division takes longer than the rest of a transmission.
     last: (Bytes, Duration),
@@ -73,6 +76,7 @@ impl<B> Port<B> {
             wake: Time::MAX,
             under_way: VecDeque::new(),
             busy_until: Time::ZERO,
+            down: None,
             last: (Bytes::ZERO, Duration::ZERO),
         }
     }
@@ -85,6 +89,22 @@ impl<B> Port<B> {
     /// Whether a packet could be transmitted at once.
     pub fn is_idle(&self, now: Time) -> bool {
         self.busy_until <= now && !self.has_backlog()
+    }
+
+    /// Stops to transmit or begins again. What is on the wire arrives all the same.
+    pub fn set_up(&mut self, up: bool) {
+        match (up, self.down) {
+            (true, Some(busy_until)) => {
+                self.busy_until = busy_until;
+                self.down = None;
+            }
+            (false, None) => {
+                self.down = Some(self.busy_until);
+                self.busy_until = Time::MAX;
+                self.wake = Time::MAX;
+            }
+            _ => {}
+        }
     }
 
     pub fn has_backlog(&self) -> bool {

@@ -1,12 +1,13 @@
-//! Where packets go: the shortest path.
+//! Where packets go: the shortest paths.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
-use perhop_core::{Duration, NodeId};
+use perhop_core::{Duration, Header, NodeId, Stream};
 use thiserror::Error;
 
-use crate::{LinkSpec, NodeKind, PortId};
+use crate::balance::Group;
+use crate::{Balance, LinkSpec, NodeKind, PortId};
 
 /// A network that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -23,58 +24,154 @@ pub enum RouteError {
     TooLarge(&'static str),
 }
 
-/// For each node and destination the port to send through: fewest hops, then least delay, then
-/// the link that comes first. Hosts end paths and are never on them.
+/// For each node and destination the ports to send through: fewest hops, then least delay. Hosts
+/// end paths and are never on them.
+///
+/// Links that join the same two nodes are one hop, as long as the shortest of them, and share what
+/// goes that way; so do paths that cost the same. Who gets what is up to the node's [`Balance`].
 #[derive(Debug)]
 pub(crate) struct Routes {
-    nodes: usize,
-    /// By destination, then node.
+    kinds: Vec<NodeKind>,
+    links: Vec<Edge>,
+    /// What to do at each node with more than one way, and what its hashes begin with.
+    policies: Vec<(Balance, u64)>,
+    /// By destination, then node: a port, or [`GROUP`] and the number of a group.
     next_hop: Vec<u32>,
+    groups: Vec<Group>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    ends: [NodeId; 2],
+    delay: Duration,
+    up: bool,
 }
 
 const NONE: u32 = u32::MAX;
+const GROUP: u32 = 1 << 31;
+
+/// Hops, then delay.
+type Cost = (u32, Duration);
+const FAR: Cost = (u32::MAX, Duration::MAX);
 
 impl Routes {
-    pub fn new<B>(nodes: &[NodeKind], links: &[LinkSpec<B>]) -> Self {
-        // The ports that lead to a node, with where they come from.
-        let mut towards: Vec<Vec<(NodeId, u32, Duration)>> = vec![Vec::new(); nodes.len()];
-        for (link, spec) in links.iter().enumerate() {
-            let [a, b] = spec.ends;
-            let port = 2 * link as u32;
-            towards[b.index()].push((a, port, spec.wire.delay));
-            towards[a.index()].push((b, port + 1, spec.wire.delay));
+    pub fn new<B>(nodes: &[NodeKind], links: &[LinkSpec<B>], seed: u64) -> Self {
+        let edge = |link: &LinkSpec<B>| Edge { ends: link.ends, delay: link.wire.delay, up: true };
+        // Routers that hashed alike would send all that reaches the second of two one way.
+        let salt = |node| Stream::new(seed, &format!("balance/{node}")).up_to(u64::MAX);
+        let mut routes = Self {
+            kinds: nodes.to_vec(),
+            links: links.iter().map(edge).collect(),
+            policies: (0..nodes.len()).map(|node| (Balance::default(), salt(node))).collect(),
+            next_hop: Vec::new(),
+            groups: Vec::new(),
+        };
+        routes.compute();
+        routes
+    }
+
+    /// From now on `node` chooses among several ways like this.
+    pub fn set_balance(&mut self, node: NodeId, balance: Balance) {
+        self.policies[node.index()].0 = balance;
+        for group in self.groups.iter_mut().filter(|group| group.node == node) {
+            group.balance = balance;
         }
-        let mut next_hop = vec![NONE; nodes.len() * nodes.len()];
-        // Without a node there is no table, but a chunk must have a length.
-        for (destination, table) in next_hop.chunks_mut(nodes.len().max(1)).enumerate() {
-            // Dijkstra's algorithm, backwards from the destination.
-            let mut best = vec![(u32::MAX, Duration::MAX); nodes.len()];
-            best[destination] = (0, Duration::ZERO);
-            let mut queue = BinaryHeap::from([Reverse(((0, Duration::ZERO), destination))]);
-            while let Some(Reverse((cost, node))) = queue.pop() {
-                let ends_here = nodes[node] == NodeKind::Host && node != destination;
-                if cost > best[node] || ends_here {
-                    continue;
-                }
-                for &(from, port, delay) in &towards[node] {
-                    let through = (cost.0 + 1, cost.1 + delay);
-                    let (known, chosen) = (&mut best[from.index()], &mut table[from.index()]);
-                    if through < *known {
-                        (*known, *chosen) = (through, port);
-                        queue.push(Reverse((through, from.index())));
-                    } else if through == *known {
-                        *chosen = port.min(*chosen);
-                    }
+    }
+
+    /// A link goes up or down.
+    pub fn set_up(&mut self, link: usize, up: bool) {
+        if std::mem::replace(&mut self.links[link].up, up) != up {
+            self.compute();
+        }
+    }
+
+    fn compute(&mut self) {
+        let nodes = self.kinds.len();
+        // Each node's ports that are up: to whom, and how far the nearest link to them is.
+        let mut towards: Vec<Vec<(NodeId, u32, Duration)>> = vec![Vec::new(); nodes];
+        for (link, edge) in self.links.iter().enumerate().filter(|(_, edge)| edge.up) {
+            let [a, b] = edge.ends;
+            towards[a.index()].push((b, 2 * link as u32, edge.delay));
+            towards[b.index()].push((a, 2 * link as u32 + 1, edge.delay));
+        }
+        for ports in &mut towards {
+            ports.sort_unstable_by_key(|&(to, port, delay)| (to, delay, port));
+            for index in 1..ports.len() {
+                if ports[index].0 == ports[index - 1].0 {
+                    ports[index].2 = ports[index - 1].2;
                 }
             }
         }
-        Self { nodes: nodes.len(), next_hop }
+        let mut next_hop = vec![NONE; nodes * nodes];
+        let mut known: BTreeMap<(usize, Vec<u32>), u32> = BTreeMap::new();
+        self.groups.clear();
+        // Without a node there is no table, but a chunk must have a length.
+        for (destination, table) in next_hop.chunks_mut(nodes.max(1)).enumerate() {
+            let best = self.costs(destination, &towards);
+            for (node, ports) in towards.iter().enumerate() {
+                let leads = |&&(to, _, delay): &&(NodeId, u32, Duration)| {
+                    let (hops, length) = best[to.index()];
+                    let forwards = self.kinds[to.index()] == NodeKind::Router;
+                    (forwards || to.index() == destination)
+                        && hops != FAR.0
+                        && node != destination
+                        && (hops + 1, length + delay) == best[node]
+                };
+                let mut ways: Vec<u32> = ports.iter().filter(leads).map(|way| way.1).collect();
+                ways.sort_unstable();
+                table[node] = match ways[..] {
+                    [] => NONE,
+                    [port] => port,
+                    _ => {
+                        let (balance, salt) = self.policies[node];
+                        let groups = &mut self.groups;
+                        let number = *known.entry((node, ways)).or_insert_with_key(|(_, ways)| {
+                            let ports = ways.iter().copied().map(PortId).collect();
+                            let node = NodeId(node as u16);
+                            groups.push(Group { node, ports, balance, salt, turn: 0 });
+                            groups.len() as u32 - 1
+                        });
+                        GROUP | number
+                    }
+                };
+            }
+        }
+        self.next_hop = next_hop;
     }
 
-    /// The port on which `node` sends what goes to `destination`.
+    /// What it costs from each node to `destination`: Dijkstra's algorithm, backwards from there.
+    fn costs(&self, destination: usize, towards: &[Vec<(NodeId, u32, Duration)>]) -> Vec<Cost> {
+        let mut best = vec![FAR; self.kinds.len()];
+        best[destination] = (0, Duration::ZERO);
+        let mut queue = BinaryHeap::from([Reverse(((0, Duration::ZERO), destination))]);
+        while let Some(Reverse((cost, node))) = queue.pop() {
+            let ends_here = self.kinds[node] == NodeKind::Host && node != destination;
+            if cost > best[node] || ends_here {
+                continue;
+            }
+            // Links are as long one way as the other.
+            for &(from, _, delay) in &towards[node] {
+                let through = (cost.0 + 1, cost.1 + delay);
+                if through < best[from.index()] {
+                    best[from.index()] = through;
+                    queue.push(Reverse((through, from.index())));
+                }
+            }
+        }
+        best
+    }
+
+    /// The port on which `node` sends this packet.
     #[inline]
-    pub fn next_hop(&self, node: NodeId, destination: NodeId) -> Option<PortId> {
-        let port = self.next_hop[destination.index() * self.nodes + node.index()];
-        (port != NONE).then_some(PortId(port))
+    pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
+        let row = header.destination.index() * self.kinds.len();
+        let way = self.next_hop[row + node.index()];
+        if way < GROUP {
+            Some(PortId(way))
+        } else if way == NONE {
+            None
+        } else {
+            Some(self.groups[(way & !GROUP) as usize].choose(header))
+        }
     }
 }

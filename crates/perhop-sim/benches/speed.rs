@@ -40,6 +40,10 @@ fn run(plan: &Plan) -> (f64, u64, u64) {
     (wall, simulation.packet_hops(), simulation.delivered().iter().sum())
 }
 
+fn kinds(nodes: &[&str]) -> Vec<Value> {
+    nodes.iter().map(|kind| json!({"kind": kind})).collect()
+}
+
 fn fifo(packets: u64) -> Value {
     json!({"fifo": {"packets": packets}})
 }
@@ -80,7 +84,7 @@ fn tcp() -> Value {
         }));
     }
     json!({
-        "seed": 1, "marks": [10 * SECOND], "nodes": nodes, "links": links, "flows": flows,
+        "seed": 1, "marks": [10 * SECOND], "nodes": kinds(&nodes), "links": links, "flows": flows,
         "pings": [],
     })
 }
@@ -96,7 +100,7 @@ fn udp(queue: &Value) -> Value {
         "volume": null, "transport": {"udp": {"rate": 981_333_333, "size": 1472}},
     });
     json!({
-        "seed": 1, "marks": [2 * SECOND], "nodes": nodes, "links": links, "flows": [flow],
+        "seed": 1, "marks": [2 * SECOND], "nodes": kinds(&nodes), "links": links, "flows": [flow],
         "pings": [],
     })
 }

@@ -27,14 +27,38 @@ pub struct Plan {
     pub pings: Vec<PingPlan>,
 }
 
+/// A node.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePlan {
+    /// What it does with packets for others.
+    pub kind: KindPlan,
+    /// How it shares load.
+    #[serde(default)]
+    pub balance: BalancePlan,
+}
+
 /// A node's kind.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum NodePlan {
+pub enum KindPlan {
     /// Sends and receives.
     Host,
     /// Forwards.
     Router,
+}
+
+/// How a node chooses among links and paths that cost the same.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalancePlan {
+    /// By a hash of the flow.
+    #[default]
+    PerFlow,
+    /// By a hash of the destination.
+    PerDestination,
+    /// In turn.
+    PerPacket,
 }
 
 /// A link.

@@ -4,7 +4,7 @@ use perhop_core::{
     Bytes, Dscp, Duration, Ecn, Header, InvalidDscp, NodeId, Overhead, Protocol, Rate, Time,
     TrafficClass,
 };
-use perhop_net::{LinkCounters, LinkSpec, Network, NodeKind, RouteError, Wire};
+use perhop_net::{Balance, LinkCounters, LinkSpec, Network, NodeKind, RouteError, Wire};
 use perhop_queue::{
     Action, Actions, Class, ClassSpec, Classes, Counters, Fifo, Match, Policer, Queue, Service,
     Shaper, Sharing, Weight,
@@ -101,9 +101,9 @@ impl Simulation {
         if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
             return Err(BuildError::TooLarge("there are more than half a million streams"));
         }
-        let kind = |node: &NodePlan| match node {
-            NodePlan::Host => NodeKind::Host,
-            NodePlan::Router => NodeKind::Router,
+        let kind = |node: &NodePlan| match node.kind {
+            KindPlan::Host => NodeKind::Host,
+            KindPlan::Router => NodeKind::Router,
         };
         let nodes: Vec<NodeKind> = plan.nodes.iter().map(kind).collect();
         let links = plan
@@ -112,6 +112,9 @@ impl Simulation {
             .map(|link_plan| link(link_plan, plan.seed))
             .collect::<Result<_, _>>()?;
         let mut network = Network::new(&nodes, links, plan.seed)?;
+        for (node, plan) in plan.nodes.iter().enumerate() {
+            network.set_balance(NodeId(node as u16), balance(plan.balance));
+        }
         let endpoints_of = |from: u16, to: u16| {
             let host = |node: u16| match nodes.get(usize::from(node)) {
                 Some(NodeKind::Host) => Ok(NodeId(node)),
@@ -311,6 +314,14 @@ fn visit_classes<B>(class: &Class<B>, visit: &mut impl FnMut(&Class<B>)) {
     visit(class);
     for inner in class.inner() {
         visit_classes(inner, visit);
+    }
+}
+
+fn balance(plan: BalancePlan) -> Balance {
+    match plan {
+        BalancePlan::PerFlow => Balance::PerFlow,
+        BalancePlan::PerDestination => Balance::PerDestination,
+        BalancePlan::PerPacket => Balance::PerPacket,
     }
 }
 

@@ -14,7 +14,7 @@ from perhop.analysis.distributions import (
     sent,
 )
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
-from perhop.analysis.summary import class_counters, summary
+from perhop.analysis.summary import class_counters, link_loads, summary
 from perhop.analysis.throughput import (
     TOTAL,
     Bottleneck,
@@ -41,6 +41,7 @@ __all__ = [
     "completion",
     "count",
     "flow_rtt",
+    "link_loads",
     "loss",
     "measure",
     "phases",

@@ -61,6 +61,23 @@ def class_counters(dataset: Dataset) -> pl.DataFrame:
     )
 
 
+def link_loads(dataset: Dataset) -> pl.DataFrame:
+    """What each directed link carried over the run.
+
+    Returns:
+        Columns `link`, `sent_packets`, `sent_bytes` with layer-2 overhead, `lost_packets`, and the
+        share of the time that it was busy: `utilisation` on average, `utilisation_max` over the
+        busiest stretch between two marks.
+    """
+    length = pl.col("end_s") - pl.col("start_s")
+    busy = pl.col("utilisation")
+    return dataset.links.group_by("link", maintain_order=True).agg(
+        pl.sum("sent_packets", "sent_bytes", "lost_packets"),
+        ((busy * length).sum() / length.sum()).alias("utilisation"),
+        busy.max().alias("utilisation_max"),
+    )
+
+
 def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
     window = active(dataset, flow)
     return {
@@ -87,6 +104,8 @@ def _phases(dataset: Dataset) -> list[dict[str, Any]]:
 
 def _links(dataset: Dataset) -> dict[str, Any]:
     links: dict[str, Any] = {}
+    for row in link_loads(dataset).iter_rows(named=True):
+        links[row.pop("link")] = {**row, "classes": {}}
     for row in class_counters(dataset).iter_rows(named=True):
         classes = links.setdefault(row.pop("link"), {"classes": {}})["classes"]
         classes[row.pop("class")] = row

@@ -166,8 +166,8 @@ def bottleneck(dataset: Dataset) -> Bottleneck | None:
     if busy.is_empty():
         return None
     name, utilisation = busy.row(0)
-    rates = {link.directed(end): link.rate for link in dataset.scenario.links for end in link.ends}
-    return Bottleneck(name, rates[name], utilisation)
+    link, _ = dataset.scenario.directions[name]
+    return Bottleneck(name, link.rate, utilisation)
 
 
 def _flows(dataset: Dataset) -> list[str]:

@@ -112,9 +112,7 @@ class SimRun:
 
 def _names(scenario: Scenario) -> dict[str, pl.DataFrame]:
     """For each column of numbers the names, row by row, that take its place."""
-    ports = [
-        (link.directed(end), link.egress.get(end)) for link in scenario.links for end in link.ends
-    ]
+    ports = [(name, link.egress.get(end)) for name, (link, end) in scenario.directions.items()]
     classes: list[tuple[str, str]] = []
     for port, policy in ports:
         # The core counts a port's root first; it stands for the whole only where it is a queue.
@@ -172,14 +170,18 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
-        "nodes": [node.kind for node in scenario.nodes.values()],
-        "links": [_link(scenario, link, nodes) for link in scenario.links],
+        "nodes": [{"kind": n.kind, "balance": n.balance} for n in scenario.nodes.values()],
+        "links": [
+            _link(scenario, name, link, nodes)
+            for name, (link, end) in scenario.directions.items()
+            if end == link.ends[0]
+        ],
         "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
         "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
     }
 
 
-def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str, Any]:
+def _link(scenario: Scenario, name: str, link: Link, nodes: Mapping[str, int]) -> dict[str, Any]:
     def queue(end: str) -> dict[str, Any]:
         capacity = link.capacity(end)
         if end in link.egress:
@@ -190,7 +192,7 @@ def _link(scenario: Scenario, link: Link, nodes: Mapping[str, int]) -> dict[str,
 
     first, second = link.ends
     return {
-        "name": link.directed(first),
+        "name": name,
         "ends": [nodes[first], nodes[second]],
         "rate": link.rate,
         "delay": link.delay,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import polars as pl
+
 from perhop import analysis
 from perhop.analysis import TOTAL, Comparison, Distribution
 from perhop.dataset import Dataset
@@ -145,6 +147,28 @@ def class_tables(dataset: Dataset) -> list[Table]:
         columns = (Column("link", "left"), *map(Column, names))
         tables.append(Table(PLAIN, columns, tuple(plain)))
     return tables
+
+
+def link_table(dataset: Dataset) -> Table | None:
+    """What each directed link carried; None if none did."""
+    loads = analysis.link_loads(dataset).filter(pl.col("sent_packets") > 0)
+    if loads.is_empty():
+        return None
+    rows = tuple(
+        (
+            row["link"],
+            text.size(row["sent_bytes"]),
+            text.count(row["sent_packets"]),
+            text.count(row["lost_packets"]),
+            text.share(row["utilisation"]),
+            text.share(row["utilisation_max"]),
+        )
+        for row in loads.iter_rows(named=True)
+    )
+    names = ("sent", "packets", "lost", "busy", "busiest stretch")
+    columns = (Column("link", "left"), *map(Column, names))
+    note = "Bytes and time include layer-2 overhead."
+    return Table("Links", columns, rows, note)
 
 
 def ping_table(dataset: Dataset) -> Table | None:

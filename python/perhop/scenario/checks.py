@@ -62,8 +62,8 @@ def addresses(scenario: Scenario) -> Iterator[Finding]:
 
 
 def link_ends(scenario: Scenario) -> Iterator[Finding]:
-    """Links join two different nodes that exist, and each pair at most once."""
-    seen: dict[frozenset[str], int] = {}
+    """Links join two different nodes that exist; names tell those between the same two apart."""
+    seen: dict[tuple[frozenset[str], str], int] = {}
     for index, link in enumerate(scenario.links):
         loc: Loc = ("links", index, "ends")
         for position, end in enumerate(link.ends):
@@ -72,13 +72,14 @@ def link_ends(scenario: Scenario) -> Iterator[Finding]:
         if first == second:
             yield Finding(loc, f"joins {quote(first)} to itself; expected two different nodes")
             continue
-        earlier = seen.setdefault(frozenset(link.ends), index)
-        if earlier != index:
-            yield Finding(
-                loc,
-                f"{quote(first)} and {quote(second)} are already joined by links.{earlier}; "
-                "parallel links are not supported yet",
-            )
+        if link.name is not None:
+            earlier = seen.setdefault((frozenset(link.ends), link.name), index)
+            if earlier != index:
+                yield Finding(
+                    ("links", index, "name"),
+                    f"{quote(link.name)} is already the name of links.{earlier} between "
+                    f"{quote(first)} and {quote(second)}; expected another name",
+                )
 
 
 def link_policies(scenario: Scenario) -> Iterator[Finding]:

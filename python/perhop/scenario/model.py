@@ -70,6 +70,10 @@ class Node(Model):
     address: Address | None = None
     """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
 
+    balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
+    """How it chooses among parallel links, and paths that cost the same: by a hash of addresses,
+    ports and protocol, by one of the destination's address, or in turn."""
+
     @model_validator(mode="before")
     @classmethod
     def _from_kind(cls, value: object) -> object:
@@ -77,7 +81,7 @@ class Node(Model):
 
     @model_serializer(mode="wrap")
     def _to_kind(self, handler: SerializerFunctionWrapHandler) -> Any:
-        return handler(self) if self.address else self.kind
+        return self.kind if self == type(self)(kind=self.kind) else handler(self)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -107,6 +111,9 @@ class Link(Model):
 
     ends: tuple[Name, Name]
     """The two nodes."""
+
+    name: Name | None = None
+    """What tells it from other links between the same nodes, in results: ``r1>r2#name``."""
 
     rate: Rate
     """What it sends in each direction, layer-2 overhead included."""
@@ -141,10 +148,6 @@ class Link(Model):
         """The end that is not `node`."""
         first, second = self.ends
         return second if node == first else first
-
-    def directed(self, node: str) -> str:
-        """The name in results of the direction in which `node` sends: ``r1>r2``."""
-        return f"{node}>{self.other(node)}"
 
 
 class Match(Model):
@@ -598,6 +601,21 @@ class Scenario(Model):
         edges = (edge for item in measured if item.during for edge in item.during)
         grid = range(0, self.end_ps, self.report.interval)
         return sorted({*grid, *self.changes_ps, *edges, self.end_ps})
+
+    @property
+    def directions(self) -> dict[str, tuple[Link, str]]:
+        """Both directions of every link by their names in results: the link, and who sends.
+
+        The direction in which r1 sends to r2 is ``r1>r2``; of a link with a name ``r1>r2#name``, of
+        the second one without a name between them ``r1>r2#2``.
+        """
+        found: dict[str, tuple[Link, str]] = {}
+        numbers: dict[frozenset[str], int] = {}
+        for link in self.links:
+            number = numbers[frozenset(link.ends)] = numbers.get(frozenset(link.ends), 0) + 1
+            which = f"#{link.name or number}" if link.name or number > 1 else ""
+            found |= {f"{end}>{link.other(end)}{which}": (link, end) for end in link.ends}
+        return found
 
     def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
         """When `sender` starts and, at the latest, stops."""

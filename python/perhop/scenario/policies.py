@@ -173,10 +173,12 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
         return
     sizes = _sizes(scenario)
     told: set[tuple[Loc, int]] = set()
+    names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
     for index, link in enumerate(scenario.links):
         for node, name in link.egress.items():
-            if name not in scenario.policies:
+            if name not in scenario.policies or node not in link.ends:
                 continue
+            directed = names.get((id(link), node), node)
             if sizes[name] > MAX_CLASSES:
                 yield Finding(
                     ("links", index, "egress", node),
@@ -185,7 +187,7 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
                 )
                 continue
             top: Loc = ("policies", name, "classes")
-            where = f"link {quote(link.directed(node))}"
+            where = f"link {quote(directed)}"
             todo = [(top, scenario.policies[name], link.capacity(node), where)]
             while todo:
                 loc, policy, capacity, where = todo.pop()

@@ -1,4 +1,6 @@
-//! Routes: fewest hops, then least delay, then the link that comes first; hosts end paths.
+//! Routes: fewest hops, then least delay; hosts end paths.
+
+use std::collections::BTreeSet;
 
 use perhop_core::{NodeId, Time};
 use perhop_net::{Loss, Network, NodeKind, RouteError};
@@ -37,25 +39,6 @@ fn fewer_hops_beat_less_delay() {
 fn less_delay_decides_among_as_many_hops() {
     let links = [([0, 1], 9), ([0, 2], 5), ([1, 3], 1), ([2, 3], 4)];
     assert_eq!(path(&[Host, Router, Router, Host], &links), Some(vec![1, 3]));
-}
-
-#[test]
-fn the_first_link_decides_among_equals() {
-    let nodes = [Host, Router, Router, Host];
-    assert_eq!(
-        path(&nodes, &[([0, 1], 7), ([0, 2], 7), ([1, 3], 7), ([2, 3], 7)]),
-        Some(vec![0, 2])
-    );
-    assert_eq!(
-        path(&nodes, &[([0, 2], 7), ([0, 1], 7), ([2, 3], 7), ([1, 3], 7)]),
-        Some(vec![0, 2])
-    );
-}
-
-#[test]
-fn the_first_of_parallel_links_carries_all_unless_another_is_shorter() {
-    assert_eq!(path(&[Host, Host], &[([0, 1], 7), ([1, 0], 7)]), Some(vec![0]));
-    assert_eq!(path(&[Host, Host], &[([0, 1], 7), ([1, 0], 6)]), Some(vec![1]));
 }
 
 #[test]
@@ -128,6 +111,10 @@ proptest! {
             .map(|&(a, distance, delay)| ([a % count, (a % count + distance) % count], delay))
             .filter(|([a, b], _)| a != b)
             .collect();
+        // Parallel links share what goes their way, and need not be as long as each other.
+        let joined: BTreeSet<[u16; 2]> =
+            links.iter().map(|&([a, b], _)| [a.min(b), a.max(b)]).collect();
+        prop_assume!(joined.len() == links.len());
         let (_, hosts) = send_one(&nodes, &links);
         // A packet of 1000 bytes takes 1 µs a hop.
         let expected = least_cost(&nodes, &links).map(|(hops, delay)| hops * MICROSECOND + delay);

@@ -28,8 +28,9 @@ pub fn with(mut base: Value, changes: Value) -> Value {
 }
 
 /// Nodes from a string: `h` is a host, `r` a router.
-pub fn nodes(kinds: &str) -> Vec<&'static str> {
-    kinds.chars().map(|kind| if kind == 'h' { "host" } else { "router" }).collect()
+pub fn nodes(kinds: &str) -> Vec<Value> {
+    let kind = |kind| if kind == 'h' { "host" } else { "router" };
+    kinds.chars().map(|letter| json!({"kind": kind(letter)})).collect()
 }
 
 pub fn fifo(packets: u64) -> Value {
