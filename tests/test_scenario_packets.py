@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perhop.scenario.model import Match
+from perhop.scenario.classes import Match
 from perhop.scenario.packets import Packets
 
 ADDRESSES = {"a": IPv4Address("10.0.0.1"), "b": IPv4Address("10.0.0.2")}

@@ -10,8 +10,8 @@ use perhop_queue::{
 };
 use serde::Deserialize;
 
+use crate::build::BuildError;
 use crate::plan::LimitPlan;
-use crate::simulation::BuildError;
 
 /// RED, or WRED with profiles by DSCP.
 #[derive(Clone, Debug, Deserialize)]

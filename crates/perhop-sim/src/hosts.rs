@@ -6,60 +6,23 @@
 //! the instant for which it is set, and a call that comes too early sets it again, so that a
 //! deadline that is put off with every segment costs nothing.
 
-use perhop_core::{Duration, Header, NodeId, Packet, Rate, Time};
+mod bodies;
+mod pinger;
+mod tcp;
+mod udp;
+
+use perhop_core::{Header, NodeId, Packet, Time};
 use perhop_net::{Hosts, Loss, Network, TimerId};
-use perhop_tcp::{Receiver, Segment, Sender};
+use perhop_tcp::{Receiver, Segment};
 
+use self::bodies::{Bodies, Body, Message};
 use crate::histogram::Histogram;
-use crate::measure::{PingRecord, RttSamples};
+use crate::measure::PingRecord;
 
-/// What a modelled host sends, apart from the header.
-#[derive(Clone, Copy, Debug)]
-struct Body {
-    /// The endpoint that the packet is for.
-    endpoint: u32,
-    message: Message,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Message {
-    Tcp(Segment),
-    Datagram { sequence: u32 },
-    EchoRequest { sequence: u32 },
-    EchoReply { sequence: u32 },
-}
-
-/// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
-/// wait where they were written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BodyId(u32);
-
-/// The bodies of the packets that are under way.
-#[derive(Debug, Default)]
-struct Bodies {
-    slots: Vec<Body>,
-    free: Vec<BodyId>,
-}
-
-impl Bodies {
-    fn put(&mut self, body: Body) -> BodyId {
-        match self.free.pop() {
-            Some(id) => {
-                self.slots[id.0 as usize] = body;
-                id
-            }
-            None => {
-                self.slots.push(body);
-                BodyId(self.slots.len() as u32 - 1)
-            }
-        }
-    }
-
-    fn take(&mut self, id: BodyId) -> Body {
-        self.free.push(id);
-        self.slots[id.0 as usize]
-    }
-}
+pub(crate) use self::bodies::BodyId;
+pub(crate) use self::pinger::Pinger;
+pub(crate) use self::tcp::{Phase, Schedule, TcpSender};
+pub(crate) use self::udp::{Pace, UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
 
@@ -104,142 +67,6 @@ pub(crate) enum Role {
     UdpSender(UdpSender),
     UdpReceiver(UdpReceiver),
     Pinger(Pinger),
-}
-
-/// When an application runs and how much it sends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
-    pub start: Time,
-    /// [`Time::MAX`] if it does not stop by itself.
-    pub stop: Time,
-    /// [`u64::MAX`] if it has no end.
-    pub volume: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct TcpSender {
-    pub sender: Sender,
-    pub schedule: Schedule,
-    pub phase: Phase,
-    pub rtt: RttSamples,
-    /// Data segments that the network lost.
-    pub lost: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Waiting,
-    Running,
-    Stopped,
-}
-
-#[derive(Debug)]
-pub(crate) struct UdpSender {
-    pub stop: Time,
-    /// Bytes that are left to send; [`u64::MAX`] has no end.
-    pub left: u64,
-    pub payload: u16,
-    pub sent: u32,
-    pub lost: u64,
-    /// When the next datagram is due.
-    pub due: Time,
-    pub pace: Pace,
-}
-
-/// The time between datagrams, with the fraction of a picosecond that is carried over so that
-/// rounding never adds up.
-#[derive(Debug)]
-pub(crate) struct Pace {
-    gap: Duration,
-    /// What `gap` leaves out, in units of 1 ps / `rate`.
-    remainder: u64,
-    rate: u64,
-    carried: u64,
-}
-
-impl Pace {
-    /// One datagram of `payload` bytes after the other at `rate`.
-    pub fn new(payload: u16, rate: Rate) -> Self {
-        // 2¹⁶ bytes are 2¹⁹ · 10¹² picobits, which a u64 holds.
-        let picobits = u64::from(payload) * 8_000_000_000_000;
-        let rate = rate.bits_per_second();
-        let gap = Duration::from_picos(picobits / rate);
-        Self { gap, remainder: picobits % rate, rate, carried: 0 }
-    }
-
-    fn next(&mut self) -> Duration {
-        self.carried += self.remainder;
-        let whole = u64::from(self.carried >= self.rate);
-        self.carried -= whole * self.rate;
-        self.gap + Duration::from_picos(whole)
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct UdpReceiver {
-    pub delivered: u64,
-    pub packets: u64,
-    pub reordered: u64,
-    /// One above the highest sequence number that has arrived.
-    next: u32,
-}
-
-#[derive(Debug)]
-pub(crate) struct Pinger {
-    pub start: Time,
-    pub stop: Time,
-    pub every: Duration,
-    /// One a request sent; the reply fills in the round-trip time.
-    pub records: Vec<PingRecord>,
-}
-
-impl TcpSender {
-    fn deadline(&self) -> Time {
-        match self.phase {
-            Phase::Waiting => self.schedule.start,
-            Phase::Running => self.sender.deadline().min(self.schedule.stop),
-            Phase::Stopped => self.sender.deadline(),
-        }
-    }
-
-    fn on_timer(&mut self, now: Time) {
-        if self.phase == Phase::Waiting && now >= self.schedule.start {
-            self.phase = Phase::Running;
-            self.sender.write(self.schedule.volume);
-            if self.schedule.volume != u64::MAX {
-                self.sender.close();
-            }
-        }
-        if self.phase == Phase::Running && now >= self.schedule.stop {
-            self.phase = Phase::Stopped;
-            self.sender.stop();
-        }
-        self.sender.on_timer(now);
-    }
-}
-
-impl UdpSender {
-    fn deadline(&self) -> Time {
-        if self.due < self.stop && self.left > 0 { self.due } else { Time::MAX }
-    }
-
-    /// The payload of the datagram that is due.
-    fn next_payload(&mut self) -> u32 {
-        let payload = self.left.min(self.payload.into());
-        if self.left != u64::MAX {
-            self.left -= payload;
-        }
-        self.sent += 1;
-        self.due += self.pace.next();
-        payload as u32
-    }
-}
-
-impl Pinger {
-    fn deadline(&self) -> Time {
-        let due = self.start + self.every * self.records.len() as u64;
-        if due < self.stop { due } else { Time::MAX }
-    }
 }
 
 impl Endpoint {
@@ -395,25 +222,6 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
             (Role::UdpSender(udp), Message::Datagram { .. }) => udp.lost += 1,
             _ => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use perhop_core::Bytes;
-
-    #[test]
-    fn pacing_does_not_drift() {
-        // 1500 · 8 · 10¹² / 155,520,007 is not a whole number of picoseconds.
-        let rate = Rate::new(155_520_007).unwrap();
-        let mut pace = Pace::new(1500, rate);
-        let mut at = Time::ZERO;
-        for sent in 1..=10_000_u64 {
-            at += pace.next();
-            let exact = Bytes::new(sent * 1500) / rate;
-            assert!(exact.as_picos() - at.as_picos() <= 1, "{sent}: {at:?}, not {exact:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! seed give the same tables, however it is sliced.
 
 mod aqm;
+mod build;
 mod histogram;
 mod hosts;
 mod measure;
@@ -12,6 +13,7 @@ mod plan;
 mod simulation;
 
 pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
+pub use build::BuildError;
 pub use measure::{Column, Table};
 pub use plan::*;
-pub use simulation::{BuildError, Simulation};
+pub use simulation::Simulation;

@@ -2,6 +2,9 @@
 
 ================  ============================================================================
 `model`           what a scenario consists of; start here
+`topology`        … its nodes and links, …
+`classes`         … policies of classes, …
+`traffic`         … flows and pings
 `expectations`    what should come of it, by `metrics`
 `quantities`      fields with units, …
 `names`           … names and addresses, …
@@ -18,31 +21,20 @@
 ================  ============================================================================
 """
 
+from perhop.scenario.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
 from perhop.scenario.expectations import Expectation, Measured, Published
 from perhop.scenario.loader import dump, load, parse, to_mapping
 from perhop.scenario.metrics import METRICS, Metric
-from perhop.scenario.model import (
-    Action,
-    Class,
-    Flow,
-    Link,
-    Match,
-    Node,
-    Ping,
-    Police,
-    Policy,
-    Report,
-    Scenario,
-    Shape,
-    Udp,
-)
+from perhop.scenario.model import Report, Scenario
 from perhop.scenario.network import Bandwidth, Limit, Overhead
 from perhop.scenario.overrides import Overrides
 from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
 from perhop.scenario.queues import Queue
 from perhop.scenario.schema import json_schema
 from perhop.scenario.tcp import Tcp
+from perhop.scenario.topology import Link, Node
+from perhop.scenario.traffic import Flow, Ping, Udp
 
 __all__ = [
     "DSCP_NAMES",

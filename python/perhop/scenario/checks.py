@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from perhop.scenario.expectations import Expectation, Measured
     from perhop.scenario.findings import Loc
-    from perhop.scenario.model import Flow, Ping, Scenario
+    from perhop.scenario.model import Scenario
+    from perhop.scenario.traffic import Flow, Ping
 
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""

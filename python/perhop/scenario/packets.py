@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from ipaddress import IPv4Address
 
-    from perhop.scenario.model import Match, Scenario
+    from perhop.scenario.classes import Match
+    from perhop.scenario.model import Scenario
 
 Ranges = tuple[tuple[int, int], ...]
 """Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""

@@ -12,8 +12,9 @@ from perhop.units import WHOLE, format_rate, format_share, quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perhop.scenario.classes import Class, Policy
     from perhop.scenario.findings import Loc
-    from perhop.scenario.model import Class, Policy, Scenario
+    from perhop.scenario.model import Scenario
     from perhop.scenario.network import Bandwidth
 
 MAX_CLASSES = 1000

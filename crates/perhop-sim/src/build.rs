@@ -1,0 +1,186 @@
+//! From a plan to what the simulation consists of.
+
+mod flows;
+
+use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate};
+use perhop_net::{Balance, LinkSpec, RouteError, Wire};
+use perhop_queue::{
+    Action, Actions, Class, ClassSpec, Classes, Fifo, Match, Policer, Queue, Service, Shaper,
+    Sharing, Weight,
+};
+use thiserror::Error;
+
+pub(crate) use flows::{pinger, stream};
+
+use crate::hosts::BodyId;
+use crate::plan::*;
+
+/// A plan that cannot be run. A scenario that was validated does not lead here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The network cannot be built.
+    #[error(transparent)]
+    Network(#[from] RouteError),
+    /// A DSCP has too many bits.
+    #[error(transparent)]
+    Dscp(#[from] InvalidDscp),
+    /// A rate, a weight, a size or an interval is zero.
+    #[error("{0} must not be zero")]
+    Zero(&'static str),
+    /// Something is beyond what can be counted, or beyond what makes sense.
+    #[error("too large: {0}")]
+    TooLarge(&'static str),
+    /// A policy has no class.
+    #[error("a policy needs a class")]
+    NoClass,
+    /// A flow or a ping names a node that is not a host.
+    #[error("node {0} is not a host")]
+    NotAHost(u16),
+    /// The instants at which counters are read do not rise.
+    #[error("marks must rise")]
+    Marks,
+}
+
+/// As much weight as a set of classes may have, 281 Tb/s, so that virtual time never overflows.
+const MAX_WEIGHTS: u128 = 1 << 48;
+
+pub(crate) fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, BuildError> {
+    Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
+}
+
+pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, BuildError> {
+    if plan.loss_ppb > 1_000_000_000 {
+        return Err(BuildError::TooLarge("a link loses more than all packets"));
+    }
+    let root = |end: usize| {
+        let class = Class::new(queue(&plan.queues[end], seed)?);
+        Ok::<_, BuildError>(match plan.shapes[end] {
+            Some(shape) => class.shaped(shaper(shape)?),
+            None => class,
+        })
+    };
+    Ok(LinkSpec {
+        name: plan.name.clone(),
+        ends: plan.ends.map(NodeId),
+        wire: Wire {
+            rate: non_zero_rate(plan.rate, "a link's rate")?,
+            delay: Duration::from_picos(plan.delay),
+            jitter: Duration::from_picos(plan.jitter),
+            loss_ppb: plan.loss_ppb,
+            overhead: match plan.overhead {
+                OverheadPlan::Fixed(bytes) => Overhead::Fixed(bytes),
+                OverheadPlan::Atm => Overhead::Atm,
+            },
+        },
+        queues: [root(0)?, root(1)?],
+    })
+}
+
+fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
+    Ok(match plan {
+        QueuePlan::Fifo(limit) => Queue::Fifo(Fifo::new(limit.limit())),
+        QueuePlan::HeadDrop(limit) => Queue::Fifo(Fifo::new(limit.limit()).dropping_at_head()),
+        QueuePlan::Red(plan) => plan.queue(seed)?,
+        QueuePlan::Codel(plan) => plan.queue()?,
+        QueuePlan::FqCodel(plan) => plan.queue(seed)?,
+        QueuePlan::Pie(plan) => plan.queue(seed)?,
+        QueuePlan::DualPi2(plan) => plan.queue()?,
+        QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq, seed)?,
+        QueuePlan::Drr(plans) => classes(plans, Sharing::Drr, seed)?,
+        QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare, seed)?,
+    })
+}
+
+fn classes(plans: &[ClassPlan], sharing: Sharing, seed: u64) -> Result<Queue<BodyId>, BuildError> {
+    if plans.is_empty() {
+        return Err(BuildError::NoClass);
+    }
+    if plans.len() > usize::from(u16::MAX) {
+        return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
+    }
+    let weights = plans.iter().map(|class| u128::from(class.weight.unwrap_or(0)));
+    if weights.sum::<u128>() > MAX_WEIGHTS {
+        return Err(BuildError::TooLarge("the weights of a policy's classes"));
+    }
+    let specs = plans.iter().map(|plan| class(plan, seed)).collect::<Result<_, _>>()?;
+    Ok(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
+}
+
+fn class(plan: &ClassPlan, seed: u64) -> Result<ClassSpec<BodyId>, BuildError> {
+    let mut class = Class::new(queue(&plan.queue, seed)?);
+    if let Some(police) = plan.police {
+        class = class.policed(policer(police)?, actions(police)?);
+    }
+    if let Some(shape) = plan.shape {
+        class = class.shaped(shaper(shape)?);
+    }
+    let service = match plan.weight {
+        None => Service::Strict,
+        Some(weight) => {
+            let weight = Weight::new(weight).ok_or(BuildError::Zero("a class's weight"))?;
+            Service::Share(weight, plan.priority)
+        }
+    };
+    Ok(ClassSpec { matches: matches(&plan.matches)?, service, class })
+}
+
+fn shaper(plan: ShapePlan) -> Result<Shaper<BodyId>, BuildError> {
+    Ok(Shaper::new(non_zero_rate(plan.rate, "a shaper's rate")?, Bytes::new(plan.burst)))
+}
+
+fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
+    let rate = non_zero_rate(plan.rate, "a policer's rate")?;
+    let burst = Bytes::new(plan.burst);
+    let policer = match (plan.peak, plan.excess_burst) {
+        (Some(peak), _) => {
+            let peak_rate = non_zero_rate(peak.rate, "a policer's peak rate")?;
+            Policer::two_rate(rate, burst, peak_rate, Bytes::new(peak.burst))
+        }
+        (None, Some(excess)) => Policer::single_rate(rate, burst, Bytes::new(excess)),
+        (None, None) => Policer::new(rate, burst),
+    };
+    Ok(if plan.colour_aware { policer.colour_aware() } else { policer })
+}
+
+fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
+    let action = |plan| {
+        Ok::<_, BuildError>(match plan {
+            ActionPlan::Send => Action::Send,
+            ActionPlan::Drop => Action::Drop,
+            ActionPlan::Remark(dscp) => Action::Remark(Dscp::new(dscp)?),
+        })
+    };
+    Ok(Actions {
+        conform: action(plan.conform)?,
+        exceed: action(plan.exceed)?,
+        violate: action(plan.violate)?,
+    })
+}
+
+fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {
+    let protocol = |protocol: &ProtocolPlan| match protocol {
+        ProtocolPlan::Icmp => Protocol::Icmp,
+        ProtocolPlan::Tcp => Protocol::Tcp,
+        ProtocolPlan::Udp => Protocol::Udp,
+    };
+    let ranges = |ports: &[(u16, u16)]| ports.iter().map(|&(low, high)| low..=high).collect();
+    let nodes = |nodes: &[u16]| nodes.iter().copied().map(NodeId).collect();
+    Ok(Match {
+        dscps: plan.dscps.iter().map(|&dscp| Dscp::new(dscp)).collect::<Result<_, _>>()?,
+        protocols: plan.protocols.iter().map(protocol).collect(),
+        ports: ranges(&plan.ports),
+        source_ports: ranges(&plan.source_ports),
+        destination_ports: ranges(&plan.destination_ports),
+        sources: nodes(&plan.sources),
+        destinations: nodes(&plan.destinations),
+    })
+}
+
+pub(crate) fn balance(plan: BalancePlan) -> Balance {
+    match plan {
+        BalancePlan::PerFlow => Balance::PerFlow,
+        BalancePlan::PerDestination => Balance::PerDestination,
+        BalancePlan::PerPacket => Balance::PerPacket,
+    }
+}

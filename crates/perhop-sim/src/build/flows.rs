@@ -1,0 +1,146 @@
+//! From flows and pings to endpoints.
+
+use perhop_core::{Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Time, TrafficClass};
+use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
+
+use super::{BuildError, non_zero_rate};
+use crate::hosts::{
+    Endpoint, Line, Pace, Phase, Pinger, Role, Schedule, TcpSender, UdpReceiver, UdpSender,
+};
+use crate::measure::RttSamples;
+use crate::plan::*;
+
+/// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
+const FIRST_SOURCE_PORT: u16 = 49_152;
+
+/// The two endpoints of a stream, the sender's first.
+pub(crate) fn stream(
+    flow: &FlowPlan,
+    owner: usize,
+    (from, to): (NodeId, NodeId),
+    number: usize,
+    sender: usize,
+) -> Result<[Endpoint; 2], BuildError> {
+    let schedule = Schedule {
+        start: Time::from_picos(flow.start),
+        stop: flow.stop.map_or(Time::MAX, Time::from_picos),
+        volume: flow.volume.unwrap_or(u64::MAX),
+    };
+    let ecn = match &flow.transport {
+        TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => ecn.ecn(),
+        _ => Ecn::NotEct,
+    };
+    let (protocol, [sends, receives]) = match &flow.transport {
+        TransportPlan::Tcp(plan) => (Protocol::Tcp, tcp(plan, schedule)?),
+        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule)?),
+    };
+    let there = Header {
+        size: 0,
+        source: from,
+        destination: to,
+        source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
+        destination_port: flow.port,
+        protocol,
+        traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?).with_ecn(ecn),
+    };
+    let back = Header {
+        source: to,
+        destination: from,
+        source_port: there.destination_port,
+        destination_port: there.source_port,
+        ..there
+    };
+    let endpoint = |header, peer: usize, role| Endpoint {
+        line: Line { header, peer: peer as u32 },
+        owner: owner as u32,
+        timer: Time::MAX,
+        role,
+    };
+    Ok([endpoint(there, sender + 1, sends), endpoint(back, sender, receives)])
+}
+
+fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
+    if plan.mss == 0 {
+        return Err(BuildError::Zero("a segment size"));
+    }
+    let sender = Sender::new(SenderConfig {
+        mss: plan.mss,
+        window: plan.send_window,
+        initial_window: plan.initial_window,
+        min_rto: Duration::from_picos(plan.min_rto),
+        congestion: match plan.congestion_control {
+            CongestionPlan::Reno => Congestion::Reno,
+            CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
+            CongestionPlan::Ledbat => Congestion::ledbat(),
+        },
+        loss_detection: match (plan.sack, plan.rack) {
+            (false, _) => LossDetection::Duplicates,
+            (true, false) => LossDetection::Sack,
+            (true, true) => LossDetection::Rack,
+        },
+        prr: plan.prr,
+        limited_transmit: plan.limited_transmit,
+        timestamps: plan.timestamps,
+    });
+    let receiver = Receiver::new(ReceiverConfig {
+        window: plan.receive_window,
+        delayed_ack: Duration::from_picos(plan.delayed_ack),
+        sack: plan.sack,
+        dsack: plan.dsack,
+        window_scaling: plan.window_scaling,
+        timestamps: plan.timestamps,
+    });
+    let sender =
+        TcpSender { sender, schedule, phase: Phase::Waiting, rtt: RttSamples::default(), lost: 0 };
+    Ok([Role::TcpSender(sender), Role::TcpReceiver(receiver)])
+}
+
+fn udp(plan: &UdpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
+    if plan.size == 0 {
+        return Err(BuildError::Zero("a datagram's size"));
+    }
+    let rate = non_zero_rate(plan.rate, "a flow's rate")?;
+    if Bytes::new(plan.size.into()) / rate <= Duration::from_picos(1) {
+        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
+    }
+    let sender = UdpSender {
+        stop: schedule.stop,
+        left: schedule.volume,
+        payload: plan.size,
+        sent: 0,
+        lost: 0,
+        due: schedule.start,
+        pace: Pace::new(plan.size, rate),
+    };
+    Ok([Role::UdpSender(sender), Role::UdpReceiver(UdpReceiver::default())])
+}
+
+pub(crate) fn pinger(
+    plan: &PingPlan,
+    owner: usize,
+    (source, destination): (NodeId, NodeId),
+    id: usize,
+) -> Result<Endpoint, BuildError> {
+    if plan.every == 0 {
+        return Err(BuildError::Zero("a ping's interval"));
+    }
+    let header = Header {
+        // IPv4 and ICMP headers before the payload.
+        size: 28 + u32::from(plan.size),
+        source,
+        destination,
+        source_port: 0,
+        destination_port: 0,
+        protocol: Protocol::Icmp,
+        traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
+    };
+    let pinger = Pinger {
+        start: Time::from_picos(plan.start),
+        stop: Time::from_picos(plan.stop),
+        every: Duration::from_picos(plan.every),
+        records: Vec::new(),
+    };
+    let role = Role::Pinger(pinger);
+    let line = Line { header, peer: id as u32 };
+    Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
+}

@@ -1,0 +1,51 @@
+//! What modelled hosts send, apart from the headers.
+
+use perhop_tcp::Segment;
+
+/// What a modelled host sends, apart from the header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body {
+    /// The endpoint that the packet is for.
+    pub endpoint: u32,
+    pub message: Message,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    Tcp(Segment),
+    Datagram { sequence: u32 },
+    EchoRequest { sequence: u32 },
+    EchoReply { sequence: u32 },
+}
+
+/// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
+/// wait where they were written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyId(u32);
+
+/// The bodies of the packets that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Bodies {
+    slots: Vec<Body>,
+    free: Vec<BodyId>,
+}
+
+impl Bodies {
+    pub fn put(&mut self, body: Body) -> BodyId {
+        match self.free.pop() {
+            Some(id) => {
+                self.slots[id.0 as usize] = body;
+                id
+            }
+            None => {
+                self.slots.push(body);
+                BodyId(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    pub fn take(&mut self, id: BodyId) -> Body {
+        self.free.push(id);
+        self.slots[id.0 as usize]
+    }
+}

@@ -1,0 +1,58 @@
+//! An application that writes to a TCP connection.
+
+use perhop_core::Time;
+use perhop_tcp::Sender;
+
+use crate::measure::RttSamples;
+
+/// When an application runs and how much it sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub start: Time,
+    /// [`Time::MAX`] if it does not stop by itself.
+    pub stop: Time,
+    /// [`u64::MAX`] if it has no end.
+    pub volume: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct TcpSender {
+    pub sender: Sender,
+    pub schedule: Schedule,
+    pub phase: Phase,
+    pub rtt: RttSamples,
+    /// Data segments that the network lost.
+    pub lost: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Waiting,
+    Running,
+    Stopped,
+}
+
+impl TcpSender {
+    pub fn deadline(&self) -> Time {
+        match self.phase {
+            Phase::Waiting => self.schedule.start,
+            Phase::Running => self.sender.deadline().min(self.schedule.stop),
+            Phase::Stopped => self.sender.deadline(),
+        }
+    }
+
+    pub fn on_timer(&mut self, now: Time) {
+        if self.phase == Phase::Waiting && now >= self.schedule.start {
+            self.phase = Phase::Running;
+            self.sender.write(self.schedule.volume);
+            if self.schedule.volume != u64::MAX {
+                self.sender.close();
+            }
+        }
+        if self.phase == Phase::Running && now >= self.schedule.stop {
+            self.phase = Phase::Stopped;
+            self.sender.stop();
+        }
+        self.sender.on_timer(now);
+    }
+}

@@ -1,0 +1,207 @@
+"""A scenario as the plan that the core takes, in which every name is a number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.engines.queues import Place, queue_plan
+from perhop.scenario.classes import CEILING_BURST
+from perhop.scenario.policies import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perhop.scenario import (
+        Action,
+        Class,
+        Flow,
+        Link,
+        Match,
+        Ping,
+        Police,
+        Policy,
+        Scenario,
+        Shape,
+    )
+
+__all__ = ["plan"]
+
+_NOBODY: Final = 2**16 - 1
+"""A node that there is not: what a prefix without a node in it stands for."""
+
+
+def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
+    """The scenario as the core takes it: rates in bit/s, times in ps, sizes in bytes."""
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    return {
+        "seed": seed,
+        "marks": [mark for mark in scenario.marks_ps if mark > 0],
+        "nodes": [{"kind": n.kind, "balance": n.balance} for n in scenario.nodes.values()],
+        "links": _links(scenario, nodes),
+        "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
+        "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
+    }
+
+
+def _links(scenario: Scenario, nodes: Mapping[str, int]) -> list[dict[str, Any]]:
+    names = iter(scenario.directions)  # of either direction of the first link, then of the second
+    return [_link(scenario, link, (next(names), next(names)), nodes) for link in scenario.links]
+
+
+def _link(
+    scenario: Scenario, link: Link, names: tuple[str, str], nodes: Mapping[str, int]
+) -> dict[str, Any]:
+    def queue(end: str, name: str) -> dict[str, Any]:
+        capacity = link.capacity(end)
+        if end in link.egress:
+            policy = scenario.policies[link.egress[end]]
+            return _classes(scenario, policy, capacity, nodes, name)
+        return queue_plan(link.queue, Place(f"{name} all", capacity, in_class=False))
+
+    return {
+        "name": names[0],
+        "ends": [nodes[end] for end in link.ends],
+        "rate": link.rate,
+        "delay": link.delay,
+        "jitter": link.jitter,
+        "loss_ppb": link.loss,
+        "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
+        "queues": list(map(queue, link.ends, names)),
+        "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
+    }
+
+
+def _classes(
+    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
+) -> dict[str, Any]:
+    guaranteed = rates(policy, capacity)
+
+    def one(name: str, part: Class) -> dict[str, Any]:
+        rate = guaranteed[name]
+        nested = scenario.divided(policy, part)
+        if nested is not None:
+            queue = _classes(scenario, nested, rate or capacity, nodes, f"{path} {name}")
+        else:
+            place = Place(f"{path} {name}", rate or capacity, in_class=True)
+            queue = queue_plan(part.effective_queue, place)
+        return {
+            "matches": _match(scenario, part.match, nodes),
+            "weight": None if policy.strict(part) else rate,
+            "priority": part.priority if part.borrows_late else 0,
+            "police": part.police and _police(part.police, capacity),
+            "shape": _ceiling(part, rate, capacity),
+            "queue": queue,
+        }
+
+    kinds = {"wfq": "classes", "priority": "classes"}
+    scheduler = policy.effective_scheduler
+    parts = [one(name, part) for name, part in policy.classes.items()]
+    return {kinds.get(scheduler, scheduler): parts}
+
+
+def _ceiling(part: Class, rate: int | None, capacity: int) -> dict[str, int] | None:
+    """What may leave a class of guaranteed `rate`."""
+    if part.limit is not None:
+        return {"rate": part.limit.of(capacity), "burst": CEILING_BURST}
+    if not part.borrow and rate is not None:
+        return {"rate": rate, "burst": CEILING_BURST}
+    return _shape(part.shape, capacity)
+
+
+def _shape(shape: Shape | None, capacity: int) -> dict[str, int] | None:
+    return None if shape is None else {"rate": shape.rate.of(capacity), "burst": shape.burst}
+
+
+def _police(police: Police, capacity: int) -> dict[str, Any]:
+    def action(action: Action) -> str | dict[str, int]:
+        if action.remark is not None:
+            return {"remark": action.remark}
+        return "drop" if action.drops else "send"
+
+    peak = police.peak_rate and {
+        "rate": police.peak_rate.of(capacity),
+        "burst": police.peak_burst,
+    }
+    return {
+        "rate": police.rate.of(capacity),
+        "burst": police.burst,
+        "excess_burst": police.excess_burst,
+        "peak": peak,
+        "colour_aware": police.colour_aware,
+        "conform": action(police.conform),
+        "exceed": action(police.effective_exceed),
+        "violate": action(police.effective_violate),
+    }
+
+
+def _match(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:
+    def within(ends: tuple[Any, ...] | None) -> list[int]:
+        if ends is None:
+            return []
+        prefixes = scenario.prefixes(ends)
+        addresses = scenario.addresses.items()
+        inside = [nodes[node] for node, address in addresses if any(address in p for p in prefixes)]
+        return inside or [_NOBODY]
+
+    return {
+        "dscps": list(match.dscp or ()),
+        "protocols": list(match.protocol or ()),
+        "ports": list(match.port or ()),
+        "source_ports": list(match.source_port or ()),
+        "destination_ports": list(match.destination_port or ()),
+        "sources": within(match.source),
+        "destinations": within(match.destination),
+    }
+
+
+def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -> dict[str, Any]:
+    transport: dict[str, Any]
+    if flow.tcp is not None:
+        tcp = flow.tcp
+        transport = {
+            "tcp": {
+                "congestion_control": tcp.congestion_control,
+                "send_window": tcp.effective_send_window,
+                "receive_window": tcp.effective_receive_window,
+                "mss": tcp.mss,
+                "hystart": tcp.hystart,
+                "sack": tcp.sack,
+                "dsack": tcp.effective_dsack,
+                "rack": tcp.loss_detection == "rack",
+                "prr": tcp.prr,
+                "window_scaling": tcp.window_scaling,
+                "timestamps": tcp.timestamps,
+                "limited_transmit": tcp.limited_transmit,
+                "initial_window": tcp.initial_window,
+                "min_rto": tcp.min_rto,
+                "delayed_ack": tcp.delayed_ack,
+            }
+        }
+    else:
+        assert flow.udp is not None
+        udp = flow.udp
+        transport = {"udp": {"rate": udp.rate, "size": udp.size, "ecn": udp.ecn}}
+    return {
+        "from": nodes[flow.source],
+        "to": nodes[flow.destination],
+        "dscp": flow.dscp,
+        "port": scenario.port_of(name),
+        "streams": flow.streams,
+        "start": flow.start,
+        "stop": flow.stop,
+        "volume": flow.volume,
+        "transport": transport,
+    }
+
+
+def _ping(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str, Any]:
+    start, stop = scenario.active_ps(ping)
+    return {
+        "from": nodes[ping.source],
+        "to": nodes[ping.destination],
+        "dscp": ping.dscp,
+        "every": ping.every,
+        "size": ping.size,
+        "start": start,
+        "stop": stop,
+    }

@@ -1,0 +1,102 @@
+"""The network of a scenario: nodes, and the links between them."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from perhop.scenario.base import Model, with_short_form
+from perhop.scenario.classes import Shape
+from perhop.scenario.names import Address, Name
+from perhop.scenario.network import LinkOverhead, Overhead
+from perhop.scenario.quantities import Duration, Loss, Rate
+from perhop.scenario.queues import LINK_LIMIT, Queue
+
+
+class Node(Model):
+    """A host, which sends and receives, or a router, which forwards.
+
+    Written ``host``, ``router`` or ``{kind: host, address: 192.0.2.1}``.
+    """
+
+    short_form: ClassVar[str] = "`host`, `router`"
+
+    kind: Literal["host", "router"]
+    """What it is. Only routers forward: a host is never in the middle of a path."""
+
+    address: Address | None = None
+    """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
+
+    balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
+    """How it chooses among parallel links, and paths that cost the same: by a hash of addresses,
+    ports and protocol, by one of the destination's address, or in turn."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_kind(cls, value: object) -> object:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _to_kind(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return self.kind if self == type(self)(kind=self.kind) else handler(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A kind, or a mapping."""
+        return with_short_form(schema, handler, {"enum": ["host", "router"]})
+
+
+LINK_QUEUE = Queue.model_construct(limit=LINK_LIMIT)
+
+
+class Link(Model):
+    """A full-duplex link between two nodes, the same in both directions except for `egress`."""
+
+    ends: tuple[Name, Name]
+    """The two nodes."""
+
+    name: Name | None = None
+    """What tells it from other links between the same nodes, in results: ``r1>r2#name``."""
+
+    rate: Rate
+    """What it sends in each direction, layer-2 overhead included."""
+
+    delay: Duration = 0
+    """How long a bit takes from one end to the other."""
+
+    jitter: Duration = 0
+    """The largest random extra delay of a packet: uniform from zero, order kept."""
+
+    loss: Loss = 0
+    """The probability that a packet is lost on the way, apart from queues."""
+
+    overhead: LinkOverhead = Overhead(0)
+    """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
+
+    egress: dict[Name, Name] = Field(default_factory=dict)
+    """The policy by which an end sends into the link, by node."""
+
+    queue: Queue = LINK_QUEUE
+    """The queue of an end that has no policy."""
+
+    shape: Annotated[dict[Name, Shape], Field(default={})]
+    """What an end sends into the link at most, by node."""
+
+    def capacity(self, node: str) -> int:
+        """What `node` can send into the link, in bits per second."""
+        shape = self.shape.get(node)
+        return self.rate if shape is None else min(self.rate, shape.rate.of(self.rate))
+
+    def other(self, node: str) -> str:
+        """The end that is not `node`."""
+        first, second = self.ends
+        return second if node == first else first

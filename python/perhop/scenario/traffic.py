@@ -1,0 +1,115 @@
+"""What hosts send: flows over TCP and UDP, and pings."""
+
+from typing import Literal
+
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from perhop.scenario.base import Model
+from perhop.scenario.dscp import Dscp
+from perhop.scenario.names import Name
+from perhop.scenario.quantities import (
+    DatagramSize,
+    Duration,
+    EchoSize,
+    Port,
+    PositiveDuration,
+    Rate,
+    Size,
+    Streams,
+)
+from perhop.scenario.tcp import Tcp
+from perhop.units import SECOND
+
+
+class Udp(Model):
+    """A constant stream of datagrams."""
+
+    rate: Rate
+    """Payload bits per second, headers not counted."""
+
+    size: DatagramSize = 1470
+    """The payload of a datagram."""
+
+    ecn: Literal["ect0", "ect1"] | None = None
+    """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that
+    they belong in the queue for L4S (RFC 9331). The application takes no notice of marks."""
+
+
+class Flow(Model):
+    """Data from one host to another: TCP by default, or UDP."""
+
+    source: Name = Field(alias="from")
+    """The host that sends."""
+
+    destination: Name = Field(alias="to")
+    """The host that receives."""
+
+    tcp: Tcp | None = None
+    """TCP settings; the default where `udp` is not given."""
+
+    udp: Udp | None = None
+    """UDP settings."""
+
+    dscp: Dscp = 0
+    """The code point of its packets, and of the acknowledgements that they cause."""
+
+    start: Duration = 0
+    """When it starts to send."""
+
+    stop: Duration | None = None
+    """When it stops to send; by default the end of the scenario."""
+
+    volume: Size | None = None
+    """How much each stream sends, instead of `stop`."""
+
+    port: Port | None = None
+    """The receiver's port; by default 5001 for the first flow, 5002 for the second and so on."""
+
+    streams: Streams = 1
+    """How many connections it is made of."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tcp_by_default(cls, value: object) -> object:
+        if isinstance(value, dict) and value.get("tcp") is None and value.get("udp") is None:
+            return {**value, "tcp": {}}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Not both of `tcp` and `udp`, nor both of `stop` and `volume`."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        whole["allOf"] = [
+            {"not": {"required": ["tcp", "udp"]}},
+            {"not": {"required": ["stop", "volume"]}},
+        ]
+        return whole
+
+
+class Ping(Model):
+    """ICMP echo requests at regular times; a reply carries the code point of its request."""
+
+    source: Name = Field(alias="from")
+    """The host that asks."""
+
+    destination: Name = Field(alias="to")
+    """The host that answers."""
+
+    dscp: Dscp = 0
+    """The code point of requests and replies."""
+
+    every: PositiveDuration = SECOND
+    """The time between two requests."""
+
+    size: EchoSize = 56
+    """The payload of a request."""
+
+    start: Duration = 0
+    """When the first request is sent."""
+
+    stop: Duration | None = None
+    """When the requests end; by default the end of the scenario."""
