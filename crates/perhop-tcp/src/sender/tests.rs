@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Seq;
+use crate::{Congestion, Seq};
 use crate::{Receiver, ReceiverConfig};
 
 const MSS: u16 = 1000;

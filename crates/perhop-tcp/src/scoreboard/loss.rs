@@ -1,0 +1,147 @@
+//! Which segments are lost, and which go next: by counting (RFC 6675, section 4) or by time
+//! (RFC 8985, section 6.2).
+
+use perhop_core::Time;
+
+use super::progress::is_after;
+use super::{Newest, Scoreboard, Span};
+
+/// So many SACKed segments above one say that it is lost (RFC 6675, section 2: DupThresh).
+pub(crate) const DUPLICATE_THRESHOLD: usize = 3;
+
+/// What [`Scoreboard::detect_overdue`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Overdue {
+    /// Whether anything was newly marked.
+    pub lost: bool,
+    /// When the last of the retransmissions that were lost was sent, if any was.
+    pub retransmission: Option<Time>,
+    /// When the first was sent that is not overdue yet.
+    pub waiting_since: Option<Time>,
+}
+
+impl Scoreboard {
+    /// Marks as lost every segment with [`DUPLICATE_THRESHOLD`] SACKed ones above it. Returns
+    /// whether a segment was newly marked.
+    pub fn detect_losses(&mut self) -> bool {
+        // Most acknowledgements find nothing SACKed.
+        if self.sacked_end <= self.base {
+            return false;
+        }
+        let top = self.sacked_end - self.base;
+        let sacked = (0..top).rev().filter(|&index| self.segments[index].sacked);
+        let Some(boundary) = sacked.take(DUPLICATE_THRESHOLD).nth(DUPLICATE_THRESHOLD - 1) else {
+            return false;
+        };
+        let mut found = false;
+        for index in self.lost_end - self.base..boundary {
+            found |= self.mark_lost(index);
+        }
+        self.lost_end = self.lost_end.max(self.base + boundary);
+        found
+    }
+
+    /// Marks as lost every transmission before `newest` that was sent at `limit` or earlier
+    /// (RFC 8985, section 6.2, step 5). Retransmissions are lost as first transmissions are.
+    pub fn detect_overdue(&mut self, newest: Newest, limit: Time) -> Overdue {
+        let mut found = Overdue::default();
+        let Some(mut transmissions) = self.transmissions.take() else { return found };
+        while let Some(&(order, index)) = transmissions.front() {
+            if !is_after(newest.order, order) {
+                break;
+            }
+            let sent = index.checked_sub(self.base).and_then(|index| self.segments.get(index));
+            if let Some(sent) = sent
+                && sent.order == order
+                && sent.is_under_way()
+            {
+                if sent.at > limit {
+                    found.waiting_since = Some(sent.at);
+                    break;
+                }
+                found.lost = true;
+                if sent.retransmitted {
+                    found.retransmission = found.retransmission.max(Some(sent.at));
+                }
+                self.lose_again(index);
+            }
+            transmissions.pop_front();
+        }
+        self.transmissions = Some(transmissions);
+        found
+    }
+
+    /// Marks a segment as lost, and its retransmission.
+    fn lose_again(&mut self, index: usize) {
+        let sent = &mut self.segments[index - self.base];
+        let before = sent.in_pipe();
+        sent.lost = true;
+        sent.retransmitted = false;
+        self.pipe -= before - sent.in_pipe();
+        self.next_lost = self.next_lost.min(index);
+        self.lost_end = self.lost_end.max(index + 1);
+    }
+
+    /// Marks the first outstanding segment as lost, unless it was retransmitted already.
+    pub fn lose_first(&mut self) -> bool {
+        let found = !self.segments.is_empty() && self.mark_lost(0);
+        self.next_lost = self.base;
+        self.lost_end = self.lost_end.max(self.base + usize::from(found));
+        found
+    }
+
+    /// Marks everything that is not SACKed as lost, retransmissions too.
+    pub fn lose_all(&mut self) {
+        if let Some(transmissions) = &mut self.transmissions {
+            transmissions.clear();
+        }
+        for sent in &mut self.segments {
+            sent.lost = !sent.sacked;
+            sent.retransmitted = false;
+        }
+        self.pipe = 0;
+        self.next_lost = self.base;
+        self.lost_end = self.base + self.segments.len();
+    }
+
+    fn mark_lost(&mut self, index: usize) -> bool {
+        let sent = &mut self.segments[index];
+        if sent.sacked || sent.lost {
+            return false;
+        }
+        let before = sent.in_pipe();
+        sent.lost = true;
+        self.pipe -= before - sent.in_pipe();
+        true
+    }
+
+    /// The first lost segment that was not retransmitted (RFC 6675, section 4, NextSeg rule 1).
+    pub fn next_lost(&mut self) -> Option<Span> {
+        while self.next_lost < self.lost_end {
+            let sent = &self.segments[self.next_lost - self.base];
+            if sent.lost && !sent.retransmitted && !sent.sacked {
+                return Some(Span { start: sent.start, length: sent.length });
+            }
+            self.next_lost += 1;
+        }
+        None
+    }
+
+    /// The first segment below the highest SACKed one that is neither SACKed, lost nor
+    /// retransmitted (NextSeg rule 3).
+    pub fn next_unsure(&self) -> Option<Span> {
+        let top = self.sacked_end.saturating_sub(self.base).min(self.segments.len());
+        let first = (self.lost_end - self.base).min(top);
+        self.segments
+            .range(first..top)
+            .find(|sent| !sent.sacked && !sent.lost && !sent.retransmitted)
+            .map(|sent| Span { start: sent.start, length: sent.length })
+    }
+
+    /// The last outstanding segment, if it is not SACKed (NextSeg rule 4, the rescue
+    /// retransmission).
+    pub fn last_unsacked(&self) -> Option<Span> {
+        let sent = self.segments.back()?;
+        (!sent.sacked).then_some(Span { start: sent.start, length: sent.length })
+    }
+}

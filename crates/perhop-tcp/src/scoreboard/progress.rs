@@ -1,0 +1,82 @@
+//! What an acknowledgement tells, segment by segment.
+
+use perhop_core::{Duration, Time};
+
+use super::sent::Sent;
+use crate::Offset;
+
+/// A transmission that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Newest {
+    pub(super) order: u32,
+    /// How long ago that was when its acknowledgement came.
+    pub rtt: Duration,
+}
+
+impl Newest {
+    /// Whether it was sent after the other (RFC 8985: RACK_sent_after; by order rather than by
+    /// time, since several may be sent at one instant).
+    pub fn is_after(self, other: Self) -> bool {
+        is_after(self.order, other.order)
+    }
+}
+
+pub(super) fn is_after(order: u32, other: u32) -> bool {
+    (order.wrapping_sub(other) as i32) > 0
+}
+
+/// What an acknowledgement removed or marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Bytes acknowledged cumulatively.
+    pub acked: u64,
+    /// Bytes that this acknowledgement is the first to cover.
+    pub delivered: u64,
+    /// Of the transmissions that it is the first to cover, the one that was sent last.
+    pub newest: Option<Newest>,
+    /// Whether a segment that was sent once arrived after a higher one.
+    pub reordered: bool,
+    /// A retransmission that seems to have come back sooner than this did not: the first
+    /// transmission did (RFC 8985, section 6.2, step 2).
+    pub min_rtt: Duration,
+    /// The timestamp echoed, in the same microseconds: before it nothing later was sent.
+    pub echo: Option<u32>,
+    /// The longest time since the transmission of a segment that this acknowledgement is the
+    /// first to cover. None if one of them was retransmitted: which copy arrived is unknown
+    /// (Karn's algorithm).
+    pub rtt: Option<Duration>,
+    ambiguous: bool,
+}
+
+impl Progress {
+    /// Covers a segment; everything below `fack` may have been covered before.
+    pub(super) fn cover(&mut self, sent: &Sent, now: Time, fack: &mut Offset) {
+        self.delivered += u64::from(sent.length);
+        self.ambiguous |= sent.ambiguous;
+        let elapsed = now.since(sent.at);
+        let newest = Newest { order: sent.order, rtt: elapsed };
+        if sent.ambiguous {
+            let early = self.echo.is_some_and(|echo| {
+                let sent_at = (sent.at.as_picos() / 1_000_000) as u32;
+                (echo.wrapping_sub(sent_at) as i32) < 0
+            });
+            if !early && elapsed >= self.min_rtt {
+                self.take_newest(newest);
+            }
+        } else {
+            self.reordered |= sent.end() < *fack;
+            self.take_newest(newest);
+        }
+        *fack = sent.end().max(*fack);
+        self.rtt = match self.ambiguous {
+            true => None,
+            false => Some(self.rtt.map_or(elapsed, |rtt| rtt.max(elapsed))),
+        };
+    }
+
+    fn take_newest(&mut self, newest: Newest) {
+        if self.newest.is_none_or(|known| newest.is_after(known)) {
+            self.newest = Some(newest);
+        }
+    }
+}

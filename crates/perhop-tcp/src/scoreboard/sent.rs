@@ -1,0 +1,47 @@
+//! One outstanding segment.
+
+use perhop_core::Time;
+
+use crate::Offset;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub start: Offset,
+    pub at: Time,
+    pub length: u32,
+    /// Its last transmission's place among all, modulo 2³².
+    pub order: u32,
+    pub sacked: bool,
+    pub lost: bool,
+    /// Sent again and not lost again.
+    pub retransmitted: bool,
+    /// Sent more than once: which copy an acknowledgement is for is not certain.
+    pub ambiguous: bool,
+}
+
+impl Sent {
+    pub fn end(&self) -> Offset {
+        self.start + Offset::from(self.length)
+    }
+
+    /// Whether a transmission of it may still arrive, as far as is known.
+    pub fn is_under_way(&self) -> bool {
+        !self.sacked && (!self.lost || self.retransmitted)
+    }
+
+    /// What the segment adds to the pipe (RFC 6675, section 4, SetPipe): its first transmission
+    /// unless it is lost, and its retransmission.
+    pub fn in_pipe(&self) -> u64 {
+        let copies =
+            if self.sacked { 0 } else { u64::from(!self.lost) + u64::from(self.retransmitted) };
+        copies * u64::from(self.length)
+    }
+}
+
+/// A segment to send: where it begins and how long it is.
+/// A segment to send: where it begins and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub start: Offset,
+    pub length: u32,
+}

@@ -1,0 +1,128 @@
+//! Scoreboards, by hand and against a recount.
+
+use super::*;
+use proptest::prelude::*;
+
+const MS: fn(u64) -> Time = |ms| Time::from_picos(ms * 1_000_000_000);
+
+fn board(segments: u64) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    for index in 0..segments {
+        board.send(100, MS(index));
+    }
+    board
+}
+
+fn sack(board: &mut Scoreboard, start: Offset, end: Offset) -> Progress {
+    let mut progress = Progress::default();
+    board.sack(start, end, MS(100), &mut progress);
+    progress
+}
+
+#[test]
+fn three_sacked_segments_above_make_a_loss() {
+    let mut board = board(6);
+    sack(&mut board, 200, 400);
+    assert!(!board.detect_losses());
+    assert_eq!(board.next_unsure(), Some(Span { start: 0, length: 100 }));
+    sack(&mut board, 500, 600);
+    assert!(board.detect_losses());
+    assert_eq!(board.next_lost(), Some(Span { start: 0, length: 100 }));
+    // 600 in flight, 300 SACKed, 200 lost.
+    assert_eq!(board.pipe(), 100);
+    board.retransmit(0, MS(50));
+    assert_eq!(board.pipe(), 200);
+    assert_eq!(board.next_lost(), Some(Span { start: 100, length: 100 }));
+    board.retransmit(100, MS(50));
+    assert_eq!(board.next_lost(), None);
+    assert_eq!(board.next_unsure(), Some(Span { start: 400, length: 100 }));
+    assert_eq!(board.last_unsacked(), None);
+}
+
+#[test]
+fn a_sample_is_from_the_oldest_segment_that_is_newly_covered() {
+    let mut board = board(3);
+    let progress = sack(&mut board, 100, 200);
+    assert_eq!(progress.rtt, Some(MS(99).since(Time::ZERO)));
+    let mut progress = Progress::default();
+    board.acknowledge(300, MS(200), &mut progress);
+    assert_eq!(progress.rtt, Some(MS(200).since(Time::ZERO)));
+}
+
+#[test]
+fn a_retransmission_gives_no_sample() {
+    let mut board = board(2);
+    board.lose_first();
+    board.retransmit(0, MS(50));
+    let mut progress = Progress::default();
+    board.acknowledge(200, MS(200), &mut progress);
+    assert_eq!((progress.acked, progress.rtt), (200, None));
+    assert!(board.is_empty());
+}
+
+#[test]
+fn part_of_a_segment_can_be_acknowledged() {
+    let mut board = board(2);
+    board.acknowledge(30, MS(1), &mut Progress::default());
+    assert_eq!((board.acknowledged(), board.flight(), board.pipe()), (30, 170, 170));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u32),
+    Ack(u64),
+    Sack(u64, u64),
+    Detect,
+    LoseFirst,
+    LoseAll,
+    Retransmit,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u32..200).prop_map(Step::Send),
+        2 => (0_u64..400).prop_map(Step::Ack),
+        3 => (0_u64..2_000, 0_u64..600).prop_map(|(at, length)| Step::Sack(at, length)),
+        2 => Just(Step::Detect),
+        1 => Just(Step::LoseFirst),
+        1 => Just(Step::LoseAll),
+        3 => Just(Step::Retransmit),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, the running totals are those of a recount.
+    #[test]
+    fn totals_agree_with_a_recount(steps in prop::collection::vec(step(), 1..200)) {
+        let mut board = Scoreboard::default();
+        for (index, step) in steps.into_iter().enumerate() {
+            let now = MS(index as u64);
+            let mut progress = Progress::default();
+            match step {
+                Step::Send(length) => { board.send(length, now); }
+                Step::Ack(more) => {
+                    let ack = (board.acknowledged() + more).min(board.end());
+                    let before = board.acknowledged();
+                    board.acknowledge(ack, now, &mut progress);
+                    prop_assert_eq!(progress.acked, ack - before);
+                }
+                Step::Sack(at, length) => {
+                    let start = board.acknowledged() + at;
+                    board.sack(start, start + length, now, &mut progress);
+                }
+                Step::Detect => { board.detect_losses(); }
+                Step::LoseFirst => { board.lose_first(); }
+                Step::LoseAll => board.lose_all(),
+                Step::Retransmit => if let Some(span) = board.next_lost() {
+                    board.retransmit(span.start, now);
+                }
+            }
+            let pipe: u64 = board.segments.iter().map(Sent::in_pipe).sum();
+            prop_assert_eq!(board.pipe(), pipe);
+            let waiting = board.segments.iter()
+                .find(|sent| sent.lost && !sent.retransmitted && !sent.sacked)
+                .map(|sent| sent.start);
+            prop_assert_eq!(board.next_lost().map(|span| span.start), waiting);
+        }
+    }
+}

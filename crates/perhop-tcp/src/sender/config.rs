@@ -1,0 +1,42 @@
+//! What a sender is set to.
+
+use perhop_core::Duration;
+
+use crate::Congestion;
+
+/// How a sender finds out what was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By three duplicate acknowledgements, without selective ones (RFC 5681, 6582).
+    Duplicates,
+    /// By three SACKed segments above (RFC 6675).
+    Sack,
+    /// By time, with a reordering window and a tail loss probe (RFC 8985).
+    Rack,
+}
+
+/// How a sender behaves.
+#[derive(Clone, Debug)]
+pub struct SenderConfig {
+    /// Data bytes of a full segment.
+    pub mss: u16,
+    /// Send buffer in bytes: no more than this is outstanding.
+    pub window: u32,
+    /// Initial congestion window in segments (RFC 6928).
+    pub initial_window: u32,
+    /// Floor of the retransmission timeout.
+    pub min_rto: Duration,
+    /// The congestion control, at its beginning.
+    pub congestion: Congestion,
+    /// How losses are found; all but [`LossDetection::Duplicates`] need selective
+    /// acknowledgements.
+    pub loss_detection: LossDetection,
+    /// Whether recovery is clocked by what is delivered (RFC 9937); needs selective
+    /// acknowledgements.
+    pub prr: bool,
+    /// Whether new data is sent on the first two duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
+    /// Whether segments carry timestamps (RFC 7323). They are sent and echoed for their length;
+    /// samples come from the scoreboard, which is as good where nothing is renegotiated.
+    pub timestamps: bool,
+}

@@ -1,0 +1,205 @@
+//! Loss recovery: what the sender does about losses (RFC 6675, 6582, 8985), and what congestion
+//! control is told of them.
+
+use perhop_core::{Duration, Time};
+
+use super::Sender;
+use super::prr::{Delivery, Prr};
+use super::tlp::Verdict;
+use crate::Offset;
+use crate::congestion::Acked;
+use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
+
+/// Where loss recovery stands. A point is the end of what had been sent when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// Nothing is known to be lost.
+    Open,
+    /// Fast recovery up to this point.
+    Fast {
+        point: Offset,
+        /// The first retransmission does not wait for the pipe (RFC 6675, section 5, step 4.3).
+        urgent: bool,
+        /// Whether the one rescue retransmission was sent (NextSeg rule 4).
+        rescued: bool,
+    },
+    /// After a timeout, up to this point: slow start again, no fast recovery.
+    Timeout { point: Offset },
+}
+
+impl Sender {
+    /// Without SACK a duplicate acknowledgement says that some segment has left the network
+    /// (RFC 5681, section 3.2, step 4); an advance takes back those of the segments it covers.
+    pub(super) fn count_duplicates(&mut self, duplicate: bool, acked: u64) {
+        if duplicate && !self.scoreboard.is_empty() {
+            self.duplicates += 1;
+        } else if acked > 0 {
+            let segments = acked.div_ceil(self.config.mss.into());
+            self.duplicates = self.duplicates.saturating_sub(segments - 1);
+        }
+    }
+
+    /// New data was acknowledged.
+    pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress) {
+        self.restart_timer(now);
+        match self.recovery {
+            Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
+                self.end_recovery();
+            }
+            Recovery::Fast { .. } => {
+                // A partial acknowledgement: without SACK, the next hole begins here (RFC 6582,
+                // section 3.2, step 3). The window stays.
+                if !self.uses_sack() {
+                    self.scoreboard.lose_first();
+                }
+                return;
+            }
+            Recovery::Open | Recovery::Timeout { .. } => {}
+        }
+        let acked = Acked {
+            now,
+            bytes: progress.acked,
+            smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
+            rtt: progress.rtt,
+            ack,
+            end: self.scoreboard.end(),
+            limited: self.congestion_limited,
+        };
+        let mss = self.mss();
+        self.config.congestion.on_ack(&mut self.window, mss, acked);
+    }
+
+    pub(super) fn end_recovery(&mut self) {
+        self.recovery = Recovery::Open;
+        self.duplicates = 0;
+        if self.prr.take().is_some() {
+            self.window.cwnd = self.window.ssthresh;
+        }
+        if let Some((rack, _)) = &mut self.rack {
+            rack.on_recovered();
+        }
+    }
+
+    /// Looks for losses; returns whether there were new ones.
+    pub(super) fn detect_losses(&mut self, now: Time, progress: &Progress) -> bool {
+        if self.rack.is_some() {
+            return self.detect_overdue(now, progress);
+        }
+        let lost = if self.uses_sack() {
+            self.scoreboard.detect_losses()
+        } else {
+            self.recovery == Recovery::Open
+                && self.duplicates >= DUPLICATE_THRESHOLD as u64
+                && self.scoreboard.lose_first()
+        };
+        if lost && self.recovery == Recovery::Open {
+            self.begin_recovery(now, progress);
+        }
+        lost
+    }
+
+    /// Loss detection by time; sets the timer for what is not overdue yet (RFC 8985, section 6.2,
+    /// step 5).
+    pub(super) fn detect_overdue(&mut self, now: Time, progress: &Progress) -> bool {
+        self.reordering_deadline = Time::MAX;
+        let (Some((rack, _)), Some(smoothed)) = (&self.rack, self.rtt.smoothed()) else {
+            return false;
+        };
+        let in_recovery = self.recovery != Recovery::Open;
+        let window = rack.window(in_recovery, self.scoreboard.sacked_segments(), smoothed);
+        let Some((newest, limit)) = rack.overdue(now, window) else { return false };
+        let found = self.scoreboard.detect_overdue(newest, limit);
+        if let Some(since) = found.waiting_since {
+            self.reordering_deadline = since + (newest.rtt + window);
+        }
+        match self.recovery {
+            Recovery::Open if found.lost => self.begin_recovery(now, progress),
+            Recovery::Fast { .. }
+                if found.retransmission.is_some_and(|at| at >= self.reduced_at) =>
+            {
+                self.window.cwnd = self.window.ssthresh;
+                self.begin_recovery(now, progress);
+            }
+            _ => {}
+        }
+        found.lost
+    }
+
+    pub(super) fn begin_recovery(&mut self, now: Time, progress: &Progress) {
+        let point = self.scoreboard.end();
+        self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
+        self.reduce(now);
+        if self.config.prr && self.uses_sack() {
+            let sacked_before = self.scoreboard.sacked_bytes().saturating_sub(progress.delivered);
+            let flight = self.scoreboard.flight() + progress.acked - sacked_before;
+            self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
+        }
+        if let Some((_, tlp)) = &mut self.rack {
+            tlp.forget();
+        }
+    }
+
+    /// Congestion control answers to a loss.
+    pub(super) fn reduce(&mut self, now: Time) {
+        self.reduced_at = now;
+        let (mss, flight) = (self.mss(), self.used_window());
+        self.config.congestion.on_loss(&mut self.window, mss, flight);
+    }
+
+    /// In fast recovery with rate reduction, what was delivered decides what may be sent.
+    pub(super) fn reduce_proportionally(&mut self, progress: &Progress, lost: bool) {
+        if let (Some(prr), Recovery::Fast { .. }) = (&mut self.prr, self.recovery) {
+            let safe = progress.acked > 0 && !lost;
+            let pipe = self.scoreboard.pipe();
+            let delivery = Delivery { delivered: progress.delivered, safe, pipe };
+            if let Some(window) = prr.on_ack(self.config.mss.into(), delivery) {
+                self.window.cwnd = window as f64;
+            }
+        }
+    }
+
+    /// What an acknowledgement says of a tail loss probe: one that repaired a loss hid it from
+    /// congestion control.
+    pub(super) fn judge_probe(
+        &mut self,
+        now: Time,
+        ack: Offset,
+        duplicate: Option<Offset>,
+        plain: bool,
+    ) {
+        if let Some((_, tlp)) = &mut self.rack
+            && tlp.on_ack(ack, duplicate, plain) == Verdict::Repaired
+            && self.recovery == Recovery::Open
+        {
+            self.reduce(now);
+        }
+    }
+
+    /// How much of the congestion window was in use. While a retransmission is missing, SACKed
+    /// data makes room for more and the flight outgrows the window; taking it for the window, as
+    /// RFC 5681 does before SACK, would raise the threshold on a loss.
+    pub(super) fn used_window(&self) -> f64 {
+        (self.scoreboard.flight() as f64).min(self.window.cwnd)
+    }
+
+    pub(super) fn time_out(&mut self, now: Time) {
+        self.rtt.expired();
+        let established = self.scoreboard.acknowledged() > 0;
+        // A segment that times out again is not a new sign of congestion (RFC 5681, section 3.1);
+        // one that was lost in fast recovery is (section 4.3).
+        if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
+            self.reduce(now);
+        }
+        self.window.cwnd = self.mss();
+        self.scoreboard.lose_all();
+        self.duplicates = 0;
+        self.prr = None;
+        self.probe_due = false;
+        self.reordering_deadline = Time::MAX;
+        if let Some((_, tlp)) = &mut self.rack {
+            tlp.forget();
+        }
+        self.recovery = Recovery::Timeout { point: self.scoreboard.end() };
+        self.deadline = now + self.rtt.timeout();
+    }
+}

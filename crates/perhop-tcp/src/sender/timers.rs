@@ -1,0 +1,63 @@
+//! The sender's timers: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985).
+
+use perhop_core::Time;
+
+use super::tlp::Tlp;
+use super::{Recovery, Sender};
+use crate::scoreboard::Progress;
+
+impl Sender {
+    /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
+    pub fn deadline(&self) -> Time {
+        match &self.rack {
+            None => self.deadline,
+            Some((_, tlp)) => self.deadline.min(tlp.deadline).min(self.reordering_deadline),
+        }
+    }
+
+    /// A timer may be due. Call [`poll`](Self::poll) after it.
+    pub fn on_timer(&mut self, now: Time) {
+        if now >= self.reordering_deadline {
+            self.detect_overdue(now, &Progress::default());
+        }
+        if let Some((_, tlp)) = &mut self.rack
+            && now >= tlp.deadline
+        {
+            // The probe comes in the timeout's place, and the timeout after it.
+            tlp.deadline = Time::MAX;
+            self.probe_due = self.recovery == Recovery::Open && !self.scoreboard.is_empty();
+            self.deadline = now + self.rtt.timeout();
+        }
+        if now >= self.deadline {
+            self.time_out(now);
+        }
+    }
+
+    /// RFC 6298, section 5.1: the timer runs while something is outstanding.
+    pub(super) fn arm_timer(&mut self, now: Time) {
+        if self.deadline == Time::MAX {
+            self.deadline = now + self.rtt.timeout();
+        }
+    }
+
+    /// Sections 5.2 and 5.3: it starts anew when new data is acknowledged.
+    pub(super) fn restart_timer(&mut self, now: Time) {
+        self.deadline = match self.scoreboard.is_empty() {
+            true => Time::MAX,
+            false => now + self.rtt.timeout(),
+        };
+    }
+
+    /// Sets when a probe is due, if one may be sent (RFC 8985, section 7.2): new data was sent or
+    /// acknowledged, nothing is SACKed or being recovered.
+    pub(super) fn schedule_probe(&mut self, now: Time) {
+        let Some((_, tlp)) = &mut self.rack else { return };
+        let open = self.recovery == Recovery::Open && tlp.is_idle();
+        let segments = self.scoreboard.segments();
+        let quiet = segments > 0 && self.scoreboard.sacked_segments() == 0;
+        tlp.deadline = match open && quiet && self.scoreboard.acknowledged() > 0 {
+            true => (now + Tlp::timeout(self.rtt.smoothed(), segments)).min(self.deadline),
+            false => Time::MAX,
+        };
+    }
+}
