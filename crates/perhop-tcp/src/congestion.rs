@@ -7,7 +7,7 @@ mod cubic;
 mod hystart;
 mod ledbat;
 
-use perhop_core::{Duration, Time};
+use perhop_core::{Duration, Ecn, Time};
 
 use cubic::Cubic;
 use hystart::HyStart;
@@ -91,6 +91,21 @@ impl Congestion {
         Self::Ledbat(LedbatState(Ledbat::new()))
     }
 
+    /// What the packets of a connection that understands marks say.
+    pub(crate) fn ect(&self) -> Ecn {
+        Ecn::Ect0
+    }
+
+    /// Data was delivered, and so much of it marked, in recovery or not; both are bytes.
+    pub(crate) fn on_delivered(
+        &mut self,
+        _ack: Offset,
+        _end: Offset,
+        _delivered: u64,
+        _marked: u64,
+    ) {
+    }
+
     /// Data was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
@@ -129,6 +144,12 @@ impl Congestion {
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
+    }
+
+    /// A mark was echoed, the first for a round trip: as a loss, if nothing better is known
+    /// (RFC 3168, section 6.1.2; RFC 9438, section 4.6).
+    pub(crate) fn on_mark(&mut self, window: &mut Window, mss: f64, flight: f64) {
+        self.on_loss(window, mss, flight);
     }
 }
 

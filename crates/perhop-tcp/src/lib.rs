@@ -9,6 +9,7 @@
 //! wire has ([`Seq`]).
 
 mod congestion;
+mod ecn;
 mod receiver;
 mod rtt;
 mod scoreboard;
@@ -16,6 +17,7 @@ mod segment;
 mod sender;
 
 pub use congestion::{Congestion, Window};
+pub use ecn::EcnMode;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use rtt::RttEstimator;
 pub use segment::{Flags, SackBlocks, Segment, Seq};

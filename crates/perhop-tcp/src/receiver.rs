@@ -1,8 +1,11 @@
 //! The receiving side: putting data in order and acknowledging it.
 
-use perhop_core::{Duration, Time};
+mod reassembly;
 
-use crate::{Flags, Offset, SackBlocks, Segment, Seq};
+use perhop_core::{Duration, Ecn, Time};
+
+use crate::ecn::Echo;
+use crate::{EcnMode, Flags, Offset, SackBlocks, Segment, Seq};
 
 /// How a receiver behaves.
 #[derive(Clone, Debug)]
@@ -21,6 +24,8 @@ pub struct ReceiverConfig {
     pub window_scaling: bool,
     /// Whether it sends timestamps (RFC 7323).
     pub timestamps: bool,
+    /// How it echoes congestion if a sender asks for it.
+    pub ecn: EcnMode,
 }
 
 /// What arrived at a receiver since the connection began.
@@ -34,6 +39,8 @@ pub struct Received {
     pub segments: u64,
     /// Segments sent once that arrived after one of higher sequence (RFC 4737, section 3).
     pub reordered: u64,
+    /// Packets that were marked: congestion experienced (RFC 3168, section 5).
+    pub marked: u64,
 }
 
 /// The receiving side of a connection. Its application reads at once, so that the window is
@@ -63,6 +70,7 @@ pub struct Receiver {
     /// The window that is advertised.
     advertised: u32,
     received: Received,
+    echo: Echo,
 }
 
 impl Receiver {
@@ -71,6 +79,7 @@ impl Receiver {
         Self {
             advertised: advertised(config.window, config.window_scaling),
             duplicate: None,
+            echo: Echo::new(config.ecn),
             config,
             next: 0,
             highest: 0,
@@ -99,6 +108,9 @@ impl Receiver {
     #[must_use]
     pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<Segment> {
         if segment.flags.has(Flags::SYN) {
+            if self.next == 0 {
+                self.echo.on_syn(segment);
+            }
             self.next = self.next.max(1);
             self.highest = self.highest.max(1);
             self.remember_timestamp(0, segment);
@@ -113,6 +125,8 @@ impl Receiver {
             // Beyond the buffer: refused, and the other side told where the edge is.
             return Some(self.acknowledge(now));
         }
+        self.received.marked += u64::from(segment.ecn == Ecn::Ce);
+        let prompt = self.echo.on_segment(segment);
         if segment.payload > 0 {
             self.received.segments += 1;
             let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
@@ -137,12 +151,12 @@ impl Receiver {
         }
         if in_order && !ended {
             self.unacknowledged += 1;
-            if self.unacknowledged < 2 && self.config.delayed_ack > Duration::ZERO {
+            if self.unacknowledged < 2 && !prompt && self.config.delayed_ack > Duration::ZERO {
                 self.deadline = now + self.config.delayed_ack;
                 return None;
             }
         }
-        // Out of order, a duplicate, part of a hole, the end, or the second in order.
+        // Out of order, a duplicate, part of a hole, the end, the second in order, or a mark to be told of.
         Some(self.acknowledge(now))
     }
 
@@ -150,79 +164,6 @@ impl Receiver {
     #[must_use]
     pub fn on_timer(&mut self, now: Time) -> Option<Segment> {
         (now >= self.deadline).then(|| self.acknowledge(now))
-    }
-
-    /// Takes the bytes `start..end` into the stream.
-    fn insert(&mut self, start: Offset, end: Offset) {
-        if end <= self.next {
-            return;
-        }
-        if start > self.next {
-            self.insert_block(start, end);
-            return;
-        }
-        self.next = end;
-        // A retransmission may overlap blocks; the last that it reaches carries on from there.
-        let reached = self.blocks.partition_point(|block| block.0 <= end);
-        if let Some((_, block_end)) = self.blocks.drain(..reached).next_back() {
-            self.next = end.max(block_end);
-        }
-    }
-
-    fn insert_block(&mut self, start: Offset, end: Offset) {
-        // The blocks that it overlaps or touches become one with it.
-        let first = self.blocks.partition_point(|block| block.1 < start);
-        let last = first + self.blocks[first..].partition_point(|block| block.0 <= end);
-        if first == last {
-            self.blocks.insert(first, (start, end));
-        } else {
-            let merged = (self.blocks[first].0.min(start), self.blocks[last - 1].1.max(end));
-            self.blocks[first] = merged;
-            self.blocks.drain(first + 1..last);
-        }
-        // The block moves to the front; those that it has swallowed leave gaps at the end.
-        let (low, high) = self.blocks[first];
-        let mut recent = [start, 0, 0, 0];
-        let others = self.recent.iter().filter(|&&at| !(low..high).contains(&at));
-        for (place, &at) in recent[1..].iter_mut().zip(others) {
-            *place = at;
-        }
-        self.recent = recent;
-    }
-
-    /// Remembers what of `start..end` is there already (RFC 2883, section 4), of several parts the
-    /// first.
-    fn note_duplicate(&mut self, start: Offset, end: Offset) {
-        if !self.config.dsack || start >= end {
-            return;
-        }
-        if start < self.next {
-            self.duplicate = Some((start, end.min(self.next)));
-            return;
-        }
-        let reached = self.blocks.partition_point(|block| block.1 <= start);
-        if let Some(&(low, high)) = self.blocks.get(reached)
-            && low < end
-        {
-            self.duplicate = Some((start.max(low), end.min(high)));
-        }
-    }
-
-    /// The blocks to report: what arrived twice, then the most recently changed first.
-    fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
-        let mut sack = SackBlocks::default();
-        if let Some((start, end)) = duplicate {
-            sack.push(start, end);
-        }
-        for at in self.recent {
-            let index = self.blocks.partition_point(|block| block.1 <= at);
-            if let Some(&(start, end)) = self.blocks.get(index)
-                && start <= at
-            {
-                sack.push(start, end);
-            }
-        }
-        sack
     }
 
     fn remember_timestamp(&mut self, start: Offset, segment: &Segment) {
@@ -249,7 +190,8 @@ impl Receiver {
                 false => self.advertised.min(UNSCALED), // a SYN's window is never scaled
             },
             payload: 0,
-            flags: Flags::ACK.with(syn),
+            flags: Flags::ACK.with(syn).with(self.echo.flags(syn != Flags::default())),
+            ecn: Ecn::NotEct, // acknowledgements are not (RFC 3168, section 6.1.4)
             timestamps: self.config.timestamps.then(|| (micros(now), self.recent_timestamp)),
             sack,
         }
@@ -275,133 +217,4 @@ pub(crate) fn micros(now: Time) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn connected(sack: bool) -> Receiver {
-        let mut receiver = Receiver::new(ReceiverConfig {
-            window: 10_000,
-            delayed_ack: Duration::from_millis(40),
-            sack,
-            dsack: false,
-            window_scaling: true,
-            timestamps: false,
-        });
-        let syn = Segment { flags: Flags::SYN, ..Segment::default() };
-        let answer = receiver.on_segment(Time::ZERO, &syn).unwrap();
-        assert!(answer.flags.has(Flags::SYN.with(Flags::ACK)));
-        assert_eq!(answer.ack, Seq(1));
-        receiver
-    }
-
-    fn data(start: u32, payload: u16) -> Segment {
-        Segment { seq: Seq(start), payload, ..Segment::default() }
-    }
-
-    fn ack_of(receiver: &mut Receiver, start: u32) -> Option<(u32, Vec<(u32, u32)>)> {
-        let segment = receiver.on_segment(Time::ZERO, &data(start, 100))?;
-        let blocks = segment.sack.as_slice().iter().map(|(start, end)| (start.0, end.0)).collect();
-        Some((segment.ack.0, blocks))
-    }
-
-    #[test]
-    fn every_second_segment_is_acknowledged() {
-        let mut receiver = connected(true);
-        assert_eq!(ack_of(&mut receiver, 1), None);
-        assert_eq!(receiver.deadline(), Time::ZERO + Duration::from_millis(40));
-        assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![])));
-        assert_eq!(receiver.deadline(), Time::MAX);
-    }
-
-    #[test]
-    fn a_single_segment_is_acknowledged_when_the_timer_is_due() {
-        let mut receiver = connected(true);
-        assert_eq!(ack_of(&mut receiver, 1), None);
-        assert_eq!(receiver.on_timer(Time::ZERO), None);
-        assert_eq!(receiver.on_timer(receiver.deadline()).unwrap().ack, Seq(101));
-    }
-
-    /// RFC 2018, section 4: the block that the segment caused comes first.
-    #[test]
-    fn holes_are_reported_most_recent_first() {
-        let mut receiver = connected(true);
-        assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![(201, 301)])));
-        assert_eq!(ack_of(&mut receiver, 401), Some((1, vec![(401, 501), (201, 301)])));
-        assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![(201, 501)])));
-        assert_eq!(ack_of(&mut receiver, 1), Some((101, vec![(201, 501)])));
-        assert_eq!(ack_of(&mut receiver, 101), Some((501, vec![])));
-        assert_eq!(receiver.received().delivered, 500);
-        assert_eq!(receiver.received().reordered, 3);
-    }
-
-    #[test]
-    fn without_sack_holes_make_duplicate_acknowledgements() {
-        let mut receiver = connected(false);
-        assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![])));
-        assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![])));
-    }
-
-    /// RFC 2883, section 4.1, examples 1 to 3, in segments of 100.
-    #[test]
-    fn what_arrives_twice_is_reported_first() {
-        let mut receiver = connected(true);
-        receiver.config.dsack = true;
-        ack_of(&mut receiver, 1);
-        ack_of(&mut receiver, 101);
-        assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![(101, 201)])));
-        assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401)])));
-        assert_eq!(ack_of(&mut receiver, 1), Some((201, vec![(1, 101), (301, 401)])));
-        assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401), (301, 401)])));
-        assert_eq!(ack_of(&mut receiver, 401), Some((201, vec![(301, 501)])));
-    }
-
-    /// RFC 7323, section 2.
-    #[test]
-    fn the_wire_bounds_and_rounds_the_window() {
-        assert_eq!(advertised(4 << 20, false), 65_535);
-        assert_eq!(advertised(60_001, true), 60_001);
-        assert_eq!(advertised(65_537, true), 65_536);
-        assert_eq!(advertised(4 << 20, true), 4 << 20);
-        assert_eq!(advertised(u32::MAX, true), 65_535 << 14);
-    }
-
-    #[test]
-    fn data_beyond_the_window_is_refused() {
-        let mut receiver = connected(true);
-        assert_eq!(ack_of(&mut receiver, 9_902), Some((1, vec![])));
-        assert_eq!(ack_of(&mut receiver, 9_901), Some((1, vec![(9_901, 10_001)])));
-    }
-
-    #[test]
-    fn the_fin_takes_a_place_in_the_stream() {
-        let mut receiver = connected(true);
-        let fin = Segment { seq: Seq(101), flags: Flags::FIN, ..Segment::default() };
-        assert_eq!(receiver.on_segment(Time::ZERO, &fin).unwrap().ack, Seq(1));
-        assert_eq!(ack_of(&mut receiver, 1), Some((102, vec![])));
-        assert_eq!(receiver.received().delivered, 100);
-    }
-
-    proptest! {
-        /// Whatever arrives in whatever order, each byte is delivered once.
-        #[test]
-        fn every_byte_is_delivered_once(
-            mut segments in prop::collection::vec(0_u32..40, 0..200),
-        ) {
-            let mut receiver = connected(true);
-            let complete: Vec<u32> = (0..40).collect();
-            segments.extend(&complete);
-            for index in segments {
-                let answer = receiver.on_segment(Time::ZERO, &data(1 + index * 100, 100));
-                let next = receiver.received().delivered as u32 + 1;
-                if let Some(answer) = answer {
-                    prop_assert_eq!(answer.ack, Seq(next));
-                    for &(start, end) in answer.sack.as_slice() {
-                        prop_assert!(next < start.0 && start.0 < end.0);
-                    }
-                }
-            }
-            prop_assert_eq!(receiver.received().delivered, 4_000);
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! What travels between a sender and a receiver.
 
+use perhop_core::Ecn;
+
 use crate::{HEADER_BYTES, Offset, TIMESTAMP_BYTES};
 
 /// A position in the stream as the wire carries it: its low 32 bits. Connections start at zero
@@ -34,6 +36,12 @@ impl Flags {
     /// Sent before: not on the wire, but an instrument that counts reordering must not take a
     /// retransmission for a late arrival.
     pub const RETRANSMISSION: Self = Self(8);
+    /// Echoes congestion (RFC 3168, section 6.1).
+    pub const ECE: Self = Self(16);
+    /// The congestion window was reduced (RFC 3168, section 6.1).
+    pub const CWR: Self = Self(32);
+    /// The third bit of accurate ECN (RFC 9768, section 3.1).
+    pub const AE: Self = Self(64);
 
     /// Whether every bit of `other` is set.
     pub const fn has(self, other: Self) -> bool {
@@ -44,6 +52,17 @@ impl Flags {
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// AE, CWR and ECE as a number: AccECN's counter, but for the handshake (RFC 9768, section
+    /// 3.2.2).
+    pub(crate) const fn ace(self) -> u8 {
+        self.0 >> 4 & 7
+    }
+
+    /// The bits that say a number below 8.
+    pub(crate) const fn from_ace(ace: u8) -> Self {
+        Self((ace & 7) << 4)
     }
 }
 
@@ -91,6 +110,8 @@ pub struct Segment {
     pub payload: u16,
     /// Control bits.
     pub flags: Flags,
+    /// What the header of its packet says of ECN, when it is sent and when it arrives.
+    pub ecn: Ecn,
     /// Timestamps, value and echo in microseconds (RFC 7323), if the connection uses them.
     pub timestamps: Option<(u32, u32)>,
     /// Data that arrived beyond `ack`.

@@ -2,7 +2,8 @@
 //!
 //! Congestion control by RFC 5681 or 9438; loss recovery by RFC 6675 with selective
 //! acknowledgements and by RFC 6582 (NewReno) without, or by RACK-TLP (RFC 8985); proportional
-//! rate reduction by RFC 9937; limited transmit by RFC 3042; the retransmission timer by RFC 6298.
+//! rate reduction by RFC 9937; limited transmit by RFC 3042; the retransmission timer by RFC 6298;
+//! explicit congestion notification by RFC 3168, 8257 or 9768.
 
 mod config;
 mod prr;
@@ -14,6 +15,7 @@ mod transmit;
 
 use perhop_core::{Duration, Time};
 
+use crate::ecn::Marks;
 use crate::scoreboard::{Progress, Scoreboard};
 use crate::{Flags, Offset, RttEstimator, Segment, Window};
 
@@ -49,6 +51,8 @@ pub struct Sender {
     /// When the window was last reduced: a retransmission that was sent later and lost, too, is a
     /// new sign of congestion (RFC 5681, section 4.3).
     reduced_at: Time,
+    /// The end of what was sent then: until it is acknowledged marks are old news.
+    reduced_until: Offset,
     /// Whether the congestion window, rather than the application or the other windows, ended the
     /// last burst. A window that is not used does not grow (RFC 7661, section 1).
     congestion_limited: bool,
@@ -58,6 +62,7 @@ pub struct Sender {
     /// A tail loss probe goes out next.
     probe_due: bool,
     retransmits: u64,
+    marks: Marks,
     sample: Option<Duration>,
 }
 
@@ -80,11 +85,13 @@ impl Sender {
             reordering_deadline: Time::MAX,
             prr: None,
             reduced_at: Time::ZERO,
+            reduced_until: 0,
             congestion_limited: false,
             echo: 0,
             deadline: Time::MAX,
             probe_due: false,
             retransmits: 0,
+            marks: Marks::new(config.ecn, config.congestion.ect()),
             sample: None,
             config,
         }
@@ -121,6 +128,12 @@ impl Sender {
     /// Segments sent again since the connection began.
     pub fn retransmits(&self) -> u64 {
         self.retransmits
+    }
+
+    /// Signs of congestion that the receiver has echoed since the connection began: marked packets
+    /// with AccECN, acknowledgements otherwise.
+    pub fn marks_echoed(&self) -> u64 {
+        self.marks.echoed()
     }
 
     /// Whether everything was delivered and acknowledged, the FIN too.
@@ -179,8 +192,12 @@ impl Sender {
                 rack.on_duplicate(ack, self.scoreboard.end());
             }
         }
+        let marked = self.take_marks(ack, segment, &progress);
         if progress.acked > 0 {
-            self.advance(now, ack, &progress);
+            self.advance(now, ack, &progress, marked);
+        }
+        if marked > 0 {
+            self.answer_marks(now, ack);
         }
         let lost = self.detect_losses(now, &progress);
         self.reduce_proportionally(&progress, lost);

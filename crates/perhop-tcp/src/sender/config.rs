@@ -2,7 +2,7 @@
 
 use perhop_core::Duration;
 
-use crate::Congestion;
+use crate::{Congestion, EcnMode};
 
 /// How a sender finds out what was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,4 +39,6 @@ pub struct SenderConfig {
     /// Whether segments carry timestamps (RFC 7323). They are sent and echoed for their length;
     /// samples come from the scoreboard, which is as good where nothing is renegotiated.
     pub timestamps: bool,
+    /// Which congestion notification it asks for.
+    pub ecn: EcnMode,
 }

@@ -6,9 +6,9 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
-use crate::Offset;
 use crate::congestion::Acked;
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
+use crate::{Flags, Offset, Segment};
 
 /// Where loss recovery stands. A point is the end of what had been sent when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Sender {
     }
 
     /// New data was acknowledged.
-    pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress) {
+    pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress, marked: u64) {
         self.restart_timer(now);
         match self.recovery {
             Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
@@ -55,6 +55,10 @@ impl Sender {
                 return;
             }
             Recovery::Open | Recovery::Timeout { .. } => {}
+        }
+        // A sign of congestion is no reason to grow (RFC 3168, section 6.1.2).
+        if marked > 0 {
+            return;
         }
         let acked = Acked {
             now,
@@ -142,8 +146,43 @@ impl Sender {
     /// Congestion control answers to a loss.
     pub(super) fn reduce(&mut self, now: Time) {
         self.reduced_at = now;
+        self.reduced_until = self.scoreboard.end();
+        self.marks.on_reduced();
         let (mss, flight) = (self.mss(), self.used_window());
         self.config.congestion.on_loss(&mut self.window, mss, flight);
+    }
+
+    /// Reads how much of what was delivered was marked, in bytes.
+    pub(super) fn take_marks(
+        &mut self,
+        ack: Offset,
+        segment: &Segment,
+        progress: &Progress,
+    ) -> u64 {
+        if !self.marks.are_on() {
+            return 0;
+        }
+        if segment.flags.has(Flags::SYN) {
+            self.marks.on_syn_ack(segment.flags);
+            return 0;
+        }
+        let mss = self.config.mss.into();
+        let marked = self.marks.take(segment.flags, progress.delivered, mss);
+        self.config.congestion.on_delivered(ack, self.scoreboard.end(), progress.delivered, marked);
+        marked
+    }
+
+    /// Congestion control answers to marks once a round trip, unless it has answered to a loss
+    /// (RFC 3168, section 6.1.2; RFC 8257, section 3.3).
+    pub(super) fn answer_marks(&mut self, now: Time, ack: Offset) {
+        if ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
+            return;
+        }
+        self.reduced_at = now;
+        self.reduced_until = self.scoreboard.end();
+        self.marks.on_reduced();
+        let (mss, flight) = (self.mss(), self.used_window());
+        self.config.congestion.on_mark(&mut self.window, mss, flight);
     }
 
     /// In fast recovery with rate reduction, what was delivered decides what may be sent.

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Congestion, Seq};
+use perhop_core::Ecn;
+
+use crate::{Congestion, EcnMode, Seq};
 use crate::{Receiver, ReceiverConfig};
 
 const MSS: u16 = 1000;
@@ -25,6 +27,7 @@ fn config() -> SenderConfig {
         prr: false,
         limited_transmit: true,
         timestamps: false,
+        ecn: EcnMode::Off,
     }
 }
 
@@ -39,6 +42,8 @@ struct Connection {
     lost: Vec<u64>,
     /// Which come so much later than they should.
     late: Vec<(u64, Duration)>,
+    /// Which are marked, if they may be.
+    marked: Vec<u64>,
     sent: Vec<Segment>,
     acks: u64,
 }
@@ -52,6 +57,7 @@ impl Connection {
             dsack: sender.loss_detection == LossDetection::Rack,
             window_scaling: true,
             timestamps: sender.timestamps,
+            ecn: sender.ecn,
         };
         Self {
             now: Time::ZERO,
@@ -61,6 +67,7 @@ impl Connection {
             backward: VecDeque::new(),
             lost: lost.to_vec(),
             late: Vec::new(),
+            marked: Vec::new(),
             sent: Vec::new(),
             acks: 0,
         }
@@ -82,6 +89,10 @@ impl Connection {
                         arrival += more;
                     }
                     let place = self.forward.partition_point(|other| other.0 <= arrival);
+                    let mut segment = segment;
+                    if self.marked.contains(&number) && segment.ecn != Ecn::NotEct {
+                        segment.ecn = Ecn::Ce;
+                    }
                     self.forward.insert(place, (arrival, segment));
                 }
             }
@@ -389,6 +400,38 @@ fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
         let window = recovered.expect("recovery ends");
         assert_eq!(connection.sender.retransmits(), 15);
         assert!(window.cwnd < window.ssthresh + 10.0 * f64::from(MSS), "{window:?}");
+    }
+}
+
+/// RFC 3168, section 6.1.2: marks are answered as a loss is, once a round trip, and nothing is sent
+/// again. CUBIC's factor is its own.
+#[test]
+fn the_marks_of_a_round_trip_are_answered_once() {
+    for (congestion, factor) in [(Congestion::Reno, 0.5), (Congestion::cubic(false), 0.7)] {
+        for ecn in [EcnMode::Classic, EcnMode::Accurate] {
+            let config = SenderConfig { congestion: congestion.clone(), ecn, ..config() };
+            let mut connection = Connection::new(config, 1 << 20, &[]);
+            // The second window is numbered from 10 to 29.
+            connection.marked = vec![12, 14, 15, 20, 29];
+            connection.sender.write(u64::MAX);
+            connection.run(Time::ZERO + Duration::from_millis(59));
+            assert_eq!(connection.sender.cwnd(), 20_000);
+            let mut thresholds = vec![f64::INFINITY];
+            for _ in 0..1_000 {
+                connection.run(connection.now + Duration::from_micros(100));
+                thresholds.push(connection.sender.window.ssthresh);
+            }
+            thresholds.dedup();
+            let [_, threshold] = thresholds[..] else { panic!("{ecn:?}: {thresholds:?}") };
+            // The window is between 20 and 24 segments when the first mark is echoed.
+            assert!((20_000.0 * factor..24_000.0 * factor).contains(&threshold), "{threshold}");
+            assert_eq!(connection.sender.retransmits(), 0);
+            assert_eq!(connection.receiver.received().marked, 5);
+            if ecn == EcnMode::Classic {
+                let cwr = connection.sent.iter().filter(|segment| segment.flags.has(Flags::CWR));
+                assert_eq!(cwr.count(), 2, "the SYN, and once that the window was reduced");
+            }
+        }
     }
 }
 

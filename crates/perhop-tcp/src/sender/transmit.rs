@@ -1,6 +1,6 @@
 //! What a sender sends next: what is lost, new data, a probe.
 
-use perhop_core::Time;
+use perhop_core::{Ecn, Time};
 
 use super::{LossDetection, Recovery, Sender};
 use crate::receiver::micros;
@@ -148,20 +148,25 @@ impl Sender {
         (in_network + u64::from(length)) as f64 <= self.window.cwnd
     }
 
-    fn segment(&self, now: Time, span: Span, flags: Flags) -> Segment {
+    fn segment(&mut self, now: Time, span: Span, flags: Flags) -> Segment {
         let syn = span.start == 0;
         let fin = self.closed && span.start == self.written;
         let (payload, flags) = match (syn, fin) {
-            (true, _) => (0, flags.with(Flags::SYN)),
+            (true, _) => (0, flags.with(Flags::SYN).with(self.config.ecn.syn())),
             (_, true) => (0, flags.with(Flags::FIN).with(Flags::ACK)),
             _ => (span.length as u16, flags.with(Flags::ACK)),
+        };
+        let (echo, ecn) = match payload {
+            0 => (Flags::default(), Ecn::NotEct),
+            _ => self.marks.on_data(span.start == 1, flags.has(Flags::RETRANSMISSION)),
         };
         Segment {
             seq: Seq::from_offset(span.start),
             ack: Seq(u32::from(!syn)),
             window: 65_535,
             payload,
-            flags,
+            flags: flags.with(echo),
+            ecn,
             timestamps: self.config.timestamps.then(|| (micros(now), self.echo)),
             sack: Default::default(),
         }

@@ -1,0 +1,100 @@
+//! The sender's side: reading the echo.
+
+use perhop_core::Ecn;
+
+use super::{EcnMode, FIRST_COUNT};
+use crate::Flags;
+
+/// What a sender knows of marks.
+#[derive(Clone, Debug)]
+pub(crate) struct Marks {
+    /// What it asks for; once the SYN is answered, what was agreed.
+    mode: EcnMode,
+    /// What its data says while that is anything.
+    ect: Ecn,
+    /// Classic: the next new segment says that the window was reduced.
+    cwr: bool,
+    /// AccECN's counter as it was last said, modulo 8: s.cep.
+    count: u8,
+    /// Marks that were echoed: packets with AccECN, acknowledgements otherwise.
+    echoed: u64,
+}
+
+impl Marks {
+    /// A sender that asks for `mode` and whose data then says `ect`.
+    pub fn new(mode: EcnMode, ect: Ecn) -> Self {
+        Self { mode, ect, cwr: false, count: FIRST_COUNT, echoed: 0 }
+    }
+
+    /// Marks that were echoed since the connection began: packets with AccECN, acknowledgements
+    /// otherwise.
+    pub fn echoed(&self) -> u64 {
+        self.echoed
+    }
+
+    /// Whether there is anything to read in acknowledgements.
+    pub fn are_on(&self) -> bool {
+        self.mode != EcnMode::Off
+    }
+
+    /// The SYN was answered (RFC 3168, section 6.1.1; RFC 9768, section 3.1.2).
+    pub fn on_syn_ack(&mut self, flags: Flags) {
+        self.mode = match (self.mode, flags.ace()) {
+            (EcnMode::Accurate, 0b010 | 0b011 | 0b100 | 0b110) => EcnMode::Accurate,
+            (EcnMode::Accurate, 0b001 | 0b101) => EcnMode::Classic,
+            (mode @ (EcnMode::Classic | EcnMode::Dctcp), 0b001) => mode,
+            _ => EcnMode::Off,
+        };
+    }
+
+    /// How many of the `delivered` bytes that an acknowledgement is the first to cover were
+    /// marked. Classic ECN does not say; any is all.
+    pub fn take(&mut self, flags: Flags, delivered: u64, mss: u64) -> u64 {
+        match self.mode {
+            EcnMode::Off => 0,
+            EcnMode::Classic | EcnMode::Dctcp => {
+                let marked = flags.has(Flags::ECE);
+                self.echoed += u64::from(marked);
+                if marked { delivered.max(1) } else { 0 }
+            }
+            EcnMode::Accurate => {
+                // What covers nothing may be older than what was read already.
+                if delivered == 0 {
+                    return 0;
+                }
+                let more = u64::from(flags.ace().wrapping_sub(self.count) % 8);
+                let packets = delivered.div_ceil(mss);
+                // With more packets than the counter has values it may have gone round: the safest
+                // case that is likely (RFC 9768, section 3.2.2.5.2 and appendix A.2).
+                let marked = if packets > 7 { packets - (packets + 8 - more) % 8 } else { more };
+                self.count = flags.ace();
+                self.echoed += marked;
+                (marked * mss).min(delivered)
+            }
+        }
+    }
+
+    /// The congestion window was reduced.
+    pub fn on_reduced(&mut self) {
+        self.cwr = self.mode == EcnMode::Classic || self.mode == EcnMode::Dctcp;
+    }
+
+    /// The bits of a segment with data, and what its IP header says. Classic ECN does not protect
+    /// retransmissions (RFC 3168, section 6.1.5); where marks are counted they may be marked, too
+    /// (RFC 8311, section 4.3).
+    pub fn on_data(&mut self, first: bool, again: bool) -> (Flags, Ecn) {
+        match self.mode {
+            EcnMode::Off => (Flags::default(), Ecn::NotEct),
+            EcnMode::Accurate => {
+                // Nothing comes back marked, since acknowledgements are not ECN-capable. The
+                // first segment says so of the SYN's answer (RFC 9768, table 3).
+                (Flags::from_ace(if first { 0b010 } else { FIRST_COUNT }), self.ect)
+            }
+            _ if again => (Flags::default(), Ecn::NotEct),
+            _ => {
+                let cwr = std::mem::take(&mut self.cwr);
+                (if cwr { Flags::CWR } else { Flags::default() }, self.ect)
+            }
+        }
+    }
+}

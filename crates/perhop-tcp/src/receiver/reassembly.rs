@@ -1,0 +1,79 @@
+//! Putting data in order, and reporting what arrived out of it (RFC 2018, RFC 2883).
+
+use super::Receiver;
+use crate::{Offset, SackBlocks};
+
+impl Receiver {
+    /// Takes the bytes `start..end` into the stream.
+    pub(super) fn insert(&mut self, start: Offset, end: Offset) {
+        if end <= self.next {
+            return;
+        }
+        if start > self.next {
+            self.insert_block(start, end);
+            return;
+        }
+        self.next = end;
+        // A retransmission may overlap blocks; the last that it reaches carries on from there.
+        let reached = self.blocks.partition_point(|block| block.0 <= end);
+        if let Some((_, block_end)) = self.blocks.drain(..reached).next_back() {
+            self.next = end.max(block_end);
+        }
+    }
+
+    pub(super) fn insert_block(&mut self, start: Offset, end: Offset) {
+        // The blocks that it overlaps or touches become one with it.
+        let first = self.blocks.partition_point(|block| block.1 < start);
+        let last = first + self.blocks[first..].partition_point(|block| block.0 <= end);
+        if first == last {
+            self.blocks.insert(first, (start, end));
+        } else {
+            let merged = (self.blocks[first].0.min(start), self.blocks[last - 1].1.max(end));
+            self.blocks[first] = merged;
+            self.blocks.drain(first + 1..last);
+        }
+        // The block moves to the front; those that it has swallowed leave gaps at the end.
+        let (low, high) = self.blocks[first];
+        let mut recent = [start, 0, 0, 0];
+        let others = self.recent.iter().filter(|&&at| !(low..high).contains(&at));
+        for (place, &at) in recent[1..].iter_mut().zip(others) {
+            *place = at;
+        }
+        self.recent = recent;
+    }
+
+    /// Remembers what of `start..end` is there already (RFC 2883, section 4), of several parts the
+    /// first.
+    pub(super) fn note_duplicate(&mut self, start: Offset, end: Offset) {
+        if !self.config.dsack || start >= end {
+            return;
+        }
+        if start < self.next {
+            self.duplicate = Some((start, end.min(self.next)));
+            return;
+        }
+        let reached = self.blocks.partition_point(|block| block.1 <= start);
+        if let Some(&(low, high)) = self.blocks.get(reached)
+            && low < end
+        {
+            self.duplicate = Some((start.max(low), end.min(high)));
+        }
+    }
+
+    /// The blocks to report: what arrived twice, then the most recently changed first.
+    pub(super) fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
+        let mut sack = SackBlocks::default();
+        if let Some((start, end)) = duplicate {
+            sack.push(start, end);
+        }
+        for at in self.recent {
+            let index = self.blocks.partition_point(|block| block.1 <= at);
+            if let Some(&(start, end)) = self.blocks.get(index)
+                && start <= at
+            {
+                sack.push(start, end);
+            }
+        }
+        sack
+    }
+}

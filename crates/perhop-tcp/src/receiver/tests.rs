@@ -1,0 +1,131 @@
+//! Receivers by the examples of their RFCs, and with whatever arrives.
+
+use super::*;
+use proptest::prelude::*;
+
+fn connected(sack: bool) -> Receiver {
+    let mut receiver = Receiver::new(ReceiverConfig {
+        window: 10_000,
+        delayed_ack: Duration::from_millis(40),
+        sack,
+        dsack: false,
+        window_scaling: true,
+        timestamps: false,
+        ecn: EcnMode::Off,
+    });
+    let syn = Segment { flags: Flags::SYN, ..Segment::default() };
+    let answer = receiver.on_segment(Time::ZERO, &syn).unwrap();
+    assert!(answer.flags.has(Flags::SYN.with(Flags::ACK)));
+    assert_eq!(answer.ack, Seq(1));
+    receiver
+}
+
+fn data(start: u32, payload: u16) -> Segment {
+    Segment { seq: Seq(start), payload, ..Segment::default() }
+}
+
+fn ack_of(receiver: &mut Receiver, start: u32) -> Option<(u32, Vec<(u32, u32)>)> {
+    let segment = receiver.on_segment(Time::ZERO, &data(start, 100))?;
+    let blocks = segment.sack.as_slice().iter().map(|(start, end)| (start.0, end.0)).collect();
+    Some((segment.ack.0, blocks))
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    let mut receiver = connected(true);
+    assert_eq!(ack_of(&mut receiver, 1), None);
+    assert_eq!(receiver.deadline(), Time::ZERO + Duration::from_millis(40));
+    assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![])));
+    assert_eq!(receiver.deadline(), Time::MAX);
+}
+
+#[test]
+fn a_single_segment_is_acknowledged_when_the_timer_is_due() {
+    let mut receiver = connected(true);
+    assert_eq!(ack_of(&mut receiver, 1), None);
+    assert_eq!(receiver.on_timer(Time::ZERO), None);
+    assert_eq!(receiver.on_timer(receiver.deadline()).unwrap().ack, Seq(101));
+}
+
+/// RFC 2018, section 4: the block that the segment caused comes first.
+#[test]
+fn holes_are_reported_most_recent_first() {
+    let mut receiver = connected(true);
+    assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![(201, 301)])));
+    assert_eq!(ack_of(&mut receiver, 401), Some((1, vec![(401, 501), (201, 301)])));
+    assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![(201, 501)])));
+    assert_eq!(ack_of(&mut receiver, 1), Some((101, vec![(201, 501)])));
+    assert_eq!(ack_of(&mut receiver, 101), Some((501, vec![])));
+    assert_eq!(receiver.received().delivered, 500);
+    assert_eq!(receiver.received().reordered, 3);
+}
+
+#[test]
+fn without_sack_holes_make_duplicate_acknowledgements() {
+    let mut receiver = connected(false);
+    assert_eq!(ack_of(&mut receiver, 201), Some((1, vec![])));
+    assert_eq!(ack_of(&mut receiver, 301), Some((1, vec![])));
+}
+
+/// RFC 2883, section 4.1, examples 1 to 3, in segments of 100.
+#[test]
+fn what_arrives_twice_is_reported_first() {
+    let mut receiver = connected(true);
+    receiver.config.dsack = true;
+    ack_of(&mut receiver, 1);
+    ack_of(&mut receiver, 101);
+    assert_eq!(ack_of(&mut receiver, 101), Some((201, vec![(101, 201)])));
+    assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401)])));
+    assert_eq!(ack_of(&mut receiver, 1), Some((201, vec![(1, 101), (301, 401)])));
+    assert_eq!(ack_of(&mut receiver, 301), Some((201, vec![(301, 401), (301, 401)])));
+    assert_eq!(ack_of(&mut receiver, 401), Some((201, vec![(301, 501)])));
+}
+
+/// RFC 7323, section 2.
+#[test]
+fn the_wire_bounds_and_rounds_the_window() {
+    assert_eq!(advertised(4 << 20, false), 65_535);
+    assert_eq!(advertised(60_001, true), 60_001);
+    assert_eq!(advertised(65_537, true), 65_536);
+    assert_eq!(advertised(4 << 20, true), 4 << 20);
+    assert_eq!(advertised(u32::MAX, true), 65_535 << 14);
+}
+
+#[test]
+fn data_beyond_the_window_is_refused() {
+    let mut receiver = connected(true);
+    assert_eq!(ack_of(&mut receiver, 9_902), Some((1, vec![])));
+    assert_eq!(ack_of(&mut receiver, 9_901), Some((1, vec![(9_901, 10_001)])));
+}
+
+#[test]
+fn the_fin_takes_a_place_in_the_stream() {
+    let mut receiver = connected(true);
+    let fin = Segment { seq: Seq(101), flags: Flags::FIN, ..Segment::default() };
+    assert_eq!(receiver.on_segment(Time::ZERO, &fin).unwrap().ack, Seq(1));
+    assert_eq!(ack_of(&mut receiver, 1), Some((102, vec![])));
+    assert_eq!(receiver.received().delivered, 100);
+}
+
+proptest! {
+    /// Whatever arrives in whatever order, each byte is delivered once.
+    #[test]
+    fn every_byte_is_delivered_once(
+        mut segments in prop::collection::vec(0_u32..40, 0..200),
+    ) {
+        let mut receiver = connected(true);
+        let complete: Vec<u32> = (0..40).collect();
+        segments.extend(&complete);
+        for index in segments {
+            let answer = receiver.on_segment(Time::ZERO, &data(1 + index * 100, 100));
+            let next = receiver.received().delivered as u32 + 1;
+            if let Some(answer) = answer {
+                prop_assert_eq!(answer.ack, Seq(next));
+                for &(start, end) in answer.sack.as_slice() {
+                    prop_assert!(next < start.0 && start.0 < end.0);
+                }
+            }
+        }
+        prop_assert_eq!(receiver.received().delivered, 4_000);
+    }
+}
