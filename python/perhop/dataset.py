@@ -58,6 +58,8 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "packets": pl.Int64,
             "lost": pl.Int64,
             "reordered": pl.Int64,
+            "marked": pl.Int64,
+            "echoed": pl.Int64,
             "retransmits": pl.Int64,
             "rtt_s": pl.Float64,
             "rtt_min_s": pl.Float64,
@@ -167,8 +169,9 @@ class Dataset:
         manifest: Engine, seed, host and times.
         intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
             delivered in order to the receiving application (goodput), data `packets` received,
-            `lost`, `reordered`, `retransmits`; mean, least and greatest `rtt_s` of its
-            `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end;
+            `lost`, `reordered`, `retransmits`; data packets that arrived `marked` with congestion
+            experienced, and the marks of which the sender was told (`echoed`); mean, least and
+            greatest `rtt_s` of its `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end;
             `completion_s`, how long after its start the stream's whole volume had arrived, where
             that was in this stretch.
         pings: A row per echo request; `rtt_s` is null when no reply came.

@@ -11,7 +11,7 @@ mod pinger;
 mod tcp;
 mod udp;
 
-use perhop_core::{Header, NodeId, Packet, Time};
+use perhop_core::{Ecn, Header, NodeId, Packet, Time};
 use perhop_net::{Hosts, Loss, Network, TimerId};
 use perhop_tcp::{Receiver, Segment};
 
@@ -43,7 +43,8 @@ impl Line {
         network.send(header.source, Packet { header, body });
     }
 
-    fn send_segment(self, network: &mut Net, bodies: &mut Bodies, segment: Segment) {
+    fn send_segment(mut self, network: &mut Net, bodies: &mut Bodies, segment: Segment) {
+        self.header.traffic_class = self.header.traffic_class.with_ecn(segment.ecn);
         self.send(network, bodies, segment.ip_bytes(), Message::Tcp(segment));
     }
 }
@@ -141,7 +142,8 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 self.pump(network, id);
             }
-            (Role::TcpReceiver(receiver), Message::Tcp(segment)) => {
+            (Role::TcpReceiver(receiver), Message::Tcp(mut segment)) => {
+                segment.ecn = packet.header.ecn();
                 if let Some(answer) = receiver.on_segment(now, &segment) {
                     endpoint.line.send_segment(network, &mut self.bodies, answer);
                     return;
@@ -150,6 +152,7 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::UdpReceiver(receiver), Message::Datagram { sequence }) => {
                 receiver.delivered += u64::from(packet.header.size - DATAGRAM_HEADER);
                 receiver.packets += 1;
+                receiver.marked += u64::from(packet.header.ecn() == Ecn::Ce);
                 receiver.reordered += u64::from(sequence < receiver.next);
                 receiver.next = receiver.next.max(sequence + 1);
                 return;

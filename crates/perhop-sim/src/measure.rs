@@ -52,6 +52,8 @@ pub(crate) struct StreamReading {
     pub packets: u64,
     pub lost: u64,
     pub reordered: u64,
+    pub marked: u64,
+    pub echoed: u64,
     pub retransmits: u64,
     pub cwnd: Option<u64>,
     /// How long all of its volume took, once it has arrived.
@@ -88,6 +90,8 @@ table! {
         packets: Integers,
         lost: Integers,
         reordered: Integers,
+        marked: Integers,
+        echoed: Integers,
         retransmits: Integers,
         rtt_s: Floats,
         rtt_min_s: Floats,
@@ -179,6 +183,8 @@ impl Intervals {
         self.packets.push((after.packets - before.packets) as i64);
         self.lost.push((after.lost - before.lost) as i64);
         self.reordered.push((after.reordered - before.reordered) as i64);
+        self.marked.push((after.marked - before.marked) as i64);
+        self.echoed.push((after.echoed - before.echoed) as i64);
         self.retransmits.push((after.retransmits - before.retransmits) as i64);
         self.rtt_s.push(of_samples(rtt.sum / rtt.count as f64));
         self.rtt_min_s.push(of_samples(rtt.minimum.as_secs_f64()));

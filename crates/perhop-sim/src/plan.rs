@@ -5,6 +5,7 @@
 
 use perhop_core::{Bytes, Ecn};
 use perhop_queue::Limit;
+use perhop_tcp::EcnMode;
 use serde::Deserialize;
 
 use crate::aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan};
@@ -319,6 +320,35 @@ pub struct TcpPlan {
     pub min_rto: u64,
     /// How long an acknowledgement may wait.
     pub delayed_ack: u64,
+    /// Explicit congestion notification, at both ends.
+    #[serde(default)]
+    pub ecn: EcnModePlan,
+}
+
+/// What both ends of a TCP connection do about congestion notification.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnModePlan {
+    /// Nothing.
+    #[default]
+    Off,
+    /// RFC 3168.
+    Classic,
+    /// RFC 8257.
+    Dctcp,
+    /// RFC 9768.
+    Accurate,
+}
+
+impl EcnModePlan {
+    pub(crate) const fn mode(self) -> EcnMode {
+        match self {
+            Self::Off => EcnMode::Off,
+            Self::Classic => EcnMode::Classic,
+            Self::Dctcp => EcnMode::Dctcp,
+            Self::Accurate => EcnMode::Accurate,
+        }
+    }
 }
 
 fn yes() -> bool {

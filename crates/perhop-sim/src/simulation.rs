@@ -250,6 +250,8 @@ impl Simulation {
                     packets: received.segments,
                     lost: tcp.lost,
                     reordered: received.reordered,
+                    marked: received.marked,
+                    echoed: tcp.sender.marks_echoed(),
                     retransmits: tcp.sender.retransmits(),
                     cwnd: Some(tcp.sender.cwnd()),
                     completion: (tcp.schedule.volume == received.delivered)
@@ -262,6 +264,7 @@ impl Simulation {
                 packets: receiver.packets,
                 lost: udp.lost,
                 reordered: receiver.reordered,
+                marked: receiver.marked,
                 ..StreamReading::default()
             },
             roles => unreachable!("a stream from and to {roles:?}"),

@@ -89,6 +89,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "retransmits": round(count(dataset, flow, "retransmits")),
         "loss": loss(dataset, flow),
         "reordered": round(count(dataset, flow, "reordered")),
+        "marked": round(count(dataset, flow, "marked")),
         "rtt_s": _distribution(flow_rtt(dataset, flow)),
     }
 

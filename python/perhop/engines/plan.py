@@ -175,6 +175,7 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
                 "initial_window": tcp.initial_window,
                 "min_rto": tcp.min_rto,
                 "delayed_ack": tcp.delayed_ack,
+                "ecn": tcp.ecn,
             }
         }
     else:

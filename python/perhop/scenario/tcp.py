@@ -142,6 +142,11 @@ class TcpSettings(Model):
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
 
+    ecn: Literal["off", "classic", "accurate"] = "off"
+    """Whether routers may mark its data instead of dropping it, and how marks come back to the
+    sender: one sign of congestion a round trip (`classic`, RFC 3168), or the number of packets
+    that were marked (`accurate`, RFC 9768)."""
+
 
 class Tcp(TcpSettings):
     """A TCP connection's settings: those of a `stack`, others where they are given."""

@@ -81,6 +81,7 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
         prr: plan.prr,
         limited_transmit: plan.limited_transmit,
         timestamps: plan.timestamps,
+        ecn: plan.ecn.mode(),
     });
     let receiver = Receiver::new(ReceiverConfig {
         window: plan.receive_window,
@@ -89,6 +90,7 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
         dsack: plan.dsack,
         window_scaling: plan.window_scaling,
         timestamps: plan.timestamps,
+        ecn: plan.ecn.mode(),
     });
     let sender =
         TcpSender { sender, schedule, phase: Phase::Waiting, rtt: RttSamples::default(), lost: 0 };

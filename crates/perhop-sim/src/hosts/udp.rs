@@ -49,6 +49,8 @@ pub(crate) struct UdpReceiver {
     pub delivered: u64,
     pub packets: u64,
     pub reordered: u64,
+    /// Packets that were marked: congestion experienced.
+    pub marked: u64,
     /// One above the highest sequence number that has arrived.
     pub next: u32,
 }

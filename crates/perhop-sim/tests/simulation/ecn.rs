@@ -1,0 +1,77 @@
+//! TCP with explicit congestion notification, through queues that mark.
+
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+const RATE: u64 = 20_000_000;
+/// What TCP's payload is of a link's rate.
+const PAYLOAD: f64 = 1460.0 / 1500.0;
+
+/// CoDel that marks what understands it, with the defaults of RFC 8289.
+fn codel() -> Value {
+    json!({"codel": {
+        "limit": {"packets": 1000}, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND,
+        "ecn": true,
+    }})
+}
+
+/// A host, a router, the bottleneck with `queue`, a host; a round trip of 40 ms.
+fn run_over(queue: &Value, flows: &[Value], marks: &[u64]) -> Results {
+    let slow = json!({"queues": [queue, fifo(1 << 40)]});
+    let links = [
+        link([0, 1], 10 * RATE, MICROSECOND),
+        link_with([1, 2], RATE, 20 * MILLISECOND - MICROSECOND, slow),
+    ];
+    run(&with(plan("hrh", &links, marks), json!({"flows": flows})))
+}
+
+/// RFC 3168, section 1: congestion is told of without loss.
+#[test]
+fn marks_come_in_the_place_of_losses_and_are_echoed() {
+    for control in ["reno", "cubic"] {
+        for ecn in ["off", "classic", "accurate"] {
+            let settings = json!({"congestion_control": control, "ecn": ecn, "hystart": true});
+            let flow = tcp(0, 2, settings, json!({}));
+            let marks = [10 * SECOND, 60 * SECOND];
+            let results = run_over(&codel(), &[flow], &marks);
+            let share = results.goodput(0, marks[0], marks[1]) / (RATE as f64 * PAYLOAD);
+            let [lost, marked, echoed, again] =
+                ["lost", "marked", "echoed", "retransmits"].map(|column| results.flow(0, column));
+            println!("{control}, {ecn}: {share:.3}, {lost} lost, {marked} marked, {echoed} echoed");
+            assert!(share > 0.8, "{share}");
+            if ecn == "off" {
+                assert!(lost > 5 && marked == 0 && echoed == 0);
+                continue;
+            }
+            assert_eq!((lost, again), (0, 0));
+            assert!(marked > 5);
+            // The third port is the bottleneck's; a mark may be on its way at the end.
+            let class = results.class(2, "marked_packets");
+            assert!(marked <= class && class <= marked + 2, "{marked} of {class}");
+            if ecn == "accurate" {
+                assert!(echoed <= marked && marked <= echoed + 2, "{echoed} of {marked}");
+            } else {
+                // Until the sender has answered, a round trip of acknowledgements repeats it.
+                assert!(echoed > 10 * marked, "{echoed} of {marked}");
+            }
+        }
+    }
+}
+
+/// The answer to a mark is that to a loss, so that flows of either kind share.
+#[test]
+fn a_flow_with_marks_and_one_with_losses_share() {
+    let flow = |ecn, start| {
+        let settings = json!({"congestion_control": "reno", "ecn": ecn});
+        tcp(0, 2, settings, json!({"start": start}))
+    };
+    let marks = [20 * SECOND, 320 * SECOND];
+    for ecn in ["classic", "accurate"] {
+        let results = run_over(&codel(), &[flow(ecn, 0), flow("off", SECOND)], &marks);
+        let [with, without] = [0, 1].map(|index| results.goodput(index, marks[0], marks[1]));
+        let share = with / (with + without);
+        println!("{ecn} has {share:.3} beside a flow without");
+        assert!((0.4..0.65).contains(&share), "{ecn}: {share}");
+    }
+}
