@@ -171,9 +171,9 @@ class Dataset:
             delivered in order to the receiving application (goodput), data `packets` received,
             `lost`, `reordered`, `retransmits`; data packets that arrived `marked` with congestion
             experienced, and the marks of which the sender was told (`echoed`); mean, least and
-            greatest `rtt_s` of its `rtt_samples`; the congestion window `cwnd` in bytes at the stretch's end;
-            `completion_s`, how long after its start the stream's whole volume had arrived, where
-            that was in this stretch.
+            greatest `rtt_s` of its `rtt_samples`; the congestion window `cwnd` in bytes at the
+            stretch's end; `completion_s`, how long after its start the stream's whole volume had
+            arrived, where that was in this stretch.
         pings: A row per echo request; `rtt_s` is null when no reply came.
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
