@@ -5,6 +5,7 @@
 //! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
 
 mod dscp;
+mod elementary;
 mod overhead;
 mod packet;
 mod random;

@@ -3,6 +3,8 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::elementary::{exp, ln};
+
 /// One component's own stream of random numbers.
 ///
 /// A stream is made from the run's seed and the component's name, so that adding a component
@@ -31,6 +33,19 @@ impl Stream {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// An exponentially distributed number with a mean of 1, at most 53 ln 2 (36.7): the logarithm of
+    /// a uniform number, by arithmetic that every platform rounds alike.
+    pub fn exponential(&mut self) -> f64 {
+        -ln(1.0 - self.unit())
+    }
+
+    /// A number with a Pareto distribution of this `shape`, above 1, and a mean of 1: its smallest
+    /// value is (shape − 1) / shape, its variance infinite up to a shape of 2.
+    pub fn pareto(&mut self, shape: f64) -> f64 {
+        debug_assert!(shape > 1.0);
+        (shape - 1.0) / shape * exp(self.exponential() / shape)
+    }
+
     /// True with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)
@@ -53,6 +68,9 @@ mod tests {
     fn numbers_are_portable() {
         // Recorded once; a change here changes every seeded result that users have kept.
         assert_eq!(Stream::new(1, "r1>r2").up_to(999), 109);
+        let mut stream = Stream::new(1, "r1>r2");
+        let numbers = [stream.exponential(), stream.pareto(1.5)];
+        assert_eq!(numbers.map(f64::to_bits), [4593033449104028785, 4600707989362421737]);
     }
 
     #[test]
@@ -71,6 +89,47 @@ mod tests {
         // Five standard deviations of the mean: 5 · √(1/12) / √100,000.
         let mean = numbers.iter().sum::<f64>() / 1e5;
         assert!((mean - 0.5).abs() < 0.0046, "{mean}");
+    }
+
+    /// The Kolmogorov-Smirnov statistic of a sample, times the root of its size.
+    fn distance(mut sample: Vec<f64>, below: impl Fn(f64) -> f64) -> f64 {
+        sample.sort_by(f64::total_cmp);
+        let size = sample.len() as f64;
+        let steps = sample.iter().enumerate();
+        let gaps = steps.map(|(rank, &value)| {
+            let expected = below(value);
+            (expected - rank as f64 / size).max((rank as f64 + 1.0) / size - expected)
+        });
+        gaps.fold(0.0, f64::max) * size.sqrt()
+    }
+
+    /// What the statistic exceeds with a probability of one in ten thousand: 2 exp(−2 x²).
+    const RARE: f64 = 2.23;
+
+    #[test]
+    fn exponential_numbers_are() {
+        for seed in 0..10 {
+            let mut stream = Stream::new(seed, "gaps");
+            let sample: Vec<f64> = (0..100_000).map(|_| stream.exponential()).collect();
+            assert!(sample.iter().all(|&number| (0.0..37.0).contains(&number)));
+            // Five standard deviations of the mean: 5 / √100,000.
+            let mean = sample.iter().sum::<f64>() / 1e5;
+            assert!((mean - 1.0).abs() < 0.0158, "{mean}");
+            let far = distance(sample, |x| 1.0 - (-x).exp());
+            assert!(far < RARE, "{far} with seed {seed}");
+        }
+    }
+
+    #[test]
+    fn pareto_numbers_are() {
+        for (seed, shape) in [1.05, 1.2, 1.5, 2.0, 2.5, 7.0].into_iter().enumerate() {
+            let mut stream = Stream::new(seed as u64, "times");
+            let least = (shape - 1.0) / shape;
+            let sample: Vec<f64> = (0..100_000).map(|_| stream.pareto(shape)).collect();
+            assert!(sample.iter().all(|&number| number >= least * (1.0 - 1e-15)));
+            let far = distance(sample, |x| 1.0 - (least / x).powf(shape));
+            assert!(far < RARE, "{far} with shape {shape}");
+        }
     }
 
     #[test]
