@@ -7,6 +7,7 @@
 //! deadline that is put off with every segment costs nothing.
 
 mod bodies;
+mod pattern;
 mod pinger;
 mod tcp;
 mod udp;
@@ -20,9 +21,10 @@ use crate::histogram::Histogram;
 use crate::measure::PingRecord;
 
 pub(crate) use self::bodies::BodyId;
+pub(crate) use self::pattern::{Gaps, MAX_PAYLOAD, Pace, Pattern, Sizes};
 pub(crate) use self::pinger::Pinger;
 pub(crate) use self::tcp::{Phase, Schedule, TcpSender};
-pub(crate) use self::udp::{Pace, UdpReceiver, UdpSender};
+pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
 
@@ -92,7 +94,7 @@ pub(crate) struct ModelledHosts {
 }
 
 /// Header bytes of a UDP datagram or an ICMP echo over IPv4.
-const DATAGRAM_HEADER: u32 = 28;
+pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
     /// The hosts of so many flows, with their first timers set.

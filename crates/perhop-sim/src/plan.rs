@@ -277,7 +277,7 @@ pub struct FlowPlan {
 pub enum TransportPlan {
     /// TCP.
     Tcp(TcpPlan),
-    /// UDP at a constant rate.
+    /// UDP.
     Udp(UdpPlan),
 }
 
@@ -369,15 +369,49 @@ pub enum CongestionPlan {
 }
 
 /// UDP's settings.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
-    /// Rate of the payload.
+    /// Mean rate while it sends: of the payload, or of IP packets.
     pub rate: u64,
-    /// Payload of a datagram.
+    /// Mean size of a datagram: of its payload, or as an IP packet.
     pub size: u16,
     /// What its packets say of ECN; nothing unless set.
     pub ecn: Option<EcnPlan>,
+    /// Which bytes `rate` and `size` count.
+    #[serde(default)]
+    pub layer: LayerPlan,
+    /// The times between datagrams.
+    #[serde(default)]
+    pub gaps: DistributionPlan,
+    /// Their sizes.
+    #[serde(default)]
+    pub sizes: DistributionPlan,
+    /// Seeds its random streams.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// Which bytes count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayerPlan {
+    /// The application's.
+    #[default]
+    Application,
+    /// Those of IP packets.
+    Ip,
+}
+
+/// How a quantity with a given mean is distributed.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DistributionPlan {
+    /// It is always the mean.
+    #[default]
+    Constant,
+    /// Exponentially.
+    Exponential,
 }
 
 /// What the packets of a transport that understands ECN say.

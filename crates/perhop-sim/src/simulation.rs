@@ -96,7 +96,7 @@ impl Simulation {
                     receiver: sender + 1,
                     last: StreamReading::default(),
                 });
-                endpoints.extend(stream(flow, index, (from, to), number, sender)?);
+                endpoints.extend(stream(flow, index, (from, to), number, sender, plan.seed)?);
             }
         }
         let mut pingers = Vec::new();

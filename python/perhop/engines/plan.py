@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Policy,
         Scenario,
         Shape,
+        Udp,
     )
 
 __all__ = ["plan"]
@@ -180,8 +181,7 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
         }
     else:
         assert flow.udp is not None
-        udp = flow.udp
-        transport = {"udp": {"rate": udp.rate, "size": udp.size, "ecn": udp.ecn}}
+        transport = {"udp": _udp(name, flow.udp)}
     return {
         "from": nodes[flow.source],
         "to": nodes[flow.destination],
@@ -192,6 +192,18 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
         "stop": flow.stop,
         "volume": flow.volume,
         "transport": transport,
+    }
+
+
+def _udp(name: str, udp: Udp) -> dict[str, Any]:
+    return {
+        "rate": udp.rate,
+        "size": udp.size,
+        "ecn": udp.ecn,
+        "layer": udp.layer,
+        "gaps": "exponential" if udp.pattern == "poisson" else "constant",
+        "sizes": "exponential" if udp.sizes == "exponential" else "constant",
+        "name": name,
     }
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""
 
+DATAGRAM_HEADER = 28
+"""The bytes of an IPv4 and a UDP header."""
+
 MAX_REQUESTS = 10_000_000
 """The most requests that a ping may send."""
 
@@ -194,7 +197,7 @@ def something_sent(scenario: Scenario) -> Iterator[Finding]:
 
 
 def transports(scenario: Scenario) -> Iterator[Finding]:
-    """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
+    """A flow is TCP or UDP, ends in one way, and its windows and packets hold data."""
     for name, flow in scenario.flows.items():
         loc: Loc = ("flows", name)
         if flow.tcp is not None and flow.udp is not None:
@@ -204,6 +207,12 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
         if flow.stop is not None and flow.volume is not None:
             yield Finding(
                 (*loc, "volume"), "is given beside `stop`; expected one of the two", at_key=True
+            )
+        if flow.udp is not None and flow.udp.layer == "ip" and flow.udp.size <= DATAGRAM_HEADER:
+            yield Finding(
+                (*loc, "udp", "size"),
+                f"{format_size(flow.udp.size)} is no more than the headers of IP and UDP, "
+                f"{DATAGRAM_HEADER} B; expected a larger packet",
             )
         if flow.tcp is None:
             continue

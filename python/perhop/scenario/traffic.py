@@ -24,13 +24,23 @@ from perhop.units import SECOND
 
 
 class Udp(Model):
-    """A constant stream of datagrams."""
+    """A stream of datagrams."""
 
     rate: Rate
-    """Payload bits per second, headers not counted."""
+    """How many bits a second it sends on average, of the payload unless `layer` says otherwise."""
 
     size: DatagramSize = 1470
-    """The payload of a datagram."""
+    """How large a datagram is, on average, of the payload unless `layer` says otherwise."""
+
+    pattern: Literal["constant", "poisson"] = "constant"
+    """When datagrams come: at regular times, or at random ones, independently of each other."""
+
+    sizes: Literal["equal", "exponential"] = "equal"
+    """Whether all are as large as `size`, or exponentially distributed with that mean, as far as
+    whole bytes and what a packet holds allow."""
+
+    layer: Literal["application", "ip"] = "application"
+    """Whose bytes `rate` and `size` count: the application's, or those of IP packets."""
 
     ecn: Literal["ect0", "ect1"] | None = None
     """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that

@@ -1,11 +1,14 @@
 //! From flows and pings to endpoints.
 
-use perhop_core::{Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Time, TrafficClass};
+use perhop_core::{
+    Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass,
+};
 use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
 
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
-    Endpoint, Line, Pace, Phase, Pinger, Role, Schedule, TcpSender, UdpReceiver, UdpSender,
+    DATAGRAM_HEADER, Endpoint, Gaps, Line, MAX_PAYLOAD, Pace, Pattern, Phase, Pinger, Role,
+    Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
 };
 use crate::measure::RttSamples;
 use crate::plan::*;
@@ -20,6 +23,7 @@ pub(crate) fn stream(
     (from, to): (NodeId, NodeId),
     number: usize,
     sender: usize,
+    seed: u64,
 ) -> Result<[Endpoint; 2], BuildError> {
     let schedule = Schedule {
         start: Time::from_picos(flow.start),
@@ -32,7 +36,7 @@ pub(crate) fn stream(
     };
     let (protocol, [sends, receives]) = match &flow.transport {
         TransportPlan::Tcp(plan) => (Protocol::Tcp, tcp(plan, schedule)?),
-        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule)?),
+        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?),
     };
     let there = Header {
         size: 0,
@@ -97,24 +101,56 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
     Ok([Role::TcpSender(sender), Role::TcpReceiver(receiver)])
 }
 
-fn udp(plan: &UdpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
-    if plan.size == 0 {
-        return Err(BuildError::Zero("a datagram's size"));
+fn udp(
+    plan: &UdpPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
+    let mut pattern = pattern(plan, number, seed)?;
+    let sender = UdpSender {
+        stop: schedule.stop,
+        left: schedule.volume,
+        sent: 0,
+        lost: 0,
+        due: schedule.start + pattern.first(),
+        pattern,
+    };
+    Ok([Role::UdpSender(sender), Role::UdpReceiver(UdpReceiver::default())])
+}
+
+fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildError> {
+    let header = match plan.layer {
+        LayerPlan::Application => 0,
+        LayerPlan::Ip => DATAGRAM_HEADER as u16,
+    };
+    let payload = plan.size.saturating_sub(header);
+    if payload == 0 {
+        return Err(BuildError::Zero("a datagram's payload"));
+    }
+    if payload > MAX_PAYLOAD {
+        return Err(BuildError::TooLarge("a datagram does not fit a packet"));
     }
     let rate = non_zero_rate(plan.rate, "a flow's rate")?;
     if Bytes::new(plan.size.into()) / rate <= Duration::from_picos(1) {
         return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
     }
-    let sender = UdpSender {
-        stop: schedule.stop,
-        left: schedule.volume,
-        payload: plan.size,
-        sent: 0,
-        lost: 0,
-        due: schedule.start,
-        pace: Pace::new(plan.size, rate),
+    let random = |what| Stream::new(seed, &format!("{} {number} {what}", plan.name));
+    let gaps = match plan.gaps {
+        DistributionPlan::Constant => Gaps::Even(Pace::new(plan.size, rate)),
+        DistributionPlan::Exponential => {
+            let picobits = f64::from(plan.size) * 8e12;
+            let mean = picobits / rate.bits_per_second() as f64;
+            Gaps::Exponential { mean, random: random("gaps") }
+        }
     };
-    Ok([Role::UdpSender(sender), Role::UdpReceiver(UdpReceiver::default())])
+    let sizes = match plan.sizes {
+        DistributionPlan::Constant => Sizes::Constant(payload),
+        DistributionPlan::Exponential => {
+            Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
+        }
+    };
+    Ok(Pattern { gaps, sizes })
 }
 
 pub(crate) fn pinger(

@@ -13,7 +13,7 @@ pub(super) struct Body {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Tcp(Segment),
-    Datagram { sequence: u32 },
+    Datagram { sequence: u64 },
     EchoRequest { sequence: u32 },
     EchoReply { sequence: u32 },
 }

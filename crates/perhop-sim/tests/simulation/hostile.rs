@@ -30,7 +30,8 @@ fn what_a_plan_has_wrong_is_said() {
         (CLASSES, json!([]), NoClass),
         ("/flows/0/transport/tcp/mss", json!(0), Zero("a segment size")),
         ("/flows/3/transport/udp/rate", json!(0), Zero("a flow's rate")),
-        ("/flows/3/transport/udp/size", json!(0), Zero("a datagram's size")),
+        ("/flows/3/transport/udp/size", json!(0), Zero("a datagram's payload")),
+        ("/flows/3/transport/udp/size", json!(28), Zero("a datagram's payload")),
         ("/pings/0/every", json!(0), Zero("a ping's interval")),
         ("/flows/0/from", json!(1), NotAHost(1)),
         ("/flows/0/to", json!(4), NotAHost(4)),
@@ -60,6 +61,11 @@ fn what_goes_beyond_the_model_is_refused() {
         // A datagram would take less than a picosecond: time would stand still.
         vec![("/flows/3/transport/udp/rate", json!(8_000_000_000_000_001_u64))],
         vec![("/flows/3/transport/udp/rate", json!(u64::MAX))],
+        // What no packet holds.
+        vec![
+            ("/flows/3/transport/udp/layer", json!("application")),
+            ("/flows/3/transport/udp/size", json!(65_508)),
+        ],
         // The end of time, where nothing can be after anything.
         vec![("/marks", json!([u64::MAX]))],
         vec![("/links/0/loss_ppb", json!(1_000_000_001))],

@@ -126,7 +126,17 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
             json!({"start": SECOND / 3}),
         ),
         tcp(0, 3, json!({}), json!({"dscp": 8, "volume": 100_000, "start": SECOND})),
-        udp(0, 3, 2_000_000, 1000, json!({"start": SECOND / 2, "stop": 2 * SECOND})),
+        udp(
+            0,
+            3,
+            2_000_000,
+            1000,
+            json!({
+                "start": SECOND / 2, "stop": 2 * SECOND, "transport": {"udp": {
+                    "layer": "ip", "gaps": "exponential", "sizes": "exponential", "name": "x",
+                }},
+            }),
+        ),
     ];
     let pings =
         [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];

@@ -4,6 +4,7 @@ mod allocations;
 mod ecn;
 mod hostile;
 mod lab;
+mod patterns;
 mod pings;
 mod queues;
 mod random;

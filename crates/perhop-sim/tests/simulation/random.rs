@@ -143,10 +143,17 @@ prop_compose! {
 prop_compose! {
     fn a_udp_flow()(
         (from, to) in ends(), schedule in schedule(), rate in 1_000_u64..5_000_000,
-        size in 1_u64..2_000,
+        size in 29_u64..2_000, layer in prop::sample::select(vec!["application", "ip"]),
+        kinds in [any::<bool>(), any::<bool>()],
     ) -> Value {
+        // Exponential sizes are below 37 means, and must stay below the longest packet here.
+        let size = if kinds[1] { 29 + size % 26 } else { size };
+        let [gaps, sizes] = kinds.map(|random| if random { "exponential" } else { "constant" });
+        let settings = json!({"transport": {"udp": {
+            "layer": layer, "gaps": gaps, "sizes": sizes,
+        }}});
         // One byte at 5 Mb/s is a packet every 1.6 µs, and half a million of them tell no more.
-        udp(from, to, rate.min(size * 8 * 2_000), size, schedule)
+        udp(from, to, rate.min(size * 8 * 2_000), size, with(schedule, settings))
     }
 }
 
