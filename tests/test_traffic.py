@@ -49,3 +49,18 @@ def test_patterns_are_written_as_they_are_read() -> None:
     scenario = parse(QUEUE % ", pattern: poisson, sizes: exponential")
     assert parse(dump(scenario)) == scenario
     assert "pattern: poisson" in dump(scenario)
+
+
+def test_bursts_send_their_share_of_the_time() -> None:
+    text = QUEUE.replace("400 s", "8 s") % ", bursts: {on: 200 ms, off: 300 ms, lengths: equal}"
+    dataset = perhop.run(parse(text))
+    # The first packet of a burst takes 0.8 us to the router and 800 us on.
+    packets = dataset.intervals["packets"].to_list()
+    bursts = [sum(packets[start : start + 25]) for start in range(0, 400, 25)]
+    assert bursts == [200] * 16
+    assert all(sum(packets[start + 11 : start + 25]) == 0 for start in range(0, 400, 25))
+    for lengths in ("exponential", "pareto, shape: 2.5"):
+        random = parse(QUEUE % f", bursts: {{on: 20 ms, off: 30 ms, lengths: {lengths}}}")
+        assert parse(dump(random)) == random
+        mean = analysis.throughput(perhop.run(random), "load")
+        assert mean == pytest.approx(0.4 * 8e6 * 972 / 1000, rel=0.05)

@@ -101,6 +101,14 @@ impl Add for Duration {
     }
 }
 
+impl Sub for Duration {
+    type Output = Self;
+    /// Zero if `other` is longer.
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
 impl AddAssign for Duration {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;

@@ -387,9 +387,35 @@ pub struct UdpPlan {
     /// Their sizes.
     #[serde(default)]
     pub sizes: DistributionPlan,
+    /// When it pauses, if it does.
+    pub bursts: Option<BurstsPlan>,
     /// Seeds its random streams.
     #[serde(default)]
     pub name: String,
+}
+
+/// Bursts and pauses in turn.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BurstsPlan {
+    /// The mean length of a burst.
+    pub on: u64,
+    /// The mean length of a pause.
+    pub off: u64,
+    /// How both are distributed.
+    pub lengths: LengthsPlan,
+}
+
+/// How lengths of time are distributed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LengthsPlan {
+    /// They are always the mean.
+    Constant,
+    /// Exponentially.
+    Exponential,
+    /// By Pareto, with a shape in thousandths.
+    Pareto(u32),
 }
 
 /// Which bytes count.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import (
         Action,
+        Bursts,
         Class,
         Flow,
         Link,
@@ -203,8 +204,18 @@ def _udp(name: str, udp: Udp) -> dict[str, Any]:
         "layer": udp.layer,
         "gaps": "exponential" if udp.pattern == "poisson" else "constant",
         "sizes": "exponential" if udp.sizes == "exponential" else "constant",
+        "bursts": udp.bursts and _bursts(udp.bursts),
         "name": name,
     }
+
+
+def _bursts(bursts: Bursts) -> dict[str, Any]:
+    lengths = {
+        "equal": "constant",
+        "exponential": "exponential",
+        "pareto": {"pareto": bursts.effective_shape},
+    }
+    return {"on": bursts.on, "off": bursts.off, "lengths": lengths[bursts.lengths]}
 
 
 def _ping(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str, Any]:

@@ -16,7 +16,8 @@
 `validation`      from data to a scenario, or to `findings`, …
 `wording`         … that say what is wrong in shape, …
 `checks`          … or between parts, …
-`policies`        … or in policies, by the `packets` that classes match
+`policies`        … or in policies, by the `packets` that classes match, …
+`datagrams`       … or in UDP flows
 `schema`          the JSON Schema of files
 ================  ============================================================================
 """
@@ -34,7 +35,7 @@ from perhop.scenario.queues import Queue
 from perhop.scenario.schema import json_schema
 from perhop.scenario.tcp import Tcp
 from perhop.scenario.topology import Link, Node
-from perhop.scenario.traffic import Flow, Ping, Udp
+from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
 
 __all__ = [
     "DSCP_NAMES",
@@ -42,6 +43,7 @@ __all__ = [
     "METRICS",
     "Action",
     "Bandwidth",
+    "Bursts",
     "Class",
     "Expectation",
     "Flow",

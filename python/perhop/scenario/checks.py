@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.datagrams import datagrams
 from perhop.scenario.disciplines import disciplines
 from perhop.scenario.findings import Finding
 from perhop.scenario.metrics import METRICS
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""
-
-DATAGRAM_HEADER = 28
-"""The bytes of an IPv4 and a UDP header."""
 
 MAX_REQUESTS = 10_000_000
 """The most requests that a ping may send."""
@@ -197,7 +195,7 @@ def something_sent(scenario: Scenario) -> Iterator[Finding]:
 
 
 def transports(scenario: Scenario) -> Iterator[Finding]:
-    """A flow is TCP or UDP, ends in one way, and its windows and packets hold data."""
+    """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
     for name, flow in scenario.flows.items():
         loc: Loc = ("flows", name)
         if flow.tcp is not None and flow.udp is not None:
@@ -207,12 +205,6 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
         if flow.stop is not None and flow.volume is not None:
             yield Finding(
                 (*loc, "volume"), "is given beside `stop`; expected one of the two", at_key=True
-            )
-        if flow.udp is not None and flow.udp.layer == "ip" and flow.udp.size <= DATAGRAM_HEADER:
-            yield Finding(
-                (*loc, "udp", "size"),
-                f"{format_size(flow.udp.size)} is no more than the headers of IP and UDP, "
-                f"{DATAGRAM_HEADER} B; expected a larger packet",
             )
         if flow.tcp is None:
             continue
@@ -424,6 +416,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (names_of_senders, TRAFFIC),
     (something_sent, TRAFFIC),
     (transports, {"flows"}),
+    (datagrams, {"flows"}),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
     (metrics, MEASURED),

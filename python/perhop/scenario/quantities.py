@@ -174,6 +174,29 @@ Coupling = Annotated[
 ]
 """A coupling factor (RFC 9332, section 2.1)."""
 
+
+def _parse_pareto_shape(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a number with up to three decimals, such as 1.5")
+    whole, _, part = text.partition(".")
+    shape = 1000 * int(whole) + int(part.ljust(3, "0"))
+    if not 1050 <= shape <= 10_000:
+        raise ValueError(f"{quote(text)} is out of range; expected 1.05 to 10")
+    return shape
+
+
+ParetoShape = Annotated[
+    int,
+    Text(
+        _parse_pareto_shape,
+        lambda shape: shape // 1000 if shape % 1000 == 0 else shape / 1000,
+        "a number from 1.05 to 10",
+        {"type": "number", "minimum": 1.05, "maximum": 10},
+        accepts=(int, float),
+    ),
+]
+"""The shape of a Pareto distribution in thousandths."""
+
 EPHEMERAL_PORTS = (49152, 65535)
 """Where the senders' own ports lie (RFC 6335)."""
 

@@ -13,6 +13,7 @@ from perhop.scenario.quantities import (
     DatagramSize,
     Duration,
     EchoSize,
+    ParetoShape,
     Port,
     PositiveDuration,
     Rate,
@@ -23,11 +24,34 @@ from perhop.scenario.tcp import Tcp
 from perhop.units import SECOND
 
 
+class Bursts(Model):
+    """Bursts and pauses in turn, a burst first."""
+
+    on: PositiveDuration
+    """The mean length of a burst."""
+
+    off: PositiveDuration
+    """The mean length of a pause."""
+
+    lengths: Literal["equal", "exponential", "pareto"] = "exponential"
+    """Whether bursts and pauses are always as long as the mean, or how their lengths are
+    distributed."""
+
+    shape: ParetoShape | None = None
+    """The shape of a Pareto distribution; 1.5, whose variance is infinite."""
+
+    @property
+    def effective_shape(self) -> int:
+        """The shape in thousandths."""
+        return 1500 if self.shape is None else self.shape
+
+
 class Udp(Model):
     """A stream of datagrams."""
 
     rate: Rate
-    """How many bits a second it sends on average, of the payload unless `layer` says otherwise."""
+    """How many bits a second it sends on average while it does not pause, of the payload unless
+    `layer` says otherwise."""
 
     size: DatagramSize = 1470
     """How large a datagram is, on average, of the payload unless `layer` says otherwise."""
@@ -38,6 +62,9 @@ class Udp(Model):
     sizes: Literal["equal", "exponential"] = "equal"
     """Whether all are as large as `size`, or exponentially distributed with that mean, as far as
     whole bytes and what a packet holds allow."""
+
+    bursts: Bursts | None = None
+    """When it sends and when it pauses; by default it does not."""
 
     layer: Literal["application", "ip"] = "application"
     """Whose bytes `rate` and `size` count: the application's, or those of IP packets."""

@@ -7,8 +7,8 @@ use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, Se
 
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
-    DATAGRAM_HEADER, Endpoint, Gaps, Line, MAX_PAYLOAD, Pace, Pattern, Phase, Pinger, Role,
-    Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
+    Bursts, DATAGRAM_HEADER, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern, Phase,
+    Pinger, Role, Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
 };
 use crate::measure::RttSamples;
 use crate::plan::*;
@@ -132,7 +132,8 @@ fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildErr
         return Err(BuildError::TooLarge("a datagram does not fit a packet"));
     }
     let rate = non_zero_rate(plan.rate, "a flow's rate")?;
-    if Bytes::new(plan.size.into()) / rate <= Duration::from_picos(1) {
+    let gap = Bytes::new(plan.size.into()) / rate;
+    if gap <= Duration::from_picos(1) {
         return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
     }
     let random = |what| Stream::new(seed, &format!("{} {number} {what}", plan.name));
@@ -150,7 +151,32 @@ fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildErr
             Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
         }
     };
-    Ok(Pattern { gaps, sizes })
+    let bursts = match plan.bursts {
+        None => None,
+        Some(plan) => Some(bursts(plan, gap, random("bursts"))?),
+    };
+    Ok(Pattern { gaps, sizes, bursts })
+}
+
+/// The least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
+/// value, and infinite at 1.
+const MIN_SHAPE: u32 = 1_050;
+
+/// `gap` is the mean time between datagrams.
+fn bursts(plan: BurstsPlan, gap: Duration, random: Stream) -> Result<Bursts, BuildError> {
+    let [on, off] = [plan.on, plan.off].map(Duration::from_picos);
+    if on < gap {
+        return Err(BuildError::TooLarge("the time between datagrams, for bursts of this length"));
+    }
+    let lengths = match plan.lengths {
+        LengthsPlan::Constant => Lengths::Constant,
+        LengthsPlan::Exponential => Lengths::Exponential,
+        LengthsPlan::Pareto(shape) if shape < MIN_SHAPE => {
+            return Err(BuildError::TooLarge("the mean, for bursts of a shape below 1.05"));
+        }
+        LengthsPlan::Pareto(shape) => Lengths::Pareto(f64::from(shape) / 1000.0),
+    };
+    Ok(Bursts::new(on, off, lengths, random))
 }
 
 pub(crate) fn pinger(

@@ -7,6 +7,8 @@ use perhop_core::{Duration, Rate, Stream};
 pub(crate) struct Pattern {
     pub gaps: Gaps,
     pub sizes: Sizes,
+    /// When it pauses, if it does.
+    pub bursts: Option<Bursts>,
 }
 
 impl Pattern {
@@ -19,12 +21,16 @@ impl Pattern {
         }
     }
 
-    /// The time from one datagram to the next.
+    /// The time from one datagram to the next: the gap, and every pause in it.
     #[inline]
     pub fn gap(&mut self) -> Duration {
-        match &mut self.gaps {
+        let gap = match &mut self.gaps {
             Gaps::Even(pace) => pace.next(),
             Gaps::Exponential { mean, random } => scaled(*mean, random.exponential()),
+        };
+        match &mut self.bursts {
+            None => gap,
+            Some(bursts) => bursts.stretch(gap),
         }
     }
 
@@ -61,6 +67,62 @@ pub(crate) enum Gaps {
         mean: f64,
         random: Stream,
     },
+}
+
+/// Bursts and pauses in turn. The clock by which datagrams are due stands still in a pause, so that
+/// the mean rate is the rate in bursts times their share of the time, whatever the gaps are.
+#[derive(Debug)]
+pub(crate) struct Bursts {
+    /// The mean length of bursts and of pauses, in picoseconds.
+    on: f64,
+    off: f64,
+    lengths: Lengths,
+    random: Stream,
+    /// What is left of the present burst.
+    left: Duration,
+}
+
+/// How the lengths of bursts and pauses are distributed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lengths {
+    /// Always the mean.
+    Constant,
+    /// Exponentially.
+    Exponential,
+    /// By Pareto, with this shape. Many such sources together are self-similar (Willinger, Taqqu,
+    /// Sherman and Wilson, 1997).
+    Pareto(f64),
+}
+
+impl Bursts {
+    /// Begins with a burst.
+    pub fn new(on: Duration, off: Duration, lengths: Lengths, random: Stream) -> Self {
+        let [on, off] = [on, off].map(|mean| mean.as_picos() as f64);
+        let mut bursts = Self { on, off, lengths, random, left: Duration::ZERO };
+        bursts.left = bursts.draw(on);
+        bursts
+    }
+
+    fn draw(&mut self, mean: f64) -> Duration {
+        match self.lengths {
+            Lengths::Constant => scaled(mean, 1.0),
+            Lengths::Exponential => scaled(mean, self.random.exponential()),
+            Lengths::Pareto(shape) => scaled(mean, self.random.pareto(shape)),
+        }
+    }
+
+    /// How long it is until so much time of bursts has passed. What is due as a burst ends begins
+    /// the next one.
+    fn stretch(&mut self, gap: Duration) -> Duration {
+        let (mut to_go, mut whole) = (gap, gap);
+        while to_go >= self.left {
+            to_go = to_go - self.left;
+            whole += self.draw(self.off);
+            self.left = self.draw(self.on);
+        }
+        self.left = self.left - to_go;
+        whole
+    }
 }
 
 /// The sizes of datagrams.
@@ -120,11 +182,51 @@ mod tests {
         }
     }
 
+    /// When the first datagrams go out: one a millisecond, in bursts of `on` and pauses of 7 ms.
+    fn instants(on: Duration, lengths: Lengths, count: usize) -> Vec<Duration> {
+        let bursts = Bursts::new(on, Duration::from_millis(7), lengths, Stream::new(1, "bursts"));
+        let mut pattern = Pattern {
+            gaps: Gaps::Even(Pace::new(1, Rate::new(8_000).unwrap())),
+            sizes: Sizes::Constant(1),
+            bursts: Some(bursts),
+        };
+        let mut at = pattern.first();
+        let mut instants = Vec::new();
+        while instants.len() < count {
+            instants.push(at);
+            at += pattern.gap();
+        }
+        instants
+    }
+
+    #[test]
+    fn a_burst_has_what_fits_in_it_and_a_pause_nothing() {
+        let instants = instants(Duration::from_millis(3), Lengths::Constant, 7);
+        let expected = [0, 1, 2, 10, 11, 12, 20].map(Duration::from_millis);
+        assert_eq!(instants, expected);
+        // What is left of a gap is waited for in the next burst.
+        let instants = self::instants(Duration::from_micros(2_500), Lengths::Constant, 7);
+        let expected = [0, 1_000, 2_000, 10_000, 11_000, 19_000, 20_000].map(Duration::from_micros);
+        assert_eq!(instants, expected);
+    }
+
+    #[test]
+    fn the_mean_rate_is_the_bursts_share() {
+        for lengths in [Lengths::Constant, Lengths::Exponential, Lengths::Pareto(2.5)] {
+            let last = *instants(Duration::from_millis(3), lengths, 300_001).last().unwrap();
+            // 300,000 gaps of 1 ms in 30% of the time. The lengths of some 100,000 bursts and
+            // pauses vary by 0.9 of their mean at most, which makes 0.3% of their sum.
+            let share = 300.0 / last.as_secs_f64();
+            assert!((share / 0.3 - 1.0).abs() < 0.015, "{share} with {lengths:?}");
+        }
+    }
+
     fn drawn(mean: f64, header: u16) -> Vec<u16> {
         let random = Stream::new(1, "sizes");
         let mut pattern = Pattern {
             gaps: Gaps::Even(Pace::new(1, Rate::new(1).unwrap())),
             sizes: Sizes::Exponential { mean, header, random },
+            bursts: None,
         };
         (0..100_000).map(|_| pattern.payload()).collect()
     }

@@ -66,6 +66,9 @@ fn what_goes_beyond_the_model_is_refused() {
             ("/flows/3/transport/udp/layer", json!("application")),
             ("/flows/3/transport/udp/size", json!(65_508)),
         ],
+        // Less than a datagram in a burst, of which many would make a gap.
+        vec![("/flows/3/transport/udp/bursts/on", json!(1))],
+        vec![("/flows/3/transport/udp/bursts/lengths/pareto", json!(1_000))],
         // The end of time, where nothing can be after anything.
         vec![("/marks", json!([u64::MAX]))],
         vec![("/links/0/loss_ppb", json!(1_000_000_001))],
