@@ -41,11 +41,24 @@ impl<B> Class<B> {
         &self.counters
     }
 
-    /// The classes inside this one; none if it is a plain queue.
+    /// The classes inside this one; none if it is a plain queue, or a tree of its own.
     pub fn inner(&self) -> &[Self] {
         match &self.queue {
             Queue::Classes(classes) => classes.classes(),
             _ => &[],
+        }
+    }
+
+    /// Calls `visit` with the counters and the backlog of this class and then, depth first, of
+    /// every class inside it.
+    pub fn visit(&self, visit: &mut impl FnMut(&Counters, Backlog)) {
+        visit(&self.counters, self.backlog());
+        match &self.queue {
+            Queue::Classes(classes) => {
+                classes.classes().iter().for_each(|inner| inner.visit(visit))
+            }
+            Queue::Cbq(cbq) => cbq.visit(visit),
+            _ => {}
         }
     }
 

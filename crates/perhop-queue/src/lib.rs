@@ -11,10 +11,12 @@
 //! * [`Class`] is a queue between an optional policer and an optional shaper, with [`Counters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
+//! * [`Cbq`] divides it as ALTQ's implementation of class-based queueing does;
 //! * [`Queue`] is any of these, chosen when a scenario is compiled.
 
 mod aqm;
 mod bucket;
+mod cbq;
 mod class;
 mod classes;
 mod classifier;
@@ -34,6 +36,7 @@ pub use aqm::{
     Red, RedConfig, RedProfile,
 };
 pub use bucket::{TokenBucket, Tokens};
+pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
 pub use class::Class;
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
@@ -176,6 +179,8 @@ pub enum Queue<B> {
     DualPi2(Box<DualPi2<B>>),
     /// Classes that share.
     Classes(Box<Classes<B>>),
+    /// Classes that share as ALTQ has them.
+    Cbq(Box<Cbq<B>>),
 }
 
 /// Calls the same method of whichever discipline a queue is.
@@ -189,6 +194,7 @@ macro_rules! delegate {
             Queue::Pie($discipline) => $call,
             Queue::DualPi2($discipline) => $call,
             Queue::Classes($discipline) => $call,
+            Queue::Cbq($discipline) => $call,
         }
     };
 }

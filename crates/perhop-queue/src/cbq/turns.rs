@@ -1,0 +1,142 @@
+//! Weighted round robin: who has a turn among the leaves of a priority.
+
+use std::ops::Range;
+
+use perhop_core::{Bytes, Rate};
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    leaf: usize,
+    /// Bytes a second.
+    allotment: i64,
+    /// What a turn adds.
+    weight: i64,
+    /// Bytes that the leaf may still send in its turn.
+    left: i64,
+}
+
+/// The leaves of a priority.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    turns: Vec<Turn>,
+    /// Who has the first turn.
+    first: usize,
+}
+
+/// A round for every priority; the first goes first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turns {
+    rounds: [Round; Turns::PRIORITIES],
+    /// Who sends: the priority, the place in its round, and whether though over its limit.
+    chosen: (usize, usize, bool),
+}
+
+impl Turns {
+    /// How many priorities there are.
+    pub const PRIORITIES: usize = 8;
+
+    /// Adds a leaf of this `rate`.
+    pub fn add(&mut self, leaf: usize, priority: u8, rate: Rate) {
+        let allotment = (rate.bits_per_second() / 8) as i64;
+        let turn = Turn { leaf, allotment, weight: 0, left: 0 };
+        self.rounds[usize::from(priority)].turns.push(turn);
+    }
+
+    /// Gives every leaf its weight: in proportion to the rates, and a packet of full length on
+    /// average, in whole numbers.
+    pub fn weigh(&mut self, packet: Bytes) {
+        for round in &mut self.rounds {
+            let sum: i64 = round.turns.iter().map(|turn| turn.allotment).sum();
+            let unit = sum / (round.turns.len().max(1) as i64 * packet.get() as i64).max(1);
+            for turn in &mut round.turns {
+                turn.weight = if unit == 0 { 0 } else { turn.allotment / unit };
+            }
+        }
+    }
+
+    /// The places of a round, counted from whoever has the first turn.
+    pub fn round(&self, priority: usize) -> Range<usize> {
+        0..self.rounds[priority].turns.len()
+    }
+
+    /// The leaf at a place of a round, and whether it may send if it has something and is within
+    /// its limit: in the first pass with what its turn gives it, in the second anyway.
+    pub fn begin(&mut self, priority: usize, place: usize, pass: u32) -> (usize, bool) {
+        let turn = self.turn(priority, place);
+        if pass == 0 && turn.left <= 0 {
+            turn.left += turn.weight;
+        }
+        (turn.leaf, turn.left > 0 || pass > 0)
+    }
+
+    /// The leaf at this place does not send, and loses its turn.
+    pub fn end(&mut self, priority: usize, place: usize) {
+        self.turn(priority, place).left = 0;
+    }
+
+    /// The leaf at this place sends.
+    pub fn chosen(&mut self, priority: usize, place: usize) {
+        self.chosen = (priority, self.index(priority, place), false);
+    }
+
+    /// The leaf at this place sends although it is over its limit.
+    pub fn chosen_anyway(&mut self, priority: usize, place: usize) {
+        self.chosen = (priority, self.index(priority, place), true);
+    }
+
+    /// The chosen leaf has sent `size`. It keeps its turn while it has something left of it.
+    pub fn sent(&mut self, size: Bytes) {
+        let (priority, index, anyway) = self.chosen;
+        let round = &mut self.rounds[priority];
+        let turn = &mut round.turns[index];
+        if turn.left > 0 {
+            turn.left -= size.get() as i64;
+        }
+        let next = turn.left <= 0 || anyway;
+        round.first = if next { (index + 1) % round.turns.len() } else { index };
+    }
+
+    fn index(&self, priority: usize, place: usize) -> usize {
+        let round = &self.rounds[priority];
+        (round.first + place) % round.turns.len()
+    }
+
+    fn turn(&mut self, priority: usize, place: usize) -> &mut Turn {
+        let index = self.index(priority, place);
+        &mut self.rounds[priority].turns[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_go_by_weight() {
+        let mut turns = Turns::default();
+        turns.add(1, 0, Rate::new(4_000_000).unwrap());
+        turns.add(2, 0, Rate::new(6_000_000).unwrap());
+        turns.weigh(Bytes::new(1500));
+        // 500,000 and 750,000 bytes a second; 1,250,000 / 3000 = 416; so 1201 and 1802 bytes.
+        let weights: Vec<i64> = turns.rounds[0].turns.iter().map(|turn| turn.weight).collect();
+        assert_eq!(weights, [1201, 1802]);
+        let mut sent = [0, 0];
+        for _ in 0..3200 {
+            let mut places = turns.round(0);
+            let leaf = loop {
+                let place = places.next().expect("somebody has a turn");
+                match turns.begin(0, place, 0) {
+                    (leaf, true) => {
+                        turns.chosen(0, place);
+                        break leaf;
+                    }
+                    _ => turns.end(0, place),
+                }
+            };
+            turns.sent(Bytes::new(100));
+            sent[leaf - 1] += 1;
+        }
+        // What a turn overdraws is taken from the next: 1201 to 1802, to the packets of a turn.
+        assert!((1280_u32 - 13..=1280 + 19).contains(&sent[0]), "{sent:?}");
+    }
+}
