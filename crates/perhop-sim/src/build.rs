@@ -34,6 +34,9 @@ pub enum BuildError {
     /// A policy has no class.
     #[error("a policy needs a class")]
     NoClass,
+    /// A class of class-based queueing is divided by another policy.
+    #[error("class-based queueing has no policies inside")]
+    NestedClasses,
     /// A flow or a ping names a node that is not a host.
     #[error("node {0} is not a host")]
     NotAHost(u16),
@@ -77,7 +80,7 @@ pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, Build
     })
 }
 
-fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
+pub(crate) fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
     Ok(match plan {
         QueuePlan::Fifo(limit) => Queue::Fifo(Fifo::new(limit.limit())),
         QueuePlan::HeadDrop(limit) => Queue::Fifo(Fifo::new(limit.limit()).dropping_at_head()),
@@ -89,6 +92,7 @@ fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
         QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq, seed)?,
         QueuePlan::Drr(plans) => classes(plans, Sharing::Drr, seed)?,
         QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare, seed)?,
+        QueuePlan::Cbq(plan) => plan.queue(seed)?,
     })
 }
 
@@ -129,7 +133,7 @@ fn shaper(plan: ShapePlan) -> Result<Shaper<BodyId>, BuildError> {
     Ok(Shaper::new(non_zero_rate(plan.rate, "a shaper's rate")?, Bytes::new(plan.burst)))
 }
 
-fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
+pub(crate) fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
     let rate = non_zero_rate(plan.rate, "a policer's rate")?;
     let burst = Bytes::new(plan.burst);
     let policer = match (plan.peak, plan.excess_burst) {
@@ -143,7 +147,7 @@ fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
     Ok(if plan.colour_aware { policer.colour_aware() } else { policer })
 }
 
-fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
+pub(crate) fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
     let action = |plan| {
         Ok::<_, BuildError>(match plan {
             ActionPlan::Send => Action::Send,
@@ -158,7 +162,7 @@ fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
     })
 }
 
-fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {
+pub(crate) fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {
     let protocol = |protocol: &ProtocolPlan| match protocol {
         ProtocolPlan::Icmp => Protocol::Icmp,
         ProtocolPlan::Tcp => Protocol::Tcp,

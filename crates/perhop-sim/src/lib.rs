@@ -6,6 +6,7 @@
 
 mod aqm;
 mod build;
+mod cbq;
 mod histogram;
 mod hosts;
 mod measure;
@@ -14,6 +15,7 @@ mod simulation;
 
 pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
 pub use build::BuildError;
+pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
 pub use measure::{Column, Table};
 pub use plan::*;
 pub use simulation::Simulation;

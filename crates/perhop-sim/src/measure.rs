@@ -2,7 +2,7 @@
 
 use perhop_core::{Dscp, Duration, Time};
 use perhop_net::LinkCounters;
-use perhop_queue::{Cause, Class, Counters, Discipline};
+use perhop_queue::{Backlog, Cause, Counters};
 
 /// A column of a table. In a column of floats NaN stands for "none", in one of integers a
 /// negative number does.
@@ -209,15 +209,14 @@ impl Pings {
 }
 
 impl Queues {
-    pub fn push<B>(
+    pub fn push(
         &mut self,
         class: usize,
         (start, end): Stretch,
         before: &Counters,
-        queue: &Class<B>,
+        after: &Counters,
+        backlog: Backlog,
     ) {
-        let after = queue.counters();
-        let backlog = queue.backlog();
         let dropped = |cause| (after.dropped(cause) - before.dropped(cause)) as i64;
         self.class.push(class as i64);
         self.start_s.push(start.as_secs_f64());

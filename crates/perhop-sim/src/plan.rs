@@ -9,6 +9,7 @@ use perhop_tcp::EcnMode;
 use serde::Deserialize;
 
 use crate::aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan};
+use crate::cbq::CbqPlan;
 
 /// Everything that a run needs to know.
 #[derive(Clone, Debug, Deserialize)]
@@ -124,6 +125,9 @@ pub enum QueuePlan {
     /// The same by guarantees, and then by priority.
     #[serde(rename = "link-sharing")]
     LinkSharing(Vec<ClassPlan>),
+    /// The same as ALTQ has it.
+    #[serde(rename = "altq-cbq")]
+    Cbq(CbqPlan),
 }
 
 /// How much a queue holds.

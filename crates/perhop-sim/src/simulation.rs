@@ -2,7 +2,7 @@
 
 use perhop_core::{NodeId, Rate, Time};
 use perhop_net::{LinkCounters, Network, NodeKind};
-use perhop_queue::{Class, Counters};
+use perhop_queue::Counters;
 
 use crate::build::{BuildError, balance, link, non_zero_rate, pinger, stream};
 use crate::hosts::{BodyId, ModelledHosts, Role};
@@ -110,7 +110,7 @@ impl Simulation {
         let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
         let mut classes = 0;
         for port in network.ports() {
-            visit_classes(network.queue(port), &mut |_| classes += 1);
+            network.queue(port).visit(&mut |_, _| classes += 1);
         }
         Ok(Self {
             last_links: vec![LinkCounters::default(); 2 * plan.links.len()],
@@ -231,9 +231,9 @@ impl Simulation {
             let capacity = self.rates[index].bits_per_second() as f64 / 8.0 * span;
             self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
             self.last_links[index] = counters;
-            visit_classes(self.network.queue(port), &mut |queue| {
-                self.queues.push(class, stretch, &self.last_queues[class], queue);
-                self.last_queues[class] = *queue.counters();
+            self.network.queue(port).visit(&mut |counters, backlog| {
+                self.queues.push(class, stretch, &self.last_queues[class], counters, backlog);
+                self.last_queues[class] = *counters;
                 class += 1;
             });
         }
@@ -269,13 +269,5 @@ impl Simulation {
             },
             roles => unreachable!("a stream from and to {roles:?}"),
         }
-    }
-}
-
-/// Calls `visit` for a class and, depth first, every class inside it.
-fn visit_classes<B>(class: &Class<B>, visit: &mut impl FnMut(&Class<B>)) {
-    visit(class);
-    for inner in class.inner() {
-        visit_classes(inner, visit);
     }
 }

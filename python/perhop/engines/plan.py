@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.queues import Place, queue_plan
+from perhop.scenario.cbq import ALTQ_CBQ, Cbq
 from perhop.scenario.classes import CEILING_BURST
 from perhop.scenario.policies import rates
 
@@ -76,6 +77,8 @@ def _link(
 def _classes(
     scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
 ) -> dict[str, Any]:
+    if policy.scheduler == ALTQ_CBQ:
+        return {ALTQ_CBQ: _cbq(scenario, policy, capacity, nodes, path)}
     guaranteed = rates(policy, capacity)
 
     def one(name: str, part: Class) -> dict[str, Any]:
@@ -99,6 +102,53 @@ def _classes(
     scheduler = policy.effective_scheduler
     parts = [one(name, part) for name, part in policy.classes.items()]
     return {kinds.get(scheduler, scheduler): parts}
+
+
+def _cbq(
+    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
+) -> dict[str, Any]:
+    """A link's tree of ALTQ's class-based queueing."""
+
+    def parts(policy: Policy, capacity: int, path: str) -> list[dict[str, Any]]:
+        guaranteed = rates(policy, capacity)
+        return [
+            {
+                "matches": _match(scenario, part.match, nodes),
+                "rate": guaranteed[name],
+                "borrow": part.borrow,
+                "part": hold(policy, part, guaranteed[name] or capacity, f"{path} {name}"),
+            }
+            for name, part in policy.classes.items()
+        ]
+
+    def hold(policy: Policy, part: Class, rate: int, path: str) -> dict[str, Any]:
+        inside = policy.inside(part)
+        if inside is not None:
+            return {"inner": parts(inside, rate, path)}
+        queue = queue_plan(part.effective_queue, Place(path, rate, in_class=True))
+        if "fifo" in queue:
+            queue = {"head-drop": queue["fifo"]}
+        return {
+            "leaf": {
+                "priority": part.priority if part.borrows_late else 0,
+                "police": part.police and _police(part.police, capacity),
+                "queue": queue,
+            }
+        }
+
+    cbq = policy.cbq or Cbq()
+    root = policy.root(capacity)
+    return {
+        "rate": root,
+        "tick": cbq.tick,
+        "packet": cbq.packet,
+        "maxburst": cbq.maxburst,
+        "minburst": cbq.minburst,
+        "token_bucket": cbq.token_bucket,
+        "efficient": cbq.efficient,
+        "kick": cbq.kick,
+        "classes": parts(policy, root, path),
+    }
 
 
 def _ceiling(part: Class, rate: int | None, capacity: int) -> dict[str, int] | None:

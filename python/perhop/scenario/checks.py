@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.cbq import altq_cbq
 from perhop.scenario.datagrams import datagrams
 from perhop.scenario.disciplines import disciplines
 from perhop.scenario.findings import Finding
@@ -424,6 +425,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (windows, {*MEASURED, *TIMES}),
     (last_classes, {"policies"}),
     (combinations, {"policies"}),
+    (altq_cbq, {"links", "policies"}),
     (policers, {"policies"}),
     (match_nodes, {"nodes", "policies"}),
     (number_of_classes, {"policies"}),

@@ -17,6 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from perhop.scenario.base import Model, with_short_form
+from perhop.scenario.cbq import Cbq
 from perhop.scenario.dscp import Dscp
 from perhop.scenario.names import MatchEnd, Name
 from perhop.scenario.network import ClassBandwidth, MatchPorts
@@ -274,10 +275,14 @@ class Class(Model):
 class Policy(Model):
     """How the end of a link treats packets, class by class; the first match decides."""
 
-    scheduler: Literal["wfq", "drr", "priority", "link-sharing"] | None = None
+    scheduler: Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"] | None = None
     """How classes that are not strict share: by weighted fair queueing (WF2Q+) unless set; by
-    deficit round robin; by priority, in their order; or guarantees first and the rest by their
-    `priority`, which is the default where one of them has a number."""
+    deficit round robin; by priority, in their order; guarantees first and the rest by their
+    `priority`, which is the default where one of them has a number; or as ALTQ's class-based
+    queueing does."""
+
+    cbq: Cbq | None = None
+    """Settings of ALTQ's class-based queueing."""
 
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=64)]
     """The classes in the order of matching; the last one matches ``any``."""
@@ -293,6 +298,10 @@ class Policy(Model):
             return self.scheduler
         late = any(part.borrows_late for part in self.classes.values())
         return "link-sharing" if late else "wfq"
+
+    def root(self, capacity: int) -> int:
+        """What there is to share of `capacity`, in bits per second."""
+        return capacity if self.cbq is None or self.cbq.rate is None else self.cbq.rate
 
     def inside(self, part: Class) -> "Policy | None":
         """The policy that the `classes` of a class make; its scheduler is this one's."""

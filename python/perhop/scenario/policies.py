@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.cbq import ALTQ_CBQ
 from perhop.scenario.findings import Finding
 from perhop.scenario.packets import Packets, sent
 from perhop.scenario.text import did_you_mean
@@ -47,7 +48,7 @@ def combinations(scenario: Scenario) -> Iterator[Finding]:
                 f"is given beside {strict}; expected one of the two (`limit` is a ceiling)",
                 at_key=True,
             )
-        if part.borrows_late and policy.effective_scheduler != "link-sharing":
+        if part.borrows_late and policy.effective_scheduler not in ("link-sharing", ALTQ_CBQ):
             yield Finding(
                 (*loc, "priority"),
                 f"is a number, which `scheduler: {policy.scheduler}` has no use for; "
@@ -188,8 +189,11 @@ def guarantees(scenario: Scenario) -> Iterator[Finding]:
                 )
                 continue
             top: Loc = ("policies", name, "classes")
-            where = f"link {quote(directed)}"
-            todo = [(top, scenario.policies[name], link.capacity(node), where)]
+            policy = scenario.policies[name]
+            capacity = policy.root(link.capacity(node))
+            shared = capacity == link.capacity(node)
+            where = f"link {quote(directed)}" if shared else f"the root of {quote(name)}"
+            todo = [(top, policy, capacity, where)]
             while todo:
                 loc, policy, capacity, where = todo.pop()
                 if (loc, capacity) not in told:

@@ -197,6 +197,18 @@ ParetoShape = Annotated[
 ]
 """The shape of a Pareto distribution in thousandths."""
 
+Burst = Annotated[
+    int,
+    Text(
+        _count(1, 1000),
+        int,
+        "a whole number of packets from 1 to 1000",
+        {"type": "integer", "minimum": 1, "maximum": 1000},
+        accepts=(int,),
+    ),
+]
+"""How many packets follow each other at once."""
+
 EPHEMERAL_PORTS = (49152, 65535)
 """Where the senders' own ports lie (RFC 6335)."""
 

@@ -1,0 +1,134 @@
+"""ALTQ's class-based queueing: its settings, and what a policy that uses it may say."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pydantic import StrictBool
+
+from perhop.scenario.base import Model
+from perhop.scenario.findings import Finding
+from perhop.scenario.quantities import Burst, PacketSize, PositiveDuration, Rate
+from perhop.units import MILLISECOND, format_duration, format_rate, quote
+
+if TYPE_CHECKING:
+    from perhop.scenario.findings import Loc
+    from perhop.scenario.model import Scenario
+
+ALTQ_CBQ: Final = "altq-cbq"
+"""The scheduler's name."""
+
+LEAST_TICK: Final = MILLISECOND // 10
+"""The least time between two ticks: a clock of 10,000 Hz."""
+
+
+class Cbq(Model):
+    """Settings of ALTQ's class-based queueing. The defaults are FreeBSD's, as of 2000."""
+
+    rate: Rate | None = None
+    """The rate that the root has and classes have shares of; by default what the link has. Where it
+    is less, the wire is faster than what is shared."""
+
+    tick: PositiveDuration = 10 * MILLISECOND
+    """The time between two ticks of the clock, at which timers end."""
+
+    packet: PacketSize = 1500
+    """The longest packet."""
+
+    maxburst: Burst | None = None
+    """How many packets a class may send at once after a long idle time; by default 16, or 4 where
+    it waits for more than 10 ms between two packets."""
+
+    minburst: Burst = 2
+    """How many packets a class sends at once in the long run, at least."""
+
+    token_bucket: StrictBool = True
+    """Whether a token bucket of the root's rate stands before the driver, which is then asked to go
+    on at every tick."""
+
+    efficient: StrictBool = False
+    """Whether a class that may borrow sends where all are over their limits."""
+
+    kick: StrictBool = True
+    """Whether the driver asks for the next packet when it has transmitted one. If not, it takes
+    what it is given when a packet arrives, when a class wakes and at ticks."""
+
+
+def altq_cbq(scenario: "Scenario") -> Iterator[Finding]:
+    """Policies of ALTQ's class-based queueing say only what it has."""
+    for name, policy in scenario.policies.items():
+        if policy.cbq is not None and policy.scheduler != ALTQ_CBQ:
+            yield Finding(
+                ("policies", name, "cbq"),
+                f"is given without `scheduler: {ALTQ_CBQ}`",
+                at_key=True,
+            )
+        elif policy.cbq is not None:
+            yield from _settings(("policies", name, "cbq"), policy.cbq)
+    yield from _roots(scenario)
+    for loc, policy in scenario.all_policies():
+        for key, part in policy.classes.items():
+            nested = scenario.policies.get(part.policy or "")
+            if policy.scheduler != ALTQ_CBQ:
+                if nested is not None and nested.scheduler == ALTQ_CBQ:
+                    yield Finding(
+                        (*loc, key, "policy"),
+                        f"{quote(part.policy or '')} has `scheduler: {ALTQ_CBQ}`, which divides "
+                        "links only; expected another policy",
+                    )
+                continue
+            for word, given, what, better in (
+                ("priority", part.priority == "strict", "is strict", "a number from 0 to 7"),
+                ("limit", part.limit is not None, "is a ceiling", "`borrow: false`"),
+                ("shape", part.shape is not None, "is a ceiling", "`borrow: false`"),
+                ("policy", part.policy is not None, "is another scheduler", "`classes`"),
+            ):
+                if given:
+                    yield Finding(
+                        (*loc, key, word),
+                        f"{what}, which a class of `scheduler: {ALTQ_CBQ}` cannot have; "
+                        f"expected {better}",
+                        at_key=word != "priority",
+                    )
+            if part.classes is not None:
+                for word, given in (
+                    ("priority", part.borrows_late),
+                    ("police", part.police is not None),
+                ):
+                    if given:
+                        yield Finding(
+                            (*loc, key, word),
+                            f"is given beside `classes`, which have their own under "
+                            f"`scheduler: {ALTQ_CBQ}`; expected one of the two",
+                            at_key=True,
+                        )
+
+
+def _settings(loc: "Loc", cbq: Cbq) -> Iterator[Finding]:
+    if cbq.tick < LEAST_TICK:
+        yield Finding(
+            (*loc, "tick"),
+            f"{format_duration(cbq.tick)} is too short; expected {format_duration(LEAST_TICK)} "
+            "or more",
+        )
+    if cbq.maxburst is not None and cbq.maxburst < cbq.minburst:
+        yield Finding(
+            (*loc, "maxburst"),
+            f"is less than `minburst`, which is {cbq.minburst}; expected no less",
+        )
+
+
+def _roots(scenario: "Scenario") -> Iterator[Finding]:
+    """No root has more than its link."""
+    told: set[str] = set()
+    for direction, (link, node) in scenario.directions.items():
+        name = link.egress.get(node, "")
+        policy = scenario.policies.get(name)
+        if policy is None or policy.cbq is None or policy.cbq.rate is None or name in told:
+            continue
+        if policy.cbq.rate > link.capacity(node):
+            told.add(name)
+            yield Finding(
+                ("policies", name, "cbq", "rate"),
+                f"is more than the {format_rate(link.capacity(node))} of link {quote(direction)}; "
+                "expected no more",
+            )
