@@ -146,8 +146,12 @@ impl Hosts<BodyId> for ModelledHosts {
             }
             (Role::TcpReceiver(receiver), Message::Tcp(mut segment)) => {
                 segment.ecn = packet.header.ecn();
-                if let Some(answer) = receiver.on_segment(now, &segment) {
+                let answer = receiver.on_segment(now, &segment);
+                let waits = receiver.deadline() < Time::MAX;
+                if let Some(answer) = answer {
                     endpoint.line.send_segment(network, &mut self.bodies, answer);
+                }
+                if !waits {
                     return;
                 }
             }

@@ -327,6 +327,9 @@ pub struct TcpPlan {
     /// Explicit congestion notification, at both ends.
     #[serde(default)]
     pub ecn: EcnModePlan,
+    /// Segments spread over the round trip.
+    #[serde(default)]
+    pub pacing: bool,
 }
 
 /// What both ends of a TCP connection do about congestion notification.
@@ -370,6 +373,10 @@ pub enum CongestionPlan {
     /// LEDBAT++.
     #[serde(rename = "ledbat++")]
     Ledbat,
+    /// DCTCP.
+    Dctcp,
+    /// Prague.
+    Prague,
 }
 
 /// UDP's settings.

@@ -6,12 +6,16 @@
 mod cubic;
 mod hystart;
 mod ledbat;
+mod scalable;
 
 use perhop_core::{Duration, Ecn, Time};
 
 use cubic::Cubic;
 use hystart::HyStart;
 use ledbat::Ledbat;
+use scalable::Scalable;
+
+pub(crate) use scalable::Marked;
 
 use crate::Offset;
 
@@ -47,7 +51,14 @@ pub enum Congestion {
     Cubic(CubicState),
     /// Yields as the queue grows (draft-irtf-iccrg-ledbat-plus-plus).
     Ledbat(LedbatState),
+    /// Shrinks by as much as is marked (RFC 8257), or Prague, its descendant for the Internet
+    /// (draft-briscoe-iccrg-prague-congestion-control).
+    Scalable(ScalableState),
 }
+
+/// What DCTCP and Prague remember.
+#[derive(Clone, Debug)]
+pub struct ScalableState(Scalable);
 
 /// What LEDBAT++ remembers.
 #[derive(Clone, Debug)]
@@ -91,19 +102,54 @@ impl Congestion {
         Self::Ledbat(LedbatState(Ledbat::new()))
     }
 
-    /// What the packets of a connection that understands marks say.
-    pub(crate) fn ect(&self) -> Ecn {
-        Ecn::Ect0
+    /// DCTCP at its beginning.
+    pub fn dctcp() -> Self {
+        Self::Scalable(ScalableState(Scalable::dctcp()))
     }
 
-    /// Data was delivered, and so much of it marked, in recovery or not; both are bytes.
-    pub(crate) fn on_delivered(
-        &mut self,
-        _ack: Offset,
-        _end: Offset,
-        _delivered: u64,
-        _marked: u64,
-    ) {
+    /// Prague at its beginning.
+    pub fn prague() -> Self {
+        Self::Scalable(ScalableState(Scalable::prague()))
+    }
+
+    fn is_prague(&self) -> bool {
+        matches!(self, Self::Scalable(ScalableState(scalable)) if scalable.is_prague())
+    }
+
+    /// Whether it needs segments to be paced.
+    pub(crate) fn needs_pacing(&self) -> bool {
+        self.is_prague()
+    }
+
+    /// Notes that segments are paced: growth then needs no bound against bursts (RFC 9406,
+    /// section 4.2: L).
+    pub(crate) fn pace(&mut self) {
+        if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self {
+            *hystart = HyStart::new(true);
+        }
+    }
+
+    /// Bytes a second at which segments are to go out, if it decides that by itself.
+    pub(crate) fn pacing_rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// How much faster than a window a round trip segments go out after slow start, if that is
+    /// its own: Prague's marks are to come from the queue and not from bursts.
+    pub(crate) fn pacing_factor(&self) -> Option<f64> {
+        self.is_prague().then_some(1.0)
+    }
+
+    /// What the packets of a connection that understands marks say.
+    pub(crate) fn ect(&self) -> Ecn {
+        if self.is_prague() { Ecn::Ect1 } else { Ecn::Ect0 }
+    }
+
+    /// Data was delivered, in recovery or not, over a connection that understands marks.
+    pub(crate) fn on_delivered(&mut self, marked: Marked) {
+        if let Self::Scalable(ScalableState(scalable)) = self {
+            scalable.on_delivered(marked);
+        }
     }
 
     /// Data was acknowledged outside loss recovery.
@@ -131,6 +177,7 @@ impl Congestion {
         match self {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
+            Self::Scalable(ScalableState(scalable)) => scalable.on_ack(window, mss, acked),
             Self::Ledbat(_) => {}
         }
     }
@@ -139,7 +186,8 @@ impl Congestion {
     /// window to it.
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
         let factor = match self {
-            Self::Reno | Self::Ledbat(_) => 0.5,
+            // RFC 8257, section 3.4: a loss is answered as usual.
+            Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
@@ -147,9 +195,23 @@ impl Congestion {
     }
 
     /// A mark was echoed, the first for a round trip: as a loss, if nothing better is known
-    /// (RFC 3168, section 6.1.2; RFC 9438, section 4.6).
-    pub(crate) fn on_mark(&mut self, window: &mut Window, mss: f64, flight: f64) {
-        self.on_loss(window, mss, flight);
+    /// (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Returns whether the window shrank.
+    pub(crate) fn on_mark(
+        &mut self,
+        window: &mut Window,
+        mss: f64,
+        flight: f64,
+        at: Marked,
+    ) -> bool {
+        let Self::Scalable(ScalableState(scalable)) = self else {
+            self.on_loss(window, mss, flight);
+            return true;
+        };
+        let Some(factor) = scalable.on_mark(at.now, at.smoothed_rtt) else { return false };
+        // RFC 8257, section 3.3, step 9: of the window, whatever is in flight.
+        window.ssthresh = (window.cwnd * factor).max(2.0 * mss);
+        window.cwnd = window.ssthresh;
+        true
     }
 }
 

@@ -104,7 +104,8 @@ impl Receiver {
         self.deadline
     }
 
-    /// Takes a segment; returns the acknowledgement to send at once, if any.
+    /// Takes a segment; returns the acknowledgement to send at once, if any. The timer may be due
+    /// at once, too.
     #[must_use]
     pub fn on_segment(&mut self, now: Time, segment: &Segment) -> Option<Segment> {
         if segment.flags.has(Flags::SYN) {
@@ -126,6 +127,8 @@ impl Receiver {
             return Some(self.acknowledge(now));
         }
         self.received.marked += u64::from(segment.ecn == Ecn::Ce);
+        let earlier =
+            (self.unacknowledged > 0 && self.echo.parts(segment)).then(|| self.acknowledge(now));
         let prompt = self.echo.on_segment(segment);
         if segment.payload > 0 {
             self.received.segments += 1;
@@ -149,6 +152,11 @@ impl Receiver {
             self.received.delivered += delivered;
             self.received.last = now;
         }
+        if earlier.is_some() {
+            self.unacknowledged = 1; // whose acknowledgement follows
+            self.deadline = now;
+            return earlier;
+        }
         if in_order && !ended {
             self.unacknowledged += 1;
             if self.unacknowledged < 2 && !prompt && self.config.delayed_ack > Duration::ZERO {
@@ -156,7 +164,7 @@ impl Receiver {
                 return None;
             }
         }
-        // Out of order, a duplicate, part of a hole, the end, the second in order, or a mark to be told of.
+        // Out of order, a duplicate, part of a hole, the end, the second in order, or a mark.
         Some(self.acknowledge(now))
     }
 

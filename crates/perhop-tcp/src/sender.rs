@@ -6,6 +6,7 @@
 //! explicit congestion notification by RFC 3168, 8257 or 9768.
 
 mod config;
+mod pacing;
 mod prr;
 mod rack;
 mod recovery;
@@ -21,6 +22,7 @@ use crate::{Flags, Offset, RttEstimator, Segment, Window};
 
 pub use config::{LossDetection, SenderConfig};
 
+use pacing::Pacer;
 use prr::Prr;
 use rack::Rack;
 use recovery::Recovery;
@@ -63,12 +65,18 @@ pub struct Sender {
     probe_due: bool,
     retransmits: u64,
     marks: Marks,
+    /// When segments may go out, if they are paced.
+    pacer: Option<Pacer>,
     sample: Option<Duration>,
 }
 
 impl Sender {
     /// A sender that will open a connection and then send what it is given to.
-    pub fn new(config: SenderConfig) -> Self {
+    pub fn new(mut config: SenderConfig) -> Self {
+        let paced = config.pacing || config.congestion.needs_pacing();
+        if paced {
+            config.congestion.pace();
+        }
         Self {
             window: Window::new(f64::from(config.initial_window) * f64::from(config.mss)),
             rtt: RttEstimator::new(config.min_rto),
@@ -92,6 +100,7 @@ impl Sender {
             probe_due: false,
             retransmits: 0,
             marks: Marks::new(config.ecn, config.congestion.ect()),
+            pacer: paced.then(Pacer::new),
             sample: None,
             config,
         }
@@ -192,12 +201,12 @@ impl Sender {
                 rack.on_duplicate(ack, self.scoreboard.end());
             }
         }
-        let marked = self.take_marks(ack, segment, &progress);
+        let marked = self.take_marks(now, ack, segment, &progress);
         if progress.acked > 0 {
-            self.advance(now, ack, &progress, marked);
+            self.advance(now, ack, &progress, marked.is_some());
         }
-        if marked > 0 {
-            self.answer_marks(now, ack);
+        if let Some(marked) = marked {
+            self.answer_marks(marked);
         }
         let lost = self.detect_losses(now, &progress);
         self.reduce_proportionally(&progress, lost);

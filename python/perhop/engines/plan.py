@@ -227,7 +227,8 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
                 "initial_window": tcp.initial_window,
                 "min_rto": tcp.min_rto,
                 "delayed_ack": tcp.delayed_ack,
-                "ecn": tcp.ecn,
+                "ecn": tcp.effective_ecn,
+                "pacing": tcp.effective_pacing,
             }
         }
     else:

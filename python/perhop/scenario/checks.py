@@ -25,6 +25,7 @@ from perhop.scenario.policies import (
     unmatched_classes,
     unused_policies,
 )
+from perhop.scenario.tcp import FEEDBACK, PACED
 from perhop.scenario.text import did_you_mean
 from perhop.units import format_duration, format_rate, format_size, quote
 
@@ -213,6 +214,18 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, "tcp", "loss_detection"),
                 "`rack` needs selective acknowledgements; expected `sack: true` beside it",
+            )
+        control = flow.tcp.congestion_control
+        feedback = FEEDBACK.get(control, (flow.tcp.effective_ecn,))
+        if flow.tcp.effective_ecn not in feedback:
+            yield Finding(
+                (*loc, "tcp", "ecn"),
+                f"{quote(control)} needs to know how much is marked; "
+                f"expected {' or '.join(map(quote, feedback))}",
+            )
+        if control in PACED and not flow.tcp.effective_pacing:
+            yield Finding(
+                (*loc, "tcp", "pacing"), f"{quote(control)} sends by pacing; expected `true`"
             )
         windows = (
             ("send_window", flow.tcp.effective_send_window, flow.tcp.send_window),

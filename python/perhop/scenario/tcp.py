@@ -24,6 +24,12 @@ DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
 what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
 
+PACED: Final = frozenset({"prague"})
+"""The congestion controls that need pacing."""
+
+FEEDBACK: Final = MappingProxyType({"dctcp": ("dctcp", "accurate"), "prague": ("accurate",)})
+"""The congestion controls that need to know how much is marked, and what tells them."""
+
 STACKS: Final = MappingProxyType(
     {
         # Solaris Tunable Parameters Reference Manual (806-6779, Solaris 8): tcp_xmit_hiwat 16,384,
@@ -87,9 +93,10 @@ STACKS: Final = MappingProxyType(
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
-    congestion_control: Literal["reno", "cubic", "ledbat++"] = "cubic"
-    """Reno (RFC 5681, 6582), CUBIC (RFC 9438), or LEDBAT++, which yields to both
-    (draft-irtf-iccrg-ledbat-plus-plus)."""
+    congestion_control: Literal["reno", "cubic", "ledbat++", "dctcp", "prague"] = "cubic"
+    """Reno (RFC 5681, 6582), CUBIC (RFC 9438), LEDBAT++, which yields to both
+    (draft-irtf-iccrg-ledbat-plus-plus), DCTCP, which shrinks by as much as is marked (RFC 8257), or
+    Prague, which does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
 
     hystart: StrictBool = True
     """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,
@@ -142,10 +149,15 @@ class TcpSettings(Model):
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
 
-    ecn: Literal["off", "classic", "accurate"] = "off"
+    ecn: Literal["off", "classic", "dctcp", "accurate"] | None = None
     """Whether routers may mark its data instead of dropping it, and how marks come back to the
-    sender: one sign of congestion a round trip (`classic`, RFC 3168), or the number of packets
-    that were marked (`accurate`, RFC 9768)."""
+    sender: one sign of congestion a round trip (`classic`, RFC 3168), with every acknowledgement
+    whether what it covers was marked (`dctcp`, RFC 8257), or the number of packets that were
+    (`accurate`, RFC 9768). By default off, unless the congestion control needs it."""
+
+    pacing: StrictBool | None = None
+    """Whether segments are spread over the round trip; by default, where the congestion control
+    needs it."""
 
 
 class Tcp(TcpSettings):
@@ -190,6 +202,18 @@ class Tcp(TcpSettings):
     def effective_receive_window(self) -> int:
         """What the receiver offers, in bytes."""
         return self.receive_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_ecn(self) -> str:
+        """How marks come back."""
+        return self.ecn or {"dctcp": "dctcp", "prague": "accurate"}.get(
+            self.congestion_control, "off"
+        )
+
+    @property
+    def effective_pacing(self) -> bool:
+        """Whether segments are spread over the round trip."""
+        return self.congestion_control in PACED if self.pacing is None else self.pacing
 
     @property
     def effective_dsack(self) -> bool:

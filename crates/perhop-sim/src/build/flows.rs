@@ -76,6 +76,8 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
             CongestionPlan::Reno => Congestion::Reno,
             CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
             CongestionPlan::Ledbat => Congestion::ledbat(),
+            CongestionPlan::Dctcp => Congestion::dctcp(),
+            CongestionPlan::Prague => Congestion::prague(),
         },
         loss_detection: match (plan.sack, plan.rack) {
             (false, _) => LossDetection::Duplicates,
@@ -86,6 +88,7 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
         limited_transmit: plan.limited_transmit,
         timestamps: plan.timestamps,
         ecn: plan.ecn.mode(),
+        pacing: plan.pacing,
     });
     let receiver = Receiver::new(ReceiverConfig {
         window: plan.receive_window,

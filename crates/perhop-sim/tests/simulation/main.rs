@@ -3,6 +3,7 @@
 mod allocations;
 mod ecn;
 mod hostile;
+mod l4s;
 mod lab;
 mod patterns;
 mod pings;

@@ -240,7 +240,9 @@ proptest! {
     /// Whatever is lost on the way, both ways, a volume arrives to the byte, and nothing more.
     #[test]
     fn a_volume_is_delivered_exactly(
-        (reno, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
+        control in prop::sample::select(&["reno", "cubic", "ledbat++", "dctcp", "prague"][..]),
+        ecn in prop::sample::select(&["off", "classic", "dctcp", "accurate"][..]),
+        (pacing, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
         (volume, stop) in (0_u64..200_000, prop::option::of(1_000..9_000 * MILLISECOND)),
         (mss, initial_window) in (100_u64..2_000, 1_u32..20),
         (hystart, rack, dsack, prr, window_scaling) in any::<(bool, bool, bool, bool, bool)>(),
@@ -249,7 +251,7 @@ proptest! {
         seed in 0_u64..1_000,
     ) {
         let settings = json!({
-            "congestion_control": if reno { "reno" } else { "cubic" }, "sack": sack,
+            "congestion_control": control, "ecn": ecn, "pacing": pacing, "sack": sack,
             "limited_transmit": limited_transmit, "timestamps": timestamps, "mss": mss,
             "initial_window": initial_window, "delayed_ack": delayed_ack, "hystart": hystart,
             "rack": rack, "dsack": dsack, "prr": prr, "window_scaling": window_scaling,

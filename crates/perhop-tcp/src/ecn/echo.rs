@@ -55,6 +55,13 @@ impl Echo {
         };
     }
 
+    /// Whether a segment changes what the acknowledgement of those before it has to say: DCTCP's
+    /// is due first then (RFC 8257, section 3.2: the second of two).
+    pub fn parts(&self, segment: &Segment) -> bool {
+        let marked = segment.ecn == Ecn::Ce;
+        self.mode == EcnMode::Dctcp && segment.payload > 0 && marked != self.echoing
+    }
+
     /// Takes a segment after the SYN; returns whether it is to be acknowledged at once.
     pub fn on_segment(&mut self, segment: &Segment) -> bool {
         let marked = segment.ecn == Ecn::Ce;

@@ -45,6 +45,9 @@ impl Marks {
             (mode @ (EcnMode::Classic | EcnMode::Dctcp), 0b001) => mode,
             _ => EcnMode::Off,
         };
+        if self.mode == EcnMode::Classic {
+            self.ect = Ecn::Ect0; // the other is for those who count marks (RFC 9331, section 4.2)
+        }
     }
 
     /// How many of the `delivered` bytes that an acknowledgement is the first to cover were

@@ -41,4 +41,6 @@ pub struct SenderConfig {
     pub timestamps: bool,
     /// Which congestion notification it asks for.
     pub ecn: EcnMode,
+    /// Whether segments are spread over the round trip; some congestion controls are not without.
+    pub pacing: bool,
 }

@@ -6,7 +6,7 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
-use crate::congestion::Acked;
+use crate::congestion::{Acked, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
 
@@ -40,7 +40,7 @@ impl Sender {
     }
 
     /// New data was acknowledged.
-    pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress, marked: u64) {
+    pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress, marked: bool) {
         self.restart_timer(now);
         match self.recovery {
             Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
@@ -57,7 +57,7 @@ impl Sender {
             Recovery::Open | Recovery::Timeout { .. } => {}
         }
         // A sign of congestion is no reason to grow (RFC 3168, section 6.1.2).
-        if marked > 0 {
+        if marked {
             return;
         }
         let acked = Acked {
@@ -145,44 +145,54 @@ impl Sender {
 
     /// Congestion control answers to a loss.
     pub(super) fn reduce(&mut self, now: Time) {
-        self.reduced_at = now;
-        self.reduced_until = self.scoreboard.end();
-        self.marks.on_reduced();
+        self.note_reduction(now);
         let (mss, flight) = (self.mss(), self.used_window());
         self.config.congestion.on_loss(&mut self.window, mss, flight);
     }
 
-    /// Reads how much of what was delivered was marked, in bytes.
+    /// Reads how much of what was delivered was marked.
     pub(super) fn take_marks(
         &mut self,
+        now: Time,
         ack: Offset,
         segment: &Segment,
         progress: &Progress,
-    ) -> u64 {
+    ) -> Option<Marked> {
         if !self.marks.are_on() {
-            return 0;
+            return None;
         }
         if segment.flags.has(Flags::SYN) {
             self.marks.on_syn_ack(segment.flags);
-            return 0;
+            return None;
         }
-        let mss = self.config.mss.into();
-        let marked = self.marks.take(segment.flags, progress.delivered, mss);
-        self.config.congestion.on_delivered(ack, self.scoreboard.end(), progress.delivered, marked);
-        marked
+        let marked = Marked {
+            now,
+            ack,
+            end: self.scoreboard.end(),
+            delivered: progress.delivered,
+            marked: self.marks.take(segment.flags, progress.delivered, self.config.mss.into()),
+            smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
+        };
+        self.config.congestion.on_delivered(marked);
+        (marked.marked > 0).then_some(marked)
     }
 
     /// Congestion control answers to marks once a round trip, unless it has answered to a loss
     /// (RFC 3168, section 6.1.2; RFC 8257, section 3.3).
-    pub(super) fn answer_marks(&mut self, now: Time, ack: Offset) {
-        if ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
+    pub(super) fn answer_marks(&mut self, marked: Marked) {
+        if marked.ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
             return;
         }
+        let (mss, flight) = (self.mss(), self.used_window());
+        if self.config.congestion.on_mark(&mut self.window, mss, flight, marked) {
+            self.note_reduction(marked.now);
+        }
+    }
+
+    fn note_reduction(&mut self, now: Time) {
         self.reduced_at = now;
         self.reduced_until = self.scoreboard.end();
         self.marks.on_reduced();
-        let (mss, flight) = (self.mss(), self.used_window());
-        self.config.congestion.on_mark(&mut self.window, mss, flight);
     }
 
     /// In fast recovery with rate reduction, what was delivered decides what may be sent.

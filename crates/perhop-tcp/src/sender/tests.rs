@@ -28,6 +28,7 @@ fn config() -> SenderConfig {
         limited_transmit: true,
         timestamps: false,
         ecn: EcnMode::Off,
+        pacing: false,
     }
 }
 
@@ -44,6 +45,9 @@ struct Connection {
     late: Vec<(u64, Duration)>,
     /// Which are marked, if they may be.
     marked: Vec<u64>,
+    /// If not zero, every so many are marked.
+    mark_every: u64,
+    data: u64,
     sent: Vec<Segment>,
     acks: u64,
 }
@@ -68,6 +72,8 @@ impl Connection {
             lost: lost.to_vec(),
             late: Vec::new(),
             marked: Vec::new(),
+            mark_every: 0,
+            data: 0,
             sent: Vec::new(),
             acks: 0,
         }
@@ -81,7 +87,8 @@ impl Connection {
                     self.sender.receive_window.max(1).min(u64::from(self.sender.config.window));
                 // The SYN and the FIN each take a byte of the stream and none of a buffer.
                 assert!(self.sender.flight() <= windows + 1, "the flight is beyond the window");
-                let number = self.sent.iter().filter(|sent| sent.payload > 0).count() as u64;
+                let number = self.data;
+                self.data += u64::from(segment.payload > 0);
                 self.sent.push(segment);
                 if segment.payload == 0 || !self.lost.contains(&number) {
                     let mut arrival = self.now + DELAY;
@@ -90,7 +97,8 @@ impl Connection {
                     }
                     let place = self.forward.partition_point(|other| other.0 <= arrival);
                     let mut segment = segment;
-                    if self.marked.contains(&number) && segment.ecn != Ecn::NotEct {
+                    let due = self.mark_every > 0 && number.is_multiple_of(self.mark_every);
+                    if (due || self.marked.contains(&number)) && segment.ecn != Ecn::NotEct {
                         segment.ecn = Ecn::Ce;
                     }
                     self.forward.insert(place, (arrival, segment));
@@ -139,7 +147,18 @@ impl Connection {
         lost: &[u64],
         late: &[(u64, Duration)],
     ) -> Self {
+        Self::transfer_marked(config, segments, lost, late, &[])
+    }
+
+    fn transfer_marked(
+        config: SenderConfig,
+        segments: u64,
+        lost: &[u64],
+        late: &[(u64, Duration)],
+        marked: &[u64],
+    ) -> Self {
         let mut connection = Self::new(config, 1 << 20, lost);
+        connection.marked = marked.to_vec();
         connection.late = late.to_vec();
         connection.sender.write(segments * u64::from(MSS));
         connection.sender.close();
@@ -435,6 +454,60 @@ fn the_marks_of_a_round_trip_are_answered_once() {
     }
 }
 
+/// RFC 9331, appendix A.1.1, and DCTCP's steady state: where a share p of the segments is marked,
+/// several of them in every window, growth by a segment a round trip and shrinking by p / 2 meet
+/// at 2 / p segments. What acknowledges a mark, two segments at most, does not grow the window.
+#[test]
+fn a_scalable_window_is_two_by_the_share_that_is_marked() {
+    let cases = [(Congestion::dctcp(), EcnMode::Dctcp), (Congestion::dctcp(), EcnMode::Accurate)]
+        .into_iter()
+        .chain([(Congestion::prague(), EcnMode::Accurate)]);
+    for (congestion, ecn) in cases {
+        for every in [10, 25, 100] {
+            let config = SenderConfig { congestion: congestion.clone(), ecn, ..config() };
+            let mut connection = Connection::new(config, 1 << 20, &[]);
+            connection.mark_every = every;
+            connection.sender.write(u64::MAX);
+            // Prague is slower from its 500th round trip on.
+            connection.run(Time::ZERO + Duration::from_secs(25));
+            let mut sum = 0.0;
+            for _ in 0..400 {
+                connection.run(connection.now + DELAY);
+                sum += connection.sender.window.cwnd / f64::from(MSS) / 400.0;
+            }
+            // Prague at a round trip of 20 ms behaves as at 25 ms: its window is 20 / 25 of it, or
+            // more, as it waits for the first mark after 25 ms.
+            let (rtt, most) =
+                if connection.sender.pacer.is_some() { (0.8, 1.25) } else { (1.0, 1.05) };
+            let law = sum / (2.0 * every as f64 * rtt);
+            println!("{ecn:?}, every {every}th marked: {sum:.1} segments, {law:.3} of the law");
+            assert!((0.85..most).contains(&law), "{ecn:?}, {every}: {law}");
+        }
+    }
+}
+
+/// Segments of a paced window go out at even distances, and those of a window that is not in one
+/// burst a round trip.
+#[test]
+fn pacing_spreads_a_window_over_the_round_trip() {
+    for pacing in [false, true] {
+        let mut connection = Connection::new(SenderConfig { pacing, ..config() }, 20_000, &[]);
+        connection.sender.write(u64::MAX);
+        connection.run(Time::ZERO + Duration::from_secs(1));
+        // Twenty segments a round trip of 20 ms, of which pacing lets one go every 0.5 ms or,
+        // twice as fast in slow start, 0.5 ms later: never three at one instant.
+        let mut most = 0;
+        for _ in 0..400 {
+            let before = connection.data;
+            connection.run(connection.now + Duration::from_micros(50));
+            most = most.max(connection.data - before);
+        }
+        assert_eq!(most > 5, !pacing, "{most} segments within 50 us");
+        let delivered = connection.receiver.received().delivered;
+        assert!(delivered > 900_000, "{delivered}");
+    }
+}
+
 proptest! {
     /// Whatever is lost or late, every byte arrives, with every combination of mechanisms.
     #[test]
@@ -443,21 +516,26 @@ proptest! {
         lost in prop::collection::vec(0_u64..200, 0..60),
         late in prop::collection::vec((0_u64..200, 0_u64..100), 0..30),
         loss_detection in prop::sample::select(&EVERY[..]),
-        (control, hystart, prr) in (0..3, any::<bool>(), any::<bool>()),
+        (control, hystart, prr, pacing) in (0..5, any::<bool>(), any::<bool>(), any::<bool>()),
+        (ecn, marked) in (0..4_usize, prop::collection::vec(0_u64..200, 0..60)),
         (limited_transmit, timestamps) in any::<(bool, bool)>(),
         window in 2_000_u32..100_000,
     ) {
         let congestion = match control {
             0 => Congestion::Reno,
             1 => Congestion::cubic(hystart),
+            2 => Congestion::dctcp(),
+            3 => Congestion::prague(),
             _ => Congestion::ledbat(),
         };
         let config = SenderConfig {
-            loss_detection, prr, congestion, limited_transmit, timestamps, window, ..config()
+            loss_detection, prr, congestion, limited_transmit, timestamps, window, pacing,
+            ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::Dctcp, EcnMode::Accurate][ecn],
+            ..config()
         };
         let late: Vec<_> =
             late.into_iter().map(|(n, ms)| (n, Duration::from_millis(ms))).collect();
-        let connection = Connection::transfer_late(config, segments, &lost, &late);
+        let connection = Connection::transfer_marked(config, segments, &lost, &late, &marked);
         prop_assert!(connection.data_sent() >= segments as usize);
         if lost.is_empty() && late.is_empty() && loss_detection != LossDetection::Rack {
             prop_assert_eq!(connection.sender.retransmits(), 0);

@@ -2,6 +2,7 @@
 
 use perhop_core::Time;
 
+use super::pacing::Pacer;
 use super::tlp::Tlp;
 use super::{Recovery, Sender};
 use crate::scoreboard::Progress;
@@ -9,9 +10,10 @@ use crate::scoreboard::Progress;
 impl Sender {
     /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
+        let paced = self.pacer.as_ref().map_or(Time::MAX, Pacer::deadline).min(self.deadline);
         match &self.rack {
-            None => self.deadline,
-            Some((_, tlp)) => self.deadline.min(tlp.deadline).min(self.reordering_deadline),
+            None => paced,
+            Some((_, tlp)) => paced.min(tlp.deadline).min(self.reordering_deadline),
         }
     }
 

@@ -15,6 +15,9 @@ impl Sender {
             self.probe_due = false;
             return self.probe(now);
         }
+        if self.is_held(now) {
+            return None;
+        }
         if let Some(span) = self.next_retransmission() {
             return Some(self.retransmit(now, span));
         }
@@ -27,7 +30,7 @@ impl Sender {
     fn retransmit(&mut self, now: Time, span: Span) -> Segment {
         self.scoreboard.retransmit(span.start, now);
         self.retransmits += 1;
-        self.note_sent(span.length);
+        self.note_sent(now, span.length);
         self.segment(now, span, Flags::RETRANSMISSION)
     }
 
@@ -37,11 +40,12 @@ impl Sender {
         if self.rack.is_some() {
             self.schedule_probe(now);
         }
-        self.note_sent(span.length);
+        self.note_sent(now, span.length);
         self.segment(now, span, Flags::default())
     }
 
-    fn note_sent(&mut self, length: u32) {
+    fn note_sent(&mut self, now: Time, length: u32) {
+        self.pace(now, length);
         if let Some(prr) = &mut self.prr {
             prr.on_sent(length.into());
         }
@@ -96,7 +100,7 @@ impl Sender {
     }
 
     /// The length of the next new segment, if anything is left to send.
-    fn available(&self) -> Option<u32> {
+    pub(super) fn available(&self) -> Option<u32> {
         match self.written.checked_sub(self.scoreboard.end()) {
             Some(left) if left > 0 => Some(left.min(self.config.mss.into()) as u32),
             Some(_) if self.closed => Some(1), // the FIN
@@ -105,7 +109,7 @@ impl Sender {
     }
 
     /// Whether the receiver and the send buffer have room for `length` more.
-    fn fits_windows(&self, length: u32) -> bool {
+    pub(super) fn fits_windows(&self, length: u32) -> bool {
         let windows = self.receive_window.min(self.config.window.into());
         self.scoreboard.flight() + u64::from(length) <= windows
     }

@@ -1,0 +1,180 @@
+//! DCTCP (RFC 8257) and Prague (draft-briscoe-iccrg-prague-congestion-control-04): the window
+//! shrinks by as much as is marked, so that marks come often and each means little.
+
+use perhop_core::{Duration, Time};
+
+use super::{Acked, Window};
+use crate::Offset;
+
+/// The weight of a window's share in the average (RFC 8257, section 4.2: g).
+const GAIN: f64 = 1.0 / 16.0;
+/// Prague behaves as if no round trip were shorter (section 2.4.4: RTT_VIRT_MIN).
+const LEAST_ROUND: Duration = Duration::from_millis(25);
+/// It does so from this round trip on, and until then converges as fast as others (D).
+const ROUNDS: u32 = 500;
+
+/// The state of either.
+#[derive(Clone, Debug)]
+pub(super) struct Scalable {
+    /// The average share of what is marked: alpha.
+    share: f64,
+    /// The window over which it is being taken ends here, and not before this instant.
+    window_end: Offset,
+    not_before: Time,
+    delivered: u64,
+    marked: u64,
+    /// Whether this is Prague: round trips since it began.
+    rounds: Option<u32>,
+    /// Until when marks were answered.
+    answered_until: Time,
+}
+
+/// What an acknowledgement says of marks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marked {
+    pub now: Time,
+    /// Everything before this is acknowledged: SND.UNA.
+    pub ack: Offset,
+    /// Everything before this was sent: SND.NXT.
+    pub end: Offset,
+    /// Bytes that it is the first to cover, and how many of them were marked.
+    pub delivered: u64,
+    pub marked: u64,
+    pub smoothed_rtt: Duration,
+}
+
+impl Scalable {
+    /// DCTCP, which takes everything for marked before it knows better (RFC 8257, section 3.3).
+    pub fn dctcp() -> Self {
+        Self {
+            share: 1.0,
+            window_end: 0,
+            not_before: Time::ZERO,
+            delivered: 0,
+            marked: 0,
+            rounds: None,
+            answered_until: Time::ZERO,
+        }
+    }
+
+    pub fn prague() -> Self {
+        Self { rounds: Some(0), ..Self::dctcp() }
+    }
+
+    pub fn is_prague(&self) -> bool {
+        self.rounds.is_some()
+    }
+
+    /// The round trip that it behaves as if it had.
+    fn round(&self, smoothed: Duration) -> Duration {
+        match self.rounds {
+            Some(rounds) if rounds >= ROUNDS => smoothed.max(LEAST_ROUND),
+            _ => smoothed,
+        }
+    }
+
+    /// When such a round trip has passed, where it is longer than the real one.
+    fn round_ends(&self, now: Time, smoothed: Duration) -> Time {
+        let round = self.round(smoothed);
+        if round > smoothed { now + round } else { Time::ZERO }
+    }
+
+    /// Averages over windows of data (RFC 8257, section 3.3, steps 1 to 8).
+    pub fn on_delivered(&mut self, marked: Marked) {
+        self.delivered += marked.delivered;
+        self.marked += marked.marked;
+        if marked.ack <= self.window_end || marked.now < self.not_before {
+            return;
+        }
+        if self.delivered > 0 {
+            let share = self.marked as f64 / self.delivered as f64;
+            self.share += GAIN * (share.min(1.0) - self.share);
+        }
+        (self.delivered, self.marked) = (0, 0);
+        self.window_end = marked.end;
+        if let Some(rounds) = &mut self.rounds {
+            *rounds = rounds.saturating_add(1);
+        }
+        self.not_before = self.round_ends(marked.now, marked.smoothed_rtt);
+    }
+
+    /// Additive increase: a segment a round trip, and as fast as over a longer one for Prague
+    /// (section 2.4.4): a factor for the rounds that there are more of, and one for the window that
+    /// makes the same rate.
+    pub fn on_ack(&self, window: &mut Window, mss: f64, acked: Acked) {
+        let round = self.round(acked.smoothed_rtt).as_secs_f64();
+        let ratio = if round > 0.0 { acked.smoothed_rtt.as_secs_f64() / round } else { 1.0 };
+        window.cwnd += ratio * ratio * mss * acked.bytes as f64 / window.cwnd;
+    }
+
+    /// A mark, the first for a round trip; returns by what the window is to shrink, if Prague has
+    /// not answered in a round trip as it takes it.
+    pub fn on_mark(&mut self, now: Time, smoothed: Duration) -> Option<f64> {
+        if now < self.answered_until {
+            return None;
+        }
+        self.answered_until = self.round_ends(now, smoothed);
+        Some(1.0 - self.share / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1000.0;
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    /// A window with a share of marks; the next one begins with it.
+    fn window(scalable: &mut Scalable, number: u64, marked: u64) {
+        let rtt = MS(10);
+        scalable.on_delivered(Marked {
+            now: Time::ZERO + rtt * number,
+            ack: number * 10_000 + 1,
+            end: (number + 1) * 10_000,
+            delivered: 10_000,
+            marked,
+            smoothed_rtt: rtt,
+        });
+    }
+
+    /// RFC 8257, section 3.3: alpha = alpha (1 - g) + g M.
+    #[test]
+    fn the_share_is_averaged_over_windows() {
+        let mut dctcp = Scalable::dctcp();
+        window(&mut dctcp, 1, 0);
+        assert_eq!(dctcp.share, 15.0 / 16.0);
+        window(&mut dctcp, 2, 5_000);
+        assert_eq!(dctcp.share, 15.0 / 16.0 * (15.0 / 16.0) + 0.5 / 16.0);
+        (3..300).for_each(|number| window(&mut dctcp, number, 2_000));
+        assert!((dctcp.share - 0.2).abs() < 1e-6);
+        assert!((dctcp.on_mark(Time::ZERO, MS(10)).unwrap() - 0.9).abs() < 1e-6);
+    }
+
+    /// Section 2.4.4: at a round trip of 5 ms, increase and decrease a second are those of 25 ms.
+    #[test]
+    fn prague_is_as_fast_as_over_25_ms() {
+        let mut prague = Scalable::prague();
+        let growth = |prague: &Scalable| {
+            let mut window = Window { cwnd: 10.0 * MSS, ssthresh: 1.0 };
+            let acked = Acked {
+                now: Time::ZERO,
+                bytes: 10_000,
+                smoothed_rtt: MS(5),
+                rtt: None,
+                ack: 0,
+                end: 0,
+                limited: true,
+            };
+            prague.on_ack(&mut window, MSS, acked);
+            window.cwnd / MSS - 10.0
+        };
+        assert!((growth(&prague) - 1.0).abs() < 1e-9, "at first as others");
+        prague.rounds = Some(ROUNDS);
+        assert!((growth(&prague) - 1.0 / 25.0).abs() < 1e-9);
+        let at = |ms| Time::ZERO + MS(ms);
+        assert!(prague.on_mark(at(100), MS(5)).is_some());
+        assert!(prague.on_mark(at(124), MS(5)).is_none());
+        assert!(prague.on_mark(at(125), MS(5)).is_some());
+    }
+}

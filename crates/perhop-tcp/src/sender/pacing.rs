@@ -1,0 +1,83 @@
+//! Pacing: segments go out at a rate instead of in bursts.
+//!
+//! The rate is what congestion control says, or the window a round trip times a factor: Linux's,
+//! `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` in its Documentation/networking/ip-sysctl.rst.
+
+use perhop_core::{Duration, Time};
+
+use super::Sender;
+
+/// The factor below half the threshold, so that slow start can double the rate a round trip.
+const SLOW_START: f64 = 2.0;
+/// The factor from there on, so that the window and not the pace holds the sender up.
+const AVOIDANCE: f64 = 1.2;
+
+#[derive(Clone, Debug)]
+pub(super) struct Pacer {
+    /// Nothing goes out before.
+    next: Time,
+    /// Something waits for it.
+    waiting: bool,
+}
+
+impl Pacer {
+    pub fn new() -> Self {
+        Self { next: Time::ZERO, waiting: false }
+    }
+
+    /// When to ask again for a segment; [`Time::MAX`] if none is held back.
+    pub fn deadline(&self) -> Time {
+        if self.waiting { self.next } else { Time::MAX }
+    }
+
+    /// Whether nothing goes out yet; if so, the deadline says when it may.
+    fn holds(&mut self, now: Time) -> bool {
+        self.waiting = now < self.next;
+        self.waiting
+    }
+
+    /// So many bytes have gone out at `rate` bytes a second.
+    fn on_sent(&mut self, now: Time, bytes: u32, rate: f64) {
+        let gap = f64::from(bytes) / rate * 1e12;
+        self.next = self.next.max(now) + Duration::from_picos(gap as u64);
+    }
+}
+
+impl Sender {
+    /// Bytes a second at which segments go out, if they are paced and a round trip was timed.
+    pub fn pacing_rate(&self) -> Option<f64> {
+        self.pacer.as_ref()?;
+        if let Some(rate) = self.config.congestion.pacing_rate() {
+            return Some(rate);
+        }
+        let round = self.rtt.smoothed()?.as_secs_f64();
+        let factor = match self.window.cwnd < self.window.ssthresh / 2.0 {
+            true => SLOW_START,
+            false => self.config.congestion.pacing_factor().unwrap_or(AVOIDANCE),
+        };
+        // In recovery more may be in flight than the window.
+        let window = self.window.cwnd.max(self.scoreboard.pipe() as f64);
+        (round > 0.0).then_some(factor * window / round)
+    }
+
+    /// Whether the next segment has to wait for its time.
+    pub(super) fn is_held(&mut self, now: Time) -> bool {
+        let held = self.pacer.as_mut().is_some_and(|pacer| pacer.holds(now));
+        if held {
+            // The pace belongs to the window: who has data and waits for it is held up by
+            // congestion control.
+            self.congestion_limited =
+                self.available().is_some_and(|length| self.fits_windows(length));
+        }
+        held
+    }
+
+    /// Sets when the segment after this one may go out.
+    pub(super) fn pace(&mut self, now: Time, length: u32) {
+        if let Some(rate) = self.pacing_rate()
+            && let Some(pacer) = &mut self.pacer
+        {
+            pacer.on_sent(now, length, rate);
+        }
+    }
+}
