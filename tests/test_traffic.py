@@ -1,10 +1,15 @@
 """Patterns of traffic, from the file to the tables."""
 
+from pathlib import Path
+
 import pytest
 
 import perhop
 from perhop import analysis
-from perhop.scenario import dump, parse
+from perhop.errors import ScenarioError
+from perhop.scenario import dump, load, parse
+from perhop.scenario.replay import MAX_PACKETS
+from perhop.units import MILLISECOND
 
 QUEUE = """
 perhop: 1
@@ -64,3 +69,56 @@ def test_bursts_send_their_share_of_the_time() -> None:
         assert parse(dump(random)) == random
         mean = analysis.throughput(perhop.run(random), "load")
         assert mean == pytest.approx(0.4 * 8e6 * 972 / 1000, rel=0.05)
+
+
+REPLAY = """
+perhop: 1
+name: replay
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 1 Gbps}]
+flows:
+  call: {from: a, to: b, udp: {replay: %s}}
+duration: 100 ms
+report: {interval: 10 ms}
+"""
+
+
+def replayed(place: Path, text: str, how: str = "calls/one.csv") -> perhop.Scenario:
+    (place / "calls").mkdir(exist_ok=True)
+    (place / "calls" / "one.csv").write_text(text)
+    (place / "replay.yaml").write_text(REPLAY % how)
+    return load(place / "replay.yaml")
+
+
+def test_a_replay_sends_what_the_file_says(tmp_path: Path) -> None:
+    gaps = replayed(tmp_path, "gap_s,size_bytes\r\n0.0251,100\r\n0.02,200\r\n\r\n0,300\r\n")
+    dataset = perhop.run(gaps)
+    assert dataset.intervals["bytes"].to_list() == [0, 0, 100, 0, 500, 0, 0, 0, 0, 0]
+    # Time begins with the first packet.
+    times = replayed(tmp_path, "# two\ntime_s,size_bytes\n1700000000.5,100\n1700000000.52,200")
+    assert perhop.run(times).intervals["bytes"].to_list() == [100, 0, 200, 0, 0, 0, 0, 0, 0, 0]
+    text = "gap_s,size_bytes\n0.0300001,100\n"
+    again = replayed(tmp_path, text, "{file: calls/one.csv, repeat: true}")
+    assert perhop.run(again).intervals["bytes"].to_list() == [0, 0, 0, 100, 0, 0, 100, 0, 0, 100]
+
+
+def test_a_dataset_has_what_was_replayed(tmp_path: Path) -> None:
+    scenario = replayed(tmp_path, "gap_s,size_bytes\n0.000000000001,160\n0.02,20\n")
+    perhop.run(scenario, out=tmp_path / "run")
+    (tmp_path / "calls" / "one.csv").unlink()
+    back = perhop.Dataset.read(tmp_path / "run").scenario
+    assert back == scenario == parse(dump(scenario))
+    udp = back.flows["call"].udp
+    assert udp is not None
+    assert udp.replay is not None
+    assert udp.replay.packets == ((1, 160), (20 * MILLISECOND, 20))
+
+
+def test_a_replay_has_an_end(tmp_path: Path) -> None:
+    rows = "0.000001,60000\n" * MAX_PACKETS
+    scenario = replayed(tmp_path, "gap_s,size_bytes\n" + rows)
+    assert parse(dump(scenario)) == scenario
+    with pytest.raises(ScenarioError, match=r"one.csv:20002: is one packet more than 20,000"):
+        replayed(tmp_path, "gap_s,size_bytes\n" + rows + "1,1\n")
+    with pytest.raises(ScenarioError, match=r"is too large: 1,\d+,\d+ bytes; expected at most"):
+        replayed(tmp_path, "gap_s,size_bytes\n" + " " * 2**20)

@@ -21,7 +21,9 @@ use crate::histogram::Histogram;
 use crate::measure::PingRecord;
 
 pub(crate) use self::bodies::BodyId;
-pub(crate) use self::pattern::{Bursts, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Sizes};
+pub(crate) use self::pattern::{
+    Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
+};
 pub(crate) use self::pinger::Pinger;
 pub(crate) use self::tcp::{Phase, Schedule, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};

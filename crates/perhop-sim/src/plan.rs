@@ -384,8 +384,10 @@ pub enum CongestionPlan {
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
     /// Mean rate while it sends: of the payload, or of IP packets.
+    #[serde(default)]
     pub rate: u64,
     /// Mean size of a datagram: of its payload, or as an IP packet.
+    #[serde(default)]
     pub size: u16,
     /// What its packets say of ECN; nothing unless set.
     pub ecn: Option<EcnPlan>,
@@ -400,9 +402,21 @@ pub struct UdpPlan {
     pub sizes: DistributionPlan,
     /// When it pauses, if it does.
     pub bursts: Option<BurstsPlan>,
+    /// What it sends, instead of anything about rates, sizes and bursts.
+    pub replay: Option<ReplayPlan>,
     /// Seeds its random streams.
     #[serde(default)]
     pub name: String,
+}
+
+/// Datagrams one by one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlan {
+    /// The time before each, and its size: of the payload, or as an IP packet.
+    pub packets: Vec<(u64, u16)>,
+    /// Whether the list begins anew behind its end.
+    pub repeat: bool,
 }
 
 /// Bursts and pauses in turn.

@@ -248,15 +248,17 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
 
 
 def _udp(name: str, udp: Udp) -> dict[str, Any]:
+    common = {"layer": udp.layer, "ecn": udp.ecn, "name": name}
+    if udp.replay is not None:
+        replay = {"packets": udp.replay.packets, "repeat": udp.replay.repeat}
+        return {**common, "replay": replay}
     return {
+        **common,
         "rate": udp.rate,
         "size": udp.size,
-        "ecn": udp.ecn,
-        "layer": udp.layer,
         "gaps": "exponential" if udp.pattern == "poisson" else "constant",
         "sizes": "exponential" if udp.sizes == "exponential" else "constant",
         "bursts": udp.bursts and _bursts(udp.bursts),
-        "name": name,
     }
 
 

@@ -4,13 +4,13 @@
 `model`           what a scenario consists of; start here
 `topology`        … its nodes and links, …
 `classes`         … policies of classes, with `queues` and the settings of `cbq`, …
-`traffic`         … flows and pings
+`traffic`         … flows, perhaps a `replay` of packets, and pings
 `expectations`    what should come of it, by `metrics`
 `quantities`      fields with units, …
 `names`           … names and addresses, …
 `dscp`            … code points, …
 `network`         … bandwidth, limits, overhead and ports; each field is a `text.Text`
-`loader`          from a file to a scenario, and back
+`loader`          from a file, read by `files`, to a scenario, and back
 `document`        YAML as data whose every part knows its line and column
 `overrides`       changes to that data before it is validated
 `validation`      from data to a scenario, or to `findings`, …
@@ -32,6 +32,7 @@ from perhop.scenario.network import Bandwidth, Limit, Overhead
 from perhop.scenario.overrides import Overrides
 from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
 from perhop.scenario.queues import Queue
+from perhop.scenario.replay import Replay
 from perhop.scenario.schema import json_schema
 from perhop.scenario.tcp import Tcp
 from perhop.scenario.topology import Link, Node
@@ -60,6 +61,7 @@ __all__ = [
     "Policy",
     "Published",
     "Queue",
+    "Replay",
     "Report",
     "Scenario",
     "Shape",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import Any
 
 import yaml
 
 from perhop.errors import Problem, ScenarioError
 from perhop.scenario.document import Document, line_and_column, read_yaml
+from perhop.scenario.files import read_file, too_large
 from perhop.scenario.model import Scenario
 from perhop.scenario.overrides import Overrides, override
 
@@ -84,26 +84,10 @@ def to_mapping(scenario: Scenario) -> dict[str, Any]:
 
 
 def _read(path: str) -> bytes:
-    """The bytes of a regular file of sensible size, without waiting for anything else."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise _unreadable(path, f"is {_kind(status.st_mode)}; expected a file")
-            if status.st_size > MAX_FILE:
-                raise _too_large(path, f"{status.st_size:,} bytes")
-            with open(descriptor, "rb", closefd=False) as file:
-                content = file.read(MAX_FILE + 1)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
-    except ValueError:
-        raise _unreadable(path, "cannot be read: its name has a null character") from None
-    if len(content) > MAX_FILE:
-        raise _too_large(path, f"more than {MAX_FILE:,} bytes")
-    return content
+        return read_file(path, MAX_FILE)
+    except ValueError as error:
+        raise _unreadable(path, str(error)) from None
 
 
 def _decode(text: str | bytes, filename: str) -> str:
@@ -140,13 +124,7 @@ def _unreadable(path: str, message: str) -> ScenarioError:
 
 
 def _too_large(path: str, size: str) -> ScenarioError:
-    return _unreadable(path, f"is too large: {size}; expected at most {MAX_FILE:,} bytes")
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+    return _unreadable(path, str(too_large(size, MAX_FILE)))
 
 
 class _Dumper(yaml.SafeDumper):

@@ -20,6 +20,7 @@ from perhop.scenario.quantities import (
     Size,
     Streams,
 )
+from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import Tcp
 from perhop.units import SECOND
 
@@ -49,7 +50,7 @@ class Bursts(Model):
 class Udp(Model):
     """A stream of datagrams."""
 
-    rate: Rate
+    rate: Rate | None = None
     """How many bits a second it sends on average while it does not pause, of the payload unless
     `layer` says otherwise."""
 
@@ -69,9 +70,29 @@ class Udp(Model):
     layer: Literal["application", "ip"] = "application"
     """Whose bytes `rate` and `size` count: the application's, or those of IP packets."""
 
+    replay: Replay | None = None
+    """The datagrams one by one, instead of `rate`, `size`, `pattern`, `sizes` and `bursts`."""
+
     ecn: Literal["ect0", "ect1"] | None = None
     """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that
     they belong in the queue for L4S (RFC 9331). The application takes no notice of marks."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A `rate`, or a `replay` and nothing that it stands for."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        instead = [{"required": [key]} for key in REPLAYED]
+        whole["oneOf"] = [
+            {"required": ["rate"], "not": {"required": ["replay"]}},
+            {"required": ["replay"], "not": {"anyOf": instead}},
+        ]
+        return whole
+
+
+REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
+"""What a replay stands for."""
 
 
 class Flow(Model):

@@ -43,7 +43,7 @@ def validate(
         sound = set(cls.model_fields)
     except ValidationError as error:
         findings += explain(error, cls)
-        scenario, sound = _sound_part(cls, data)
+        scenario, sound = _sound_part(cls, data, source)
     if source is None or not source.broken:
         findings += check(scenario, sound)
     if findings:
@@ -51,14 +51,14 @@ def validate(
     return valid
 
 
-def _sound_part(cls: type[S], data: Any) -> tuple[Scenario, set[str]]:
+def _sound_part(cls: type[S], data: Any, source: Source | None) -> tuple[Scenario, set[str]]:
     """The sections of `data` that are well-formed, as a scenario, and their names."""
     sections: dict[str, Any] = {}
     sound: set[str] = set()
     for name, section in cls.model_fields.items():
         if isinstance(data, dict) and name in data:
             try:
-                sections[name] = _adapter(cls, name).validate_python(data[name])
+                sections[name] = _adapter(cls, name).validate_python(data[name], context=source)
             except ValidationError:
                 continue
         elif section.is_required():

@@ -7,8 +7,8 @@ use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, Se
 
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
-    Bursts, DATAGRAM_HEADER, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern, Phase,
-    Pinger, Role, Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
+    Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
+    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
 };
 use crate::measure::RttSamples;
 use crate::plan::*;
@@ -123,17 +123,43 @@ fn udp(
 }
 
 fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildError> {
-    let header = match plan.layer {
+    Ok(match &plan.replay {
+        Some(replay) => Pattern::Replay(self::replay(replay, plan.layer)?),
+        None => Pattern::Drawn(drawn(plan, number, seed)?),
+    })
+}
+
+/// The bytes of a datagram's size that are none of its payload.
+fn header(layer: LayerPlan) -> u16 {
+    match layer {
         LayerPlan::Application => 0,
         LayerPlan::Ip => DATAGRAM_HEADER as u16,
-    };
-    let payload = plan.size.saturating_sub(header);
-    if payload == 0 {
-        return Err(BuildError::Zero("a datagram's payload"));
     }
-    if payload > MAX_PAYLOAD {
-        return Err(BuildError::TooLarge("a datagram does not fit a packet"));
+}
+
+fn payload(size: u16, layer: LayerPlan) -> Result<u16, BuildError> {
+    match size.saturating_sub(header(layer)) {
+        0 => Err(BuildError::Zero("a datagram's payload")),
+        payload if payload > MAX_PAYLOAD => {
+            Err(BuildError::TooLarge("a datagram does not fit a packet"))
+        }
+        payload => Ok(payload),
     }
+}
+
+fn replay(plan: &ReplayPlan, layer: LayerPlan) -> Result<Replay, BuildError> {
+    let packet = |&(gap, size)| Ok((Duration::from_picos(gap), payload(size, layer)?));
+    let packets: Vec<_> = plan.packets.iter().map(packet).collect::<Result<_, BuildError>>()?;
+    let length = packets.iter().fold(Duration::ZERO, |sum, packet| sum + packet.0);
+    if plan.repeat && length < Duration::from_picos(packets.len() as u64) {
+        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
+    }
+    Ok(Replay { packets, repeat: plan.repeat, at: 0 })
+}
+
+fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, BuildError> {
+    let payload = payload(plan.size, plan.layer)?;
+    let header = header(plan.layer);
     let rate = non_zero_rate(plan.rate, "a flow's rate")?;
     let gap = Bytes::new(plan.size.into()) / rate;
     if gap <= Duration::from_picos(1) {
@@ -158,7 +184,7 @@ fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildErr
         None => None,
         Some(plan) => Some(bursts(plan, gap, random("bursts"))?),
     };
-    Ok(Pattern { gaps, sizes, bursts })
+    Ok(Drawn { gaps, sizes, bursts })
 }
 
 /// The least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest

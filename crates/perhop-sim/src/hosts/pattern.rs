@@ -4,17 +4,67 @@ use perhop_core::{Duration, Rate, Stream};
 
 /// A pattern of traffic.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub(crate) enum Pattern {
+    /// Drawn at random, or always the same.
+    Drawn(Drawn),
+    /// As somebody wrote it down.
+    Replay(Replay),
+}
+
+impl Pattern {
+    /// How long after the start the first datagram goes out; [`Duration::MAX`] for never.
+    pub fn first(&mut self) -> Duration {
+        match self {
+            Self::Drawn(drawn) => drawn.first(),
+            Self::Replay(replay) => replay.packets.first().map_or(Duration::MAX, |packet| packet.0),
+        }
+    }
+
+    /// The payload in bytes of the datagram that is due, and how long after it the next one is;
+    /// [`Duration::MAX`] for never.
+    #[inline]
+    pub fn next(&mut self) -> (u16, Duration) {
+        match self {
+            Self::Drawn(drawn) => (drawn.payload(), drawn.gap()),
+            Self::Replay(replay) => replay.next(),
+        }
+    }
+}
+
+/// Gaps and payloads from a list.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    /// The time before each, and its payload.
+    pub packets: Vec<(Duration, u16)>,
+    /// Whether the list begins anew behind its end.
+    pub repeat: bool,
+    /// Which one is due.
+    pub at: usize,
+}
+
+impl Replay {
+    fn next(&mut self) -> (u16, Duration) {
+        let payload = self.packets[self.at].1;
+        self.at += 1;
+        if self.at == self.packets.len() && self.repeat {
+            self.at = 0;
+        }
+        (payload, self.packets.get(self.at).map_or(Duration::MAX, |packet| packet.0))
+    }
+}
+
+/// Gaps, sizes and pauses, independently of each other.
+#[derive(Debug)]
+pub(crate) struct Drawn {
     pub gaps: Gaps,
     pub sizes: Sizes,
     /// When it pauses, if it does.
     pub bursts: Option<Bursts>,
 }
 
-impl Pattern {
-    /// How long after the start the first datagram goes out: at once where they come at regular
-    /// times, or else after a gap, as between any two.
-    pub fn first(&mut self) -> Duration {
+impl Drawn {
+    /// At once where datagrams come at regular times, or else after a gap, as between any two.
+    fn first(&mut self) -> Duration {
         match self.gaps {
             Gaps::Even(_) => Duration::ZERO,
             Gaps::Exponential { .. } => self.gap(),
@@ -23,7 +73,7 @@ impl Pattern {
 
     /// The time from one datagram to the next: the gap, and every pause in it.
     #[inline]
-    pub fn gap(&mut self) -> Duration {
+    fn gap(&mut self) -> Duration {
         let gap = match &mut self.gaps {
             Gaps::Even(pace) => pace.next(),
             Gaps::Exponential { mean, random } => scaled(*mean, random.exponential()),
@@ -34,9 +84,8 @@ impl Pattern {
         }
     }
 
-    /// The payload of the next datagram in bytes.
     #[inline]
-    pub fn payload(&mut self) -> u16 {
+    fn payload(&mut self) -> u16 {
         match &mut self.sizes {
             Sizes::Constant(payload) => *payload,
             Sizes::Exponential { mean, header, random } => {
@@ -185,7 +234,7 @@ mod tests {
     /// When the first datagrams go out: one a millisecond, in bursts of `on` and pauses of 7 ms.
     fn instants(on: Duration, lengths: Lengths, count: usize) -> Vec<Duration> {
         let bursts = Bursts::new(on, Duration::from_millis(7), lengths, Stream::new(1, "bursts"));
-        let mut pattern = Pattern {
+        let mut pattern = Drawn {
             gaps: Gaps::Even(Pace::new(1, Rate::new(8_000).unwrap())),
             sizes: Sizes::Constant(1),
             bursts: Some(bursts),
@@ -221,9 +270,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_replay_ends_or_begins_anew() {
+        let packets = [(3, 100), (0, 200), (4, 300)];
+        let packets: Vec<_> =
+            packets.map(|(gap, payload)| (Duration::from_millis(gap), payload)).into();
+        for repeat in [false, true] {
+            let replay = Replay { packets: packets.clone(), repeat, at: 0 };
+            let mut pattern = Pattern::Replay(replay);
+            let mut at = Time::ZERO + pattern.first();
+            let mut sent = Vec::new();
+            while sent.len() < 5 && at < Time::MAX {
+                let (payload, gap) = pattern.next();
+                sent.push((at.as_picos() / 1_000_000_000, payload));
+                at += gap;
+            }
+            let expected = [(3, 100), (3, 200), (7, 300), (10, 100), (10, 200)];
+            assert_eq!(sent, expected[..if repeat { 5 } else { 3 }]);
+        }
+    }
+
     fn drawn(mean: f64, header: u16) -> Vec<u16> {
         let random = Stream::new(1, "sizes");
-        let mut pattern = Pattern {
+        let mut pattern = Drawn {
             gaps: Gaps::Even(Pace::new(1, Rate::new(1).unwrap())),
             sizes: Sizes::Exponential { mean, header, random },
             bursts: None,

@@ -34,12 +34,13 @@ impl UdpSender {
 
     /// The payload of the datagram that is due.
     pub fn next_payload(&mut self) -> u32 {
-        let payload = self.left.min(self.pattern.payload().into());
+        let (payload, gap) = self.pattern.next();
+        let payload = self.left.min(payload.into());
         if self.left != u64::MAX {
             self.left -= payload;
         }
         self.sent += 1;
-        self.due += self.pattern.gap();
+        self.due += gap;
         payload as u32
     }
 }

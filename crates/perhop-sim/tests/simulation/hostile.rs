@@ -32,6 +32,11 @@ fn what_a_plan_has_wrong_is_said() {
         ("/flows/3/transport/udp/rate", json!(0), Zero("a flow's rate")),
         ("/flows/3/transport/udp/size", json!(0), Zero("a datagram's payload")),
         ("/flows/3/transport/udp/size", json!(28), Zero("a datagram's payload")),
+        (
+            "/flows/3/transport/udp/replay",
+            json!({"packets": [[5, 28]], "repeat": false}),
+            Zero("a datagram's payload"),
+        ),
         ("/pings/0/every", json!(0), Zero("a ping's interval")),
         ("/flows/0/from", json!(1), NotAHost(1)),
         ("/flows/0/to", json!(4), NotAHost(4)),
@@ -69,6 +74,11 @@ fn what_goes_beyond_the_model_is_refused() {
         // Less than a datagram in a burst, of which many would make a gap.
         vec![("/flows/3/transport/udp/bursts/on", json!(1))],
         vec![("/flows/3/transport/udp/bursts/lengths/pareto", json!(1_000))],
+        // All at once, for ever.
+        vec![(
+            "/flows/3/transport/udp/replay",
+            json!({"packets": [[0, 100], [1, 100]], "repeat": true}),
+        )],
         // The end of time, where nothing can be after anything.
         vec![("/marks", json!([u64::MAX]))],
         vec![("/links/0/loss_ppb", json!(1_000_000_001))],

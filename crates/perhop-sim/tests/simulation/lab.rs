@@ -134,6 +134,7 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
             json!({
                 "start": SECOND / 2, "stop": 2 * SECOND, "transport": {"udp": {
                     "layer": "ip", "gaps": "exponential", "sizes": "exponential", "name": "x",
+                    "replay": null,
                     "bursts": {
                         "on": SECOND / 5, "off": SECOND / 50, "lengths": {"pareto": 1_500},
                     },

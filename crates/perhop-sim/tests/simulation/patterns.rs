@@ -85,3 +85,18 @@ fn streams_and_flows_have_random_numbers_of_their_own() {
     }
     assert_eq!(both[..2], counts(&flows[..1])[..]);
 }
+
+#[test]
+fn a_replay_sends_what_is_written() {
+    let packets = [(5 * MILLISECOND, 100), (MILLISECOND, 1472), (0, 28)];
+    let marks = every(MILLISECOND, 20 * MILLISECOND);
+    for (repeat, expected) in [(false, 1600), (true, 3 * 1600)] {
+        let replay = json!({"packets": packets, "repeat": repeat});
+        let flow = udp(0, 1, 1, 1, json!({"transport": {"udp": {"replay": replay}}}));
+        let network = plan("hh", &[link([0, 1], 1_000_000_000, 0)], &marks);
+        let results = run(&with(network, json!({"flows": [flow]})));
+        assert_eq!(results.flow(0, "bytes"), expected);
+        // 128 bytes at 1 Gb/s take a microsecond, so that what is sent at a mark comes after it.
+        assert_eq!(results.integers("intervals", "packets")[4..8], [0, 1, 2, 0]);
+    }
+}
