@@ -170,6 +170,42 @@ impl<B> Network<B> {
         self.routes.set_up(link as usize, up);
     }
 
+    /// What lies between the two ends of a link.
+    pub fn wire(&self, link: u32) -> &Wire {
+        self.ports[2 * link as usize].wire()
+    }
+
+    /// Both directions of a link have another wire from their next packet on; what is transmitted
+    /// and on its way is not affected, nor are routes.
+    pub fn set_wire(&mut self, link: u32, wire: Wire) {
+        for port in [2 * link, 2 * link + 1] {
+            self.ports[port as usize].set_wire(wire);
+        }
+    }
+
+    /// Another class takes the place of the one before a port's transmitter. What waits there
+    /// moves to the new one's queues, as if it arrived now, and what these do not take is lost.
+    pub fn set_queue(&mut self, id: PortId, queue: Class<B>) {
+        let event = self.transmitter_event(id);
+        let port = &mut self.ports[id.index()];
+        let mut waiting = Vec::new();
+        std::mem::replace(&mut port.queue, queue).drain(&mut waiting);
+        for packet in waiting {
+            port.queue.enqueue(self.now, packet, &mut self.ledger);
+        }
+        port.wake = Time::MAX; // what was scheduled for the old one is void
+        if port.has_backlog() && port.busy_until() < Time::MAX {
+            port.wake = port.busy_until().max(self.now);
+            self.agenda.push(port.wake, event);
+        }
+        self.report_drops();
+    }
+
+    /// The class before a port's transmitter, to be changed.
+    pub fn queue_mut(&mut self, id: PortId) -> &mut Class<B> {
+        &mut self.ports[id.index()].queue
+    }
+
     /// A host sends a packet, now.
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
         match self.routes.next_hop(host, &packet.header) {

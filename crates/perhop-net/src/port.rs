@@ -60,6 +60,8 @@ pub(crate) struct Port<B> {
     busy_until: Time,
     /// What `busy_until` was when the link went down; none while it is up.
     down: Option<Time>,
+    /// When the last packet arrives that was sent before the wire changed.
+    not_before: Time,
     /// The length on the wire of the last packet and the time it took. Packets of a length follow
     /// each other, and a division takes longer than the rest of a transmission.
     last: (Bytes, Duration),
@@ -77,8 +79,13 @@ impl<B> Port<B> {
             under_way: VecDeque::new(),
             busy_until: Time::ZERO,
             down: None,
+            not_before: Time::ZERO,
             last: (Bytes::ZERO, Duration::ZERO),
         }
+    }
+
+    pub fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     /// When the transmitter is free.
@@ -107,6 +114,13 @@ impl<B> Port<B> {
         }
     }
 
+    /// From the next packet on, another wire. Nothing overtakes what is on the wire already.
+    pub fn set_wire(&mut self, wire: Wire) {
+        self.wire = wire;
+        self.last = (Bytes::ZERO, Duration::ZERO);
+        self.not_before = self.under_way.back().map_or(Time::ZERO, |(at, _)| *at);
+    }
+
     pub fn has_backlog(&self) -> bool {
         self.queue.backlog().packets > 0
     }
@@ -127,7 +141,7 @@ impl<B> Port<B> {
             self.counters.lost += 1;
             return None;
         }
-        let mut arrival = self.busy_until + self.wire.delay;
+        let mut arrival = (self.busy_until + self.wire.delay).max(self.not_before);
         if self.wire.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
             // Jitter does not reorder: a late packet holds up those behind it.

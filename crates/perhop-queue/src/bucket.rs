@@ -32,6 +32,16 @@ impl TokenBucket {
         self.add(Tokens(elapsed * u128::from(self.rate.bits_per_second())))
     }
 
+    /// From `now` on, fills at another rate and holds as much as this; returns what overflows on
+    /// the way. What it holds it keeps, as far as it has room for it.
+    pub fn set(&mut self, now: Time, rate: Rate, burst: Bytes) -> Tokens {
+        let overflow = self.fill(now);
+        self.rate = rate;
+        self.burst = tokens(burst);
+        self.tokens = self.tokens.min(self.burst);
+        overflow
+    }
+
     /// Lets tokens in from elsewhere; returns what overflows.
     #[inline]
     pub fn add(&mut self, tokens: Tokens) -> Tokens {

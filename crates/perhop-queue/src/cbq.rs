@@ -222,6 +222,22 @@ impl<B> Cbq<B> {
         }
     }
 
+    /// The class below the root that `left` others come before, depth first; none if that is not
+    /// a leaf. Otherwise takes those that there are off `left`.
+    pub(crate) fn find(&mut self, left: &mut usize) -> Option<&mut Class<B>> {
+        for node in self.nodes.iter_mut().skip(1) {
+            match &mut node.kind {
+                Kind::Leaf { class, .. } => {
+                    if let Some(class) = class.find(left) {
+                        return Some(class);
+                    }
+                }
+                Kind::Inner { .. } => *left = left.checked_sub(1).unwrap_or(usize::MAX),
+            }
+        }
+        None
+    }
+
     fn leaf(&self, index: usize) -> &Class<B> {
         self.nodes[index].leaf().expect("only leaves take turns")
     }
@@ -566,6 +582,15 @@ impl<B> Discipline<B> for Cbq<B> {
         Backlog {
             packets: self.waiting.packets + self.ring.len() as u64,
             bytes: self.waiting.bytes + self.ring_bytes,
+        }
+    }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        packets.extend(self.ring);
+        for node in self.nodes {
+            if let Kind::Leaf { class, .. } = node.kind {
+                class.drain(packets);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A class: a queue between an optional policer and an optional shaper, with counters.
 
-use perhop_core::{Bytes, Packet, Time};
+use perhop_core::{Bytes, Packet, Rate, Time};
 
 use crate::{
     Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Ledger, Pass, Policer, Queue,
@@ -59,6 +59,32 @@ impl<B> Class<B> {
             }
             Queue::Cbq(cbq) => cbq.visit(visit),
             _ => {}
+        }
+    }
+
+    /// Gives the policer another committed rate and burst from `now` on; says whether there is a
+    /// policer. It keeps the tokens that it has, as far as the new bucket holds them.
+    pub fn set_policer(&mut self, now: Time, rate: Rate, burst: Bytes) -> bool {
+        let policer = self.policer.as_mut().map(|policed| &mut policed.0);
+        policer.map(|policer| policer.set(now, rate, burst)).is_some()
+    }
+
+    /// This class, or one inside it: they are numbered depth first, this one being 0.
+    pub fn class_mut(&mut self, mut number: usize) -> Option<&mut Self> {
+        self.find(&mut number)
+    }
+
+    pub(crate) fn find(&mut self, left: &mut usize) -> Option<&mut Self> {
+        if *left == 0 {
+            return Some(self);
+        }
+        *left -= 1;
+        match &mut self.queue {
+            Queue::Classes(classes) => {
+                classes.classes_mut().iter_mut().find_map(|class| class.find(left))
+            }
+            Queue::Cbq(cbq) => cbq.find(left),
+            _ => None,
         }
     }
 
@@ -147,5 +173,10 @@ impl<B> Discipline<B> for Class<B> {
             backlog.add(packet.size());
         }
         backlog
+    }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        packets.extend(self.shaper.and_then(|shaper| shaper.into_staged()));
+        self.queue.drain(packets);
     }
 }

@@ -113,6 +113,11 @@ impl<B> Classes<B> {
         &self.classes
     }
 
+    /// The same, to be changed.
+    pub(crate) fn classes_mut(&mut self) -> &mut [Class<B>] {
+        &mut self.classes
+    }
+
     /// The class that sends next.
     fn select(&mut self) -> Option<usize> {
         let waits =
@@ -239,5 +244,11 @@ impl<B> Discipline<B> for Classes<B> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        for class in self.classes {
+            class.drain(packets);
+        }
     }
 }

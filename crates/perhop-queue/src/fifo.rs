@@ -103,4 +103,8 @@ impl<B> Discipline<B> for Fifo<B> {
     fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        packets.extend(self.packets);
+    }
 }

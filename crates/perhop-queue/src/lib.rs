@@ -74,6 +74,10 @@ pub trait Discipline<B> {
 
     /// What waits.
     fn backlog(&self) -> Backlog;
+
+    /// Hands out everything that waits, whatever a shaper says, because another discipline takes
+    /// this one's place: class by class, each in the order in which it came.
+    fn drain(self, packets: &mut Vec<Packet<B>>);
 }
 
 /// What there is to send.
@@ -223,5 +227,9 @@ impl<B> Discipline<B> for Queue<B> {
     #[inline]
     fn backlog(&self) -> Backlog {
         delegate!(self, discipline => discipline.backlog())
+    }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        delegate!(self, discipline => discipline.drain(packets));
     }
 }

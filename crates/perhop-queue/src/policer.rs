@@ -114,6 +114,19 @@ impl Policer {
         Self { colour_aware: true, ..self }
     }
 
+    /// From `now` on, another committed rate and burst; the other buckets stay as they are.
+    pub fn set(&mut self, now: Time, rate: Rate, burst: Bytes) {
+        match &mut self.meter {
+            Meter::TwoColour(committed) | Meter::TwoRate { committed, .. } => {
+                let _ = committed.set(now, rate, burst);
+            }
+            Meter::SingleRate { committed, excess } => {
+                let overflow = committed.set(now, rate, burst);
+                let _ = excess.add(overflow);
+            }
+        }
+    }
+
     /// Measures a packet of `size` bytes with this mark that arrives at `now`, not earlier than
     /// the last one.
     #[inline]

@@ -28,6 +28,11 @@ impl<B> Shaper<B> {
         self.staged.as_ref()
     }
 
+    /// The packet that waits here, for whoever takes the shaper's place.
+    pub fn into_staged(self) -> Option<Packet<B>> {
+        self.staged
+    }
+
     /// What there is to send of `queue` at `now`.
     #[inline]
     pub fn dequeue(

@@ -40,8 +40,11 @@ pub enum BuildError {
     /// A flow or a ping names a node that is not a host.
     #[error("node {0} is not a host")]
     NotAHost(u16),
-    /// The instants at which counters are read do not rise.
-    #[error("marks must rise")]
+    /// A change is of a link that there is not.
+    #[error("there is no link {0}")]
+    NoSuchLink(u32),
+    /// The instants at which counters are read do not rise, or one of a change is missing.
+    #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,
 }
 
@@ -52,17 +55,28 @@ pub(crate) fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<
     Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
 }
 
-pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, BuildError> {
-    if plan.loss_ppb > 1_000_000_000 {
-        return Err(BuildError::TooLarge("a link loses more than all packets"));
+pub(crate) fn loss(ppb: u32) -> Result<u32, BuildError> {
+    match ppb <= 1_000_000_000 {
+        true => Ok(ppb),
+        false => Err(BuildError::TooLarge("a link loses more than all packets")),
     }
-    let root = |end: usize| {
-        let class = Class::new(queue(&plan.queues[end], seed)?);
-        Ok::<_, BuildError>(match plan.shapes[end] {
-            Some(shape) => class.shaped(shaper(shape)?),
-            None => class,
-        })
-    };
+}
+
+/// What stands before a transmitter.
+pub(crate) fn root(
+    plan: &QueuePlan,
+    shape: Option<ShapePlan>,
+    seed: u64,
+) -> Result<Class<BodyId>, BuildError> {
+    let class = Class::new(queue(plan, seed)?);
+    Ok(match shape {
+        Some(shape) => class.shaped(shaper(shape)?),
+        None => class,
+    })
+}
+
+pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, BuildError> {
+    let root = |end: usize| root(&plan.queues[end], plan.shapes[end], seed);
     Ok(LinkSpec {
         name: plan.name.clone(),
         ends: plan.ends.map(NodeId),
@@ -70,7 +84,7 @@ pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, Build
             rate: non_zero_rate(plan.rate, "a link's rate")?,
             delay: Duration::from_picos(plan.delay),
             jitter: Duration::from_picos(plan.jitter),
-            loss_ppb: plan.loss_ppb,
+            loss_ppb: loss(plan.loss_ppb)?,
             overhead: match plan.overhead {
                 OverheadPlan::Fixed(bytes) => Overhead::Fixed(bytes),
                 OverheadPlan::Atm => Overhead::Atm,

@@ -7,6 +7,7 @@
 mod aqm;
 mod build;
 mod cbq;
+mod changes;
 mod histogram;
 mod hosts;
 mod measure;

@@ -27,6 +27,78 @@ pub struct Plan {
     pub flows: Vec<FlowPlan>,
     /// The pings.
     pub pings: Vec<PingPlan>,
+    /// What changes on the way, in order of time.
+    #[serde(default)]
+    pub changes: Vec<ChangePlan>,
+}
+
+/// A change, after everything else that happens at its instant, which is a mark or zero.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePlan {
+    /// When.
+    pub at: u64,
+    /// What.
+    pub effect: EffectPlan,
+}
+
+/// What changes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EffectPlan {
+    /// A link's rate, delay or loss.
+    Wire(WirePlan),
+    /// Whether a link transmits.
+    State {
+        /// The link.
+        link: u32,
+        /// Whether it does.
+        up: bool,
+    },
+    /// What stands before a transmitter.
+    Queue(QueueChangePlan),
+    /// A policer's committed rate and burst.
+    Police(PoliceChangePlan),
+}
+
+/// A link's new wire.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WirePlan {
+    /// The link.
+    pub link: u32,
+    /// Rate with layer-2 overhead.
+    pub rate: u64,
+    /// Propagation delay.
+    pub delay: u64,
+    /// Random loss.
+    pub loss_ppb: u32,
+}
+
+/// A port's new queue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueChangePlan {
+    /// The port: `2 · link`, or back, `2 · link + 1`.
+    pub port: u32,
+    /// The queue.
+    pub queue: QueuePlan,
+    /// What the port may send.
+    pub shape: Option<ShapePlan>,
+}
+
+/// A policer's new settings.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoliceChangePlan {
+    /// The port.
+    pub port: u32,
+    /// The class that it polices, counted depth first, the root being 0.
+    pub class: u32,
+    /// Committed rate.
+    pub rate: u64,
+    /// Committed burst.
+    pub burst: u64,
 }
 
 /// A node.

@@ -1,10 +1,13 @@
 //! A plan, compiled and run.
 
+use std::collections::VecDeque;
+
 use perhop_core::{NodeId, Rate, Time};
-use perhop_net::{LinkCounters, Network, NodeKind};
+use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_queue::Counters;
 
 use crate::build::{BuildError, balance, link, non_zero_rate, pinger, stream};
+use crate::changes::{Effect, timeline};
 use crate::hosts::{BodyId, ModelledHosts, Role};
 use crate::measure::{Intervals, Links, Pings, Queues, RttSamples, Rtts, StreamReading, Table};
 use crate::plan::*;
@@ -20,6 +23,14 @@ struct Stream {
     sender: usize,
     receiver: usize,
     last: StreamReading,
+}
+
+/// The classes before a port's transmitter, depth first.
+#[derive(Debug)]
+struct PortQueues {
+    /// The number of the first.
+    first: usize,
+    last: Vec<Counters>,
 }
 
 /// A running simulation.
@@ -38,8 +49,11 @@ pub struct Simulation {
     /// Up to where the tables go.
     recorded: Time,
     last_links: Vec<LinkCounters>,
-    /// Of every class of every port, depth first.
-    last_queues: Vec<Counters>,
+    last_queues: Vec<PortQueues>,
+    /// How many classes there have been.
+    classes: usize,
+    /// What is still to change.
+    changes: VecDeque<(Time, Effect)>,
     intervals: Intervals,
     queues: Queues,
     links: Links,
@@ -108,13 +122,11 @@ impl Simulation {
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), &mut network);
 
         let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
-        let mut classes = 0;
-        for port in network.ports() {
-            network.queue(port).visit(&mut |_, _| classes += 1);
-        }
-        Ok(Self {
+        let mut simulation = Self {
             last_links: vec![LinkCounters::default(); 2 * plan.links.len()],
-            last_queues: vec![Counters::default(); classes],
+            last_queues: Vec::new(),
+            classes: 0,
+            changes: timeline(plan)?,
             network,
             hosts,
             streams,
@@ -129,7 +141,41 @@ impl Simulation {
             intervals: Intervals::default(),
             queues: Queues::default(),
             links: Links::default(),
-        })
+        };
+        for port in simulation.network.ports() {
+            let queues = simulation.number_classes(port);
+            simulation.last_queues.push(queues);
+        }
+        simulation.change();
+        Ok(simulation)
+    }
+
+    /// The classes that a port has now, with the numbers that come next.
+    fn number_classes(&mut self, port: PortId) -> PortQueues {
+        let mut last = Vec::new();
+        self.network.queue(port).visit(&mut |_, _| last.push(Counters::default()));
+        let first = self.classes;
+        self.classes += last.len();
+        PortQueues { first, last }
+    }
+
+    /// Does what is to change by now.
+    fn change(&mut self) {
+        let now = self.now();
+        while self.changes.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, effect) = self.changes.pop_front().expect("there is one in front");
+            let new_queue = match &effect {
+                Effect::Queue { port, .. } => Some(*port),
+                _ => None,
+            };
+            if let &Effect::Wire { link, rate, .. } = &effect {
+                self.rates[2 * link as usize..][..2].fill(rate);
+            }
+            effect.apply(&mut self.network);
+            if let Some(port) = new_queue {
+                self.last_queues[port.0 as usize] = self.number_classes(port);
+            }
+        }
     }
 
     /// The instant that the simulation has reached.
@@ -170,6 +216,7 @@ impl Simulation {
             self.network.run(mark, &mut self.hosts);
             self.next_mark += 1;
             self.record(mark);
+            self.change();
         }
         self.network.run(until, &mut self.hosts);
     }
@@ -187,7 +234,8 @@ impl Simulation {
 
     /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `rtts`. Flows, pings and
     /// links are numbers; a port is `2 · link` or, back, `2 · link + 1`; classes are numbered over
-    /// all ports, each port's root first and then its classes, depth first.
+    /// all ports, each port's root first and then its classes, depth first, and then over every
+    /// queue that takes the place of another, in the order of the changes.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
@@ -224,17 +272,18 @@ impl Simulation {
             self.streams[index].last = reading;
         }
         let span = now.since(self.recorded).as_secs_f64();
-        let mut class = 0;
         for port in self.network.ports() {
             let index = port.0 as usize;
             let counters = self.network.link_counters(port);
             let capacity = self.rates[index].bits_per_second() as f64 / 8.0 * span;
             self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
             self.last_links[index] = counters;
+            let PortQueues { first, last } = &mut self.last_queues[index];
+            let mut classes = (*first..).zip(last);
             self.network.queue(port).visit(&mut |counters, backlog| {
-                self.queues.push(class, stretch, &self.last_queues[class], counters, backlog);
-                self.last_queues[class] = *counters;
-                class += 1;
+                let (class, last) = classes.next().expect("a class was added");
+                self.queues.push(class, stretch, last, counters, backlog);
+                *last = *counters;
             });
         }
         self.recorded = now;

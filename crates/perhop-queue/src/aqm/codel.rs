@@ -77,6 +77,10 @@ impl<B> Discipline<B> for Codel<B> {
     fn backlog(&self) -> Backlog {
         self.waiting.backlog()
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        self.waiting.drain(packets);
+    }
 }
 
 /// CoDel's state beside the queue itself (RFC 8289, section 5.2).

@@ -259,4 +259,9 @@ impl<B> Discipline<B> for DualPi2<B> {
         let (l4s, classic) = (self.l4s.backlog(), self.classic.backlog());
         Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        self.l4s.drain(packets);
+        self.classic.drain(packets);
+    }
 }

@@ -193,4 +193,10 @@ impl<B> Discipline<B> for FqCodel<B> {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        for flow in self.flows {
+            flow.waiting.drain(packets);
+        }
+    }
 }

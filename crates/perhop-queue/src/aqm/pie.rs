@@ -211,4 +211,8 @@ impl<B> Discipline<B> for Pie<B> {
     fn backlog(&self) -> Backlog {
         self.waiting.backlog()
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        self.waiting.drain(packets);
+    }
 }

@@ -241,4 +241,8 @@ impl<B> Discipline<B> for Red<B> {
     fn backlog(&self) -> Backlog {
         self.waiting.backlog()
     }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        self.waiting.drain(packets);
+    }
 }

@@ -52,4 +52,8 @@ impl<B> Waiting<B> {
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
     }
+
+    pub fn drain(self, packets: &mut Vec<Packet<B>>) {
+        packets.extend(self.packets.into_iter().map(|(_, packet)| packet));
+    }
 }
