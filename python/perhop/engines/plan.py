@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.queues import Place, queue_plan
 from perhop.scenario.cbq import ALTQ_CBQ, Cbq
+from perhop.scenario.changes import steps
 from perhop.scenario.classes import CEILING_BURST
-from perhop.scenario.policies import rates
+from perhop.scenario.policies import rates, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from perhop.scenario import (
         Action,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Shape,
         Udp,
     )
+    from perhop.scenario.changes import Step
 
 __all__ = ["plan"]
 
@@ -43,6 +45,11 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
         "links": _links(scenario, nodes),
         "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
         "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
+        "changes": [
+            {"at": step.change.at, "effect": effect}
+            for step in steps(scenario)
+            for effect in _effects(scenario, step, nodes)
+        ],
     }
 
 
@@ -55,11 +62,7 @@ def _link(
     scenario: Scenario, link: Link, names: tuple[str, str], nodes: Mapping[str, int]
 ) -> dict[str, Any]:
     def queue(end: str, name: str) -> dict[str, Any]:
-        capacity = link.capacity(end)
-        if end in link.egress:
-            policy = scenario.policies[link.egress[end]]
-            return _classes(scenario, policy, capacity, nodes, name)
-        return queue_plan(link.queue, Place(f"{name} all", capacity, in_class=False))
+        return _queue(scenario, link, link.egress.get(end), (name, link.capacity(end)), nodes)
 
     return {
         "name": names[0],
@@ -72,6 +75,49 @@ def _link(
         "queues": list(map(queue, link.ends, names)),
         "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
     }
+
+
+def _queue(
+    scenario: Scenario,
+    link: Link,
+    policy: str | None,
+    place: tuple[str, int],
+    nodes: Mapping[str, int],
+) -> dict[str, Any]:
+    """What stands before a transmitter, `place` being its name and what it divides."""
+    name, capacity = place
+    if policy is None:
+        return queue_plan(link.queue, Place(f"{name} all", capacity, in_class=False))
+    return _classes(scenario, scenario.policies[policy], capacity, nodes, name)
+
+
+def _effects(scenario: Scenario, step: Step, nodes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    change, link, number = step.change, step.link, step.number
+    port = 2 * number + link.ends.index(step.node)
+    if step.rewires:
+        wire = {"rate": link.rate, "delay": link.delay, "loss_ppb": link.loss}
+        yield {"wire": {"link": number, **wire}}
+    if change.state is not None:
+        yield {"state": {"link": number, "up": change.state == "up"}}
+    if change.policy is not None:
+        # A random stream of its own, so that the old one's numbers do not come again.
+        place = f"{change.on} {change.at}", step.capacity
+        queue = _queue(scenario, link, step.policy, place, nodes)
+        shape = _shape(link.shape.get(step.node), link.rate)
+        yield {"queue": {"port": port, "queue": queue, "shape": shape}}
+    if change.police is not None and step.policy is not None:
+        placed = list(walk(scenario, scenario.policies[step.policy], step.capacity))
+        index = next(i for i, one in enumerate(placed) if one.path == change.part)
+        police, now = placed[index].part.police, step.police[str(change.part)]
+        assert police is not None
+        yield {
+            "police": {
+                "port": port,
+                "class": 1 + index,  # the root comes first
+                "rate": (now.rate or police.rate).of(placed[index].capacity),
+                "burst": now.burst or police.burst,
+            }
+        }
 
 
 def _classes(

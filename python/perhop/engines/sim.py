@@ -15,12 +15,14 @@ import polars as pl
 from perhop._core import Simulation
 from perhop.dataset import TABLES
 from perhop.engines.plan import plan
+from perhop.scenario.changes import steps
+from perhop.scenario.policies import walk
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from perhop.scenario import Policy, Scenario
+    from perhop.scenario import Scenario
 
 __all__ = ["SimRun", "start"]
 
@@ -93,31 +95,32 @@ class SimRun:
 
 def _names(scenario: Scenario) -> dict[str, pl.DataFrame]:
     """For each column of numbers the names, row by row, that take its place."""
-    ports = [(name, link.egress.get(end)) for name, (link, end) in scenario.directions.items()]
+    directions = scenario.directions
+    queues = [
+        (name, link.egress.get(node), link.capacity(node))
+        for name, (link, node) in directions.items()
+    ]
+    queues += [
+        (str(step.change.on), step.policy, step.capacity)
+        for step in steps(scenario)
+        if step.change.policy is not None
+    ]
     classes: list[tuple[str, str]] = []
-    for port, policy in ports:
-        # The core counts a port's root first; it stands for the whole only where it is a queue.
+    for port, policy, capacity in queues:
+        # The core counts a root first; it stands for the whole only where it is a queue.
         classes.append((port, "all" if policy is None else ""))
         if policy is not None:
-            classes += [(port, path) for path in _paths(scenario, scenario.policies[policy])]
+            placed = walk(scenario, scenario.policies[policy], capacity)
+            classes += [(port, one.path) for one in placed]
     return {
         "flow": pl.DataFrame({"flow": list(scenario.flows)}, schema={"flow": pl.String}),
         "ping": pl.DataFrame({"ping": list(scenario.pings)}, schema={"ping": pl.String}),
-        "link": pl.DataFrame({"link": [port for port, _ in ports]}, schema={"link": pl.String}),
+        "link": pl.DataFrame({"link": list(directions)}, schema={"link": pl.String}),
         "class": pl.DataFrame(
             {"link": [port for port, _ in classes], "class": [path for _, path in classes]},
             schema={"link": pl.String, "class": pl.String},
         ),
     }
-
-
-def _paths(scenario: Scenario, policy: Policy) -> Iterator[str]:
-    """The classes of a policy, those of nested policies after the class that they divide."""
-    for name, part in policy.classes.items():
-        yield name
-        nested = scenario.divided(policy, part)
-        if nested is not None:
-            yield from (f"{name}/{inner}" for inner in _paths(scenario, nested))
 
 
 def _frame(columns: Mapping[str, memoryview[int] | memoryview[float]]) -> pl.DataFrame:

@@ -4,7 +4,8 @@
 `model`           what a scenario consists of; start here
 `topology`        … its nodes and links, …
 `classes`         … policies of classes, with `queues` and the settings of `cbq`, …
-`traffic`         … flows, perhaps a `replay` of packets, and pings
+`traffic`         … flows, perhaps a `replay` of packets, and pings, …
+`changes`         … and what changes while it runs
 `expectations`    what should come of it, by `metrics`
 `quantities`      fields with units, …
 `names`           … names and addresses, …
@@ -17,11 +18,13 @@
 `wording`         … that say what is wrong in shape, …
 `checks`          … or between parts, …
 `policies`        … or in policies, by the `packets` that classes match, …
-`datagrams`       … or in UDP flows
+`datagrams`       … or in UDP flows, …
+`timeline`        … or in the changes
 `schema`          the JSON Schema of files
 ================  ============================================================================
 """
 
+from perhop.scenario.changes import Change, PoliceChange
 from perhop.scenario.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
 from perhop.scenario.expectations import Expectation, Measured, Published
@@ -45,6 +48,7 @@ __all__ = [
     "Action",
     "Bandwidth",
     "Bursts",
+    "Change",
     "Class",
     "Expectation",
     "Flow",
@@ -58,6 +62,7 @@ __all__ = [
     "Overrides",
     "Ping",
     "Police",
+    "PoliceChange",
     "Policy",
     "Published",
     "Queue",

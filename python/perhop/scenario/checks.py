@@ -27,6 +27,7 @@ from perhop.scenario.policies import (
 )
 from perhop.scenario.tcp import FEEDBACK, PACED
 from perhop.scenario.text import did_you_mean
+from perhop.scenario.timeline import changes, policies_of_changes
 from perhop.units import format_duration, format_rate, format_size, quote
 
 if TYPE_CHECKING:
@@ -433,6 +434,8 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (datagrams, {"flows"}),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
+    (changes, {*NETWORK, *TIMES, "changes"}),
+    (policies_of_changes, {"links", "policies", "changes"}),
     (metrics, MEASURED),
     (targets, {*MEASURED, *TRAFFIC}),
     (windows, {*MEASURED, *TIMES}),
@@ -444,8 +447,8 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (number_of_classes, {"policies"}),
     (disciplines, {"links", "policies"}),
     (cycles, {"policies"}),
-    (unused_policies, {"links", "policies"}),
-    (guarantees, {"links", "policies"}),
+    (unused_policies, {"links", "policies", "changes"}),
+    (guarantees, {"links", "policies", "changes"}),
     (shadowed_classes, {"nodes", "policies"}),
     (unmatched_classes, {"nodes", "policies", *TRAFFIC, "links"}),
 )

@@ -45,10 +45,10 @@ def disciplines(scenario: Scenario) -> Iterator[Finding]:
 def _queues(scenario: Scenario) -> Iterator[tuple[Loc, Queue]]:
     for index, link in enumerate(scenario.links):
         yield ("links", index, "queue"), link.queue
-    for policy, whole in scenario.policies.items():
-        for name, part in whole.classes.items():
+    for loc, policy in scenario.all_policies():
+        for name, part in policy.classes.items():
             if part.queue is not None:
-                yield ("policies", policy, "classes", name, "queue"), part.queue
+                yield (*loc, name, "queue"), part.queue
 
 
 def _profiles(loc: Loc, wred: Wred) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ModelWrapValidatorHandler, ValidationInfo, model_validator
 
 from perhop.scenario.base import Model
+from perhop.scenario.changes import Change
 from perhop.scenario.classes import Class, Policy
 from perhop.scenario.expectations import Expectation, Published
 from perhop.scenario.names import Name
@@ -82,6 +83,9 @@ class Scenario(Model):
     report: Report = Report()
     """How results are laid out."""
 
+    changes: Annotated[tuple[Change, ...], Field(max_length=1000)] = ()
+    """What changes in the network while it runs."""
+
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000)] = ()
     """What must come of it."""
 
@@ -105,13 +109,14 @@ class Scenario(Model):
 
     @property
     def changes_ps(self) -> list[int]:
-        """When flows start or stop, sorted, each instant once, from 0 to the end."""
+        """When flows start or stop or the network changes, sorted, each instant once."""
         spans = [self.active_ps(flow) for flow in self.flows.values()]
-        return sorted({instant for span in spans for instant in span})
+        network = {change.at for change in self.changes if change.clear is None}
+        return sorted(network.union(*spans))
 
     @property
     def phases_ps(self) -> list[tuple[int, int]]:
-        """The stretches between changes, from 0 to the end: in each, the same flows are active."""
+        """The stretches between changes, from 0 to the end: the same flows in the same network."""
         instants = sorted({0, *self.changes_ps, self.end_ps})
         return list(pairwise(instants))
 
@@ -124,8 +129,9 @@ class Scenario(Model):
         """
         measured = (*self.expect, *self.published)
         edges = (edge for item in measured if item.during for edge in item.during)
+        cleared = (change.at for change in self.changes)
         grid = range(0, self.end_ps, self.report.interval)
-        return sorted({*grid, *self.changes_ps, *edges, self.end_ps})
+        return sorted({*grid, *self.changes_ps, *cleared, *edges, self.end_ps})
 
     @property
     def directions(self) -> dict[str, tuple[Link, str]]:

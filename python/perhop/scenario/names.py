@@ -37,6 +37,32 @@ Name = Annotated[
 """What nodes, policies, classes, flows and pings are called."""
 
 
+def _parse_direction(text: str) -> str:
+    if re.fullmatch(rf"{_NAME}>{_NAME}(#({_NAME}|[0-9]+))?", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a directed link; expected one such as `r1>r2`")
+    return text
+
+
+Direction = Annotated[
+    str,
+    Text(_parse_direction, str, "a directed link such as `r1>r2`", {"type": "string"}),
+]
+"""A direction of a link, as results name it: ``r1>r2``, ``r1>r2#2``, ``r1>r2#south``."""
+
+
+def _parse_path(text: str) -> str:
+    if re.fullmatch(rf"{_NAME}(/{_NAME})*", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a class; expected a name such as `bulk/web`")
+    return text
+
+
+ClassPath = Annotated[
+    str,
+    Text(_parse_path, str, "the name of a class such as `bulk` or `bulk/web`", {"type": "string"}),
+]
+"""A class at the end of a link, as results name it: those inside another as ``outer/inner``."""
+
+
 def _parse_target(text: str) -> str:
     return text
 

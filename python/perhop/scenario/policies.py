@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from perhop.scenario.cbq import ALTQ_CBQ
+from perhop.scenario.changes import NO_POLICY, attachments
 from perhop.scenario.findings import Finding
 from perhop.scenario.packets import Packets, sent
 from perhop.scenario.text import did_you_mean
@@ -151,6 +153,8 @@ def cycles(scenario: Scenario) -> Iterator[Finding]:
 def unused_policies(scenario: Scenario) -> Iterator[Finding]:
     """Every policy is at the end of a link, or part of one that is."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
+    later = (change.policy for change in scenario.changes)
+    reached += [policy for policy in later if policy is not None and policy != NO_POLICY]
     nested = {named for policy in scenario.policies.values() for _, named in _named(policy)}
     if not {*reached, *nested} <= scenario.policies.keys():
         return  # a misspelt name is the cause
@@ -171,35 +175,31 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
 
 def guarantees(scenario: Scenario) -> Iterator[Finding]:
     """No policy promises more than its link, or the class that it divides, has."""
-    if next(_cycles(scenario), None) is not None:
+    if has_cycles(scenario):
         return
     sizes = _sizes(scenario)
     told: set[tuple[Loc, int]] = set()
-    names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
-    for index, link in enumerate(scenario.links):
-        for node, name in link.egress.items():
-            if name not in scenario.policies or node not in link.ends:
-                continue
-            directed = names.get((id(link), node), node)
-            if sizes[name] > MAX_CLASSES:
-                yield Finding(
-                    ("links", index, "egress", node),
-                    f"{quote(name)} makes {sizes[name]:,} classes, nested ones included; "
-                    f"expected at most {MAX_CLASSES:,}",
-                )
-                continue
-            top: Loc = ("policies", name, "classes")
-            policy = scenario.policies[name]
-            capacity = policy.root(link.capacity(node))
-            shared = capacity == link.capacity(node)
-            where = f"link {quote(directed)}" if shared else f"the root of {quote(name)}"
-            todo = [(top, policy, capacity, where)]
-            while todo:
-                loc, policy, capacity, where = todo.pop()
-                if (loc, capacity) not in told:
-                    told.add((loc, capacity))
-                    yield from _promises(loc, policy, capacity, where)
-                    todo += _divided(scenario, loc, policy, capacity)
+    for place, directed, name, divided in attachments(scenario):
+        if name not in scenario.policies:
+            continue
+        if sizes[name] > MAX_CLASSES:
+            yield Finding(
+                place,
+                f"{quote(name)} makes {sizes[name]:,} classes, nested ones included; "
+                f"expected at most {MAX_CLASSES:,}",
+            )
+            continue
+        top: Loc = ("policies", name, "classes")
+        policy = scenario.policies[name]
+        capacity = policy.root(divided)
+        where = f"link {quote(directed)}" if capacity == divided else f"the root of {quote(name)}"
+        todo = [(top, policy, capacity, where)]
+        while todo:
+            loc, policy, capacity, where = todo.pop()
+            if (loc, capacity) not in told:
+                told.add((loc, capacity))
+                yield from promises(loc, policy, capacity, where)
+                todo += _divided(scenario, loc, policy, capacity)
 
 
 def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
@@ -249,7 +249,7 @@ def _promised(policy: Policy, part: Class) -> Bandwidth | None:
     return part.bandwidth
 
 
-def _promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
+def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
     """What a policy promises of `capacity` bits per second, `where` being their source."""
     classes = policy.classes
     promised = {key: _promised(policy, part) for key, part in classes.items()}
@@ -284,6 +284,40 @@ def _promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[F
         else:
             rate = rates(policy, capacity)[key]
             yield from _ceilings((*loc, key), part, rate, capacity, where)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A class at the end of a link.
+
+    Attributes:
+        path: What results call it.
+        part: The class.
+        policy: The policy that it belongs to.
+        capacity: What that policy divides, in bits per second.
+    """
+
+    path: str
+    part: Class
+    policy: Policy
+    capacity: int
+
+    @property
+    def name(self) -> str:
+        """What its policy calls it."""
+        return self.path.rpartition("/")[2]
+
+
+def walk(scenario: Scenario, policy: Policy, capacity: int) -> Iterator[Placed]:
+    """Every class of a policy, those of nested ones after the class that they divide."""
+    capacity = policy.root(capacity)
+    for name, rate in rates(policy, capacity).items():
+        part = policy.classes[name]
+        yield Placed(name, part, policy, capacity)
+        nested = scenario.divided(policy, part)
+        if nested is not None:
+            for inner in walk(scenario, nested, rate or capacity):
+                yield replace(inner, path=f"{name}/{inner.path}")
 
 
 def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
@@ -384,6 +418,11 @@ def _sizes(scenario: Scenario) -> dict[str, int]:
     for name in scenario.policies:
         size(name)
     return sizes
+
+
+def has_cycles(scenario: Scenario) -> bool:
+    """Whether some policy divides itself."""
+    return next(_cycles(scenario), None) is not None
 
 
 _Cycle = list[tuple[str, tuple[str, ...]]]
