@@ -14,7 +14,7 @@ from perhop.analysis.distributions import (
     sent,
 )
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
-from perhop.analysis.summary import class_counters, link_loads, summary
+from perhop.analysis.summary import class_counters, counter_readings, link_loads, summary
 from perhop.analysis.throughput import (
     TOTAL,
     Bottleneck,
@@ -40,6 +40,7 @@ __all__ = [
     "class_counters",
     "completion",
     "count",
+    "counter_readings",
     "flow_rtt",
     "link_loads",
     "loss",

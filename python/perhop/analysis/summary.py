@@ -61,6 +61,25 @@ def class_counters(dataset: Dataset) -> pl.DataFrame:
     )
 
 
+def counter_readings(dataset: Dataset) -> pl.DataFrame:
+    """What classes of directed links had counted when their counters were cleared, and at last.
+
+    Returns:
+        As `class_counters`, with columns `start_s` and `end_s` after the link: the stretch from
+        the beginning, or the last time that its counters were cleared, to this one.
+    """
+    number = pl.lit(0)
+    for change in dataset.scenario.changes:
+        if change.clear is not None:
+            here = pl.lit(True) if change.on is None else pl.col("link") == change.on
+            number += here & (pl.col("start_s") >= change.at / 1e12)
+    counted = dataset.queues.group_by("link", number.alias("number"), "class", maintain_order=True)
+    stretch = (pl.min("start_s"), pl.max("end_s"))
+    readings = counted.agg(*stretch, pl.sum(*_CLASS_COUNTERS))
+    edges = (part.over("link", "number") for part in stretch)
+    return readings.select("link", *edges, "class", *_CLASS_COUNTERS)
+
+
 def link_loads(dataset: Dataset) -> pl.DataFrame:
     """What each directed link carried over the run.
 

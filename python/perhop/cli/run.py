@@ -120,6 +120,7 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
     click.echo(dataset.scenario.title or dataset.scenario.name)
     for table in (
         report.phase_table(dataset) if dataset.scenario.flows else None,
+        report.change_table(dataset),
         report.ping_table(dataset),
         report.published_table(dataset),
         report.expectation_table(dataset),

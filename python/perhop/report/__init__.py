@@ -9,6 +9,7 @@ from perhop.report.sentences import lead
 from perhop.report.tables import (
     Column,
     Table,
+    change_table,
     class_tables,
     expectation_table,
     flow_table,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "Table",
+    "change_table",
     "class_tables",
     "expectation_table",
     "flow_table",

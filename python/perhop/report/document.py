@@ -48,6 +48,7 @@ def page(dataset: Dataset) -> str:
         _figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
         _figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
         _table(tables.phase_table(dataset) if flows else None),
+        _table(tables.change_table(dataset)),
         _table(tables.published_table(dataset)),
         *(element("p", paragraph) for paragraph in why),
         _table(tables.expectation_table(dataset)),

@@ -7,6 +7,7 @@ from math import inf, log10
 from typing import Final, Literal
 
 from perhop.dataset import Dataset
+from perhop.report import text
 
 WIDTH: Final = 880
 HEIGHT: Final = 340
@@ -68,7 +69,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What starts and stops at an instant, written in a row above the plot; row 0 is the lowest."""
+    """What happens at an instant, written in a row above the plot; row 0 is the lowest."""
 
     text: str
     t: float
@@ -109,13 +110,16 @@ def place(phases: list[Phase], end: float, step: float, axis: Axis, ceiling: flo
 
 
 def changes(dataset: Dataset) -> list[Change]:
-    """What the timeline changes and when, in rows that do not overlap."""
+    """What starts, stops and changes and when, in rows that do not overlap."""
     happening: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     end = dataset.scenario.end_ps
     for name, flow in dataset.scenario.flows.items():
         happening[flow.start]["starts"].append(name)
         if flow.stop is not None and flow.stop <= end:
             happening[flow.stop]["stops"].append(name)
+    for change in dataset.scenario.changes:
+        if change.clear is None:
+            happening[change.at].setdefault(text.change(change), [])
     free = [0.0] * _MOST_ROWS
     marks = []
     for instant in sorted(happening):
@@ -135,6 +139,8 @@ def changes(dataset: Dataset) -> list[Change]:
 
 
 def _event(names: list[str], verb: str) -> str:
+    if not names:
+        return verb
     if len(names) > 2:
         return f"{len(names)} flows {verb.removesuffix('s')}"
     return f"{' and '.join(names)} {verb if len(names) == 1 else verb.removesuffix('s')}"

@@ -56,6 +56,15 @@ def phase_table(dataset: Dataset) -> Table:
     return Table("Throughput by phase", columns, tuple(rows), note)
 
 
+def change_table(dataset: Dataset) -> Table | None:
+    """What changed in the network and when; None if nothing did."""
+    changes = sorted(dataset.scenario.changes, key=lambda change: change.at)
+    if not changes:
+        return None
+    rows = tuple((f"{text.clock(change.at / 1e12)} s", text.change(change)) for change in changes)
+    return Table("Changes", (Column("at"), Column("change", "left")), rows)
+
+
 def flow_table(dataset: Dataset) -> Table:
     """What became of each flow over the time it was active."""
     flows = analysis.summary(dataset)["flows"]
@@ -117,7 +126,7 @@ def expectation_table(dataset: Dataset) -> Table | None:
 
 
 def class_tables(dataset: Dataset) -> list[Table]:
-    """What each class of each directed link did, one table a link.
+    """What each class of each directed link did, one table a link and reading of its counters.
 
     First come the links that divide traffic into classes or dropped some; then one table for all
     plain queues without drops.
@@ -136,13 +145,18 @@ def class_tables(dataset: Dataset) -> list[Table]:
     )
     plain = []
     tables = []
-    for (link,), rows in analysis.class_counters(dataset).group_by("link", maintain_order=True):
+    readings = analysis.counter_readings(dataset)
+    again = set(readings.filter(pl.n_unique("start_s").over("link") > 1)["link"])
+    for (link, *stretch), rows in readings.group_by(
+        "link", "start_s", "end_s", maintain_order=True
+    ):
         cells = [_class_row(row) for row in rows.iter_rows(named=True)]
         if rows["class"].to_list() == ["all"] and not rows["dropped_packets"].sum():
             plain += [(link, *row[1:]) for row in cells]
             continue
         columns = (Column("class", "left"), *map(Column, names))
-        tables.append(Table(f"Classes of {link}", columns, tuple(cells)))
+        when = f", {text.window(*stretch)}" if link in again else ""
+        tables.append(Table(f"Classes of {link}{when}", columns, tuple(cells)))
     if plain:
         columns = (Column("link", "left"), *map(Column, names))
         tables.append(Table(PLAIN, columns, tuple(plain)))

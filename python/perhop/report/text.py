@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from perhop.scenario import Change, PoliceChange
+from perhop.scenario.changes import NO_POLICY
+
 _RATES: Final = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 _TIMES: Final = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -107,3 +110,36 @@ def _digits(value: float) -> str:
     while abs(value) * 10**decimals < 99.95 and decimals < 2 + 3:
         decimals += 1
     return f"{value:.{decimals}f}"
+
+
+def change(change: Change) -> str:
+    """What changes in the network, in a few words: ``r1>r2: 20 Mb/s, down``."""
+    words = [] if change.part is None else [change.part]
+    if change.police is not None:
+        words.append(f"policed to {_settings(change.police)}")
+    words = [" ".join(words)] if words else []
+    if change.policy is not None:
+        words.append("no policy" if change.policy == NO_POLICY else f"policy {change.policy}")
+    if change.rate is not None:
+        words.append(rate(change.rate))
+    if change.delay is not None:
+        words.append(f"delay {duration(change.delay / 1e12)}")
+    if change.loss is not None:
+        words.append(f"loss {share(change.loss / 1e9)}")
+    if change.state is not None:
+        words.append(change.state)
+    if change.clear is not None:
+        words.append("counters cleared")
+    where = f"{change.on}: " if change.on else ""
+    return where + ", ".join(words)
+
+
+def _settings(police: PoliceChange) -> str:
+    words = []
+    if police.rate is not None and police.rate.share is not None:
+        words.append(share(police.rate.share / 1e9))
+    elif police.rate is not None:
+        words.append(rate(police.rate.rate))
+    if police.burst is not None:
+        words.append(f"burst {size(police.burst)}")
+    return ", ".join(words)
