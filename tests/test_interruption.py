@@ -203,5 +203,5 @@ def test_elsewhere_a_line_is_printed_now_and_then(start: Start) -> None:
     assert process.stderr is not None
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    assert re.fullmatch(r"long: \d+\.\d of 360000 s, \d+x: bulk \d+\S* Mbps, constant .*\n", line)
+    assert re.fullmatch(r"long: \d+\.\d of 360000 s, \d+x: bulk \d+\S* M?bps, constant .*\n", line)
     assert ended(process).code == 130
