@@ -402,6 +402,9 @@ pub struct TcpPlan {
     /// Segments spread over the round trip.
     #[serde(default)]
     pub pacing: bool,
+    /// Names its random streams.
+    #[serde(default)]
+    pub name: String,
 }
 
 /// What both ends of a TCP connection do about congestion notification.
@@ -449,6 +452,8 @@ pub enum CongestionPlan {
     Dctcp,
     /// Prague.
     Prague,
+    /// BBR version 3.
+    Bbr,
 }
 
 /// UDP's settings.

@@ -3,18 +3,21 @@
 //! Loss recovery belongs to the sender; a congestion control sees acknowledged bytes and
 //! congestion events, and answers with a [`Window`].
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod ledbat;
 mod scalable;
 
-use perhop_core::{Duration, Ecn, Time};
+use perhop_core::{Duration, Ecn, Stream, Time};
 
+use bbr::Bbr;
 use cubic::Cubic;
 use hystart::HyStart;
 use ledbat::Ledbat;
 use scalable::Scalable;
 
+pub(crate) use bbr::Delivered;
 pub(crate) use scalable::Marked;
 
 use crate::Offset;
@@ -54,7 +57,13 @@ pub enum Congestion {
     /// Shrinks by as much as is marked (RFC 8257), or Prague, its descendant for the Internet
     /// (draft-briscoe-iccrg-prague-congestion-control).
     Scalable(ScalableState),
+    /// Follows a model of the path (draft-ietf-ccwg-bbr).
+    Bbr(Box<BbrState>),
 }
+
+/// What BBR knows.
+#[derive(Clone, Debug)]
+pub struct BbrState(Bbr);
 
 /// What DCTCP and Prague remember.
 #[derive(Clone, Debug)]
@@ -112,13 +121,32 @@ impl Congestion {
         Self::Scalable(ScalableState(Scalable::prague()))
     }
 
+    /// BBR at its beginning; it draws the times of its probes.
+    pub fn bbr(random: Stream) -> Self {
+        Self::Bbr(Box::new(BbrState(Bbr::new(random))))
+    }
+
+    /// The model, if there is one: it is told of every delivery and of every loss, and sets the
+    /// window in recovery, too.
+    pub(crate) fn model(&mut self) -> Option<&mut Bbr> {
+        match self {
+            Self::Bbr(state) => Some(&mut state.0),
+            _ => None,
+        }
+    }
+
+    /// Whether the window is a model's.
+    pub(crate) fn is_modelled(&self) -> bool {
+        matches!(self, Self::Bbr(_))
+    }
+
     fn is_prague(&self) -> bool {
         matches!(self, Self::Scalable(ScalableState(scalable)) if scalable.is_prague())
     }
 
     /// Whether it needs segments to be paced.
     pub(crate) fn needs_pacing(&self) -> bool {
-        self.is_prague()
+        self.is_prague() || self.is_modelled()
     }
 
     /// Notes that segments are paced: growth then needs no bound against bursts (RFC 9406,
@@ -131,7 +159,10 @@ impl Congestion {
 
     /// Bytes a second at which segments are to go out, if it decides that by itself.
     pub(crate) fn pacing_rate(&self) -> Option<f64> {
-        None
+        match self {
+            Self::Bbr(state) => state.0.pacing_rate(),
+            _ => None,
+        }
     }
 
     /// How much faster than a window a round trip segments go out after slow start, if that is
@@ -142,7 +173,11 @@ impl Congestion {
 
     /// What the packets of a connection that understands marks say.
     pub(crate) fn ect(&self) -> Ecn {
-        if self.is_prague() { Ecn::Ect1 } else { Ecn::Ect0 }
+        match self {
+            Self::Bbr(_) => Ecn::NotEct, // which does not answer to marks
+            _ if self.is_prague() => Ecn::Ect1,
+            _ => Ecn::Ect0,
+        }
     }
 
     /// Data was delivered, in recovery or not, over a connection that understands marks.
@@ -178,7 +213,7 @@ impl Congestion {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
             Self::Scalable(ScalableState(scalable)) => scalable.on_ack(window, mss, acked),
-            Self::Ledbat(_) => {}
+            Self::Ledbat(_) | Self::Bbr(_) => {}
         }
     }
 
@@ -189,6 +224,7 @@ impl Congestion {
             // RFC 8257, section 3.4: a loss is answered as usual.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
+            Self::Bbr(_) => return,
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;

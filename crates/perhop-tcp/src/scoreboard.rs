@@ -2,18 +2,21 @@
 
 mod loss;
 mod progress;
+mod rate;
 mod sent;
 
 use std::collections::VecDeque;
 
-use perhop_core::Time;
+use perhop_core::{Duration, Time};
 
 use crate::Offset;
 
 pub(crate) use loss::DUPLICATE_THRESHOLD;
 pub(crate) use progress::{Newest, Progress};
+pub(crate) use rate::{LostSegment, RateSample};
 pub(crate) use sent::Span;
 
+use rate::Sampler;
 use sent::Sent;
 
 /// The outstanding segments in order. Indices count from the first segment ever sent, so that
@@ -44,12 +47,48 @@ pub(crate) struct Scoreboard {
     transmissions: Option<VecDeque<(u32, usize)>>,
     /// How many transmissions there were, modulo 2³².
     sent: u32,
+    /// How fast segments are delivered, if anybody wants to know.
+    sampler: Option<Sampler>,
 }
 
 impl Scoreboard {
     /// A scoreboard that detects losses by time.
     pub fn by_time() -> Self {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }
+    }
+
+    /// With samples of the delivery rate.
+    pub fn sampling(self) -> Self {
+        Self { sampler: Some(Sampler::default()), ..self }
+    }
+
+    /// The sample of the acknowledgement that was just taken, if there are any and it has
+    /// delivered something; `min_rtt` is the connection's.
+    pub fn take_sample(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
+        self.sampler.as_mut()?.take(min_rtt, now)
+    }
+
+    /// What was marked as lost since it was last asked, one by one, if the rate is sampled.
+    pub fn take_losses(&mut self) -> impl Iterator<Item = LostSegment> {
+        self.sampler.iter_mut().flat_map(Sampler::take_losses)
+    }
+
+    /// Notes that the application has nothing to send though it might.
+    pub fn limit_samples(&mut self) {
+        let pipe = self.pipe;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.limit(pipe);
+        }
+    }
+
+    /// Whether nothing is in flight because the application had nothing to send.
+    pub fn is_idle(&self) -> bool {
+        self.pipe == 0 && self.sampler.as_ref().is_some_and(Sampler::is_limited)
+    }
+
+    /// Bytes delivered since the connection began, if the rate is sampled.
+    pub fn delivered(&self) -> u64 {
+        self.sampler.as_ref().map_or(0, Sampler::delivered)
     }
 
     /// Everything before this is acknowledged: SND.UNA.
@@ -111,6 +150,9 @@ impl Scoreboard {
         self.sent = self.sent.wrapping_add(1);
         self.segments.push_back(sent);
         self.pipe += u64::from(length);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.send(self.pipe, length, now);
+        }
         Span { start, length }
     }
 
@@ -133,6 +175,9 @@ impl Scoreboard {
                     self.sacked.1 -= u64::from(acked);
                 } else {
                     progress.delivered += u64::from(acked);
+                    if let Some(sampler) = &mut self.sampler {
+                        sampler.deliver_part(acked.into(), now);
+                    }
                 }
                 break;
             }
@@ -142,6 +187,12 @@ impl Scoreboard {
                 self.sacked.1 -= u64::from(front.length);
             } else {
                 progress.cover(front, now, &mut self.fack);
+                if let Some(sampler) = &mut self.sampler {
+                    sampler.deliver(0, front, now);
+                }
+            }
+            if let Some(sampler) = &mut self.sampler {
+                sampler.pop();
             }
             self.segments.pop_front();
             self.base += 1;
@@ -184,6 +235,9 @@ impl Scoreboard {
             self.sacked.1 += u64::from(sent.length);
             self.sacked_end = self.sacked_end.max(self.base + index + 1);
             progress.cover(sent, now, &mut self.fack);
+            if let Some(sampler) = &mut self.sampler {
+                sampler.deliver(index, sent, now);
+            }
         }
     }
     /// Notes that the segment that begins at `start` was sent again.
@@ -197,6 +251,9 @@ impl Scoreboard {
         sent.at = now;
         sent.order = self.sent;
         self.pipe += sent.in_pipe() - before;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.resend(index, self.pipe, sent.length, now);
+        }
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.push_back((self.sent, self.base + index));
         }

@@ -77,13 +77,19 @@ impl Sender {
         if paced {
             config.congestion.pace();
         }
+        let window = Window::new(f64::from(config.initial_window) * f64::from(config.mss));
+        let mut scoreboard = match config.loss_detection {
+            LossDetection::Rack => Scoreboard::by_time(),
+            _ => Scoreboard::default(),
+        };
+        if let Some(model) = config.congestion.model() {
+            model.begin(&window, config.mss.into());
+            scoreboard = scoreboard.sampling();
+        }
         Self {
-            window: Window::new(f64::from(config.initial_window) * f64::from(config.mss)),
+            window,
             rtt: RttEstimator::new(config.min_rto),
-            scoreboard: match config.loss_detection {
-                LossDetection::Rack => Scoreboard::by_time(),
-                _ => Scoreboard::default(),
-            },
+            scoreboard,
             written: 1,
             closed: false,
             receive_window: 0,
@@ -209,6 +215,9 @@ impl Sender {
             self.answer_marks(marked);
         }
         let lost = self.detect_losses(now, &progress);
+        if self.config.congestion.is_modelled() {
+            self.update_model(now, progress.delivered);
+        }
         self.reduce_proportionally(&progress, lost);
         if self.rack.is_some() {
             let plain = progress.acked == 0 && segment.sack.as_slice().is_empty();

@@ -275,6 +275,7 @@ def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -
                 "delayed_ack": tcp.delayed_ack,
                 "ecn": tcp.effective_ecn,
                 "pacing": tcp.effective_pacing,
+                "name": name,
             }
         }
     else:

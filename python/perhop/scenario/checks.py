@@ -224,6 +224,13 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
                 f"{quote(control)} needs to know how much is marked; "
                 f"expected {' or '.join(map(quote, feedback))}",
             )
+        if control == "bbr" and not flow.tcp.sack:
+            yield Finding(
+                (*loc, "tcp", "sack"),
+                "`bbr` needs selective acknowledgements; expected `true`",
+            )
+        if control == "bbr" and flow.tcp.effective_ecn != "off":
+            yield Finding((*loc, "tcp", "ecn"), "`bbr` does not answer to marks; expected `off`")
         if control in PACED and not flow.tcp.effective_pacing:
             yield Finding(
                 (*loc, "tcp", "pacing"), f"{quote(control)} sends by pacing; expected `true`"

@@ -24,7 +24,7 @@ DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
 what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
 
-PACED: Final = frozenset({"prague"})
+PACED: Final = frozenset({"bbr", "prague"})
 """The congestion controls that need pacing."""
 
 FEEDBACK: Final = MappingProxyType({"dctcp": ("dctcp", "accurate"), "prague": ("accurate",)})
@@ -93,10 +93,11 @@ STACKS: Final = MappingProxyType(
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
-    congestion_control: Literal["reno", "cubic", "ledbat++", "dctcp", "prague"] = "cubic"
+    congestion_control: Literal["reno", "cubic", "ledbat++", "bbr", "dctcp", "prague"] = "cubic"
     """Reno (RFC 5681, 6582), CUBIC (RFC 9438), LEDBAT++, which yields to both
-    (draft-irtf-iccrg-ledbat-plus-plus), DCTCP, which shrinks by as much as is marked (RFC 8257), or
-    Prague, which does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
+    (draft-irtf-iccrg-ledbat-plus-plus), BBR version 3, which follows a model of the path
+    (draft-ietf-ccwg-bbr), DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
+    does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
 
     hystart: StrictBool = True
     """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,

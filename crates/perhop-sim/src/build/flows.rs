@@ -35,7 +35,7 @@ pub(crate) fn stream(
         _ => Ecn::NotEct,
     };
     let (protocol, [sends, receives]) = match &flow.transport {
-        TransportPlan::Tcp(plan) => (Protocol::Tcp, tcp(plan, schedule)?),
+        TransportPlan::Tcp(plan) => (Protocol::Tcp, tcp(plan, schedule, number, seed)?),
         TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?),
     };
     let there = Header {
@@ -63,7 +63,12 @@ pub(crate) fn stream(
     Ok([endpoint(there, sender + 1, sends), endpoint(back, sender, receives)])
 }
 
-fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
+fn tcp(
+    plan: &TcpPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
     if plan.mss == 0 {
         return Err(BuildError::Zero("a segment size"));
     }
@@ -78,6 +83,9 @@ fn tcp(plan: &TcpPlan, schedule: Schedule) -> Result<[Role; 2], BuildError> {
             CongestionPlan::Ledbat => Congestion::ledbat(),
             CongestionPlan::Dctcp => Congestion::dctcp(),
             CongestionPlan::Prague => Congestion::prague(),
+            CongestionPlan::Bbr => {
+                Congestion::bbr(Stream::new(seed, &format!("{} {number} probes", plan.name)))
+            }
         },
         loss_detection: match (plan.sack, plan.rack) {
             (false, _) => LossDetection::Duplicates,

@@ -1,6 +1,7 @@
 //! The `sim` engine against theory, through plans as the scenario compiler writes them.
 
 mod allocations;
+mod bbr;
 mod changes;
 mod ecn;
 mod hostile;

@@ -240,7 +240,7 @@ proptest! {
     /// Whatever is lost on the way, both ways, a volume arrives to the byte, and nothing more.
     #[test]
     fn a_volume_is_delivered_exactly(
-        control in prop::sample::select(&["reno", "cubic", "ledbat++", "dctcp", "prague"][..]),
+        control in prop::sample::select(&["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr"][..]),
         ecn in prop::sample::select(&["off", "classic", "dctcp", "accurate"][..]),
         (pacing, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
         (volume, stop) in (0_u64..200_000, prop::option::of(1_000..9_000 * MILLISECOND)),

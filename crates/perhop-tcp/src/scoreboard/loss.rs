@@ -78,6 +78,9 @@ impl Scoreboard {
         sent.lost = true;
         sent.retransmitted = false;
         self.pipe -= before - sent.in_pipe();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(index - self.base, sent.length);
+        }
         self.next_lost = self.next_lost.min(index);
         self.lost_end = self.lost_end.max(index + 1);
     }
@@ -95,7 +98,12 @@ impl Scoreboard {
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.clear();
         }
-        for sent in &mut self.segments {
+        for (index, sent) in self.segments.iter_mut().enumerate() {
+            if let Some(sampler) = &mut self.sampler
+                && sent.is_under_way()
+            {
+                sampler.lose(index, sent.length);
+            }
             sent.lost = !sent.sacked;
             sent.retransmitted = false;
         }
@@ -112,6 +120,9 @@ impl Scoreboard {
         let before = sent.in_pipe();
         sent.lost = true;
         self.pipe -= before - sent.in_pipe();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose(index, sent.length);
+        }
         true
     }
 

@@ -6,7 +6,7 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
-use crate::congestion::{Acked, Marked};
+use crate::congestion::{Acked, Delivered, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
 
@@ -79,6 +79,9 @@ impl Sender {
         if self.prr.take().is_some() {
             self.window.cwnd = self.window.ssthresh;
         }
+        if let Some(model) = self.config.congestion.model() {
+            model.on_recovered(&mut self.window);
+        }
         if let Some((rack, _)) = &mut self.rack {
             rack.on_recovered();
         }
@@ -121,7 +124,7 @@ impl Sender {
             Recovery::Fast { .. }
                 if found.retransmission.is_some_and(|at| at >= self.reduced_at) =>
             {
-                self.window.cwnd = self.window.ssthresh;
+                self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
                 self.begin_recovery(now, progress);
             }
             _ => {}
@@ -131,9 +134,9 @@ impl Sender {
 
     pub(super) fn begin_recovery(&mut self, now: Time, progress: &Progress) {
         let point = self.scoreboard.end();
-        self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
         self.reduce(now);
-        if self.config.prr && self.uses_sack() {
+        self.recovery = Recovery::Fast { point, urgent: true, rescued: false };
+        if self.config.prr && self.uses_sack() && !self.config.congestion.is_modelled() {
             let sacked_before = self.scoreboard.sacked_bytes().saturating_sub(progress.delivered);
             let flight = self.scoreboard.flight() + progress.acked - sacked_before;
             self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
@@ -146,6 +149,11 @@ impl Sender {
     /// Congestion control answers to a loss.
     pub(super) fn reduce(&mut self, now: Time) {
         self.note_reduction(now);
+        let recovering = self.recovery != Recovery::Open;
+        if let Some(model) = self.config.congestion.model() {
+            model.on_recovery(&self.window, recovering);
+            return;
+        }
         let (mss, flight) = (self.mss(), self.used_window());
         self.config.congestion.on_loss(&mut self.window, mss, flight);
     }
@@ -186,6 +194,28 @@ impl Sender {
         let (mss, flight) = (self.mss(), self.used_window());
         if self.config.congestion.on_mark(&mut self.window, mss, flight, marked) {
             self.note_reduction(marked.now);
+        }
+    }
+
+    /// Tells a model of losses and of `delivered` bytes.
+    pub(super) fn update_model(&mut self, now: Time, delivered: u64) {
+        let in_flight = self.scoreboard.pipe();
+        let total = self.scoreboard.delivered();
+        let Some(model) = self.config.congestion.model() else { return };
+        for lost in self.scoreboard.take_losses() {
+            model.on_lost(&self.window, now, lost, total);
+        }
+        let Some(sample) = self.scoreboard.take_sample(model.min_rtt(), now) else { return };
+        let ack = Delivered {
+            now,
+            sample,
+            newly: delivered,
+            in_flight,
+            recovering: self.recovery != Recovery::Open,
+            smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
+        };
+        if model.on_ack(&mut self.window, ack) {
+            self.scoreboard.limit_samples();
         }
     }
 

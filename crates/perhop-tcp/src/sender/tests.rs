@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use perhop_core::Ecn;
+use perhop_core::{Ecn, Stream};
 
 use crate::{Congestion, EcnMode, Seq};
 use crate::{Receiver, ReceiverConfig};
@@ -516,7 +516,7 @@ proptest! {
         lost in prop::collection::vec(0_u64..200, 0..60),
         late in prop::collection::vec((0_u64..200, 0_u64..100), 0..30),
         loss_detection in prop::sample::select(&EVERY[..]),
-        (control, hystart, prr, pacing) in (0..5, any::<bool>(), any::<bool>(), any::<bool>()),
+        (control, hystart, prr, pacing) in (0..6, any::<bool>(), any::<bool>(), any::<bool>()),
         (ecn, marked) in (0..4_usize, prop::collection::vec(0_u64..200, 0..60)),
         (limited_transmit, timestamps) in any::<(bool, bool)>(),
         window in 2_000_u32..100_000,
@@ -526,6 +526,7 @@ proptest! {
             1 => Congestion::cubic(hystart),
             2 => Congestion::dctcp(),
             3 => Congestion::prague(),
+            4 => Congestion::bbr(Stream::new(1, "test")),
             _ => Congestion::ledbat(),
         };
         let config = SenderConfig {

@@ -33,6 +33,9 @@ impl Sender {
         if now >= self.deadline {
             self.time_out(now);
         }
+        if self.config.congestion.is_modelled() {
+            self.update_model(now, 0);
+        }
     }
 
     /// RFC 6298, section 5.1: the timer runs while something is outstanding.

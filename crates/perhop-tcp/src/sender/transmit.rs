@@ -35,6 +35,11 @@ impl Sender {
     }
 
     fn send_new(&mut self, now: Time, length: u32) -> Segment {
+        if self.scoreboard.is_idle()
+            && let Some(model) = self.config.congestion.model()
+        {
+            model.on_restart(&mut self.window, now, self.scoreboard.delivered());
+        }
         let span = self.scoreboard.send(length, now);
         self.arm_timer(now);
         if self.rack.is_some() {
@@ -91,11 +96,21 @@ impl Sender {
         if self.scoreboard.acknowledged() == 0 {
             return None;
         }
-        let Some(length) = self.available().filter(|&length| self.fits_windows(length)) else {
+        let available = self.available();
+        let Some(length) = available.filter(|&length| self.fits_windows(length)) else {
             self.congestion_limited = false;
+            // Receivers' limits are the path's (draft-ietf-ccwg-bbr-06, section 4.1.1.3.1).
+            if available.is_none() && (self.scoreboard.pipe() as f64) < self.window.cwnd {
+                self.scoreboard.limit_samples();
+            }
             return None;
         };
         self.congestion_limited = !self.has_room(length);
+        if self.congestion_limited
+            && let Some(model) = self.config.congestion.model()
+        {
+            model.on_window_full();
+        }
         (!self.congestion_limited).then_some(length)
     }
 

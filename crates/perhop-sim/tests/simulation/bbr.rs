@@ -1,0 +1,129 @@
+//! BBR: what its model is to achieve (draft-ietf-ccwg-bbr-06, section 3).
+
+use serde_json::{Value, json};
+
+use crate::lab::*;
+
+const RATE: u64 = 50_000_000;
+const RTT: u64 = 40 * MILLISECOND;
+/// What TCP's payload is of a link's rate.
+const PAYLOAD: f64 = 1460.0 / 1500.0;
+
+fn bbr(changes: Value) -> Value {
+    let settings = json!({"congestion_control": "bbr", "rack": true, "dsack": true, "name": "bbr"});
+    tcp(0, 2, settings, changes)
+}
+
+/// A host, a router, the bottleneck with a queue of so many bandwidth-delay products, a host.
+fn over(products: f64, loss_ppb: u32, flows: &[Value], marks: &[u64]) -> Results {
+    let packets = (products * (RATE * (RTT / MICROSECOND) / 1_000_000 / 12_000) as f64) as u64;
+    let slow = json!({"queues": [fifo(packets), fifo(1 << 40)], "loss_ppb": loss_ppb});
+    let links = [
+        link([0, 1], 10 * RATE, MICROSECOND),
+        link_with([1, 2], RATE, RTT / 2 - MICROSECOND, slow),
+    ];
+    run(&with(plan("hrh", &links, marks), json!({"flows": flows})))
+}
+
+/// Goodput as a share of the link, between two marks.
+fn share(results: &Results, flow: usize, marks: &[u64]) -> f64 {
+    results.goodput(flow, marks[0], marks[marks.len() - 1]) / (RATE as f64 * PAYLOAD)
+}
+
+/// What is lost of what is sent after the first mark.
+fn loss(results: &Results, flow: usize) -> f64 {
+    let [lost, packets] = ["lost", "packets"]
+        .map(|column| results.of_rows("intervals", column, "flow", flow)[1..].iter().sum::<i64>());
+    lost as f64 / (lost + packets) as f64
+}
+
+/// A full pipe and next to no queue: the rate is that of delivery, and the window, of two products
+/// at most, binds only while probing. ProbeRTT costs two per cent (section 5.3.4.2).
+#[test]
+fn alone_it_fills_a_deep_queue_by_much_less_than_a_product() {
+    let marks = every(SECOND / 10, 60 * SECOND)[99..].to_vec();
+    let results = over(10.0, 0, &[bbr(json!({}))], &marks);
+    let share = share(&results, 0, &marks);
+    let rtts = &results.floats("intervals", "rtt_s")[1..];
+    let mean = rtts.iter().sum::<f64>() / rtts.len() as f64;
+    let most = rtts.iter().copied().fold(0.0, f64::max);
+    println!("alone: {share:.4} of the link, {:.1} ms, at most {:.1} ms", mean * 1e3, most * 1e3);
+    assert!(share > 0.94, "{share}");
+    assert!(mean < 1.1 * seconds(RTT), "{mean}");
+    // A probe ends after three round trips at 1.25 times the rate without growth (5.3.3.7).
+    assert!(most < 2.0 * seconds(RTT), "{most}");
+    assert_eq!(loss(&results, 0), 0.0);
+}
+
+/// Random loss below its threshold of 2% ends no probe. In each of some sixty round trips between
+/// probes what is not delivered is taken off the rate (section 5.3.3.8.3): at 1%, a quarter of it by
+/// the mean of 0.99ⁿ. Reno and CUBIC have a twelfth of the link.
+#[test]
+fn one_per_cent_of_random_loss_costs_a_quarter() {
+    let marks = [10 * SECOND, 60 * SECOND];
+    let with_loss = |flow| share(&over(2.0, 10_000_000, &[flow], &marks), 0, &marks);
+    let (model, cubic) = (with_loss(bbr(json!({}))), with_loss(tcp(0, 2, json!({}), json!({}))));
+    println!("1% loss: BBR has {model:.3} of the link, CUBIC {cubic:.3}");
+    assert!(model > 0.7, "{model}");
+    assert!(cubic < 0.2);
+}
+
+/// Shallow buffers: throughput stays, and loss is bounded by the threshold (section 5.5.10.2).
+#[test]
+fn shallow_buffers_leave_it_its_throughput() {
+    for (products, least) in [(0.1, 0.85), (0.25, 0.9), (0.5, 0.9)] {
+        let marks = [10 * SECOND, 70 * SECOND];
+        let results = over(products, 0, &[bbr(json!({}))], &marks);
+        let (share, loss) = (share(&results, 0, &marks), loss(&results, 0));
+        println!("a buffer of {products} BDP: {share:.3} of the link, {:.3}% lost", loss * 100.0);
+        assert!(share > least, "{products}: {share}");
+        assert!(loss < 0.02, "{products}: {loss}");
+    }
+}
+
+#[test]
+fn two_of_them_share() {
+    for products in [0.5, 2.0] {
+        let marks = [30 * SECOND, 150 * SECOND];
+        let flows = [
+            bbr(json!({})),
+            with(
+                bbr(json!({"start": 5 * SECOND})),
+                json!({"transport": {"tcp": {"name": "other"}}}),
+            ),
+        ];
+        let results = over(products, 0, &flows, &marks);
+        let [first, second] = [0, 1].map(|flow| share(&results, flow, &marks));
+        println!("{products} BDP: {first:.3} and {second:.3} of the link");
+        assert!(first + second > 0.9);
+        assert!((0.6..1.67).contains(&(first / second)), "{first} and {second}");
+    }
+}
+
+/// Section 5.3.3.8: its probes leave room for Reno and CUBIC. What the share is depends on the
+/// buffer; nobody starves.
+#[test]
+fn beside_cubic_neither_starves() {
+    for products in [1.0, 4.0] {
+        let marks = [30 * SECOND, 150 * SECOND];
+        let flows = [bbr(json!({})), tcp(0, 2, json!({"rack": true}), json!({"start": SECOND}))];
+        let results = over(products, 0, &flows, &marks);
+        let [model, cubic] = [0, 1].map(|flow| share(&results, flow, &marks));
+        println!("{products} BDP: BBR {model:.3} of the link, CUBIC {cubic:.3}");
+        assert!(model + cubic > 0.9);
+        assert!((0.05..0.95).contains(&model), "{model}");
+    }
+}
+
+/// Another random stream, other probes; the same, the same bytes.
+#[test]
+fn probes_are_drawn_from_the_seed() {
+    let bytes = |seed: u64| {
+        let links = [link([0, 1], RATE, RTT / 2)];
+        let flow = with(bbr(json!({})), json!({"to": 1}));
+        let plan = with(plan("hh", &links, &[20 * SECOND]), json!({"flows": [flow], "seed": seed}));
+        run(&plan).bits()
+    };
+    assert_eq!(bytes(1), bytes(1));
+    assert_ne!(bytes(1), bytes(2));
+}

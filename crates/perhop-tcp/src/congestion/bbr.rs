@@ -1,0 +1,250 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr-06): a model of the path, of its bandwidth, its round-trip
+//! time and the data that it holds, decides how fast and how much to send.
+//!
+//! Sections in these files are the draft's. It has no undo of spurious recoveries (section 5.5.11),
+//! and takes no notice of ECN, to which the draft gives no answer (section 3.7): its packets say
+//! that they do not understand marks. Amounts are bytes, rates bytes a second.
+
+mod control;
+mod model;
+mod phases;
+mod probe_rtt;
+
+use perhop_core::{Duration, Stream, Time};
+
+use super::Window;
+use crate::scoreboard::{LostSegment, RateSample};
+
+use model::{Aggregation, FullPipe, MaxFilter, ShortTerm};
+use phases::{AckPhase, Phase};
+use probe_rtt::MinRtt;
+
+/// The loss rate that is too high (section 2.8: BBR.LossThresh).
+const LOSS_THRESHOLD: f64 = 0.02;
+/// By what bounds shrink at most in a round trip (BBR.Beta).
+const BETA: f64 = 0.7;
+/// The part of the long-term bound that is left to others (BBR.Headroom).
+const HEADROOM: f64 = 0.15;
+/// The least window in segments (BBR.MinPipeCwnd).
+const LEAST: f64 = 4.0;
+
+/// What a sender tells with an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered {
+    pub now: Time,
+    pub sample: RateSample,
+    /// Bytes that the acknowledgement is the first to cover.
+    pub newly: u64,
+    /// What is in flight after it.
+    pub in_flight: u64,
+    /// Whether the sender is in fast recovery.
+    pub recovering: bool,
+    pub smoothed_rtt: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bbr {
+    random: Stream,
+    mss: f64,
+    initial_window: f64,
+    phase: Phase,
+    /// The rate at which segments go out; none before the first acknowledgement.
+    pacing_rate: Option<f64>,
+    /// The window before recovery or ProbeRTT bounded it.
+    prior_window: f64,
+
+    /// Round trips, counted by packets (section 5.5.1).
+    round: u64,
+    round_ends: u64,
+    round_start: bool,
+    /// The round trip in which the window was last what held the sender up.
+    window_full: Option<u64>,
+
+    max_bandwidth: MaxFilter,
+    /// The bandwidth that counts: the greatest, within the short-term bound.
+    bandwidth: f64,
+    min_rtt: MinRtt,
+    full_pipe: FullPipe,
+    aggregation: Aggregation,
+    short_term: ShortTerm,
+    /// What may be in flight without too much loss; infinite where that is not known.
+    inflight_longterm: f64,
+
+    /// The round trip in which Drain began.
+    drained_from: u64,
+    /// This ProbeBW cycle: when it began, how long it waits to probe, and the round trips since the
+    /// last probe.
+    cycle_began: Time,
+    probe_wait: Duration,
+    rounds_since_probe: u64,
+    ack_phase: AckPhase,
+    /// Whether acknowledgements are of what was sent while probing.
+    probe_sample: bool,
+    /// Whether the last probe lost too much, and whether it ended early for fear of that.
+    too_high: bool,
+    precautionary: bool,
+    /// How the long-term bound grows while probing: rounds, bytes acknowledged towards the next
+    /// segment, and how many of them make one.
+    probe_rounds: u32,
+    probe_acked: f64,
+    probe_per_segment: f64,
+    /// The sender had nothing to send.
+    idle_restart: bool,
+}
+
+impl Bbr {
+    /// Section 5.2.1.
+    pub fn new(random: Stream) -> Self {
+        Self {
+            random,
+            mss: 0.0,
+            initial_window: 0.0,
+            phase: Phase::Startup,
+            pacing_rate: None,
+            prior_window: 0.0,
+            round: 0,
+            round_ends: 0,
+            round_start: false,
+            window_full: None,
+            max_bandwidth: MaxFilter::default(),
+            bandwidth: 0.0,
+            min_rtt: MinRtt::new(),
+            full_pipe: FullPipe::default(),
+            aggregation: Aggregation::default(),
+            short_term: ShortTerm::new(),
+            inflight_longterm: f64::INFINITY,
+            drained_from: 0,
+            cycle_began: Time::ZERO,
+            probe_wait: Duration::ZERO,
+            rounds_since_probe: 0,
+            ack_phase: AckPhase::Init,
+            probe_sample: false,
+            too_high: false,
+            precautionary: false,
+            probe_rounds: 0,
+            probe_acked: 0.0,
+            probe_per_segment: f64::INFINITY,
+            idle_restart: false,
+        }
+    }
+
+    /// Tells the sizes of the connection, before it begins.
+    pub fn begin(&mut self, window: &Window, mss: f64) {
+        (self.mss, self.initial_window) = (mss, window.cwnd);
+    }
+
+    pub fn pacing_rate(&self) -> Option<f64> {
+        self.pacing_rate
+    }
+
+    /// The least round-trip time that is known; zero if none is.
+    pub fn min_rtt(&self) -> Duration {
+        self.min_rtt.known().unwrap_or(Duration::ZERO)
+    }
+
+    /// Section 5.2.3. Returns whether rate samples are to be ignored for a round trip as if the
+    /// application had nothing to send.
+    pub fn on_ack(&mut self, window: &mut Window, ack: Delivered) -> bool {
+        if self.pacing_rate.is_none() {
+            self.init_pacing_rate(ack.smoothed_rtt);
+            self.min_rtt.begin(ack.now, ack.smoothed_rtt);
+            self.aggregation.restart(ack.now);
+        }
+        let sample = &ack.sample;
+        // The model and the state machine.
+        self.short_term.take_sample(sample);
+        self.update_round(sample);
+        self.max_bandwidth.update(sample.rate, sample.app_limited);
+        self.adapt_to_loss(window.cwnd);
+        self.aggregation.update(&ack, self.bandwidth, window.cwnd, self.round, &self.full_pipe);
+        if self.round_start {
+            self.full_pipe.check(sample);
+        }
+        self.check_startup_done(&ack);
+        self.check_drain_done(&ack);
+        self.advance_cycle(&ack, window);
+        let expired = self.min_rtt.update(ack.now, sample.rtt);
+        let limits = self.check_probe_rtt(&ack, window, expired);
+        self.short_term.end_round(sample);
+        self.bandwidth = self.max_bandwidth.get().min(self.short_term.bandwidth);
+        // What to send.
+        self.set_pacing_rate();
+        self.set_window(window, &ack);
+        limits
+    }
+
+    /// Section 5.5.10.2, HandleLostPacket; `delivered` bytes are since the connection began.
+    pub fn on_lost(&mut self, window: &Window, now: Time, lost: LostSegment, delivered: u64) {
+        self.short_term.note_loss(delivered);
+        if !self.probe_sample {
+            return;
+        }
+        let (lost_since, in_flight) = (lost.lost as f64, lost.in_flight as f64);
+        if lost_since <= in_flight * LOSS_THRESHOLD {
+            return;
+        }
+        // At how much in flight did losses cross the threshold?
+        let length = lost.length as f64;
+        let before = in_flight - length;
+        let prefix = (LOSS_THRESHOLD * before - (lost_since - length)) / (1.0 - LOSS_THRESHOLD);
+        self.handle_too_high(window, (now, delivered), before + prefix, lost.app_limited);
+    }
+
+    /// Section 5.6.4.4: loss recovery begins, maybe within another.
+    pub fn on_recovery(&mut self, window: &Window, recovering: bool) {
+        self.prior_window = if recovering || matches!(self.phase, Phase::ProbeRtt { .. }) {
+            self.prior_window.max(window.cwnd)
+        } else {
+            window.cwnd
+        };
+    }
+
+    /// Loss recovery has ended.
+    pub fn on_recovered(&self, window: &mut Window) {
+        window.cwnd = window.cwnd.max(self.prior_window);
+    }
+
+    /// The window, and not the application, held the sender up.
+    pub fn on_window_full(&mut self) {
+        self.window_full = Some(self.round);
+    }
+
+    /// Section 5.4.1: the sender has something to send again, after nothing was in flight.
+    pub fn on_restart(&mut self, window: &mut Window, now: Time, delivered: u64) {
+        self.idle_restart = true;
+        self.aggregation.restart(now);
+        match self.phase {
+            Phase::ProbeRtt { .. } => self.check_probe_rtt_done(window, now, delivered),
+            Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up => self.pace_with(1.0),
+            Phase::Startup | Phase::Drain => {}
+        }
+    }
+
+    /// Whether the window was full in this round trip or the last.
+    fn is_window_limited(&self) -> bool {
+        self.window_full.is_some_and(|round| self.round - round <= 1)
+    }
+
+    /// Section 5.5.1.
+    fn update_round(&mut self, sample: &RateSample) {
+        self.round_start = sample.prior_delivered >= self.round_ends;
+        if self.round_start {
+            self.start_round(sample.total);
+            self.round += 1;
+            self.rounds_since_probe += 1;
+        }
+    }
+
+    fn start_round(&mut self, delivered: u64) {
+        self.round_ends = delivered;
+    }
+
+    /// Section 5.5.10.3: once a round trip, the short-term bounds answer to loss.
+    fn adapt_to_loss(&mut self, window: f64) {
+        let probing = matches!(self.phase, Phase::Startup | Phase::Refill | Phase::Up);
+        self.short_term.adapt(probing, self.max_bandwidth.get(), window);
+    }
+}
+
+#[cfg(test)]
+mod tests;

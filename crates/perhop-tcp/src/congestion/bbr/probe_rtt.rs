@@ -1,0 +1,115 @@
+//! The least round-trip time, and ProbeRTT, which drains the queue to measure it (sections 5.3.4
+//! and 5.5.7).
+
+use perhop_core::{Duration, Time};
+
+use super::phases::{AckPhase, Phase};
+use super::{Bbr, Delivered};
+use crate::congestion::Window;
+
+/// How long a round-trip time is the least (BBR.MinRTTFilterLen).
+const FILTER: Duration = Duration::from_secs(10);
+/// How long without a lower one until ProbeRTT (BBR.ProbeRTTInterval).
+const INTERVAL: Duration = Duration::from_secs(5);
+/// How long it lasts (BBR.ProbeRTTDuration).
+const DURATION: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug)]
+pub(super) struct MinRtt {
+    /// Over ten seconds; [`Duration::MAX`] for none.
+    least: Duration,
+    since: Time,
+    /// Over five, after which ProbeRTT is due.
+    recent: Duration,
+    recent_since: Time,
+}
+
+impl MinRtt {
+    pub fn new() -> Self {
+        Self {
+            least: Duration::MAX,
+            since: Time::ZERO,
+            recent: Duration::MAX,
+            recent_since: Time::ZERO,
+        }
+    }
+
+    pub fn begin(&mut self, now: Time, smoothed: Duration) {
+        if smoothed > Duration::ZERO {
+            (self.least, self.recent) = (smoothed, smoothed);
+        }
+        (self.since, self.recent_since) = (now, now);
+    }
+
+    pub fn known(&self) -> Option<Duration> {
+        (self.least < Duration::MAX).then_some(self.least)
+    }
+
+    /// UpdateMinRTT; returns whether ProbeRTT is due.
+    pub fn update(&mut self, now: Time, rtt: Option<Duration>) -> bool {
+        let expired = now > self.recent_since + INTERVAL;
+        if let Some(rtt) = rtt
+            && (rtt < self.recent || expired)
+        {
+            (self.recent, self.recent_since) = (rtt, now);
+        }
+        if self.recent < self.least || now > self.since + FILTER {
+            (self.least, self.since) = (self.recent, self.recent_since);
+        }
+        expired
+    }
+}
+
+impl Bbr {
+    /// CheckProbeRTT; returns whether rate samples are to be ignored.
+    pub(super) fn check_probe_rtt(
+        &mut self,
+        ack: &Delivered,
+        window: &mut Window,
+        expired: bool,
+    ) -> bool {
+        if !matches!(self.phase, Phase::ProbeRtt { .. }) && expired && !self.idle_restart {
+            // The window before is kept, but not one that recovery bounds.
+            self.prior_window =
+                if ack.recovering { self.prior_window.max(window.cwnd) } else { window.cwnd };
+            self.phase = Phase::ProbeRtt { until: None, round_done: false };
+            self.ack_phase = AckPhase::Stopping;
+            self.start_round(ack.sample.total);
+        }
+        self.idle_restart &= ack.sample.delivered == 0;
+        let Phase::ProbeRtt { until, round_done } = self.phase else { return false };
+        match until {
+            None if ack.in_flight as f64 <= self.probe_rtt_window() => {
+                let until = Some(ack.now + DURATION);
+                self.phase = Phase::ProbeRtt { until, round_done: false };
+                self.start_round(ack.sample.total);
+            }
+            None => {}
+            Some(_) => {
+                let round_done = round_done || self.round_start;
+                self.phase = Phase::ProbeRtt { until, round_done };
+                if round_done {
+                    self.check_probe_rtt_done(window, ack.now, ack.sample.total);
+                }
+            }
+        }
+        true
+    }
+
+    /// CheckProbeRTTDone and ExitProbeRTT.
+    pub(super) fn check_probe_rtt_done(&mut self, window: &mut Window, now: Time, delivered: u64) {
+        let Phase::ProbeRtt { until: Some(until), .. } = self.phase else { return };
+        if now <= until {
+            return;
+        }
+        self.min_rtt.recent_since = now;
+        self.on_recovered(window);
+        self.short_term.forget();
+        if self.full_pipe.reached {
+            self.start_down(now, delivered);
+            self.phase = Phase::Cruise;
+        } else {
+            self.phase = Phase::Startup;
+        }
+    }
+}
