@@ -24,6 +24,8 @@ impl Dscp {
     pub const AF11: Self = Self(10);
     /// Expedited forwarding (RFC 3246).
     pub const EF: Self = Self(46);
+    /// Class selector 6, precedence "internetwork control" (RFC 2474, section 4.2.2).
+    pub const CS6: Self = Self(48);
     /// How many code points there are.
     pub const COUNT: usize = 64;
 

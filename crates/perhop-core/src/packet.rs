@@ -42,9 +42,17 @@ pub struct Header {
     pub protocol: Protocol,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
+    /// Time to live: how many routers may still forward it.
+    pub ttl: u8,
 }
 
+/// Packets are copied from ring to ring, and what is copied is mostly this.
+const _: () = assert!(size_of::<Header>() == 16);
+
 impl Header {
+    /// The time to live that hosts and routers begin with, as RFC 1700 recommends.
+    pub const TTL: u8 = 64;
+
     /// Length of the IP packet, headers included.
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.size as u64)
@@ -108,6 +116,7 @@ mod tests {
             destination_port: 5001,
             protocol,
             traffic_class: TrafficClass::default(),
+            ttl: Header::TTL,
         }
     }
 

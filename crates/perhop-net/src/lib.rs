@@ -10,11 +10,13 @@
 
 mod agenda;
 mod balance;
+mod icmp;
 mod network;
 mod port;
 mod routes;
 
 pub use balance::Balance;
+pub use icmp::{IcmpError, IcmpErrors};
 pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, TimerId};
 pub use port::{LinkCounters, PortId, Wire};
 pub use routes::RouteError;

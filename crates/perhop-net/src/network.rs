@@ -5,6 +5,7 @@ use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
 use crate::agenda::{Agenda, EVENTS, EventId};
 use crate::balance::Balance;
+use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::port::{LinkCounters, Port, PortId, Wire};
 use crate::routes::{RouteError, Routes};
 
@@ -43,6 +44,8 @@ pub enum Loss {
     Link,
     /// No path leads to its destination.
     NoRoute,
+    /// Its time to live was used up.
+    Expired,
 }
 
 /// What the network calls its hosts for. All hosts are one object, told apart by node.
@@ -56,6 +59,11 @@ pub trait Hosts<B> {
     /// A packet was lost. For counting, and for what its body takes; an emulated host learns of
     /// losses as real ones do.
     fn lost(&mut self, packet: Packet<B>, loss: Loss);
+
+    /// The body of the ICMP error that `node`, a router or a host, sends about `packet`: what it
+    /// quotes of it. The network makes the header. None if no error may be sent about the packet,
+    /// which is an ICMP error itself (RFC 1122, section 3.2.2).
+    fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<B>;
 }
 
 /// The network and everything that is under way in it.
@@ -65,6 +73,8 @@ pub struct Network<B> {
     agenda: Agenda,
     ports: Vec<Port<B>>,
     routes: Routes,
+    /// What each node may say of packets that it cannot deliver.
+    errors: Vec<ErrorBudget>,
     /// Lost packets that the hosts have not been told of.
     losses: Vec<(Packet<B>, Loss)>,
     /// Where disciplines put drops; empty between calls.
@@ -108,6 +118,7 @@ impl<B> Network<B> {
             agenda: Agenda::new(),
             ports,
             routes,
+            errors: vec![ErrorBudget::default(); nodes.len()],
             losses: Vec::new(),
             ledger: Ledger::new(),
             events: 0,
@@ -153,6 +164,11 @@ impl<B> Network<B> {
     /// From now on `node` chooses like this among links and paths that cost the same.
     pub fn set_balance(&mut self, node: NodeId, balance: Balance) {
         self.routes.set_balance(node, balance);
+    }
+
+    /// From now on `node` sends so many ICMP errors.
+    pub fn set_icmp_errors(&mut self, node: NodeId, errors: IcmpErrors) {
+        self.errors[node.index()] = ErrorBudget::new(errors);
     }
 
     /// A link goes down or comes up again, in both directions, and routes change at once. What was
@@ -211,6 +227,22 @@ impl<B> Network<B> {
         match self.routes.next_hop(host, &packet.header) {
             Some(port) => self.offer(port, packet),
             None => self.losses.push((packet, Loss::NoRoute)),
+        }
+    }
+
+    /// `node` tells a packet's source that the packet goes no further, unless it may not.
+    pub fn complain(
+        &mut self,
+        node: NodeId,
+        packet: &Packet<B>,
+        error: IcmpError,
+        hosts: &mut impl Hosts<B>,
+    ) {
+        if self.errors[node.index()].allows(self.now)
+            && let Some(body) = hosts.quote(node, packet, error)
+        {
+            self.errors[node.index()].spend(self.now);
+            self.send(node, Packet { header: error.header(node, &packet.header), body });
         }
     }
 
@@ -284,8 +316,34 @@ impl<B> Network<B> {
         if packet.header.destination == node {
             hosts.receive(self, node, packet);
         } else {
-            self.send(node, packet);
+            self.forward(node, packet, hosts);
         }
+    }
+
+    /// A router sends on what is not for it.
+    #[inline]
+    fn forward(&mut self, node: NodeId, mut packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+        if packet.header.ttl <= 1 {
+            return self.discard(node, packet, IcmpError::TimeExceeded, Loss::Expired, hosts);
+        }
+        packet.header.ttl -= 1;
+        match self.routes.next_hop(node, &packet.header) {
+            Some(port) => self.offer(port, packet),
+            None => self.discard(node, packet, IcmpError::NetUnreachable, Loss::NoRoute, hosts),
+        }
+    }
+
+    #[cold]
+    fn discard(
+        &mut self,
+        node: NodeId,
+        packet: Packet<B>,
+        error: IcmpError,
+        loss: Loss,
+        hosts: &mut impl Hosts<B>,
+    ) {
+        self.complain(node, &packet, error, hosts);
+        self.losses.push((packet, loss));
     }
 
     /// A transmitter may have become free, or a discipline may let something go, while packets

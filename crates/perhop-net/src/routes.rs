@@ -120,7 +120,7 @@ impl Routes {
                 let mut ways: Vec<u32> = ports.iter().filter(leads).map(|way| way.1).collect();
                 ways.sort_unstable();
                 table[node] = match ways[..] {
-                    [] => NONE,
+                    [] => self.default_route(node, destination, ports),
                     [port] => port,
                     _ => {
                         let (balance, salt) = self.policies[node];
@@ -137,6 +137,23 @@ impl Routes {
             }
         }
         self.next_hop = next_hop;
+    }
+
+    /// Where a host sends what it knows no way for, as hosts do by default: to a router, the one on
+    /// its first link. Routers have no such way.
+    fn default_route(
+        &self,
+        node: usize,
+        destination: usize,
+        ports: &[(NodeId, u32, Duration)],
+    ) -> u32 {
+        let to_router = |way: &&(NodeId, u32, Duration)| {
+            self.kinds[way.0.index()] == NodeKind::Router && node != destination
+        };
+        match self.kinds[node] {
+            NodeKind::Host => ports.iter().filter(to_router).map(|way| way.1).min().unwrap_or(NONE),
+            NodeKind::Router => NONE,
+        }
     }
 
     /// What it costs from each node to `destination`: Dijkstra's algorithm, backwards from there.

@@ -137,6 +137,7 @@ mod tests {
             Header {
                 size: 100, source: NodeId(source), destination: NodeId(destination),
                 source_port, destination_port, protocol, traffic_class: TrafficClass::new(dscp),
+                ttl: Header::TTL,
             }
         }
     }

@@ -98,6 +98,7 @@ mod tests {
             destination_port: 0,
             protocol: Protocol::Udp,
             traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
+            ttl: Header::TTL,
         };
         Packet { header, body: () }
     }

@@ -218,6 +218,7 @@ fn run(root: &mut Class<usize>, tree: &Node, span: Duration) -> Vec<Sent> {
                 destination_port: 0,
                 protocol: Protocol::Udp,
                 traffic_class: TrafficClass::new(Dscp::new(leaf as u8).unwrap()),
+                ttl: Header::TTL,
             };
             root.enqueue(now, Packet { header, body: leaf }, &mut ledger);
             waiting = waiting + 1 - ledger.drops.len() as u64;

@@ -60,6 +60,7 @@ fn packet(id: Id, arrival: &Arrival) -> Packet<Id> {
         destination_port: 0,
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(Dscp::new(arrival.class).unwrap()),
+        ttl: Header::TTL,
     };
     Packet { header, body: id }
 }

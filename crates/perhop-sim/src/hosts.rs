@@ -13,7 +13,7 @@ mod tcp;
 mod udp;
 
 use perhop_core::{Ecn, Header, NodeId, Packet, Time};
-use perhop_net::{Hosts, Loss, Network, TimerId};
+use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId};
 use perhop_tcp::{Receiver, Segment};
 
 use self::bodies::{Bodies, Body, Message};
@@ -181,6 +181,8 @@ impl Hosts<BodyId> for ModelledHosts {
                 record.dscp_echoed = Some(packet.header.dscp());
                 return;
             }
+            // What they say of paths may pass, and ends no connection (RFC 1122, section 4.2.3.9).
+            (_, Message::Error { .. }) => return,
             (role, message) => unreachable!("{message:?} for {role:?}"),
         }
         self.set_timer(network, id);
@@ -234,5 +236,24 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::UdpSender(udp), Message::Datagram { .. }) => udp.lost += 1,
             _ => {}
         }
+    }
+
+    fn quote(
+        &mut self,
+        _node: NodeId,
+        packet: &Packet<BodyId>,
+        error: IcmpError,
+    ) -> Option<BodyId> {
+        let Body { endpoint, message } = self.bodies.get(packet.body);
+        let sequence = match message {
+            Message::Error { .. } => return None,
+            Message::Tcp(segment) => segment.seq.0.into(),
+            Message::Datagram { sequence } => sequence,
+            Message::EchoRequest { sequence } | Message::EchoReply { sequence } => sequence.into(),
+        };
+        // To the endpoint that sent the packet.
+        let endpoint = self.endpoints[endpoint as usize].line.peer;
+        let message = Message::Error { error, quoted: packet.header, sequence };
+        Some(self.bodies.put(Body { endpoint, message }))
     }
 }

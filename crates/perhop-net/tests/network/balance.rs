@@ -49,6 +49,14 @@ impl perhop_net::Hosts<Line> for Sink {
     fn lost(&mut self, packet: perhop_core::Packet<Line>, loss: perhop_net::Loss) {
         panic!("{packet:?} {loss:?}");
     }
+    fn quote(
+        &mut self,
+        _: NodeId,
+        _: &perhop_core::Packet<Line>,
+        _: perhop_net::IcmpError,
+    ) -> Option<Line> {
+        None
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Time: timers, slices, and what a run costs.
 
 use perhop_core::{Duration, NodeId, Packet, Time};
-use perhop_net::{Hosts, Loss, Network, TimerId, Wire};
+use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId, Wire};
 use perhop_queue::Limit;
 use proptest::prelude::*;
 
@@ -26,6 +26,10 @@ impl Hosts<Line> for Clock {
     }
 
     fn lost(&mut self, _: Packet<Line>, _: Loss) {}
+
+    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<Line> {
+        None
+    }
 }
 
 fn two_hosts() -> Network<Line> {

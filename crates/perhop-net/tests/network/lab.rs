@@ -3,7 +3,7 @@
 use perhop_core::{
     Bytes, Duration, Header, NodeId, Overhead, Packet, Protocol, Rate, Time, TrafficClass,
 };
-use perhop_net::{Hosts, LinkSpec, Loss, Network, NodeKind, PortId, TimerId, Wire};
+use perhop_net::{Hosts, IcmpError, LinkSpec, Loss, Network, NodeKind, PortId, TimerId, Wire};
 use perhop_queue::{Class, Fifo, Limit, Queue};
 
 pub use perhop_net::NodeKind::{Host, Router};
@@ -14,6 +14,9 @@ pub const SECOND: u64 = 1_000 * MILLISECOND;
 
 /// A packet's body: its line in the script.
 pub type Line = u32;
+
+/// Set in the body of an ICMP error about the packet of that line.
+pub const ERROR: Line = 1 << 31;
 
 /// A packet to send: when, from and to which node, how long.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,10 @@ pub struct Scripted {
     /// When a packet arrived, where, and which.
     pub arrivals: Vec<(Time, NodeId, Line)>,
     pub losses: Vec<(Line, Loss)>,
+    /// ICMP errors that arrived: when, and the packet.
+    pub errors: Vec<(Time, Packet<Line>)>,
+    /// What was quoted: by which node, of which packet, and why.
+    pub quoted: Vec<(NodeId, Packet<Line>, IcmpError)>,
 }
 
 impl Scripted {
@@ -60,8 +67,14 @@ impl Scripted {
 
 impl Hosts<Line> for Scripted {
     fn receive(&mut self, network: &mut Network<Line>, host: NodeId, packet: Packet<Line>) {
-        assert_eq!(packet, self.packet(packet.body), "a packet changed on its way");
         assert_eq!(packet.header.destination, host);
+        if packet.body & ERROR != 0 {
+            self.errors.push((network.now(), packet));
+            return;
+        }
+        let mut sent = self.packet(packet.body);
+        sent.header.ttl = packet.header.ttl;
+        assert_eq!(packet, sent, "a packet changed on its way");
         self.arrivals.push((network.now(), host, packet.body));
     }
 
@@ -74,6 +87,11 @@ impl Hosts<Line> for Scripted {
     fn lost(&mut self, packet: Packet<Line>, loss: Loss) {
         self.losses.push((packet.body, loss));
     }
+
+    fn quote(&mut self, node: NodeId, packet: &Packet<Line>, error: IcmpError) -> Option<Line> {
+        self.quoted.push((node, *packet, error));
+        (packet.body & ERROR == 0).then_some(packet.body | ERROR)
+    }
 }
 
 pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
@@ -85,6 +103,7 @@ pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
         destination_port: 0,
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::default(),
+        ttl: Header::TTL,
     };
     Packet { header, body: line }
 }

@@ -4,6 +4,7 @@
 mod balance;
 mod conservation;
 mod events;
+mod icmp;
 mod lab;
 mod links;
 mod routes;

@@ -18,6 +18,7 @@ pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
         destination_port: 5001,
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::default().with_ecn(ecn),
+        ttl: Header::TTL,
     };
     Packet { header, body: id }
 }

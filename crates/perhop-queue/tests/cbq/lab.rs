@@ -47,6 +47,7 @@ pub fn packet(dscp: u8, size: u32, number: u64) -> Packet<u64> {
         destination_port: 0,
         protocol: Protocol::Udp,
         traffic_class: TrafficClass::new(Dscp::new(dscp).unwrap()),
+        ttl: Header::TTL,
     };
     Packet { header, body: number }
 }

@@ -46,6 +46,7 @@ pub(crate) fn stream(
         destination_port: flow.port,
         protocol,
         traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?).with_ecn(ecn),
+        ttl: Header::TTL,
     };
     let back = Header {
         source: to,
@@ -234,6 +235,7 @@ pub(crate) fn pinger(
         destination_port: 0,
         protocol: Protocol::Icmp,
         traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
+        ttl: Header::TTL,
     };
     let pinger = Pinger {
         start: Time::from_picos(plan.start),

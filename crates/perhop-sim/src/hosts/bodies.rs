@@ -1,5 +1,7 @@
 //! What modelled hosts send, apart from the headers.
 
+use perhop_core::Header;
+use perhop_net::IcmpError;
 use perhop_tcp::Segment;
 
 /// What a modelled host sends, apart from the header.
@@ -13,9 +15,21 @@ pub(super) struct Body {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Tcp(Segment),
-    Datagram { sequence: u64 },
-    EchoRequest { sequence: u32 },
-    EchoReply { sequence: u32 },
+    Datagram {
+        sequence: u64,
+    },
+    EchoRequest {
+        sequence: u32,
+    },
+    EchoReply {
+        sequence: u32,
+    },
+    /// An ICMP error about a packet with this header, and this number among the others.
+    Error {
+        error: IcmpError,
+        quoted: Header,
+        sequence: u64,
+    },
 }
 
 /// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
@@ -42,6 +56,11 @@ impl Bodies {
                 BodyId(self.slots.len() as u32 - 1)
             }
         }
+    }
+
+    /// The body of a packet that is still under way.
+    pub fn get(&self, id: BodyId) -> Body {
+        self.slots[id.0 as usize]
     }
 
     pub fn take(&mut self, id: BodyId) -> Body {

@@ -1,0 +1,152 @@
+//! What nodes say of packets that they cannot deliver (RFC 792).
+
+use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
+
+/// Why a packet's source is told that the packet goes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IcmpError {
+    /// Its time to live was used up on the way: type 11, code 0.
+    TimeExceeded,
+    /// A router knows no way to its destination: type 3, code 0.
+    NetUnreachable,
+    /// Nobody at its destination listens on its port: type 3, code 3.
+    PortUnreachable,
+}
+
+impl IcmpError {
+    /// The type and code in the ICMP header.
+    pub const fn type_and_code(self) -> (u8, u8) {
+        match self {
+            Self::TimeExceeded => (11, 0),
+            Self::NetUnreachable => (3, 0),
+            Self::PortUnreachable => (3, 3),
+        }
+    }
+
+    /// The header of the packet by which `node` answers a packet with this header. It quotes the
+    /// IP header and the 8 bytes after it, as RFC 792 asks; routers mark it CS6 (RFC 1812, section
+    /// 4.3.2.5: precedence 6), hosts do not (RFC 1122, section 3.2.2).
+    pub(crate) fn header(self, node: NodeId, about: &Header) -> Header {
+        const HEADERS: u32 = 28; // of IPv4 and of ICMP
+        const QUOTE: u32 = 28; // an IPv4 header and 8 bytes
+        let dscp = match self {
+            Self::TimeExceeded | Self::NetUnreachable => Dscp::CS6,
+            Self::PortUnreachable => Dscp::DEFAULT,
+        };
+        Header {
+            size: HEADERS + about.size.min(QUOTE),
+            source: node,
+            destination: about.source,
+            source_port: 0,
+            destination_port: 0,
+            protocol: Protocol::Icmp,
+            traffic_class: TrafficClass::new(dscp),
+            ttl: Header::TTL,
+        }
+    }
+}
+
+/// How many ICMP errors a node sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcmpErrors {
+    /// One about every packet that earns one.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// As many as a bucket has tokens, which is full at first (RFC 1812, section 4.3.2.8).
+    Limited {
+        /// The time between two tokens.
+        every: Duration,
+        /// How many tokens the bucket holds; at least one.
+        burst: u32,
+    },
+}
+
+/// A node's ICMP errors, and those that it may still send.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ErrorBudget {
+    errors: IcmpErrors,
+    /// When the bucket would be full again.
+    full_at: Time,
+}
+
+impl ErrorBudget {
+    pub fn new(errors: IcmpErrors) -> Self {
+        Self { errors, full_at: Time::ZERO }
+    }
+
+    /// Whether an error may be sent.
+    pub fn allows(&self, now: Time) -> bool {
+        match self.errors {
+            IcmpErrors::All => true,
+            IcmpErrors::None => false,
+            IcmpErrors::Limited { every, burst } => {
+                self.full_at <= now + every * u64::from(burst.saturating_sub(1))
+            }
+        }
+    }
+
+    /// An error is sent.
+    pub fn spend(&mut self, now: Time) {
+        if let IcmpErrors::Limited { every, .. } = self.errors {
+            self.full_at = self.full_at.max(now) + every;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// How many of the errors that are due at these instants, in microseconds, are sent.
+    fn sent(errors: IcmpErrors, instants: &[u64]) -> Vec<u64> {
+        let mut budget = ErrorBudget::new(errors);
+        let may = |at: &&u64| {
+            let now = Time::ZERO + Duration::from_micros(**at);
+            let allowed = budget.allows(now);
+            if allowed {
+                budget.spend(now);
+            }
+            allowed
+        };
+        instants.iter().filter(may).copied().collect()
+    }
+
+    #[test]
+    fn one_every_half_second_answers_the_first_and_third_of_three_quick_probes() {
+        // What the default of IOS makes of a traceroute to it that waits 3 s for the second.
+        let limited = IcmpErrors::Limited { every: Duration::from_micros(500_000), burst: 1 };
+        assert_eq!(sent(limited, &[0, 10_000, 3_010_000]), [0, 3_010_000]);
+        assert_eq!(sent(limited, &[0, 499_999, 500_000]), [0, 500_000]);
+        assert_eq!(sent(IcmpErrors::None, &[0, 1]), [0; 0]);
+        assert_eq!(sent(IcmpErrors::All, &[0, 0, 1]), [0, 0, 1]);
+    }
+
+    proptest! {
+        /// The bucket, written out: so many tokens, one more at the end of each full period since
+        /// it was last full.
+        #[test]
+        fn a_bucket_is_never_overdrawn(
+            every in 1_u64..50, burst in 1_u32..6, gaps in prop::collection::vec(0_u64..100, 1..60),
+        ) {
+            let instants: Vec<u64> =
+                gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
+            let limited = IcmpErrors::Limited { every: Duration::from_micros(every), burst };
+            let found = sent(limited, &instants);
+            // Credit in microseconds, exactly.
+            let (mut credit, mut last) = (u64::from(burst) * every, 0);
+            let mut expected = Vec::new();
+            for &now in &instants {
+                credit = (credit + now - last).min(u64::from(burst) * every);
+                last = now;
+                if credit >= every {
+                    credit -= every;
+                    expected.push(now);
+                }
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
