@@ -3,7 +3,7 @@
 mod flows;
 
 use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate};
-use perhop_net::{Balance, LinkSpec, RouteError, Wire};
+use perhop_net::{Balance, IcmpErrors, LinkSpec, RouteError, Wire};
 use perhop_queue::{
     Action, Actions, Class, ClassSpec, Classes, Fifo, Match, Policer, Queue, Service, Shaper,
     Sharing, Weight,
@@ -43,6 +43,9 @@ pub enum BuildError {
     /// A change is of a link that there is not.
     #[error("there is no link {0}")]
     NoSuchLink(u32),
+    /// A ping's least time to live is above its greatest.
+    #[error("a ping's times to live must not fall")]
+    Ttl,
     /// The instants at which counters are read do not rise, or one of a change is missing.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,
@@ -201,4 +204,17 @@ pub(crate) fn balance(plan: BalancePlan) -> Balance {
         BalancePlan::PerDestination => Balance::PerDestination,
         BalancePlan::PerPacket => Balance::PerPacket,
     }
+}
+
+pub(crate) fn icmp_errors(plan: IcmpErrorsPlan) -> Result<IcmpErrors, BuildError> {
+    Ok(match plan {
+        IcmpErrorsPlan::All => IcmpErrors::All,
+        IcmpErrorsPlan::None => IcmpErrors::None,
+        IcmpErrorsPlan::Limited { every: 0, .. } | IcmpErrorsPlan::Limited { burst: 0, .. } => {
+            return Err(BuildError::Zero("a limit of ICMP errors"));
+        }
+        IcmpErrorsPlan::Limited { every, burst } => {
+            IcmpErrors::Limited { every: Duration::from_picos(every), burst }
+        }
+    })
 }

@@ -12,19 +12,18 @@ mod pinger;
 mod tcp;
 mod udp;
 
-use perhop_core::{Ecn, Header, NodeId, Packet, Time};
+use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId};
 use perhop_tcp::{Receiver, Segment};
 
 use self::bodies::{Bodies, Body, Message};
 use crate::histogram::Histogram;
-use crate::measure::PingRecord;
 
 pub(crate) use self::bodies::BodyId;
 pub(crate) use self::pattern::{
     Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
 };
-pub(crate) use self::pinger::Pinger;
+pub(crate) use self::pinger::{Answer, Pinger, ProbeRecord};
 pub(crate) use self::tcp::{Phase, Schedule, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
@@ -135,7 +134,12 @@ impl Hosts<BodyId> for ModelledHosts {
     #[inline]
     fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        let Body { endpoint: id, message } = self.bodies.take(packet.body);
+        let Body { endpoint: id, message } = self.bodies.get(packet.body);
+        if let Message::Probe { .. } = message {
+            // Nobody listens there.
+            network.complain(host, &packet, IcmpError::PortUnreachable, self);
+        }
+        self.bodies.free(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
         match (&mut endpoint.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) => {
@@ -166,21 +170,43 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Message::EchoRequest { sequence }) => {
-                // A host answers an echo request as it came: source and destination change places,
-                // the mark stays.
+                // Whoever is asked answers an echo request as it came: source and destination
+                // change places, the mark stays.
                 let asked = packet.header;
                 debug_assert_eq!(asked.destination, host);
-                let header = Header { source: host, destination: asked.source, ..asked };
-                let message = Message::EchoReply { sequence };
+                let (source, destination) = (host, asked.source);
+                let header = Header { source, destination, ttl: Header::TTL, ..asked };
+                let message = Message::EchoReply { sequence, arrived: asked.dscp() };
                 Line { header, peer: id }.send(network, &mut self.bodies, asked.size, message);
                 return;
             }
-            (Role::Pinger(pinger), Message::EchoReply { sequence }) => {
-                let record = &mut pinger.records[sequence as usize];
-                record.rtt = Some(now.since(record.sent));
-                record.dscp_echoed = Some(packet.header.dscp());
+            (Role::Pinger(pinger), Message::EchoReply { sequence, arrived }) => {
+                let answer = Answer {
+                    rtt: Duration::ZERO,
+                    node: packet.header.source,
+                    error: None,
+                    dscp_arrived: arrived,
+                    dscp_echoed: packet.header.dscp(),
+                };
+                pinger.on_answer(sequence, now, true, answer);
                 return;
             }
+            (Role::Pinger(pinger), Message::Error { error, quoted, sequence })
+                if quoted.source == endpoint.line.header.source =>
+            {
+                let node = packet.header.source;
+                let answer = Answer {
+                    rtt: Duration::ZERO,
+                    node,
+                    error: Some(error),
+                    dscp_arrived: quoted.dscp(),
+                    dscp_echoed: packet.header.dscp(),
+                };
+                let from_destination = node == endpoint.line.header.destination;
+                pinger.on_answer(sequence as u32, now, from_destination, answer);
+                return;
+            }
+            (Role::Pinger(_), Message::Probe { .. }) => return,
             // What they say of paths may pass, and ends no connection (RFC 1122, section 4.2.3.9).
             (_, Message::Error { .. }) => return,
             (role, message) => unreachable!("{message:?} for {role:?}"),
@@ -213,15 +239,17 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 Role::UdpReceiver(_) => {}
                 Role::Pinger(pinger) => {
-                    let sequence = pinger.records.len() as u32;
-                    pinger.records.push(PingRecord { sent: now, rtt: None, dscp_echoed: None });
-                    let message = Message::EchoRequest { sequence };
-                    endpoint.line.send(
-                        network,
-                        &mut self.bodies,
-                        endpoint.line.header.size,
-                        message,
-                    );
+                    let (ttl, train) = pinger.next_train().unwrap_or_default();
+                    let header = Header { ttl, ..endpoint.line.header };
+                    let line = Line { header, ..endpoint.line };
+                    for _ in 0..train {
+                        let sequence = pinger.record(now, ttl);
+                        let message = match header.protocol {
+                            Protocol::Udp => Message::Probe { sequence },
+                            _ => Message::EchoRequest { sequence },
+                        };
+                        line.send(network, &mut self.bodies, header.size, message);
+                    }
                 }
             }
         }
@@ -249,7 +277,9 @@ impl Hosts<BodyId> for ModelledHosts {
             Message::Error { .. } => return None,
             Message::Tcp(segment) => segment.seq.0.into(),
             Message::Datagram { sequence } => sequence,
-            Message::EchoRequest { sequence } | Message::EchoReply { sequence } => sequence.into(),
+            Message::EchoRequest { sequence }
+            | Message::EchoReply { sequence, .. }
+            | Message::Probe { sequence } => sequence.into(),
         };
         // To the endpoint that sent the packet.
         let endpoint = self.endpoints[endpoint as usize].line.peer;

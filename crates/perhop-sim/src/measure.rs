@@ -1,8 +1,10 @@
 //! What is measured, and the tables it is kept in.
 
 use perhop_core::{Dscp, Duration, Time};
-use perhop_net::LinkCounters;
+use perhop_net::{IcmpError, LinkCounters};
 use perhop_queue::{Backlog, Cause, Counters};
+
+use crate::hosts::{Answer, ProbeRecord};
 
 /// A column of a table. In a column of floats NaN stands for "none", in one of integers a
 /// negative number does.
@@ -33,16 +35,6 @@ impl RttSamples {
         self.sum += rtt.as_secs_f64();
         self.count += 1;
     }
-}
-
-/// One echo request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PingRecord {
-    pub sent: Time,
-    /// `None` until the reply comes.
-    pub rtt: Option<Duration>,
-    /// The mark of the reply.
-    pub dscp_echoed: Option<Dscp>,
 }
 
 /// A stream's counters since the run began, and its state.
@@ -103,13 +95,17 @@ table! {
 }
 
 table! {
-    /// Per echo request.
+    /// Per probe of a ping.
     Pings {
         ping: Integers,
         sequence: Integers,
+        ttl: Integers,
         sent_s: Floats,
         rtt_s: Floats,
+        node: Integers,
+        answer: Integers,
         dscp_sent: Integers,
+        dscp_arrived: Integers,
         dscp_echoed: Integers,
     }
 }
@@ -198,13 +194,27 @@ impl Intervals {
 }
 
 impl Pings {
-    pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &PingRecord) {
+    /// Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable.
+    pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &ProbeRecord) {
+        let answer = record.answer.as_ref();
+        let of_answer = |value: &dyn Fn(&Answer) -> i64| answer.map_or(-1, value);
         self.ping.push(ping as i64);
         self.sequence.push(sequence as i64);
+        self.ttl.push(record.ttl.into());
         self.sent_s.push(record.sent.as_secs_f64());
-        self.rtt_s.push(record.rtt.map_or(f64::NAN, Duration::as_secs_f64));
+        // Whom the network cannot reach has no round-trip time.
+        let reached = answer.filter(|answer| answer.error != Some(IcmpError::NetUnreachable));
+        self.rtt_s.push(reached.map_or(f64::NAN, |answer| answer.rtt.as_secs_f64()));
+        self.node.push(of_answer(&|answer| answer.node.0.into()));
+        self.answer.push(of_answer(&|answer| match answer.error {
+            None => 0,
+            Some(IcmpError::TimeExceeded) => 1,
+            Some(IcmpError::NetUnreachable) => 2,
+            Some(IcmpError::PortUnreachable) => 3,
+        }));
         self.dscp_sent.push(dscp.get().into());
-        self.dscp_echoed.push(record.dscp_echoed.map_or(-1, |dscp| dscp.get().into()));
+        self.dscp_arrived.push(of_answer(&|answer| answer.dscp_arrived.get().into()));
+        self.dscp_echoed.push(of_answer(&|answer| answer.dscp_echoed.get().into()));
     }
 }
 

@@ -3,7 +3,7 @@
 //! Nodes, links and flows are numbered in the order in which they stand. Rates are bits per
 //! second, times picoseconds, sizes bytes, probabilities parts per billion.
 
-use perhop_core::{Bytes, Ecn};
+use perhop_core::{Bytes, Ecn, Header};
 use perhop_queue::Limit;
 use perhop_tcp::EcnMode;
 use serde::Deserialize;
@@ -110,6 +110,27 @@ pub struct NodePlan {
     /// How it shares load.
     #[serde(default)]
     pub balance: BalancePlan,
+    /// What it says of packets that it cannot deliver.
+    #[serde(default)]
+    pub icmp_errors: IcmpErrorsPlan,
+}
+
+/// How many ICMP errors a node sends.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum IcmpErrorsPlan {
+    /// All that are due.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// One for each token of a bucket.
+    Limited {
+        /// Time between tokens.
+        every: u64,
+        /// How many the bucket holds.
+        burst: u32,
+    },
 }
 
 /// A node's kind.
@@ -579,4 +600,22 @@ pub struct PingPlan {
     pub start: u64,
     /// None goes out from here on.
     pub stop: u64,
+    /// The least and the greatest time to live; a train of each goes out in the time between
+    /// requests.
+    #[serde(default = "usual_ttl")]
+    pub ttl: [u8; 2],
+    /// How many requests are sent back to back.
+    #[serde(default = "one")]
+    pub train: u16,
+    /// The destination port of datagrams that are sent instead of echo requests.
+    #[serde(default)]
+    pub udp_port: Option<u16>,
+}
+
+fn usual_ttl() -> [u8; 2] {
+    [Header::TTL; 2]
+}
+
+fn one() -> u16 {
+    1
 }

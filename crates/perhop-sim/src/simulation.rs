@@ -6,7 +6,7 @@ use perhop_core::{NodeId, Rate, Time};
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_queue::Counters;
 
-use crate::build::{BuildError, balance, link, non_zero_rate, pinger, stream};
+use crate::build::{BuildError, balance, icmp_errors, link, non_zero_rate, pinger, stream};
 use crate::changes::{Effect, timeline};
 use crate::hosts::{BodyId, ModelledHosts, Role};
 use crate::measure::{Intervals, Links, Pings, Queues, RttSamples, Rtts, StreamReading, Table};
@@ -87,20 +87,19 @@ impl Simulation {
             .collect::<Result<_, _>>()?;
         let mut network = Network::new(&nodes, links, plan.seed)?;
         for (node, plan) in plan.nodes.iter().enumerate() {
-            network.set_balance(NodeId(node as u16), balance(plan.balance));
+            let node = NodeId(node as u16);
+            network.set_balance(node, balance(plan.balance));
+            network.set_icmp_errors(node, icmp_errors(plan.icmp_errors)?);
         }
-        let endpoints_of = |from: u16, to: u16| {
-            let host = |node: u16| match nodes.get(usize::from(node)) {
-                Some(NodeKind::Host) => Ok(NodeId(node)),
-                _ => Err(BuildError::NotAHost(node)),
-            };
-            Ok::<_, BuildError>((host(from)?, host(to)?))
+        let host = |node: u16| match nodes.get(usize::from(node)) {
+            Some(NodeKind::Host) => Ok(NodeId(node)),
+            _ => Err(BuildError::NotAHost(node)),
         };
 
         let mut endpoints = Vec::new();
         let mut streams = Vec::new();
         for (index, flow) in plan.flows.iter().enumerate() {
-            let (from, to) = endpoints_of(flow.from, flow.to)?;
+            let (from, to) = (host(flow.from)?, host(flow.to)?);
             for number in 0..usize::from(flow.streams) {
                 let sender = endpoints.len();
                 streams.push(Stream {
@@ -115,7 +114,11 @@ impl Simulation {
         }
         let mut pingers = Vec::new();
         for (index, ping) in plan.pings.iter().enumerate() {
-            let (from, to) = endpoints_of(ping.from, ping.to)?;
+            // Routers answer pings too.
+            let (from, to) = (host(ping.from)?, NodeId(ping.to));
+            if to.index() >= nodes.len() {
+                return Err(BuildError::NotAHost(ping.to));
+            }
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }

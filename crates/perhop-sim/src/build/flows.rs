@@ -226,22 +226,36 @@ pub(crate) fn pinger(
     if plan.every == 0 {
         return Err(BuildError::Zero("a ping's interval"));
     }
+    let [first, last] = plan.ttl;
+    if first == 0 || plan.train == 0 {
+        return Err(BuildError::Zero("a ping's time to live, or the length of its trains"));
+    }
+    if first > last {
+        return Err(BuildError::Ttl);
+    }
+    let (protocol, source_port, destination_port) = match plan.udp_port {
+        Some(port) => (Protocol::Udp, FIRST_SOURCE_PORT.wrapping_add(owner as u16), port),
+        None => (Protocol::Icmp, 0, 0),
+    };
     let header = Header {
-        // IPv4 and ICMP headers before the payload.
-        size: 28 + u32::from(plan.size),
+        size: DATAGRAM_HEADER + u32::from(plan.size),
         source,
         destination,
-        source_port: 0,
-        destination_port: 0,
-        protocol: Protocol::Icmp,
+        source_port,
+        destination_port,
+        protocol,
         traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
-        ttl: Header::TTL,
+        ttl: first,
     };
     let pinger = Pinger {
         start: Time::from_picos(plan.start),
         stop: Time::from_picos(plan.stop),
         every: Duration::from_picos(plan.every),
+        ttls: first..=last,
+        train: plan.train,
         records: Vec::new(),
+        due: 0,
+        reach: last,
     };
     let role = Role::Pinger(pinger);
     let line = Line { header, peer: id as u32 };

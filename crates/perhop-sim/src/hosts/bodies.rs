@@ -1,6 +1,6 @@
 //! What modelled hosts send, apart from the headers.
 
-use perhop_core::Header;
+use perhop_core::{Dscp, Header};
 use perhop_net::IcmpError;
 use perhop_tcp::Segment;
 
@@ -21,7 +21,13 @@ pub(super) enum Message {
     EchoRequest {
         sequence: u32,
     },
+    /// The reply to a request that arrived with this mark.
     EchoReply {
+        sequence: u32,
+        arrived: Dscp,
+    },
+    /// A datagram to a port on which nobody listens.
+    Probe {
         sequence: u32,
     },
     /// An ICMP error about a packet with this header, and this number among the others.
@@ -63,8 +69,14 @@ impl Bodies {
         self.slots[id.0 as usize]
     }
 
-    pub fn take(&mut self, id: BodyId) -> Body {
+    /// A packet is under way no more.
+    pub fn free(&mut self, id: BodyId) {
         self.free.push(id);
-        self.slots[id.0 as usize]
+    }
+
+    /// The body of a packet that is under way no more.
+    pub fn take(&mut self, id: BodyId) -> Body {
+        self.free(id);
+        self.get(id)
     }
 }

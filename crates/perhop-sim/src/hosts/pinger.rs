@@ -1,21 +1,144 @@
-//! An application that sends echo requests.
+//! An application that sends echo requests, or datagrams to a port on which nobody listens, and
+//! notes who answers what.
 
-use perhop_core::{Duration, Time};
+use std::ops::RangeInclusive;
 
-use crate::measure::PingRecord;
+use perhop_core::{Dscp, Duration, NodeId, Time};
+use perhop_net::IcmpError;
 
+/// What came back of a probe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub rtt: Duration,
+    /// Who answered.
+    pub node: NodeId,
+    /// The error that came; none if it was the echo that was asked for.
+    pub error: Option<IcmpError>,
+    /// The probe's mark where it was answered.
+    pub dscp_arrived: Dscp,
+    /// The answer's mark.
+    pub dscp_echoed: Dscp,
+}
+
+/// A probe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbeRecord {
+    pub sent: Time,
+    pub ttl: u8,
+    /// `None` until it comes.
+    pub answer: Option<Answer>,
+}
+
+/// Sends a train of probes for each time to live in a round, the trains spread evenly over it.
 #[derive(Debug)]
 pub(crate) struct Pinger {
     pub start: Time,
     pub stop: Time,
+    /// A round.
     pub every: Duration,
-    /// One a request sent; the reply fills in the round-trip time.
-    pub records: Vec<PingRecord>,
+    pub ttls: RangeInclusive<u8>,
+    /// Probes in a train, which are sent back to back.
+    pub train: u16,
+    pub records: Vec<ProbeRecord>,
+    /// Trains that were due so far.
+    pub due: u64,
+    /// The time to live beyond which nothing is to be learnt: with it a probe reached the
+    /// destination.
+    pub reach: u8,
 }
 
 impl Pinger {
+    fn trains_a_round(&self) -> u64 {
+        1 + u64::from(self.ttls.end() - self.ttls.start())
+    }
+
     pub fn deadline(&self) -> Time {
-        let due = self.start + self.every * self.records.len() as u64;
+        let trains = self.trains_a_round();
+        let (round, train) = (self.due / trains, self.due % trains);
+        let due = self.start + self.every * round + self.every / trains * train;
         if due < self.stop { due } else { Time::MAX }
+    }
+
+    /// The train that is due: of which time to live, and how long; none beyond the destination.
+    pub fn next_train(&mut self) -> Option<(u8, u16)> {
+        let ttl = self.ttls.start() + (self.due % self.trains_a_round()) as u8;
+        self.due += 1;
+        (ttl <= self.reach).then_some((ttl, self.train))
+    }
+
+    /// The number of a probe that is sent now.
+    pub fn record(&mut self, now: Time, ttl: u8) -> u32 {
+        self.records.push(ProbeRecord { sent: now, ttl, answer: None });
+        self.records.len() as u32 - 1
+    }
+
+    /// An answer came to a probe, from its destination or from somebody before it. Whoever
+    /// answered first counts.
+    pub fn on_answer(&mut self, sequence: u32, now: Time, from_destination: bool, answer: Answer) {
+        let record = &mut self.records[sequence as usize];
+        if record.answer.is_some() {
+            return;
+        }
+        record.answer = Some(Answer { rtt: now.since(record.sent), ..answer });
+        if from_destination {
+            self.reach = self.reach.min(record.ttl);
+        } else if record.ttl >= self.reach {
+            // The path has become longer.
+            self.reach = *self.ttls.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pinger(ttls: RangeInclusive<u8>) -> Pinger {
+        Pinger {
+            start: Time::from_picos(7),
+            stop: Time::MAX,
+            every: Duration::from_picos(100),
+            reach: *ttls.end(),
+            ttls,
+            train: 2,
+            records: Vec::new(),
+            due: 0,
+        }
+    }
+
+    fn next(pinger: &mut Pinger) -> (u64, Option<u8>) {
+        (pinger.deadline().as_picos(), pinger.next_train().map(|(ttl, _)| ttl))
+    }
+
+    fn answer(pinger: &mut Pinger, ttl: u8, from_destination: bool) {
+        let sequence = pinger.record(Time::ZERO, ttl);
+        let answer = Answer {
+            rtt: Duration::ZERO,
+            node: NodeId(0),
+            error: None,
+            dscp_arrived: Dscp::DEFAULT,
+            dscp_echoed: Dscp::DEFAULT,
+        };
+        pinger.on_answer(sequence, Time::from_picos(9), from_destination, answer);
+        assert_eq!(pinger.records[sequence as usize].answer.unwrap().rtt.as_picos(), 9);
+    }
+
+    #[test]
+    fn trains_are_spread_over_a_round_without_drift() {
+        let mut pinger = pinger(1..=3);
+        let found: Vec<_> = (0..5).map(|_| next(&mut pinger)).collect();
+        let expected = [(7, 1), (40, 2), (73, 3), (107, 1), (140, 2)];
+        assert_eq!(found, expected.map(|(at, ttl)| (at, Some(ttl))));
+    }
+
+    #[test]
+    fn nothing_is_sent_beyond_the_destination_until_it_is_farther() {
+        let mut pinger = pinger(1..=4);
+        answer(&mut pinger, 1, false);
+        answer(&mut pinger, 2, true);
+        let round = |pinger: &mut Pinger| [(); 4].map(|()| next(pinger).1);
+        assert_eq!(round(&mut pinger), [Some(1), Some(2), None, None]);
+        answer(&mut pinger, 2, false);
+        assert_eq!(round(&mut pinger), [Some(1), Some(2), Some(3), Some(4)]);
     }
 }

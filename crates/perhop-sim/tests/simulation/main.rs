@@ -9,6 +9,7 @@ mod l4s;
 mod lab;
 mod patterns;
 mod pings;
+mod probes;
 mod queues;
 mod random;
 mod tables;
