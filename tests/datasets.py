@@ -103,6 +103,7 @@ def dataset(
 def table(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     """One table of a dataset from the columns that matter."""
     optional = {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd", "completion_s", "dscp_echoed"}
+    optional |= {"node", "answer", "dscp_arrived"}
     blank = {column: None if column in optional else 0 for column in TABLES[name]}
     return pl.DataFrame([{**blank, **row} for row in rows], schema=TABLES[name])
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from perhop.errors import OutputError, ScenarioError
 from perhop.scenario import Scenario, to_mapping
 
-__all__ = ["TABLES", "Dataset", "Host", "Manifest"]
+__all__ = ["ANSWERS", "TABLES", "Dataset", "Host", "Manifest"]
 
 _COUNTS: Final = dict.fromkeys(
     (
@@ -73,9 +73,13 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
         {
             "ping": pl.String,
             "sequence": pl.Int64,
+            "ttl": pl.Int32,
             "sent_s": pl.Float64,
             "rtt_s": pl.Float64,
+            "node": pl.String,
+            "answer": pl.String,
             "dscp_sent": pl.Int32,
+            "dscp_arrived": pl.Int32,
             "dscp_echoed": pl.Int32,
         }
     ),
@@ -107,8 +111,11 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
 
 _NULLABLE: Final = {
     "intervals": {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd", "completion_s"},
-    "pings": {"rtt_s", "dscp_echoed"},
+    "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
 }
+
+ANSWERS: Final = ("echo reply", "time exceeded", "net unreachable", "port unreachable")
+"""What may come back of a ping's request."""
 
 _MANIFEST: Final = "manifest.json"
 _MANIFEST_LIMIT: Final = 16 * 2**20
@@ -174,7 +181,10 @@ class Dataset:
             greatest `rtt_s` of its `rtt_samples`; the congestion window `cwnd` in bytes at the
             stretch's end; `completion_s`, how long after its start the stream's whole volume had
             arrived, where that was in this stretch.
-        pings: A row per echo request; `rtt_s` is null when no reply came.
+        pings: A row per request; which `node` answered it and how (see `ANSWERS`), null if nobody
+            did; `rtt_s`, null too where a router said that it knows no way. `dscp_arrived` is the
+            request's code point where it was answered, which an error quotes; `dscp_echoed` the
+            answer's.
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
             a plain FIFO is "all") and stretch: packets and bytes sent, dropped (in total, and by
             cause), marked with congestion experienced, conforming to and exceeding the policer
@@ -201,6 +211,8 @@ class Dataset:
             "flow": self.scenario.flows,
             "ping": self.scenario.pings,
             "link": self.scenario.directions,
+            "node": self.scenario.nodes,
+            "answer": ANSWERS,
         }
         for name in TABLES:
             _check(name, getattr(self, name), names)
@@ -304,7 +316,7 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
             present = values.drop_nulls()
             if not ((present >= 0) & present.cast(pl.Float64).is_finite()).all():
                 raise ValueError(f"column {column} of table {name} has a negative or NaN value")
-        elif column in names and (unknown := set(values.unique()) - set(names[column])):
+        elif column in names and (unknown := {*values.drop_nulls().unique()} - {*names[column]}):
             raise ValueError(f"table {name} has a {column} unknown to the scenario: {min(unknown)}")
 
 

@@ -13,6 +13,7 @@ from perhop.analysis.distributions import (
     rtt,
     sent,
 )
+from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
 from perhop.analysis.summary import class_counters, counter_readings, link_loads, summary
 from perhop.analysis.throughput import (
@@ -32,6 +33,7 @@ __all__ = [
     "Bottleneck",
     "Comparison",
     "Distribution",
+    "Hop",
     "Verdict",
     "Window",
     "active",
@@ -42,6 +44,7 @@ __all__ = [
     "count",
     "counter_readings",
     "flow_rtt",
+    "hops",
     "link_loads",
     "loss",
     "measure",

@@ -37,7 +37,12 @@ def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distributi
     Returns:
         None if there are none.
     """
-    values = sent(dataset, ping, window).select(pl.col("rtt_s").drop_nulls())
+    return distribution(sent(dataset, ping, window)["rtt_s"])
+
+
+def distribution(durations: pl.Series) -> Distribution | None:
+    """What is worth knowing of durations in seconds, nulls left out; None if nothing is left."""
+    values = pl.DataFrame({"rtt_s": durations.drop_nulls()})
     if values.is_empty():
         return None
     rtt = pl.col("rtt_s")

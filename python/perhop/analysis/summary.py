@@ -14,6 +14,7 @@ from perhop.analysis.distributions import (
     rtt,
     sent,
 )
+from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import TABLES, Dataset
@@ -134,11 +135,32 @@ def _links(dataset: Dataset) -> dict[str, Any]:
 
 def _ping(dataset: Dataset, ping: str) -> dict[str, Any]:
     requests = sent(dataset, ping)
+    if dataset.scenario.pings[ping].is_trace:
+        # Of several nodes there is no one loss or round-trip time.
+        return {
+            "sent": len(requests),
+            "received": len(requests) - requests["rtt_s"].null_count(),
+            "loss": None,
+            "rtt_s": None,
+            "hops": [_hop(hop) for hop in hops(dataset, ping)],
+        }
     return {
         "sent": len(requests),
         "received": len(requests) - requests["rtt_s"].null_count(),
         "loss": loss(dataset, ping),
         "rtt_s": _distribution(rtt(dataset, ping)),
+    }
+
+
+def _hop(hop: Hop) -> dict[str, Any]:
+    return {
+        "ttl": hop.ttl,
+        "nodes": list(hop.nodes),
+        "answers": list(hop.answers),
+        "sent": hop.sent,
+        "loss": hop.loss,
+        "rtt_s": _distribution(hop.rtt),
+        "dscp_arrived": list(hop.dscps),
     }
 
 

@@ -122,6 +122,7 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
         report.phase_table(dataset) if dataset.scenario.flows else None,
         report.change_table(dataset),
         report.ping_table(dataset),
+        *report.hop_tables(dataset),
         report.published_table(dataset),
         report.expectation_table(dataset),
     ):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Flow,
         Link,
         Match,
+        Node,
         Ping,
         Police,
         Policy,
@@ -41,7 +42,7 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
-        "nodes": [{"kind": n.kind, "balance": n.balance} for n in scenario.nodes.values()],
+        "nodes": [_node(node) for node in scenario.nodes.values()],
         "links": _links(scenario, nodes),
         "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
         "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
@@ -51,6 +52,13 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
             for effect in _effects(scenario, step, nodes)
         ],
     }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    errors: str | dict[str, Any] = "all" if node.icmp_errors else "none"
+    if node.icmp_interval:
+        errors = {"limited": {"every": node.icmp_interval, "burst": node.icmp_burst or 1}}
+    return {"kind": node.kind, "balance": node.balance, "icmp_errors": errors}
 
 
 def _links(scenario: Scenario, nodes: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -328,4 +336,7 @@ def _ping(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str,
         "size": ping.size,
         "start": start,
         "stop": stop,
+        "ttl": ping.ttl,
+        "train": ping.train,
+        "udp_port": ping.effective_port,
     }

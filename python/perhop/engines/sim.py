@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from perhop._core import Simulation
-from perhop.dataset import TABLES
+from perhop.dataset import ANSWERS, TABLES
 from perhop.engines.plan import plan
 from perhop.scenario.changes import steps
 from perhop.scenario.policies import walk
@@ -45,6 +45,7 @@ class SimRun:
         self._scenario = scenario
         self._core = Simulation(json.dumps(plan(scenario, seed)))
         self._names = _names(scenario)
+        self._words = {"node": list(scenario.nodes), "answer": list(ANSWERS)}
         self._changes_ps = [*scenario.changes_ps, scenario.end_ps]
         self._slice_ps = _FIRST_SLICE_PS
 
@@ -88,7 +89,7 @@ class SimRun:
     def tables(self) -> dict[str, pl.DataFrame]:
         """The dataset's tables, up to the last mark."""
         return {
-            name: _with_names(name, _frame(columns), self._names)
+            name: _with_names(name, _frame(columns), self._names, self._words)
             for name, columns in self._core.tables().items()
         }
 
@@ -129,7 +130,12 @@ def _frame(columns: Mapping[str, memoryview[int] | memoryview[float]]) -> pl.Dat
     return pl.DataFrame([pl.Series(n, c, dtype=types[c.format]) for n, c in columns.items()])
 
 
-def _with_names(table: str, numbers: pl.DataFrame, names: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def _with_names(
+    table: str,
+    numbers: pl.DataFrame,
+    names: Mapping[str, pl.DataFrame],
+    words: Mapping[str, list[str]],
+) -> pl.DataFrame:
     """A table of the core as the dataset has it."""
     schema = TABLES[table]
     named = numbers
@@ -142,4 +148,9 @@ def _with_names(table: str, numbers: pl.DataFrame, names: dict[str, pl.DataFrame
     floats = pl.selectors.float().fill_nan(None)
     integers = pl.selectors.integer()
     named = named.with_columns(floats, pl.when(integers >= 0).then(integers))
+    named = named.with_columns(
+        pl.col(column).replace_strict(range(len(known)), known, return_dtype=pl.String)
+        for column, known in words.items()
+        if column in named.columns
+    )
     return named.select(pl.col(name).cast(dtype) for name, dtype in schema.items())

@@ -136,9 +136,15 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
 def ping_chart(dataset: Dataset) -> Spec | None:
     """The share of each ping's requests answered within a time: its distribution function.
 
+    Those that ask several nodes are left out.
+
     A curve that ends below 100% lost the rest. None if nothing was answered.
     """
-    requests = {name: analysis.sent(dataset, name)["rtt_s"] for name in dataset.scenario.pings}
+    requests = {
+        name: analysis.sent(dataset, name)["rtt_s"]
+        for name, ping in dataset.scenario.pings.items()
+        if not ping.is_trace
+    }
     answered = {name: rtts.drop_nulls().sort().to_list() for name, rtts in requests.items()}
     pings = [name for name, times in answered.items() if times]
     if not pings:

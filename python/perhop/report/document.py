@@ -57,6 +57,7 @@ def page(dataset: Dataset) -> str:
         *_classes(dataset),
         _figure("pings", ping) if ping else "",
         _table(tables.ping_table(dataset)),
+        *(_table(table) for table in tables.hop_tables(dataset)),
         _again(dataset),
     )
     script = _script()

@@ -9,9 +9,13 @@ from perhop import analysis
 from perhop.analysis import TOTAL, Comparison, Distribution
 from perhop.dataset import Dataset
 from perhop.report import text
+from perhop.scenario import format_dscp
 
 PLAIN: Final = "Plain queues without drops"
 """The title of the table that matters least."""
+
+
+_SPREAD: Final = ("min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +190,45 @@ def link_table(dataset: Dataset) -> Table | None:
 
 
 def ping_table(dataset: Dataset) -> Table | None:
-    """Round-trip times and loss of each ping; None if the scenario has none."""
-    if not dataset.scenario.pings:
+    """Round-trip times and loss of each ping of one node; None if the scenario has none."""
+    pings = [name for name, ping in dataset.scenario.pings.items() if not ping.is_trace]
+    if not pings:
         return None
     rows = []
-    for ping in dataset.scenario.pings:
+    for ping in pings:
         requests = analysis.sent(dataset, ping)
         spread = _spread(analysis.rtt(dataset, ping))
         lost = text.share(analysis.loss(dataset, ping))
         rows.append((ping, text.count(len(requests)), lost, *spread))
-    names = ("sent", "lost", "min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
-    columns = (Column("ping", "left"), *map(Column, names))
+    columns = (Column("ping", "left"), *map(Column, ("sent", "lost", *_SPREAD)))
     return Table("Pings: round-trip times", columns, tuple(rows))
+
+
+def hop_tables(dataset: Dataset) -> list[Table]:
+    """What each ping of several nodes learnt of them, one table a ping."""
+    tables = []
+    for name, ping in dataset.scenario.pings.items():
+        if not ping.is_trace:
+            continue
+        rows = tuple(
+            (
+                text.count(hop.ttl),
+                ", ".join(hop.nodes) or text.ABSENT,
+                ", ".join(hop.answers) or text.ABSENT,
+                text.count(hop.sent),
+                text.share(hop.loss),
+                *map(text.duration, _least_median_most(hop.rtt)),
+                ", ".join(str(format_dscp(dscp)) for dscp in hop.dscps) or text.ABSENT,
+            )
+            for hop in analysis.hops(dataset, name)
+        )
+        sides = ("right", "left", "left", *("right",) * 5, "left")
+        names = ("hop", "node", "answer", "sent", "lost", "min", "median", "max", "arrived as")
+        columns = tuple(Column(*column) for column in zip(names, sides, strict=True))  # type: ignore[arg-type]
+        ends = f"from {ping.source} to {ping.destination} as {format_dscp(ping.dscp)}"
+        note = "An answer says with which code point the request arrived where it was given."
+        tables.append(Table(f"Hops of {name}, {ends}", columns, rows, note))
+    return tables
 
 
 def _difference(compared: Comparison) -> str:
@@ -230,6 +261,10 @@ def _spread(found: Distribution | None) -> tuple[str, ...]:
         return (text.ABSENT,) * 8
     values = (found.min, found.median, found.mean, found.p95, found.p99, found.max)
     return tuple(map(text.duration, (*values, found.iqr, found.stdev)))
+
+
+def _least_median_most(found: Distribution | None) -> tuple[float | None, ...]:
+    return (None,) * 3 if found is None else (found.min, found.median, found.max)
 
 
 def _link(link: analysis.Bottleneck) -> str:

@@ -25,6 +25,7 @@ from perhop.scenario.policies import (
     unmatched_classes,
     unused_policies,
 )
+from perhop.scenario.probes import icmp_limits, probes
 from perhop.scenario.tcp import FEEDBACK, PACED
 from perhop.scenario.text import did_you_mean
 from perhop.scenario.timeline import changes, policies_of_changes
@@ -135,7 +136,9 @@ def paths(scenario: Scenario) -> Iterator[Finding]:
                 (section, name, "to"), f"is {quote(sender.source)} too; expected another host"
             )
             continue
-        routers = [end for end in ends if scenario.nodes[end[1]].kind == "router"]
+        # Routers answer pings, and send and receive nothing else.
+        hosts = ends if section == "flows" else ends[:1]
+        routers = [end for end in hosts if scenario.nodes[end[1]].kind == "router"]
         for key, node in routers:
             yield Finding((section, name, key), f"{quote(node)} is a router; expected a host")
         if joined and not routers and not regions[sender.source] & regions[sender.destination]:
@@ -165,6 +168,8 @@ def _regions(scenario: Scenario) -> dict[str, set[object]]:
         if {first, second} <= routers:
             root[find(first)] = find(second)
     regions: dict[str, set[object]] = {name: set() for name in scenario.nodes}
+    for router in routers:
+        regions[router].add(find(router))
     for index, (first, second) in enumerate(links):
         for node, other in ((first, second), (second, first)):
             regions[node].add(find(other) if other in routers else index)
@@ -303,7 +308,7 @@ def amounts(scenario: Scenario) -> Iterator[Finding]:
         )
     for name, ping in scenario.pings.items():
         start, stop = scenario.active_ps(ping)
-        if stop - start > ping.every * MAX_REQUESTS:
+        if (stop - start) * ping.requests > ping.every * MAX_REQUESTS:
             yield Finding(
                 ("pings", name, "every"),
                 f"{format_duration(ping.every)} makes more than {MAX_REQUESTS:,} requests; "
@@ -348,6 +353,11 @@ def targets(scenario: Scenario) -> Iterator[Finding]:
                 (*loc, metric.name),
                 f"{quote(target)} {what}; expected {known}{_listed(candidates)}",
                 did_you_mean(target, candidates),
+            )
+        elif target in scenario.pings and scenario.pings[target].is_trace:
+            yield Finding(
+                (*loc, metric.name),
+                f"{quote(target)} asks several nodes; expected a ping with one `ttl`",
             )
         elif metric.name == "retransmits" and scenario.flows[target].udp is not None:
             yield Finding(
@@ -439,6 +449,8 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (something_sent, TRAFFIC),
     (transports, {"flows"}),
     (datagrams, {"flows"}),
+    (probes, TRAFFIC),
+    (icmp_limits, {"nodes"}),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
     (changes, {*NETWORK, *TIMES, "changes"}),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING
 
-from perhop.scenario.quantities import EPHEMERAL_PORTS
+from perhop.scenario.quantities import EPHEMERAL_PORTS, USUAL_TTL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,10 @@ Ranges = tuple[tuple[int, int], ...]
 """Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""
 
 ALL_DSCPS = frozenset(range(64))
+ROUTER_ERRORS = 48
+"""CS6: the code point of the ICMP errors that routers send (RFC 1812, section 4.3.2.5)."""
+HOST_ERRORS = 0
+"""The code point of the ICMP errors that hosts send (RFC 1122, section 3.2.2)."""
 WITH_PORTS = frozenset({"tcp", "udp"})
 EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
@@ -149,8 +153,16 @@ def sent(scenario: Scenario) -> list[Packets]:
         if protocol == "tcp":
             found[packets(flow.dscp, protocol, back, (peer, own))] = None
     for ping in scenario.pings.values():
-        for way in ((ping.source, ping.destination), (ping.destination, ping.source)):
-            found[packets(ping.dscp, "icmp", way, (None, None))] = None
+        there, back = (ping.source, ping.destination), (ping.destination, ping.source)
+        if ping.effective_port is None:
+            found[packets(ping.dscp, "icmp", there, (None, None))] = None
+            found[packets(ping.dscp, "icmp", back, (None, None))] = None
+        else:
+            ports = ((EPHEMERAL_PORTS,), ((ping.effective_port,) * 2,))
+            found[packets(ping.dscp, "udp", there, ports)] = None
+            found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
+        if ping.ttl[0] < USUAL_TTL:
+            found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
     return list(found)
 
 

@@ -307,6 +307,45 @@ Window = Annotated[
 """A stretch of time: its start and end in picoseconds."""
 
 
+USUAL_TTL = 64
+"""The time to live that packets begin with, as the Assigned Numbers recommend (RFC 1700)."""
+
+
+def _parse_ttls(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r" *([0-9]{1,4}) *(?:\.\. *([0-9]{1,4}) *)?", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"{quote(text)} is not a time to live such as `3`, or a range like `1..8`")
+    low, high = int(match[1]), int(match[2] or match[1])
+    if not (1 <= low <= 255 and 1 <= high <= 255):
+        raise ValueError(f"{quote(text)} is out of range; expected 1 to 255")
+    if low > high:
+        raise ValueError(f"{quote(text)} ends before it starts; did you mean `{high}..{low}`?")
+    return low, high
+
+
+def _format_ttls(ttls: tuple[int, int]) -> str | int:
+    low, high = ttls
+    return low if low == high else f"{low}..{high}"
+
+
+Ttls = Annotated[
+    tuple[int, int],
+    Text(
+        _parse_ttls,
+        _format_ttls,
+        "a time to live such as `3`, or a range like `1..8`",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 255},
+                {"type": "string", "pattern": r"^ *[0-9]{1,4} *(\.\. *[0-9]{1,4} *)?$"},
+            ]
+        },
+        accepts=(str, int),
+    ),
+]
+"""Times to live: the least and the greatest."""
+
+
 def _parse_priority(text: str) -> str | int:
     if text == "strict":
         return text

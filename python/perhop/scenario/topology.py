@@ -6,6 +6,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
+    StrictBool,
     model_serializer,
     model_validator,
 )
@@ -16,7 +17,7 @@ from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.classes import Shape
 from perhop.scenario.names import Address, Name
 from perhop.scenario.network import LinkOverhead, Overhead
-from perhop.scenario.quantities import Duration, Loss, Rate
+from perhop.scenario.quantities import Duration, Loss, Rate, Streams
 from perhop.scenario.queues import LINK_LIMIT, Queue
 
 
@@ -37,6 +38,16 @@ class Node(Model):
     balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
     """How it chooses among parallel links, and paths that cost the same: by a hash of addresses,
     ports and protocol, by one of the destination's address, or in turn."""
+
+    icmp_errors: StrictBool = True
+    """Whether it tells a packet's source that the packet goes no further: its time to live was used
+    up, no path leads to its destination, or nobody listens there."""
+
+    icmp_interval: Duration = 0
+    """The least time between two such errors, once `icmp_burst` of them have been sent."""
+
+    icmp_burst: Streams | None = None
+    """How many errors it may send at once; 1 unless set."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from perhop.scenario.base import Model
 from perhop.scenario.dscp import Dscp
 from perhop.scenario.names import Name
 from perhop.scenario.quantities import (
+    USUAL_TTL,
     DatagramSize,
     Duration,
     EchoSize,
@@ -19,10 +20,14 @@ from perhop.scenario.quantities import (
     Rate,
     Size,
     Streams,
+    Ttls,
 )
 from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import Tcp
 from perhop.units import SECOND
+
+TRACEROUTE_PORT = 33434
+"""Where traceroute begins to look for a port on which nobody listens."""
 
 
 class Bursts(Model):
@@ -149,22 +154,54 @@ class Flow(Model):
 
 
 class Ping(Model):
-    """ICMP echo requests at regular times; a reply carries the code point of its request."""
+    """ICMP echo requests at regular times, or probes of each router on the way.
+
+    A reply carries the code point of its request. Whoever uses up a packet's time to live answers
+    in the destination's stead.
+    """
 
     source: Name = Field(alias="from")
     """The host that asks."""
 
     destination: Name = Field(alias="to")
-    """The host that answers."""
+    """The host or router that answers."""
 
     dscp: Dscp = 0
     """The code point of requests and replies."""
 
     every: PositiveDuration = SECOND
-    """The time between two requests."""
+    """The time between two requests of the same `ttl`."""
 
     size: EchoSize = 56
     """The payload of a request."""
+
+    ttl: Ttls = (USUAL_TTL, USUAL_TTL)
+    """How many routers a request may reach: the third one answers those with 3. A range such as
+    ``1..8`` asks each in turn, as traceroute does, until the destination has answered."""
+
+    protocol: Literal["icmp", "udp"] = "icmp"
+    """``udp`` sends datagrams to a port on which nobody listens, which the destination reports."""
+
+    port: Port | None = None
+    """That port; 33434 unless set. It stays the same, so that load sharing by flow does not."""
+
+    train: Streams = 1
+    """How many requests are sent back to back each time."""
+
+    @property
+    def effective_port(self) -> int | None:
+        """The port that datagrams go to; None for echo requests."""
+        return (self.port or TRACEROUTE_PORT) if self.protocol == "udp" else None
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether it asks more than one node."""
+        return self.ttl[0] < self.ttl[1]
+
+    @property
+    def requests(self) -> int:
+        """How many requests it sends in the time `every`, at most."""
+        return self.train * (1 + self.ttl[1] - self.ttl[0])
 
     start: Duration = 0
     """When the first request is sent."""
