@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from perhop.dataset import _NULLABLE as NULLABLE
 from perhop.dataset import TABLES, Dataset, Host, Manifest
 from perhop.scenario import Scenario, parse
 
@@ -71,6 +72,8 @@ def dataset(
     queues: list[dict[str, Any]] | None = None,
     links: list[dict[str, Any]] | None = None,
     rtts: list[dict[str, Any]] | None = None,
+    delays: list[dict[str, Any]] | None = None,
+    displacements: list[dict[str, Any]] | None = None,
     complete: bool = True,
     duration_s: float | None = None,
 ) -> Dataset:
@@ -81,6 +84,8 @@ def dataset(
         "queues": queues,
         "links": links,
         "rtts": rtts,
+        "delays": delays,
+        "displacements": displacements,
     }
     tables = {name: table(name, rows or []) for name, rows in given.items()}
     return Dataset(
@@ -102,8 +107,7 @@ def dataset(
 
 def table(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     """One table of a dataset from the columns that matter."""
-    optional = {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd", "completion_s", "dscp_echoed"}
-    optional |= {"node", "answer", "dscp_arrived"}
+    optional = NULLABLE.get(name, ())
     blank = {column: None if column in optional else 0 for column in TABLES[name]}
     return pl.DataFrame([{**blank, **row} for row in rows], schema=TABLES[name])
 

@@ -58,6 +58,10 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "packets": pl.Int64,
             "lost": pl.Int64,
             "reordered": pl.Int64,
+            "reordered_by_3": pl.Int64,
+            "extent": pl.Float64,
+            "extent_max": pl.Int64,
+            "duplicates": pl.Int64,
             "marked": pl.Int64,
             "echoed": pl.Int64,
             "retransmits": pl.Int64,
@@ -65,6 +69,11 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "rtt_min_s": pl.Float64,
             "rtt_max_s": pl.Float64,
             "rtt_samples": pl.Int64,
+            "owd_s": pl.Float64,
+            "owd_min_s": pl.Float64,
+            "owd_max_s": pl.Float64,
+            "owd_samples": pl.Int64,
+            "jitter_s": pl.Float64,
             "cwnd": pl.Int64,
             "completion_s": pl.Float64,
         }
@@ -106,11 +115,38 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
     "rtts": pl.Schema(
         {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
     ),
+    "delays": pl.Schema(
+        {
+            "flow": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "low_s": pl.Float64,
+            "high_s": pl.Float64,
+            "samples": pl.Int64,
+        }
+    ),
+    "displacements": pl.Schema(
+        {"flow": pl.String, "by": pl.Int64, "early": pl.Int64, "late": pl.Int64}
+    ),
 }
 """The columns of each table, in order."""
 
 _NULLABLE: Final = {
-    "intervals": {"rtt_s", "rtt_min_s", "rtt_max_s", "cwnd", "completion_s"},
+    "intervals": {
+        "reordered_by_3",
+        "extent",
+        "extent_max",
+        "duplicates",
+        "rtt_s",
+        "rtt_min_s",
+        "rtt_max_s",
+        "owd_s",
+        "owd_min_s",
+        "owd_max_s",
+        "jitter_s",
+        "cwnd",
+        "completion_s",
+    },
     "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
 }
 
@@ -176,11 +212,14 @@ class Dataset:
         manifest: Engine, seed, host and times.
         intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
             delivered in order to the receiving application (goodput), data `packets` received,
-            `lost`, `reordered`, `retransmits`; data packets that arrived `marked` with congestion
-            experienced, and the marks of which the sender was told (`echoed`); mean, least and
-            greatest `rtt_s` of its `rtt_samples`; the congestion window `cwnd` in bytes at the
-            stretch's end; `completion_s`, how long after its start the stream's whole volume had
-            arrived, where that was in this stretch.
+            `lost`, `reordered`, `retransmits`; of UDP packets, counted once, those that came after
+            three later ones at least (`reordered_by_3`), the mean and the greatest `extent` of
+            reordering (RFC 4737), further copies (`duplicates`) and the jitter (RFC 3550) at the
+            stretch's end; data packets that arrived `marked` with congestion experienced, and the
+            marks of which the sender was told (`echoed`); mean, least and greatest `rtt_s` of its
+            `rtt_samples`, and `owd_s`, the one-way delay of its data; the congestion window `cwnd`
+            in bytes at the stretch's end; `completion_s`, how long after its start the stream's
+            whole volume had arrived, where that was in this stretch.
         pings: A row per request; which `node` answered it and how (see `ANSWERS`), null if nobody
             did; `rtt_s`, null too where a router said that it knows no way. `dscp_arrived` is the
             request's code point where it was answered, which an error quotes; `dscp_echoed` the
@@ -192,6 +231,10 @@ class Dataset:
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, and the share of the time that it was busy.
         rtts: A histogram of each flow's RTT samples over the run.
+        delays: A histogram of how long each flow's data packets were under way, for each stretch
+            between two edges of windows over which that is expected or published.
+        displacements: Of UDP flows, the packets that arrived `early` and `late` `by` so many places
+            (reorder density, RFC 5236; those in their place are late by 0).
 
     Raises:
         ValueError: If a table does not have exactly its columns, holds a null, a NaN or a negative
@@ -205,6 +248,8 @@ class Dataset:
     queues: pl.DataFrame
     links: pl.DataFrame
     rtts: pl.DataFrame
+    delays: pl.DataFrame
+    displacements: pl.DataFrame
 
     def __post_init__(self) -> None:
         names = {

@@ -251,15 +251,17 @@ def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
     yield {"target": "total", "metric": "failed_expectations", "value": float(failed)}
     for name, flow in found["flows"].items():
         yield {"target": name, "metric": "throughput", "value": flow["throughput_bps"]}
-        for metric in ("bytes", "loss", "retransmits", "reordered"):
+        for metric in ("bytes", "loss", "retransmits", "reordered", "duplicates"):
             yield {"target": name, "metric": metric, "value": flow[metric]}
-        yield from _rtt_rows(name, flow["rtt_s"])
+        yield {"target": name, "metric": "jitter", "value": flow["jitter_s"]}
+        yield from _spread(name, "rtt", flow["rtt_s"])
+        yield from _spread(name, "owd", flow["owd_s"])
     for name, ping in found["pings"].items():
         yield {"target": name, "metric": "loss", "value": ping["loss"]}
-        yield from _rtt_rows(name, ping["rtt_s"])
+        yield from _spread(name, "rtt", ping["rtt_s"])
 
 
-def _rtt_rows(name: str, rtt: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+def _spread(name: str, of: str, found: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     for metric in ("min", "mean", "median", "p95", "p99", "max"):
-        value = None if rtt is None else rtt[metric]
-        yield {"target": name, "metric": f"rtt_{metric}", "value": value}
+        value = None if found is None else found[metric]
+        yield {"target": name, "metric": f"{of}_{metric}", "value": value}

@@ -32,6 +32,11 @@ impl Histogram {
         self.counts[index] += 1;
     }
 
+    /// Forgets what was counted, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
     /// The bins that were hit: from, to (exclusive), how often.
     pub fn bins(&self) -> impl Iterator<Item = (Duration, Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);

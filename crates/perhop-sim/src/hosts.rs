@@ -14,7 +14,7 @@ mod udp;
 
 use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId};
-use perhop_tcp::{Receiver, Segment};
+use perhop_tcp::Segment;
 
 use self::bodies::{Bodies, Body, Message};
 use crate::histogram::Histogram;
@@ -24,7 +24,7 @@ pub(crate) use self::pattern::{
     Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
 };
 pub(crate) use self::pinger::{Answer, Pinger, ProbeRecord};
-pub(crate) use self::tcp::{Phase, Schedule, TcpSender};
+pub(crate) use self::tcp::{Phase, Schedule, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
@@ -42,7 +42,7 @@ impl Line {
     /// Sends a message in a packet of `size` bytes.
     fn send(self, network: &mut Net, bodies: &mut Bodies, size: u32, message: Message) {
         let header = Header { size, ..self.header };
-        let body = bodies.put(Body { endpoint: self.peer, message });
+        let body = bodies.put(Body { endpoint: self.peer, sent: network.now(), message });
         network.send(header.source, Packet { header, body });
     }
 
@@ -67,7 +67,7 @@ pub(crate) struct Endpoint {
 #[expect(clippy::large_enum_variant, reason = "half of all endpoints are the large one")]
 pub(crate) enum Role {
     TcpSender(TcpSender),
-    TcpReceiver(Receiver),
+    TcpReceiver(TcpReceiver),
     UdpSender(UdpSender),
     UdpReceiver(UdpReceiver),
     Pinger(Pinger),
@@ -77,7 +77,7 @@ impl Endpoint {
     fn deadline(&self) -> Time {
         match &self.role {
             Role::TcpSender(sender) => sender.deadline(),
-            Role::TcpReceiver(receiver) => receiver.deadline(),
+            Role::TcpReceiver(tcp) => tcp.receiver.deadline(),
             Role::UdpSender(sender) => sender.deadline(),
             Role::UdpReceiver(_) => Time::MAX,
             Role::Pinger(pinger) => pinger.deadline(),
@@ -91,6 +91,8 @@ pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
     /// Round-trip times of each flow.
     pub rtts: Vec<Histogram>,
+    /// How long the data of each flow was under way, since the last cut.
+    pub delays: Vec<Histogram>,
     bodies: Bodies,
 }
 
@@ -101,7 +103,7 @@ impl ModelledHosts {
     /// The hosts of so many flows, with their first timers set.
     pub fn start(endpoints: Vec<Endpoint>, flows: usize, network: &mut Net) -> Self {
         let rtts = vec![Histogram::default(); flows];
-        let mut hosts = Self { endpoints, rtts, bodies: Bodies::default() };
+        let mut hosts = Self { endpoints, delays: rtts.clone(), rtts, bodies: Bodies::default() };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -134,7 +136,7 @@ impl Hosts<BodyId> for ModelledHosts {
     #[inline]
     fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        let Body { endpoint: id, message } = self.bodies.get(packet.body);
+        let Body { endpoint: id, sent, message } = self.bodies.get(packet.body);
         if let Message::Probe { .. } = message {
             // Nobody listens there.
             network.complain(host, &packet, IcmpError::PortUnreachable, self);
@@ -150,10 +152,15 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 self.pump(network, id);
             }
-            (Role::TcpReceiver(receiver), Message::Tcp(mut segment)) => {
+            (Role::TcpReceiver(tcp), Message::Tcp(mut segment)) => {
                 segment.ecn = packet.header.ecn();
-                let answer = receiver.on_segment(now, &segment);
-                let waits = receiver.deadline() < Time::MAX;
+                if segment.payload > 0 {
+                    let delay = now.since(sent);
+                    tcp.delay.add(delay);
+                    self.delays[endpoint.owner as usize].add(delay);
+                }
+                let answer = tcp.receiver.on_segment(now, &segment);
+                let waits = tcp.receiver.deadline() < Time::MAX;
                 if let Some(answer) = answer {
                     endpoint.line.send_segment(network, &mut self.bodies, answer);
                 }
@@ -162,11 +169,15 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
             }
             (Role::UdpReceiver(receiver), Message::Datagram { sequence }) => {
-                receiver.delivered += u64::from(packet.header.size - DATAGRAM_HEADER);
-                receiver.packets += 1;
-                receiver.marked += u64::from(packet.header.ecn() == Ecn::Ce);
-                receiver.reordered += u64::from(sequence < receiver.next);
-                receiver.next = receiver.next.max(sequence + 1);
+                let delay = now.since(sent);
+                receiver.jitter.add(delay);
+                if receiver.order.add(sequence) {
+                    receiver.delivered += u64::from(packet.header.size - DATAGRAM_HEADER);
+                    receiver.packets += 1;
+                    receiver.marked += u64::from(packet.header.ecn() == Ecn::Ce);
+                    receiver.delay.add(delay);
+                    self.delays[endpoint.owner as usize].add(delay);
+                }
                 return;
             }
             (Role::Pinger(_), Message::EchoRequest { sequence }) => {
@@ -227,8 +238,8 @@ impl Hosts<BodyId> for ModelledHosts {
                     tcp.on_timer(now);
                     self.pump(network, id);
                 }
-                Role::TcpReceiver(receiver) => {
-                    if let Some(answer) = receiver.on_timer(now) {
+                Role::TcpReceiver(tcp) => {
+                    if let Some(answer) = tcp.receiver.on_timer(now) {
                         endpoint.line.send_segment(network, &mut self.bodies, answer);
                     }
                 }
@@ -257,7 +268,7 @@ impl Hosts<BodyId> for ModelledHosts {
     }
 
     fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
-        let Body { endpoint, message } = self.bodies.take(packet.body);
+        let Body { endpoint, message, .. } = self.bodies.take(packet.body);
         let peer = self.endpoints[endpoint as usize].line.peer;
         match (&mut self.endpoints[peer as usize].role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
@@ -272,7 +283,7 @@ impl Hosts<BodyId> for ModelledHosts {
         packet: &Packet<BodyId>,
         error: IcmpError,
     ) -> Option<BodyId> {
-        let Body { endpoint, message } = self.bodies.get(packet.body);
+        let Body { endpoint, sent, message } = self.bodies.get(packet.body);
         let sequence = match message {
             Message::Error { .. } => return None,
             Message::Tcp(segment) => segment.seq.0.into(),
@@ -284,6 +295,6 @@ impl Hosts<BodyId> for ModelledHosts {
         // To the endpoint that sent the packet.
         let endpoint = self.endpoints[endpoint as usize].line.peer;
         let message = Message::Error { error, quoted: packet.header, sequence };
-        Some(self.bodies.put(Body { endpoint, message }))
+        Some(self.bodies.put(Body { endpoint, sent, message }))
     }
 }

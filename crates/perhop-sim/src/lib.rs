@@ -8,9 +8,12 @@ mod aqm;
 mod build;
 mod cbq;
 mod changes;
+mod density;
 mod histogram;
 mod hosts;
+mod jitter;
 mod measure;
+mod order;
 mod plan;
 mod simulation;
 

@@ -5,6 +5,7 @@ use perhop_net::{IcmpError, LinkCounters};
 use perhop_queue::{Backlog, Cause, Counters};
 
 use crate::hosts::{Answer, ProbeRecord};
+use crate::order::OrderCounts;
 
 /// A column of a table. In a column of floats NaN stands for "none", in one of integers a
 /// negative number does.
@@ -19,21 +20,30 @@ pub enum Column {
 /// A table: columns of equal length, by name.
 pub type Table = Vec<(&'static str, Column)>;
 
-/// Round-trip times of a stream since they were last read.
+/// Durations, of a stream and since they were last read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RttSamples {
+pub(crate) struct Samples {
     count: u64,
     sum: f64,
     minimum: Duration,
     maximum: Duration,
 }
 
-impl RttSamples {
-    pub fn add(&mut self, rtt: Duration) {
-        self.minimum = if self.count == 0 { rtt } else { self.minimum.min(rtt) };
-        self.maximum = self.maximum.max(rtt);
-        self.sum += rtt.as_secs_f64();
+impl Samples {
+    pub fn add(&mut self, span: Duration) {
+        self.minimum = if self.count == 0 { span } else { self.minimum.min(span) };
+        self.maximum = self.maximum.max(span);
+        self.sum += span.as_secs_f64();
         self.count += 1;
+    }
+
+    /// Mean, minimum and maximum in seconds; NaN where there is none.
+    fn in_seconds(&self) -> [f64; 3] {
+        if self.count == 0 {
+            return [f64::NAN; 3];
+        }
+        let [least, most] = [self.minimum, self.maximum].map(Duration::as_secs_f64);
+        [self.sum / self.count as f64, least, most]
     }
 }
 
@@ -51,7 +61,13 @@ pub(crate) struct StreamReading {
     /// How long all of its volume took, once it has arrived.
     pub completion: Option<Duration>,
     /// Since the last reading.
-    pub rtt: RttSamples,
+    pub rtt: Samples,
+    /// How long data was under way, since the last reading.
+    pub delay: Samples,
+    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
+    pub order: Option<OrderCounts>,
+    /// Of UDP: the present estimate of the jitter.
+    pub jitter: Option<Duration>,
 }
 
 /// Declares a table that is filled row by row: its fields are its columns, in order.
@@ -82,6 +98,10 @@ table! {
         packets: Integers,
         lost: Integers,
         reordered: Integers,
+        reordered_by_3: Integers,
+        extent: Floats,
+        extent_max: Integers,
+        duplicates: Integers,
         marked: Integers,
         echoed: Integers,
         retransmits: Integers,
@@ -89,6 +109,11 @@ table! {
         rtt_min_s: Floats,
         rtt_max_s: Floats,
         rtt_samples: Integers,
+        owd_s: Floats,
+        owd_min_s: Floats,
+        owd_max_s: Floats,
+        owd_samples: Integers,
+        jitter_s: Floats,
         cwnd: Integers,
         completion_s: Floats,
     }
@@ -158,6 +183,28 @@ table! {
     }
 }
 
+table! {
+    /// Per flow, stretch between two cuts, and bin of its one-way delays.
+    Delays {
+        flow: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        low_s: Floats,
+        high_s: Floats,
+        samples: Integers,
+    }
+}
+
+table! {
+    /// Per flow and displacement, the packets that were early and late by so many places.
+    Displacements {
+        flow: Integers,
+        by: Integers,
+        early: Integers,
+        late: Integers,
+    }
+}
+
 /// A stretch between two marks.
 pub(crate) type Stretch = (Time, Time);
 
@@ -169,8 +216,8 @@ impl Intervals {
         before: &StreamReading,
         after: &StreamReading,
     ) {
-        let rtt = &after.rtt;
-        let of_samples = |value: f64| if rtt.count == 0 { f64::NAN } else { value };
+        let [rtt, rtt_min, rtt_max] = after.rtt.in_seconds();
+        let [owd, owd_min, owd_max] = after.delay.in_seconds();
         self.flow.push(flow as i64);
         self.stream.push(stream as i64);
         self.start_s.push(start.as_secs_f64());
@@ -182,14 +229,39 @@ impl Intervals {
         self.marked.push((after.marked - before.marked) as i64);
         self.echoed.push((after.echoed - before.echoed) as i64);
         self.retransmits.push((after.retransmits - before.retransmits) as i64);
-        self.rtt_s.push(of_samples(rtt.sum / rtt.count as f64));
-        self.rtt_min_s.push(of_samples(rtt.minimum.as_secs_f64()));
-        self.rtt_max_s.push(of_samples(rtt.maximum.as_secs_f64()));
-        self.rtt_samples.push(rtt.count as i64);
+        self.push_order(before.order.unwrap_or_default(), after.order);
+        self.rtt_s.push(rtt);
+        self.rtt_min_s.push(rtt_min);
+        self.rtt_max_s.push(rtt_max);
+        self.rtt_samples.push(after.rtt.count as i64);
+        self.owd_s.push(owd);
+        self.owd_min_s.push(owd_min);
+        self.owd_max_s.push(owd_max);
+        self.owd_samples.push(after.delay.count as i64);
+        let jitter = after.jitter.filter(|_| after.delay.count > 0);
+        self.jitter_s.push(jitter.map_or(f64::NAN, Duration::as_secs_f64));
         self.cwnd.push(after.cwnd.map_or(-1, |cwnd| cwnd as i64));
         // In the stretch in which it was reached, and no other.
         let completion = after.completion.filter(|_| before.completion.is_none());
         self.completion_s.push(completion.map_or(f64::NAN, Duration::as_secs_f64));
+    }
+}
+
+impl Intervals {
+    fn push_order(&mut self, before: OrderCounts, after: Option<OrderCounts>) {
+        let Some(after) = after else {
+            self.reordered_by_3.push(-1);
+            self.extent.push(f64::NAN);
+            self.extent_max.push(-1);
+            self.duplicates.push(-1);
+            return;
+        };
+        let reordered = (after.reordered - before.reordered) as f64;
+        let extents = (after.extents - before.extents) as f64;
+        self.reordered_by_3.push((after.by_three - before.by_three) as i64);
+        self.extent.push(if reordered > 0.0 { extents / reordered } else { f64::NAN });
+        self.extent_max.push(if reordered > 0.0 { after.extent_max as i64 } else { -1 });
+        self.duplicates.push((after.duplicates - before.duplicates) as i64);
     }
 }
 
@@ -268,6 +340,34 @@ impl Links {
         self.sent_bytes.push(bytes as i64);
         self.lost_packets.push((after.lost - before.lost) as i64);
         self.utilisation.push(bytes as f64 / capacity);
+    }
+}
+
+impl Delays {
+    pub fn push(
+        &mut self,
+        flow: usize,
+        (start, end): Stretch,
+        (low, high, samples): (Duration, Duration, u64),
+    ) {
+        self.flow.push(flow as i64);
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.low_s.push(low.as_secs_f64());
+        self.high_s.push(high.as_secs_f64());
+        self.samples.push(samples as i64);
+    }
+}
+
+impl Displacements {
+    /// Nothing where no packet was displaced by so many places.
+    pub fn push(&mut self, flow: usize, by: usize, [early, late]: [u64; 2]) {
+        if early + late > 0 {
+            self.flow.push(flow as i64);
+            self.by.push(by as i64);
+            self.early.push(early as i64);
+            self.late.push(late as i64);
+        }
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Plan {
     pub seed: u64,
     /// The instants at which every counter is read, rising, the end of the run last.
     pub marks: Vec<u64>,
+    /// The marks at which the distributions of delays begin anew.
+    #[serde(default)]
+    pub cuts: Vec<u64>,
     /// The nodes.
     pub nodes: Vec<NodePlan>,
     /// The links.

@@ -8,8 +8,12 @@ use perhop_queue::Counters;
 
 use crate::build::{BuildError, balance, icmp_errors, link, non_zero_rate, pinger, stream};
 use crate::changes::{Effect, timeline};
+use crate::histogram::Histogram;
 use crate::hosts::{BodyId, ModelledHosts, Role};
-use crate::measure::{Intervals, Links, Pings, Queues, RttSamples, Rtts, StreamReading, Table};
+use crate::measure::{
+    Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Samples, StreamReading, Stretch,
+    Table,
+};
 use crate::plan::*;
 
 /// The network numbers its events and the hosts' timers, one an endpoint, in 24 bits.
@@ -57,6 +61,11 @@ pub struct Simulation {
     intervals: Intervals,
     queues: Queues,
     links: Links,
+    delays: Delays,
+    /// Where delays begin anew, the first of these that was not reached, and the last that was.
+    cuts: Vec<Time>,
+    next_cut: usize,
+    cut: Time,
 }
 
 impl Simulation {
@@ -66,6 +75,9 @@ impl Simulation {
     /// [`BuildError`] says what the plan has wrong.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
         if !plan.marks.is_sorted_by(|a, b| a < b) || plan.marks.first() == Some(&0) {
+            return Err(BuildError::Marks);
+        }
+        if !plan.cuts.is_sorted_by(|a, b| a < b) {
             return Err(BuildError::Marks);
         }
         if plan.marks.last() == Some(&Time::MAX.as_picos()) {
@@ -144,6 +156,10 @@ impl Simulation {
             intervals: Intervals::default(),
             queues: Queues::default(),
             links: Links::default(),
+            delays: Delays::default(),
+            cuts: plan.cuts.iter().copied().map(Time::from_picos).collect(),
+            next_cut: 0,
+            cut: Time::ZERO,
         };
         for port in simulation.network.ports() {
             let queues = simulation.number_classes(port);
@@ -235,7 +251,8 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `rtts`. Flows, pings and
+    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `rtts`, `delays`,
+    /// `displacements`. Flows, pings and
     /// links are numbers; a port is `2 · link` or, back, `2 · link + 1`; classes are numbered over
     /// all ports, each port's root first and then its classes, depth first, and then over every
     /// queue that takes the place of another, in the order of the changes.
@@ -252,13 +269,40 @@ impl Simulation {
         for (flow, histogram) in self.hosts.rtts.iter().enumerate() {
             histogram.bins().for_each(|bin| rtts.push(flow, bin));
         }
+        let mut delays = self.delays.clone();
+        push_delays(&mut delays, (self.cut, self.now()), &self.hosts.delays);
         vec![
             ("intervals", self.intervals.clone().into_table()),
             ("pings", pings.into_table()),
             ("queues", self.queues.clone().into_table()),
             ("links", self.links.clone().into_table()),
             ("rtts", rtts.into_table()),
+            ("delays", delays.into_table()),
+            ("displacements", self.displacements().into_table()),
         ]
+    }
+
+    /// The reorder densities of flows some of whose packets were out of their place.
+    fn displacements(&self) -> Displacements {
+        let mut flows = vec![Vec::<[u64; 2]>::new(); self.flows];
+        for stream in &self.streams {
+            if let Role::UdpReceiver(udp) = &self.hosts.endpoints[stream.receiver].role {
+                let counts = udp.order.density.counts();
+                let sums = &mut flows[stream.flow];
+                sums.resize(sums.len().max(counts.len()), [0; 2]);
+                for ([early, late], more) in sums.iter_mut().zip(counts) {
+                    *early += more[0];
+                    *late += more[1];
+                }
+            }
+        }
+        let mut table = Displacements::default();
+        for (flow, counts) in flows.iter().enumerate() {
+            for (by, &packets) in counts.iter().enumerate() {
+                table.push(flow, by, packets);
+            }
+        }
+        table
     }
 
     /// Adds a row to each table for what happened since the last one.
@@ -269,10 +313,25 @@ impl Simulation {
             let reading = self.read(stream);
             let place = (stream.flow, stream.number);
             self.intervals.push(place, stretch, &stream.last, &reading);
-            if let Role::TcpSender(tcp) = &mut self.hosts.endpoints[stream.sender].role {
-                tcp.rtt = RttSamples::default();
+            let (sender, receiver) = (stream.sender, stream.receiver);
+            if let Role::TcpSender(tcp) = &mut self.hosts.endpoints[sender].role {
+                tcp.rtt = Samples::default();
+            }
+            match &mut self.hosts.endpoints[receiver].role {
+                Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
+                Role::UdpReceiver(udp) => {
+                    udp.delay = Samples::default();
+                    udp.order.reset_extent_max();
+                }
+                _ => {}
             }
             self.streams[index].last = reading;
+        }
+        if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= now) {
+            self.next_cut = self.cuts.partition_point(|&cut| cut <= now);
+            push_delays(&mut self.delays, (self.cut, now), &self.hosts.delays);
+            self.hosts.delays.iter_mut().for_each(Histogram::clear);
+            self.cut = now;
         }
         let span = now.since(self.recorded).as_secs_f64();
         for port in self.network.ports() {
@@ -295,8 +354,8 @@ impl Simulation {
     fn read(&self, stream: &Stream) -> StreamReading {
         let role = |endpoint: usize| &self.hosts.endpoints[endpoint].role;
         match (role(stream.sender), role(stream.receiver)) {
-            (Role::TcpSender(tcp), Role::TcpReceiver(receiver)) => {
-                let received = receiver.received();
+            (Role::TcpSender(tcp), Role::TcpReceiver(received_by)) => {
+                let received = received_by.receiver.received();
                 StreamReading {
                     delivered: received.delivered,
                     packets: received.segments,
@@ -309,17 +368,29 @@ impl Simulation {
                     completion: (tcp.schedule.volume == received.delivered)
                         .then(|| received.last.since(tcp.schedule.start)),
                     rtt: tcp.rtt,
+                    delay: received_by.delay,
+                    ..StreamReading::default()
                 }
             }
             (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => StreamReading {
                 delivered: receiver.delivered,
                 packets: receiver.packets,
                 lost: udp.lost,
-                reordered: receiver.reordered,
+                reordered: receiver.order.counts().reordered,
                 marked: receiver.marked,
+                delay: receiver.delay,
+                order: Some(receiver.order.counts()),
+                jitter: receiver.jitter.estimate(),
                 ..StreamReading::default()
             },
             roles => unreachable!("a stream from and to {roles:?}"),
         }
+    }
+}
+
+/// Adds what each flow's delays were in a stretch.
+fn push_delays(table: &mut Delays, stretch: Stretch, delays: &[Histogram]) {
+    for (flow, histogram) in delays.iter().enumerate() {
+        histogram.bins().for_each(|bin| table.push(flow, stretch, bin));
     }
 }

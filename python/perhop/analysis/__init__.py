@@ -4,12 +4,14 @@ Rates are bits per second, times and windows seconds since the start of the run,
 Throughput is goodput at the receiving application.
 """
 
+from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.distributions import (
     Distribution,
     completion,
     count,
     flow_rtt,
     loss,
+    owd,
     rtt,
     sent,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "Comparison",
     "Distribution",
     "Hop",
+    "Order",
     "Verdict",
     "Window",
     "active",
@@ -45,10 +48,14 @@ __all__ = [
     "counter_readings",
     "flow_rtt",
     "hops",
+    "jitter",
     "link_loads",
     "loss",
     "measure",
+    "order",
+    "owd",
     "phases",
+    "reorder_density",
     "rtt",
     "seconds",
     "sent",

@@ -76,16 +76,42 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     Returns:
         None if the flow took no sample.
     """
-    bins = dataset.rtts.filter((pl.col("flow") == flow) & (pl.col("samples") > 0)).sort("low_s")
+    bins = dataset.rtts.filter((pl.col("flow") == flow) & (pl.col("samples") > 0))
     taken = dataset.intervals.filter((pl.col("flow") == flow) & (pl.col("rtt_samples") > 0))
+    return _of_bins(bins, taken, "rtt")
+
+
+def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
+    """The one-way delays of a flow's data packets that arrived in `window`, duplicates apart.
+
+    Least, greatest and mean are exact; percentiles and the standard deviation come from the
+    histogram `delays`, as those of `flow_rtt` do. They are those of the window if it is one over
+    which a delay is expected or published, or the whole run.
+
+    Returns:
+        None if no packet arrived.
+    """
+    part = clip(dataset, window) or (0.0, 0.0)
+    arrived = (pl.col("flow") == flow) & (pl.col("owd_samples") > 0)
+    taken = cut(dataset.intervals.filter(arrived), part)
+    rows = cut(dataset.delays.filter(pl.col("flow") == flow), part)
+    samples = weighed("samples").alias("samples")
+    bins = rows.group_by("low_s", "high_s").agg(samples).filter(pl.col("samples") > 0)
+    return _of_bins(bins, taken, "owd")
+
+
+def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution | None:
+    """What the bins of a histogram say, and the rows of `intervals` in which the samples are."""
     if bins.is_empty() or taken.is_empty():
         return None
-    low, high, counts = (bins[name].to_list() for name in ("low_s", "high_s", "samples"))
+    bins = bins.sort("low_s")
+    low, high, counts = (bins[column].to_list() for column in ("low_s", "high_s", "samples"))
     samples = sum(counts)
+    number = pl.col(f"{name}_samples")
     least, mean, greatest = taken.select(
-        pl.min("rtt_min_s"),
-        (pl.col("rtt_s") * pl.col("rtt_samples")).sum() / pl.sum("rtt_samples"),
-        pl.max("rtt_max_s"),
+        pl.min(f"{name}_min_s"),
+        (pl.col(f"{name}_s") * number).sum() / number.sum(),
+        pl.max(f"{name}_max_s"),
     ).row(0)
     before = [0, *accumulate(counts)]
 
@@ -100,7 +126,7 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     middle = sum(c * n for c, n in zip(centres, counts, strict=True)) / samples
     squares = sum(n * (c - middle) ** 2 for c, n in zip(centres, counts, strict=True))
     return Distribution(
-        samples=samples,
+        samples=round(samples),
         min=least,
         mean=mean,
         median=quantile(0.5),

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from perhop.analysis.distributions import count, loss, rtt
+from perhop.analysis.arrivals import jitter, order
+from perhop.analysis.distributions import count, loss, owd, rtt
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
@@ -60,7 +61,8 @@ def measure(
         dataset: The run.
         metric: `throughput` (of a flow or "total", bit/s); `rtt_min`, `rtt_mean`, `rtt_median`,
             `rtt_p95`, `rtt_p99`, `rtt_max` (of a ping, seconds); `loss` (of a flow or a ping, 0 to
-            1); `retransmits` (of a flow, packets); `settling` (of a flow, seconds).
+            1); `reordered` (of a flow, 0 to 1); `retransmits`, `duplicates` (of a flow, packets);
+            `owd_min` and so on, as of the RTT, `jitter`, `settling` (of a flow, seconds).
         target: The name of the flow or ping.
         window: Seconds of the run; the whole scenario by default.
 
@@ -75,6 +77,12 @@ def measure(
             return throughput(dataset, target, window)
         case "loss":
             return loss(dataset, target, window)
+        case "jitter":
+            return jitter(dataset, target, window)
+        case "reordered":
+            return order(dataset, target, window).share
+        case "duplicates":
+            return order(dataset, target, window).duplicates
         case "retransmits":
             return count(dataset, target, "retransmits", window)
         case "settling":
@@ -82,6 +90,9 @@ def measure(
         case "rtt_min" | "rtt_mean" | "rtt_median" | "rtt_p95" | "rtt_p99" | "rtt_max":
             found = rtt(dataset, target, window)
             return getattr(found, metric.removeprefix("rtt_")) if found else None
+        case "owd_min" | "owd_mean" | "owd_median" | "owd_p95" | "owd_p99" | "owd_max":
+            found = owd(dataset, target, window)
+            return getattr(found, metric.removeprefix("owd_")) if found else None
     raise ValueError(f"no metric is called {metric}")
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import polars as pl
 
+from perhop.analysis.arrivals import jitter, order, reorder_density
 from perhop.analysis.distributions import (
     Distribution,
     completion,
     count,
     flow_rtt,
     loss,
+    owd,
     rtt,
     sent,
 )
@@ -108,9 +110,25 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "completion_s": completion(dataset, flow),
         "retransmits": round(count(dataset, flow, "retransmits")),
         "loss": loss(dataset, flow),
-        "reordered": round(count(dataset, flow, "reordered")),
+        **_order(dataset, flow),
         "marked": round(count(dataset, flow, "marked")),
         "rtt_s": _distribution(flow_rtt(dataset, flow)),
+        "owd_s": _distribution(owd(dataset, flow)),
+        "jitter_s": jitter(dataset, flow),
+    }
+
+
+def _order(dataset: Dataset, flow: str) -> dict[str, Any]:
+    found = order(dataset, flow)
+    density = {str(by): share for by, share in reorder_density(dataset, flow).items()}
+    return {
+        "reordered": round(found.reordered),
+        "reordered_share": found.share,
+        "reordered_by_3": None if found.by_three is None else round(found.by_three),
+        "extent_mean": found.extent_mean,
+        "extent_max": found.extent_max,
+        "duplicates": None if found.duplicates is None else round(found.duplicates),
+        "reorder_density": density or None,
     }
 
 

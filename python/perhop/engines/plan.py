@@ -42,6 +42,7 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
+        "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
         "nodes": [_node(node) for node in scenario.nodes.values()],
         "links": _links(scenario, nodes),
         "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],

@@ -95,6 +95,32 @@ def flow_table(dataset: Dataset) -> Table:
     return Table("Flows while active", columns, tuple(rows))
 
 
+def delay_table(dataset: Dataset) -> Table | None:
+    """How long data was under way, and in which order it came; None without UDP and disorder."""
+    flows = analysis.summary(dataset)["flows"]
+    udp = any(flow.udp is not None for flow in dataset.scenario.flows.values())
+    if not udp and not any(flow["reordered"] for flow in flows.values()):
+        return None
+    rows = []
+    for name, flow in flows.items():
+        owd = flow["owd_s"] or {}
+        extents = (flow["extent_mean"], flow["extent_max"])
+        rows.append(
+            (
+                name,
+                *(text.duration(owd.get(key)) for key in ("min", "median", "p99", "max")),
+                text.duration(flow["jitter_s"]),
+                text.share(flow["reordered_share"]),
+                *(text.ABSENT if extent is None else f"{extent:.3g}" for extent in extents),
+                text.count(flow["duplicates"]),
+            )
+        )
+    names = ("min", "median", "p99", "max", "jitter", "reordered", "extent", "max", "duplicates")
+    columns = (Column("flow", "left"), *map(Column, names))
+    note = "Jitter by RFC 3550; reordering and its extent in packets by RFC 4737."
+    return Table("One-way delay and order", columns, tuple(rows), note)
+
+
 def published_table(dataset: Dataset) -> Table | None:
     """Published beside measured; None if the scenario publishes nothing."""
     compared = analysis.against_published(dataset)

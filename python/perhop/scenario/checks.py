@@ -363,6 +363,10 @@ def targets(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, metric.name), f"{quote(target)} is a UDP flow; expected a TCP flow"
             )
+        elif metric.name in ("jitter", "duplicates") and scenario.flows[target].udp is None:
+            yield Finding(
+                (*loc, metric.name), f"{quote(target)} is a TCP flow; expected a UDP flow"
+            )
 
 
 def windows(scenario: Scenario) -> Iterator[Finding]:

@@ -43,8 +43,35 @@ class Measured(Model):
     rtt_max: Target | None = None
     """Of this ping."""
 
+    owd_min: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_mean: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_median: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_p95: Target | None = None
+    """Of this flow's data packets: what 95 of 100 packets do not exceed."""
+
+    owd_p99: Target | None = None
+    """Of this flow's data packets: what 99 of 100 packets do not exceed."""
+
+    owd_max: Target | None = None
+    """Of this flow's data packets."""
+
+    jitter: Target | None = None
+    """Of this UDP flow: the interarrival jitter of RFC 3550."""
+
     loss: Target | None = None
     """Of this flow or ping: the part of its packets that was lost."""
+
+    reordered: Target | None = None
+    """Of this flow: the part of its packets that came after a later one (RFC 4737)."""
+
+    duplicates: Target | None = None
+    """Of this UDP flow: how many packets came again."""
 
     retransmits: Target | None = None
     """Of this TCP flow: how many segments were sent again."""

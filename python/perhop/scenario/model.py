@@ -134,6 +134,13 @@ class Scenario(Model):
         return sorted({*grid, *self.changes_ps, *cleared, *edges, self.end_ps})
 
     @property
+    def cuts_ps(self) -> list[int]:
+        """The edges of windows over which a delay is expected or published, sorted."""
+        measured = (*self.expect, *self.published)
+        delays = (item.during for item in measured if item.metric.name.startswith("owd"))
+        return sorted({edge for during in delays if during for edge in during})
+
+    @property
     def directions(self) -> dict[str, tuple[Link, str]]:
         """Both directions of every link by their names in results: the link, and who sends.
 

@@ -8,9 +8,9 @@ use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, Se
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
     Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
-    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpSender, UdpReceiver, UdpSender,
+    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
-use crate::measure::RttSamples;
+use crate::measure::Samples;
 use crate::plan::*;
 
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
@@ -109,7 +109,8 @@ fn tcp(
         ecn: plan.ecn.mode(),
     });
     let sender =
-        TcpSender { sender, schedule, phase: Phase::Waiting, rtt: RttSamples::default(), lost: 0 };
+        TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
+    let receiver = TcpReceiver { receiver, delay: Samples::default() };
     Ok([Role::TcpSender(sender), Role::TcpReceiver(receiver)])
 }
 

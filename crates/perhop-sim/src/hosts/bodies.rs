@@ -1,6 +1,6 @@
 //! What modelled hosts send, apart from the headers.
 
-use perhop_core::{Dscp, Header};
+use perhop_core::{Dscp, Header, Time};
 use perhop_net::IcmpError;
 use perhop_tcp::Segment;
 
@@ -9,6 +9,8 @@ use perhop_tcp::Segment;
 pub(super) struct Body {
     /// The endpoint that the packet is for.
     pub endpoint: u32,
+    /// When it was sent; or, of an error, the packet that it is about.
+    pub sent: Time,
     pub message: Message,
 }
 

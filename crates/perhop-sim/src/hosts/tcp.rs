@@ -1,9 +1,9 @@
-//! An application that writes to a TCP connection.
+//! An application that writes to a TCP connection, and one that reads from it.
 
 use perhop_core::Time;
-use perhop_tcp::Sender;
+use perhop_tcp::{Receiver, Sender};
 
-use crate::measure::RttSamples;
+use crate::measure::Samples;
 
 /// When an application runs and how much it sends.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +20,16 @@ pub(crate) struct TcpSender {
     pub sender: Sender,
     pub schedule: Schedule,
     pub phase: Phase,
-    pub rtt: RttSamples,
+    pub rtt: Samples,
     /// Data segments that the network lost.
     pub lost: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct TcpReceiver {
+    pub receiver: Receiver,
+    /// How long data segments were under way.
+    pub delay: Samples,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,9 @@
 use perhop_core::Time;
 
 use super::pattern::Pattern;
+use crate::jitter::Jitter;
+use crate::measure::Samples;
+use crate::order::Order;
 
 #[derive(Debug)]
 pub(crate) struct UdpSender {
@@ -19,12 +22,13 @@ pub(crate) struct UdpSender {
 #[derive(Debug, Default)]
 pub(crate) struct UdpReceiver {
     pub delivered: u64,
+    /// Datagrams that arrived, each counted once.
     pub packets: u64,
-    pub reordered: u64,
-    /// Packets that were marked: congestion experienced.
     pub marked: u64,
-    /// One above the highest sequence number that has arrived.
-    pub next: u64,
+    pub order: Order,
+    /// How long datagrams were under way.
+    pub delay: Samples,
+    pub jitter: Jitter,
 }
 
 impl UdpSender {

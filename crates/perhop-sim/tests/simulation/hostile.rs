@@ -44,6 +44,7 @@ fn what_a_plan_has_wrong_is_said() {
         ("/marks", json!([0, 1]), Marks),
         ("/marks", json!([2, 1]), Marks),
         ("/marks", json!([2, 2]), Marks),
+        ("/cuts", json!([2, 2]), Marks),
         ("/links/0/ends/0", json!(4), Network(RouteError::NoSuchNode(4, 4))),
         ("/links/0/ends/0", json!(1), Network(RouteError::Loop(1))),
     ];

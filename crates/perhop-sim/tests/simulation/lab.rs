@@ -144,7 +144,7 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
     ];
     let pings =
         [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];
-    let changes = json!({"seed": seed, "flows": flows, "pings": pings});
+    let changes = json!({"seed": seed, "flows": flows, "pings": pings, "cuts": [SECOND]});
     with(plan("hrrh", &links, marks), changes)
 }
 

@@ -7,6 +7,7 @@ mod ecn;
 mod hostile;
 mod l4s;
 mod lab;
+mod measures;
 mod patterns;
 mod pings;
 mod probes;
