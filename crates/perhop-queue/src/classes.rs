@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use perhop_core::{Bytes, Packet, Time};
 
+use crate::flags::Flags;
 use crate::scheduler::Scheduler;
 use crate::{
     Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Priority, Sharing, Weight,
@@ -41,6 +42,8 @@ pub struct Classes<B> {
     service: Vec<Place>,
     /// The strict classes in order.
     strict: Vec<usize>,
+    /// Which of them have something and may send it.
+    ready: Flags,
     /// The class behind each of the scheduler's.
     shared: Vec<usize>,
     scheduler: Scheduler,
@@ -55,7 +58,7 @@ pub struct Classes<B> {
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    Strict,
+    Strict(usize),
     Shared(usize),
 }
 
@@ -81,7 +84,7 @@ impl<B> Classes<B> {
             service.push(match spec.service {
                 Service::Strict => {
                     strict.push(index);
-                    Place::Strict
+                    Place::Strict(strict.len() - 1)
                 }
                 Service::Share(weight, priority) => {
                     shared.push(index);
@@ -98,6 +101,7 @@ impl<B> Classes<B> {
             classifier: Classifier::new(matches),
             classes,
             service,
+            ready: Flags::new(strict.len()),
             strict,
             shared,
             scheduler: Scheduler::new(sharing, &weights),
@@ -120,10 +124,8 @@ impl<B> Classes<B> {
 
     /// The class that sends next.
     fn select(&mut self) -> Option<usize> {
-        let waits =
-            |class: &usize| !self.asleep[*class] && self.classes[*class].backlog().packets > 0;
-        match self.strict.iter().copied().find(waits) {
-            Some(class) => Some(class),
+        match self.ready.first() {
+            Some(place) => Some(self.strict[place]),
             None => self.scheduler.select().map(|place| self.shared[place]),
         }
     }
@@ -137,10 +139,15 @@ impl<B> Classes<B> {
     /// A class that may send again, if it has something.
     fn wake(&mut self, now: Time, index: usize) {
         self.asleep[index] = false;
-        if let (Place::Shared(place), Some(head)) =
-            (self.service[index], self.classes[index].head(now))
-        {
-            self.scheduler.activate(place, head);
+        match self.service[index] {
+            Place::Strict(place) => {
+                self.ready.set(place, self.classes[index].backlog().packets > 0);
+            }
+            Place::Shared(place) => {
+                if let Some(head) = self.classes[index].head(now) {
+                    self.scheduler.activate(place, head);
+                }
+            }
         }
     }
 
@@ -196,8 +203,9 @@ impl<B> Discipline<B> for Classes<B> {
             self.settle(before, after);
             match next {
                 Dequeue::Packet(packet) => {
-                    if let Place::Shared(place) = self.service[index] {
-                        self.scheduler.served(place, packet.size(), head);
+                    match self.service[index] {
+                        Place::Strict(place) => self.ready.set(place, after.packets > 0),
+                        Place::Shared(place) => self.scheduler.served(place, packet.size(), head),
                     }
                     return Dequeue::Packet(packet);
                 }
@@ -210,8 +218,9 @@ impl<B> Discipline<B> for Classes<B> {
                 }
                 Dequeue::Idle => {} // it dropped all that it had
             }
-            if let Place::Shared(place) = self.service[index] {
-                self.scheduler.withdraw(place);
+            match self.service[index] {
+                Place::Strict(place) => self.ready.set(place, false),
+                Place::Shared(place) => self.scheduler.withdraw(place),
             }
         }
         match self.next_sleeper() {

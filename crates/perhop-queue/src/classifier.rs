@@ -1,8 +1,12 @@
 //! Which class a packet belongs to.
 
+mod decision;
+
 use std::ops::RangeInclusive;
 
 use perhop_core::{Dscp, Header, NodeId, Protocol};
+
+use decision::Decision;
 
 /// Ports, as a list of ranges; empty means every port.
 pub type PortRanges = Vec<RangeInclusive<u16>>;
@@ -56,9 +60,10 @@ impl Match {
 #[derive(Debug)]
 pub struct Classifier {
     matches: Vec<Match>,
-    /// For each DSCP the classes that a packet with it may belong to, in order, up to the first
-    /// that asks for nothing more. One candidate needs no look at the packet.
-    candidates: [Vec<u16>; Dscp::COUNT],
+    /// How to find the first of some classes that matches.
+    decisions: Vec<Decision>,
+    /// Which decision is for the classes that a packet with a DSCP may belong to.
+    by_dscp: [u8; Dscp::COUNT],
 }
 
 impl Classifier {
@@ -70,7 +75,10 @@ impl Classifier {
     pub fn new(matches: Vec<Match>) -> Self {
         assert!((1..=1 << 16).contains(&matches.len()), "a classifier needs 1 to 65536 classes");
         let last = matches.len() - 1;
-        let candidates = std::array::from_fn(|value| {
+        // The classes that a packet with a DSCP may belong to, in order, up to the first that asks
+        // for nothing more. DSCPs that no class names have the same.
+        let mut lists: Vec<Vec<u16>> = Vec::new();
+        let by_dscp = std::array::from_fn(|value| {
             let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
             let mut candidates = Vec::new();
             for (class, rule) in matches.iter().enumerate() {
@@ -81,18 +89,21 @@ impl Classifier {
                     }
                 }
             }
-            candidates
+            let known = lists.iter().position(|list| *list == candidates);
+            known.unwrap_or_else(|| {
+                lists.push(candidates);
+                lists.len() - 1
+            }) as u8
         });
-        Self { matches, candidates }
+        let decisions = lists.into_iter().map(|list| Decision::new(&matches, list)).collect();
+        Self { matches, decisions, by_dscp }
     }
 
     /// The index of the class that a packet with this header belongs to.
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {
-        let candidates = &self.candidates[header.dscp().get() as usize];
-        let (&last, others) = candidates.split_last().expect("the last class is always there");
-        let matches = |class: &&u16| self.matches[usize::from(**class)].matches(header);
-        usize::from(*others.iter().find(matches).unwrap_or(&last))
+        let decision = usize::from(self.by_dscp[header.dscp().get() as usize]);
+        usize::from(self.decisions[decision].first(&self.matches, header))
     }
 }
 
@@ -143,10 +154,12 @@ mod tests {
     }
 
     proptest! {
-        /// The table by DSCP changes nothing: the first match in order decides.
+        /// Tables change nothing: the first match in order decides.
         #[test]
         fn the_first_match_decides(
-            mut rules in prop::collection::vec(rule(), 0..6),
+            mut rules in prop_oneof![
+                prop::collection::vec(rule(), 0..6), prop::collection::vec(rule(), 0..60),
+            ],
             headers in prop::collection::vec(header(), 20),
         ) {
             rules.push(Match::default());

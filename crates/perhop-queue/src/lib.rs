@@ -23,6 +23,8 @@ mod classifier;
 mod counters;
 mod drr;
 mod fifo;
+mod flags;
+mod heap;
 mod link_share;
 mod policer;
 mod scheduler;

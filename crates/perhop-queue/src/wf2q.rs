@@ -5,10 +5,9 @@
 //! behind: among the classes whose head packet the fluid server would have begun (start tag not
 //! above the virtual time), the one that it would finish first goes next.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use perhop_core::Bytes;
+
+use crate::heap::Heap;
 
 /// A class's part of a link relative to the other classes' weights; never zero. A guaranteed rate
 /// in bits per second serves as a weight.
@@ -31,6 +30,26 @@ impl Weight {
 /// bits. A u128 neither wraps nor rounds within the life of a link.
 type VirtualTime = u128;
 
+/// A class with a tag: one number orders classes by tag and then by their order, and comparing it
+/// takes no branch. A tag is at most the virtual time and what a packet adds, which 16 more bits
+/// leave room for: 2⁵⁸ bytes on a link, and 2¹⁶ of a class with 2⁻⁴⁸ of it, are below 2⁹⁷.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Tagged(u128);
+
+impl Tagged {
+    const fn new(tag: VirtualTime, class: usize) -> Self {
+        Self(tag << 16 | class as u128)
+    }
+
+    const fn tag(self) -> VirtualTime {
+        self.0 >> 16
+    }
+
+    const fn class(self) -> usize {
+        self.0 as u16 as usize
+    }
+}
+
 const fn service(size: Bytes) -> VirtualTime {
     (size.get() as VirtualTime) << 32
 }
@@ -43,6 +62,8 @@ struct Tags {
     start: VirtualTime,
     /// The busy period that `start` belongs to; an older one counts as zero.
     period: u64,
+    /// The head packet, while the class is ahead of its share.
+    head: Bytes,
 }
 
 /// Which of several backlogged classes sends next. Packets stay with the caller.
@@ -57,9 +78,9 @@ pub struct Wf2q {
     in_service: VirtualTime,
     period: u64,
     /// Backlogged classes that may go, by finish tag; a tie goes to the first class.
-    eligible: BinaryHeap<Reverse<(VirtualTime, usize)>>,
-    /// Backlogged classes that are ahead of their share, by start tag, with their finish tag.
-    ahead: BinaryHeap<Reverse<(VirtualTime, VirtualTime, usize)>>,
+    eligible: Heap<Tagged>,
+    /// Backlogged classes that are ahead of their share, by start tag.
+    ahead: Heap<Tagged>,
 }
 
 impl Wf2q {
@@ -70,14 +91,15 @@ impl Wf2q {
             per_byte: (sum << 32) / u128::from(weight.0),
             start: 0,
             period: 0,
+            head: Bytes::ZERO,
         };
         Self {
             tags: weights.iter().map(tags).collect(),
             now: 0,
             in_service: 0,
             period: 0,
-            eligible: BinaryHeap::with_capacity(weights.len()),
-            ahead: BinaryHeap::with_capacity(weights.len()),
+            eligible: Heap::with_capacity(weights.len()),
+            ahead: Heap::with_capacity(weights.len()),
         }
     }
 
@@ -94,23 +116,22 @@ impl Wf2q {
     pub fn select(&mut self) -> Option<usize> {
         self.now += std::mem::take(&mut self.in_service);
         if self.eligible.is_empty() {
-            let Reverse((start, ..)) = self.ahead.peek()?;
-            self.now = self.now.max(*start);
+            self.now = self.now.max(self.ahead.first()?.tag());
         }
-        while let Some(&Reverse((start, finish, class))) = self.ahead.peek()
-            && start <= self.now
+        while let Some(next) = self.ahead.first()
+            && next.tag() <= self.now
         {
             self.ahead.pop();
-            self.eligible.push(Reverse((finish, class)));
+            self.eligible.push(self.finish(next.class()));
         }
-        self.eligible.peek().map(|Reverse((_, class))| *class)
+        self.eligible.first().map(Tagged::class)
     }
 
     /// The class that [`select`](Self::select) named has sent `sent` bytes, and has another head
     /// packet or none.
     pub fn served(&mut self, class: usize, sent: Bytes, head: Option<Bytes>) {
         let popped = self.eligible.pop();
-        debug_assert!(matches!(popped, Some(Reverse((_, served))) if served == class));
+        debug_assert!(popped.is_some_and(|served| served.class() == class));
         self.charge(class, sent);
         if let Some(head) = head {
             self.insert(class, head);
@@ -121,7 +142,7 @@ impl Wf2q {
     /// place in virtual time.
     pub fn withdraw(&mut self, class: usize) {
         let popped = self.eligible.pop();
-        debug_assert!(matches!(popped, Some(Reverse((_, named))) if named == class));
+        debug_assert!(popped.is_some_and(|named| named.class() == class));
     }
 
     /// The link was idle: a busy period begins, and nobody owes anything for what was sent before.
@@ -144,13 +165,20 @@ impl Wf2q {
         self.in_service = service(sent);
     }
 
-    fn insert(&mut self, class: usize, head: Bytes) {
+    /// A class by when the fluid server ends its head packet.
+    fn finish(&self, class: usize) -> Tagged {
         let tags = &self.tags[class];
-        let finish = tags.start + u128::from(head.get()) * tags.per_byte;
-        if tags.start <= self.now {
-            self.eligible.push(Reverse((finish, class)));
+        Tagged::new(tags.start + u128::from(tags.head.get()) * tags.per_byte, class)
+    }
+
+    fn insert(&mut self, class: usize, head: Bytes) {
+        let tags = &mut self.tags[class];
+        tags.head = head;
+        let start = tags.start;
+        if start <= self.now {
+            self.eligible.push(self.finish(class));
         } else {
-            self.ahead.push(Reverse((tags.start, finish, class)));
+            self.ahead.push(Tagged::new(start, class));
         }
     }
 }

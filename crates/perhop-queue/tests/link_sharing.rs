@@ -291,11 +291,11 @@ fn check(sketches: &[Sketch], priorities: bool, sharing: Sharing) -> Result<(), 
     check_ceilings(&tree, 0, &sent, false)?;
     let mut shares = Vec::new();
     reference(&tree, demand(&tree).min(LINK as f64), &mut shares);
-    // At either end of the interval a class may be a packet ahead or behind; where guarantees go
-    // first, by what a bucket of guaranteed tokens holds.
+    // At either end of the interval a class may be a packet ahead or behind, of each of three
+    // levels; where guarantees go first, by what a bucket of guaranteed tokens holds.
     let packets = match sharing {
         Sharing::LinkShare => 7.0,
-        _ => 2.0,
+        _ => 3.0,
     };
     let half = Time::ZERO + span / 2;
     for (leaf, share) in shares.iter().enumerate() {

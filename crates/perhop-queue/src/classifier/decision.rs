@@ -1,0 +1,241 @@
+//! Decisions that look at few of many classes.
+//!
+//! The idea is that of HiCuts (P. Gupta and N. McKeown, *Packet Classification using Hierarchical
+//! Intelligent Cuttings*, 1999): cut the list of classes by the value of one field, until few are
+//! left, and look at those in order.
+
+use std::ops::RangeInclusive;
+
+use perhop_core::{Header, Protocol};
+
+use super::Match;
+
+/// As many classes are looked at one by one.
+const FEW: usize = 4;
+
+/// Cutting a list may make the parts longer in sum by this factor, as a class that does not look
+/// at the field, or takes a wide range of it, goes to several.
+const COPIES: usize = 8;
+
+/// How the first class of a list that matches is found. The last of a list always matches.
+#[derive(Clone, Debug)]
+pub(super) enum Decision {
+    /// Look at each in order.
+    Scan(Vec<u16>),
+    /// Go by the value of a field.
+    Cut(Cut),
+}
+
+/// Parts of a list by the value of a field.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    field: Field,
+    /// The first value of each part, rising from zero.
+    starts: Vec<u16>,
+    parts: Vec<Decision>,
+}
+
+/// What a class may look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    DestinationPort,
+    SourcePort,
+    /// Either of the ports, so that a packet has two values.
+    Port,
+    Destination,
+    Source,
+    Protocol,
+}
+
+impl Field {
+    const ALL: [Self; 6] = [
+        Self::DestinationPort,
+        Self::SourcePort,
+        Self::Port,
+        Self::Destination,
+        Self::Source,
+        Self::Protocol,
+    ];
+
+    fn of(self, header: &Header) -> u16 {
+        match self {
+            Self::DestinationPort | Self::Port => header.destination_port,
+            Self::SourcePort => header.source_port,
+            Self::Destination => header.destination.0,
+            Self::Source => header.source.0,
+            Self::Protocol => number(header.protocol),
+        }
+    }
+
+    /// The values that a class asks for; none where it does not look.
+    fn asked(self, rule: &Match) -> Vec<RangeInclusive<u16>> {
+        match self {
+            Self::DestinationPort => rule.destination_ports.clone(),
+            Self::SourcePort => rule.source_ports.clone(),
+            Self::Port => rule.ports.clone(),
+            Self::Destination => rule.destinations.iter().map(|node| node.0..=node.0).collect(),
+            Self::Source => rule.sources.iter().map(|node| node.0..=node.0).collect(),
+            Self::Protocol => {
+                rule.protocols.iter().map(|&protocol| number(protocol)..=number(protocol)).collect()
+            }
+        }
+    }
+}
+
+const fn number(protocol: Protocol) -> u16 {
+    protocol as u16
+}
+
+impl Decision {
+    /// How to find the first of these classes, in order, of which the last needs no look.
+    pub fn new(rules: &[Match], list: Vec<u16>) -> Self {
+        Self::by(rules, list, &Field::ALL)
+    }
+
+    fn by(rules: &[Match], list: Vec<u16>, fields: &[Field]) -> Self {
+        if list.len() <= FEW {
+            return Self::Scan(list);
+        }
+        // The field that most of the classes look at cuts best.
+        let looks = |field: Field| {
+            list.iter()
+                .filter(|&&class| !field.asked(&rules[usize::from(class)]).is_empty())
+                .count()
+        };
+        let mut by_use: Vec<(usize, Field)> = fields.iter().map(|&f| (looks(f), f)).collect();
+        by_use.sort_by_key(|&(count, _)| std::cmp::Reverse(count)); // stable, so the same everywhere
+        for &(count, field) in &by_use {
+            if count < 2 {
+                break;
+            }
+            if let Some((starts, parts)) = cut(rules, &list, field) {
+                let left: Vec<Field> = fields.iter().copied().filter(|&f| f != field).collect();
+                let parts = parts.into_iter().map(|part| Self::by(rules, part, &left)).collect();
+                return Self::Cut(Cut { field, starts, parts });
+            }
+        }
+        Self::Scan(list)
+    }
+
+    /// The first class that a packet with this header matches.
+    #[inline]
+    pub fn first(&self, rules: &[Match], header: &Header) -> u16 {
+        match self {
+            Self::Scan(list) => {
+                let (&last, others) = list.split_last().expect("no list is empty");
+                let matches = |class: &&u16| rules[usize::from(**class)].matches(header);
+                *others.iter().find(matches).unwrap_or(&last)
+            }
+            Self::Cut(cut) => cut.first(rules, header),
+        }
+    }
+}
+
+impl Cut {
+    fn first(&self, rules: &[Match], header: &Header) -> u16 {
+        let first = self.part(self.field.of(header)).first(rules, header);
+        match self.field {
+            // A class is in the part of either port, or of both if it does not look.
+            Field::Port => first.min(self.part(header.source_port).first(rules, header)),
+            _ => first,
+        }
+    }
+
+    fn part(&self, value: u16) -> &Decision {
+        &self.parts[self.starts.partition_point(|&start| start <= value) - 1]
+    }
+}
+
+/// The list in parts by the value of a field: the first value of each, and its classes, in order.
+/// `None` if that would be no use.
+fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec<u16>>)> {
+    let asked: Vec<_> = list.iter().map(|&class| field.asked(&rules[usize::from(class)])).collect();
+    let mut starts = vec![0];
+    for range in asked.iter().flatten() {
+        starts.push(*range.start());
+        starts.extend(range.end().checked_add(1));
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let mut parts = vec![Vec::new(); starts.len()];
+    let mut copies = 0;
+    for (&class, asked) in list.iter().zip(&asked) {
+        if asked.is_empty() {
+            parts.iter_mut().for_each(|part| part.push(class));
+            copies += parts.len();
+        }
+        for range in asked {
+            let from = starts.partition_point(|start| start < range.start());
+            let to = starts.partition_point(|start| start <= range.end());
+            for part in &mut parts[from..to] {
+                // Ranges of a class may overlap.
+                if part.last() != Some(&class) {
+                    part.push(class);
+                    copies += 1;
+                }
+            }
+        }
+        if copies > COPIES * list.len() {
+            return None;
+        }
+    }
+    let longest = parts.iter().map(Vec::len).max().unwrap_or(0);
+    (longest * 2 <= list.len() + 1).then_some((starts, parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::{NodeId, TrafficClass};
+
+    fn header(source_port: u16, destination_port: u16) -> Header {
+        Header {
+            size: 100,
+            source: NodeId(0),
+            destination: NodeId(1),
+            source_port,
+            destination_port,
+            protocol: Protocol::Udp,
+            ttl: Header::TTL,
+            traffic_class: TrafficClass::default(),
+        }
+    }
+
+    fn longest(decision: &Decision) -> usize {
+        match decision {
+            Decision::Scan(list) => list.len(),
+            Decision::Cut(cut) => cut.parts.iter().map(longest).max().unwrap_or(0),
+        }
+    }
+
+    /// A thousand classes, each with a port of its own, and one for the rest.
+    fn by_port(rule: impl Fn(u16) -> Match) -> (Vec<Match>, Decision) {
+        let mut rules: Vec<Match> = (0..1000).map(rule).collect();
+        rules.push(Match::default());
+        let decision = Decision::new(&rules, (0..=1000).collect());
+        (rules, decision)
+    }
+
+    #[test]
+    fn a_thousand_ports_are_told_apart_without_a_scan() {
+        let destination = |port| Match { destination_ports: vec![port..=port], ..Match::default() };
+        let either = |port| Match { ports: vec![port..=port], ..Match::default() };
+        for rule in [destination as fn(u16) -> Match, either] {
+            let (rules, decision) = by_port(rule);
+            assert!(longest(&decision) <= 2);
+            assert_eq!(decision.first(&rules, &header(5000, 777)), 777);
+            assert_eq!(decision.first(&rules, &header(5000, 5001)), 1000);
+        }
+        let (rules, decision) = by_port(either);
+        assert_eq!(decision.first(&rules, &header(12, 777)), 12);
+        assert_eq!(decision.first(&rules, &header(777, 12)), 12);
+    }
+
+    #[test]
+    fn ranges_that_all_overlap_are_not_copied_without_end() {
+        let (rules, decision) =
+            by_port(|port| Match { destination_ports: vec![port..=60_000], ..Match::default() });
+        assert!(matches!(decision, Decision::Scan(_)));
+        assert_eq!(decision.first(&rules, &header(0, 500)), 0);
+    }
+}
