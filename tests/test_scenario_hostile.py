@@ -157,7 +157,7 @@ def test_policies_that_multiply() -> None:
         "flows: {f: {from: a, to: b, stop: 1 s}}\n"
         f"policies:\n{classes}  p20: {{classes: {{all: {{match: any}}}}}}\n"
     )
-    with refused("classes, nested ones included; expected at most 1,000"):
+    with refused("classes, nested ones included; expected at most 1,024"):
         parse(text)
 
 

@@ -255,7 +255,7 @@ class Class(Model):
     policy: Name | None = None
     """A policy that divides its bandwidth further, instead of a queue."""
 
-    classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=64)] | None = None
+    classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=1024)] | None = None
     """Classes that divide its bandwidth further, instead of a queue."""
 
     unused: StrictBool = False
@@ -284,7 +284,7 @@ class Policy(Model):
     cbq: Cbq | None = None
     """Settings of ALTQ's class-based queueing."""
 
-    classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=64)]
+    classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=1024)]
     """The classes in the order of matching; the last one matches ``any``."""
 
     def strict(self, part: Class) -> bool:

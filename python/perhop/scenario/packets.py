@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perhop.scenario.quantities import EPHEMERAL_PORTS, USUAL_TTL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from ipaddress import IPv4Address
 
     from perhop.scenario.classes import Match
@@ -98,6 +98,37 @@ class Packets:
             and _within(other.origins, self.origins)
             and _within(other.goals, self.goals)
         )
+
+    def handles(self) -> Iterator[object]:
+        """Values of one property, of which each of these packets has one; None if there are many.
+
+        Another set is within this one only if one of these is among its `samples`.
+        """
+        for name, ranges in (
+            ("destinations", self.destinations),
+            ("sources", self.sources),
+            ("either", self.either),
+            ("origins", self.origins),
+            ("goals", self.goals),
+        ):
+            if ranges is not None and all(first == last for first, last in ranges):
+                yield from {(name, first) for first, _ in ranges}
+                return
+        yield None
+
+    def samples(self) -> Iterator[object]:
+        """A value of each property that one of these packets has, as `handles` spells it."""
+        yield None
+        for name, ranges in (
+            ("destinations", self.destinations),
+            ("sources", self.sources),
+            ("origins", self.origins),
+            ("goals", self.goals),
+        ):
+            if ranges:
+                yield name, ranges[0][0]
+        either = (self.either, self.sources, self.destinations)
+        yield from {("either", ranges[0][0]) for ranges in either if ranges}
 
     def meets(self, other: Packets) -> bool:
         """Whether some packet of `other`, which says nothing of `either`, may be one of these."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model import Scenario
     from perhop.scenario.network import Bandwidth
 
-MAX_CLASSES = 1000
+MAX_CLASSES = 1024
 """The most classes in all policies, and, nested ones included, at one end of a link."""
 
 
@@ -208,17 +208,20 @@ def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
         return
     addresses = scenario.addresses
     for loc, policy in scenario.all_policies():
-        earlier: list[tuple[str, Packets]] = []
-        for key, part in policy.classes.items():
+        # By a value that packets must have to be theirs, so that few need to be compared.
+        earlier: dict[object, list[tuple[int, str, Packets]]] = {}
+        for index, (key, part) in enumerate(policy.classes.items()):
             packets = Packets.of(part.match, addresses)
-            taker = next((other for other, taken in earlier if taken.contains(packets)), None)
-            if taker is not None:
+            near = (earlier.get(handle, ()) for handle in packets.samples())
+            takers = [t for group in near for t in group if t[2].contains(packets)]
+            if takers:
                 yield Finding(
                     (*loc, key),
-                    f"gets no packets: {quote(taker)} before it takes all that it matches",
+                    f"gets no packets: {quote(min(takers)[1])} before it takes all that it matches",
                     at_key=True,
                 )
-            earlier.append((key, packets))
+            for handle in packets.handles():
+                earlier.setdefault(handle, []).append((index, key, packets))
 
 
 def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
@@ -268,6 +271,7 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
             )
         yield Finding(loc, f"{said}; expected at most 100%")
         return
+    rest, guaranteed = _rest(policy, capacity), rates(policy, capacity)
     for key, part in classes.items():
         bandwidth = promised[key]
         if bandwidth is not None and bandwidth.of(capacity) < 1:
@@ -275,15 +279,14 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
                 (*loc, key, "police" if policy.strict(part) else "bandwidth"),
                 f"is less than 1 bps of the {format_rate(capacity)} of {where}",
             )
-        elif bandwidth is None and not policy.strict(part) and _rest(policy, capacity) < 1:
+        elif bandwidth is None and not policy.strict(part) and rest < 1:
             yield Finding(
                 (*loc, key),
                 "has no `bandwidth`, and the other classes leave nothing; expected less for them",
                 at_key=True,
             )
         else:
-            rate = rates(policy, capacity)[key]
-            yield from _ceilings((*loc, key), part, rate, capacity, where)
+            yield from _ceilings((*loc, key), part, guaranteed[key], capacity, where)
 
 
 @dataclass(frozen=True, slots=True)
