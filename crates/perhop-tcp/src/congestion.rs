@@ -150,7 +150,7 @@ impl Congestion {
     }
 
     /// Notes that segments are paced: growth then needs no bound against bursts (RFC 9406,
-    /// section 4.2: L).
+    /// section 4.3: L).
     pub(crate) fn pace(&mut self) {
         if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self {
             *hystart = HyStart::new(true);

@@ -121,12 +121,26 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
 }
 
 /// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
-/// ToN 8(2), 2000, the approximate model, where the window is never the limit. The window
-/// grows by 1 / `b` of a segment a round trip.
+/// ToN 8(2), 2000, equation 29, where the window is never the limit. The window grows by 1 / `b` of
+/// a segment a round trip; `p` is how many indications of loss there are for a segment sent.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
-    let fast = rtt * (2.0 * b * p / 3.0).sqrt();
-    let timeouts = timeout * (3.0 * (3.0 * b * p / 8.0).sqrt()).min(1.0);
-    1.0 / (fast + timeouts * p * (1.0 + 32.0 * p * p))
+    let arrives = 1.0 - p;
+    let c = (2.0 + b) / (3.0 * b);
+    let window = c + (8.0 * arrives / (3.0 * b * p) + c * c).sqrt();
+    let timeouts = (1.0 - arrives.powi(3))
+        * (1.0 + arrives.powi(3) * (1.0 - arrives.powf(window - 3.0)))
+        / (1.0 - arrives.powf(window));
+    let timeouts = timeouts.min(1.0);
+    let backoff = 1.0 + (0..6).map(|n| f64::from(1 << n) * p.powi(n + 1)).sum::<f64>();
+    (arrives / p + window + timeouts / arrives)
+        / (rtt * (b / 2.0 * window + 1.0) + timeouts * timeout * backoff / arrives)
+}
+
+/// How many indications of loss there are for a segment when each is lost with probability `loss`:
+/// what is lost in the window after the first is part of the same. A window has grown to 4/3 of its
+/// mean when it meets a loss.
+fn indications(loss: f64, mean_window: f64) -> f64 {
+    loss / (1.0 + loss * mean_window * 4.0 / 3.0)
 }
 
 /// The square-root law with the constant for random loss, every segment acknowledged: Mathis,
@@ -137,21 +151,27 @@ fn mathis(p: f64, rtt: f64) -> f64 {
 }
 
 /// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment a round trip
-/// as if they were not: b = 1. A timeout is at its floor of 200 ms. SACK repairs several losses of
-/// a window as one, and PFTK's p counts them as one, so that goodput is above it as p grows.
+/// as if they were not: b = 1. A timeout is at its floor of 200 ms. PFTK puts means for what varies;
+/// where losses are independent, that takes 7% off (1.22 for Mathis' 1.31), and the rest of the 10%
+/// is what SACK saves in timeouts. Losses at even distances, with which it is exact, are in
+/// perhop-tcp's tests.
 #[test]
 fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
     let rtt = 100 * MILLISECOND;
-    for (loss_ppb, length) in [(1_000_000, 400), (4_000_000, 300), (10_000_000, 300)] {
+    for (loss_ppb, length) in
+        [(100_000, 1_000), (1_000_000, 400), (4_000_000, 300), (10_000_000, 300), (50_000_000, 300)]
+    {
         let (measured, error) = under_loss("reno", rtt, loss_ppb, length * SECOND, 6);
         let p = f64::from(loss_ppb) / 1e9;
-        let [pftk, mathis] =
-            [pftk(p, seconds(rtt), 0.2, 1.0), mathis(p, seconds(rtt))].map(|rate| measured / rate);
+        let p_indicated = indications(p, measured * seconds(rtt));
+        let pftk = measured / pftk(p_indicated, seconds(rtt), 0.2, 1.0);
+        let mathis = measured / mathis(p, seconds(rtt));
         println!(
             "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, {mathis:.3} of Mathis"
         );
-        assert!((0.85..1.2).contains(&pftk), "p = {p}: {pftk} of PFTK");
-        assert!((0.85..1.15).contains(&mathis), "p = {p}: {mathis} of Mathis");
+        assert!((0.9..1.1).contains(&pftk), "p = {p}: {pftk} of PFTK");
+        // Without timeouts, which come with small windows.
+        assert!(p > 0.02 || (0.9..1.1).contains(&mathis), "p = {p}: {mathis} of Mathis");
     }
 }
 

@@ -126,3 +126,45 @@ proptest! {
         }
     }
 }
+
+/// draft-ietf-ccwg-bbr-06, section 4.1.1.2: segments of 100 bytes go out every millisecond and come
+/// back after ten, so that 100 bytes a millisecond are delivered; a burst that is acknowledged at
+/// once is not delivered faster than it was sent.
+#[test]
+fn delivery_is_as_fast_as_it_is_sent_and_acknowledged() {
+    let mut board = Scoreboard::default().sampling();
+    let least = Duration::from_millis(10);
+    let mut last = None;
+    for now in 0..40 {
+        board.send(100, MS(now));
+        if let Some(acked) = now.checked_sub(9) {
+            board.acknowledge(100 * acked, MS(now), &mut Progress::default());
+            last = board.take_sample(least, MS(now)).or(last);
+        }
+    }
+    let sample = last.expect("acknowledgements deliver");
+    assert!((sample.rate / 100_000.0 - 1.0).abs() < 1e-9, "{}", sample.rate);
+    assert_eq!((sample.in_flight, sample.lost, sample.app_limited), (1_100, 0, false));
+    assert_eq!(sample.rtt, Some(Duration::from_millis(10)));
+    // The rest at once, 50 ms later: slower than it was sent, and it is the slower that counts.
+    board.acknowledge(4_000, MS(89), &mut Progress::default());
+    let sample = board.take_sample(least, MS(89)).expect("more was delivered");
+    assert!((sample.rate - 1_100.0 / 0.051).abs() < 1.0, "{}", sample.rate);
+}
+
+/// Section 4.1.2.4: what is sent while the application has nothing more, and a round trip after.
+#[test]
+fn samples_say_that_the_application_held_the_sender_up() {
+    let mut board = Scoreboard::default().sampling();
+    board.send(100, MS(0));
+    board.limit_samples();
+    let limited = |board: &mut Scoreboard, ack, now| {
+        board.acknowledge(ack, MS(now), &mut Progress::default());
+        board.take_sample(Duration::ZERO, MS(now)).map(|sample| sample.app_limited)
+    };
+    board.send(100, MS(1));
+    assert_eq!(limited(&mut board, 100, 10), Some(false));
+    assert_eq!(limited(&mut board, 200, 11), Some(true));
+    board.send(100, MS(12));
+    assert_eq!(limited(&mut board, 300, 22), Some(false));
+}
