@@ -28,6 +28,8 @@ pub(crate) struct Scoreboard {
     base: usize,
     /// Everything before this is acknowledged.
     acknowledged: Offset,
+    /// Everything from here on was never sent.
+    end: Offset,
     pipe: u64,
     /// Blocks that were SACKed last; every whole segment in them is marked.
     recent_blocks: [(Offset, Offset); 4],
@@ -98,7 +100,7 @@ impl Scoreboard {
 
     /// Everything from here on was never sent: SND.NXT.
     pub fn end(&self) -> Offset {
-        self.segments.back().map_or(self.acknowledged, Sent::end)
+        self.end
     }
 
     /// Bytes between the two: FlightSize (RFC 5681, section 2).
@@ -133,7 +135,8 @@ impl Scoreboard {
 
     /// Notes a segment of new data.
     pub fn send(&mut self, length: u32, now: Time) -> Span {
-        let start = self.end();
+        let start = self.end;
+        self.end += Offset::from(length);
         let sent = Sent {
             start,
             at: now,
