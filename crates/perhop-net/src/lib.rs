@@ -17,6 +17,6 @@ mod routes;
 
 pub use balance::Balance;
 pub use icmp::{IcmpError, IcmpErrors};
-pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, TimerId};
+pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, Passage, TimerId};
 pub use port::{LinkCounters, PortId, Wire};
 pub use routes::RouteError;

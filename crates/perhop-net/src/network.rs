@@ -48,6 +48,15 @@ pub enum Loss {
     Expired,
 }
 
+/// Which way a packet passes an interface, seen from the node whose interface it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// Its transmission begins.
+    Sent,
+    /// It has arrived.
+    Received,
+}
+
 /// What the network calls its hosts for. All hosts are one object, told apart by node.
 pub trait Hosts<B> {
     /// A packet has arrived at the host that it is for.
@@ -64,6 +73,12 @@ pub trait Hosts<B> {
     /// quotes of it. The network makes the header. None if no error may be sent about the packet,
     /// which is an ICMP error itself (RFC 1122, section 3.2.2).
     fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<B>;
+
+    /// A packet passes an interface that is [watched](Network::watch), as it is on the link. What
+    /// the link then loses was sent all the same.
+    fn observe(&mut self, at: Time, interface: PortId, passage: Passage, packet: &Packet<B>) {
+        let _ = (at, interface, passage, packet);
+    }
 }
 
 /// The network and everything that is under way in it.
@@ -77,13 +92,15 @@ pub struct Network<B> {
     errors: Vec<ErrorBudget>,
     /// Lost packets that the hosts have not been told of.
     losses: Vec<(Packet<B>, Loss)>,
+    /// Packets that were sent where somebody watches, and the hosts have not been told of.
+    watched: Vec<(PortId, Packet<B>)>,
     /// Where disciplines put drops; empty between calls.
     ledger: Ledger<B>,
     events: u64,
     hops: u64,
 }
 
-impl<B> Network<B> {
+impl<B: Clone> Network<B> {
     /// A network in which nothing has happened yet.
     ///
     /// # Errors
@@ -120,6 +137,7 @@ impl<B> Network<B> {
             routes,
             errors: vec![ErrorBudget::default(); nodes.len()],
             losses: Vec::new(),
+            watched: Vec::new(),
             ledger: Ledger::new(),
             events: 0,
             hops: 0,
@@ -222,6 +240,13 @@ impl<B> Network<B> {
         &mut self.ports[id.index()].queue
     }
 
+    /// From now on the hosts are told of every packet that passes this interface: that of the node
+    /// which sends through this port.
+    pub fn watch(&mut self, interface: PortId) {
+        self.ports[interface.index()].watched_at_start = true;
+        self.ports[interface.index() ^ 1].watched_at_end = true;
+    }
+
     /// A host sends a packet, now.
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
         match self.routes.next_hop(host, &packet.header) {
@@ -255,24 +280,31 @@ impl<B> Network<B> {
 
     /// Lets everything happen that is due up to and including `until`.
     pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
-        self.report_losses(hosts); // of packets that were sent since the last run
+        self.report(hosts); // what became of packets that were sent since the last run
         while let Some((at, event)) = self.agenda.peek()
             && at <= until
         {
             self.now = at;
             self.events += 1;
             self.step(event, hosts);
-            self.report_losses(hosts);
+            self.report(hosts);
         }
         self.now = self.now.max(until);
     }
 
+    /// Tells the hosts of what they watch, and of losses: first the former, since the body of a
+    /// packet that is lost goes with it.
     #[inline]
-    fn report_losses(&mut self, hosts: &mut impl Hosts<B>) {
-        if !self.losses.is_empty() {
-            for (packet, loss) in self.losses.drain(..) {
-                hosts.lost(packet, loss);
-            }
+    fn report(&mut self, hosts: &mut impl Hosts<B>) {
+        // One branch for both, as there is rarely either.
+        if self.losses.is_empty() & self.watched.is_empty() {
+            return;
+        }
+        for (interface, packet) in self.watched.drain(..) {
+            hosts.observe(self.now, interface, Passage::Sent, &packet);
+        }
+        for (packet, loss) in self.losses.drain(..) {
+            hosts.lost(packet, loss);
         }
     }
 
@@ -313,6 +345,9 @@ impl<B> Network<B> {
         }
         self.hops += 1;
         let node = port.to;
+        if port.watched_at_end {
+            hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
+        }
         if packet.header.destination == node {
             hosts.receive(self, node, packet);
         } else {
@@ -419,6 +454,9 @@ impl<B> Network<B> {
     /// A packet was transmitted, and arrives then or not at all.
     #[inline]
     fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
+        if self.ports[id.index()].watched_at_start {
+            self.watched.push((id, packet.clone()));
+        }
         match arrival {
             Some(at) => {
                 if self.ports[id.index()].put_on_wire(at, packet) {

@@ -50,6 +50,10 @@ pub(crate) struct Port<B> {
     pub queue: Class<B>,
     random: Stream,
     pub counters: LinkCounters,
+    /// Whether the hosts want to know of what is transmitted here, …
+    pub watched_at_start: bool,
+    /// … and of what arrives at the other end.
+    pub watched_at_end: bool,
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
@@ -75,6 +79,8 @@ impl<B> Port<B> {
             queue,
             random,
             counters: LinkCounters::default(),
+            watched_at_start: false,
+            watched_at_end: false,
             wake: Time::MAX,
             under_way: VecDeque::new(),
             busy_until: Time::ZERO,

@@ -8,3 +8,4 @@ mod icmp;
 mod lab;
 mod links;
 mod routes;
+mod watch;
