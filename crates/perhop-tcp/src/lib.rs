@@ -10,6 +10,7 @@
 
 mod congestion;
 mod ecn;
+mod handshake;
 mod receiver;
 mod rtt;
 mod scoreboard;
@@ -18,6 +19,7 @@ mod sender;
 
 pub use congestion::{Congestion, Window};
 pub use ecn::EcnMode;
+pub use handshake::{Handshake, window_shift};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use rtt::RttEstimator;
 pub use segment::{Flags, SackBlocks, Segment, Seq};

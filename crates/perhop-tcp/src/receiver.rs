@@ -5,6 +5,7 @@ mod reassembly;
 use perhop_core::{Duration, Ecn, Time};
 
 use crate::ecn::Echo;
+use crate::handshake::window_shift;
 use crate::{EcnMode, Flags, Offset, SackBlocks, Segment, Seq};
 
 /// How a receiver behaves.
@@ -215,7 +216,7 @@ fn advertised(window: u32, scaling: bool) -> u32 {
     if !scaling {
         return window.min(UNSCALED);
     }
-    let shift = (0..14).find(|&shift| window >> shift <= UNSCALED).unwrap_or(14);
+    let shift = window_shift(window);
     (window >> shift).min(UNSCALED) << shift
 }
 

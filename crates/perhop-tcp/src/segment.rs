@@ -119,7 +119,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The length of the IPv4 packet that carries this segment.
+    /// The length of the IPv4 packet that carries this segment; that of a SYN without the options
+    /// of its [`Handshake`](crate::Handshake).
     pub fn ip_bytes(&self) -> u32 {
         let timestamps = if self.timestamps.is_some() { TIMESTAMP_BYTES } else { 0 };
         HEADER_BYTES + timestamps + self.sack.option_bytes() + u32::from(self.payload)
