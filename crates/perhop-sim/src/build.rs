@@ -46,6 +46,9 @@ pub enum BuildError {
     /// A ping's least time to live is above its greatest.
     #[error("a ping's times to live must not fall")]
     Ttl,
+    /// A capture names a port that there is not.
+    #[error("there is no port {0}")]
+    NoSuchPort(u32),
     /// The instants at which counters are read do not rise, or one of a change is missing.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,

@@ -13,13 +13,14 @@ mod tcp;
 mod udp;
 
 use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
-use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId};
-use perhop_tcp::Segment;
+use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
+use perhop_tcp::{Flags, Handshake, Segment};
 
-use self::bodies::{Bodies, Body, Message};
+use self::bodies::Bodies;
+use crate::capture::Captures;
 use crate::histogram::Histogram;
 
-pub(crate) use self::bodies::BodyId;
+pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::pattern::{
     Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
 };
@@ -36,19 +37,27 @@ pub(crate) struct Line {
     pub header: Header,
     /// The endpoint at the other end; a pinger has itself.
     pub peer: u32,
+    /// What this end of a TCP connection says of itself when it is opened.
+    pub handshake: Option<Handshake>,
 }
 
 impl Line {
     /// Sends a message in a packet of `size` bytes.
     fn send(self, network: &mut Net, bodies: &mut Bodies, size: u32, message: Message) {
         let header = Header { size, ..self.header };
-        let body = bodies.put(Body { endpoint: self.peer, sent: network.now(), message });
+        let body = bodies.put(self.peer, network.now(), message);
         network.send(header.source, Packet { header, body });
     }
 
     fn send_segment(mut self, network: &mut Net, bodies: &mut Bodies, segment: Segment) {
         self.header.traffic_class = self.header.traffic_class.with_ecn(segment.ecn);
-        self.send(network, bodies, segment.ip_bytes(), Message::Tcp(segment));
+        let mut size = segment.ip_bytes();
+        if segment.flags.has(Flags::SYN)
+            && let Some(handshake) = self.handshake
+        {
+            size += handshake.option_bytes(segment.timestamps.is_some());
+        }
+        self.send(network, bodies, size, Message::Tcp(segment));
     }
 }
 
@@ -93,6 +102,7 @@ pub(crate) struct ModelledHosts {
     pub rtts: Vec<Histogram>,
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
+    pub captures: Captures,
     bodies: Bodies,
 }
 
@@ -101,9 +111,15 @@ pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
     /// The hosts of so many flows, with their first timers set.
-    pub fn start(endpoints: Vec<Endpoint>, flows: usize, network: &mut Net) -> Self {
+    pub fn start(
+        endpoints: Vec<Endpoint>,
+        flows: usize,
+        captures: Captures,
+        network: &mut Net,
+    ) -> Self {
         let rtts = vec![Histogram::default(); flows];
-        let mut hosts = Self { endpoints, delays: rtts.clone(), rtts, bodies: Bodies::default() };
+        let delays = rtts.clone();
+        let mut hosts = Self { endpoints, rtts, delays, captures, bodies: Bodies::default() };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -136,7 +152,7 @@ impl Hosts<BodyId> for ModelledHosts {
     #[inline]
     fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        let Body { endpoint: id, sent, message } = self.bodies.get(packet.body);
+        let Body { endpoint: id, sent, message, .. } = self.bodies.get(packet.body);
         if let Message::Probe { .. } = message {
             // Nobody listens there.
             network.complain(host, &packet, IcmpError::PortUnreachable, self);
@@ -187,8 +203,9 @@ impl Hosts<BodyId> for ModelledHosts {
                 debug_assert_eq!(asked.destination, host);
                 let (source, destination) = (host, asked.source);
                 let header = Header { source, destination, ttl: Header::TTL, ..asked };
+                let line = Line { header, peer: id, handshake: None };
                 let message = Message::EchoReply { sequence, arrived: asked.dscp() };
-                Line { header, peer: id }.send(network, &mut self.bodies, asked.size, message);
+                line.send(network, &mut self.bodies, asked.size, message);
                 return;
             }
             (Role::Pinger(pinger), Message::EchoReply { sequence, arrived }) => {
@@ -202,7 +219,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 pinger.on_answer(sequence, now, true, answer);
                 return;
             }
-            (Role::Pinger(pinger), Message::Error { error, quoted, sequence })
+            (Role::Pinger(pinger), Message::Error { error, quoted, sequence, .. })
                 if quoted.source == endpoint.line.header.source =>
             {
                 let node = packet.header.source;
@@ -267,6 +284,13 @@ impl Hosts<BodyId> for ModelledHosts {
         self.set_timer(network, id);
     }
 
+    fn observe(&mut self, at: Time, port: PortId, passage: Passage, packet: &Packet<BodyId>) {
+        let body = self.bodies.get(packet.body);
+        let sender = self.endpoints[body.endpoint as usize].line.peer;
+        let handshake = self.endpoints[sender as usize].line.handshake;
+        self.captures.packet(at, (port, passage), &packet.header, (&body, handshake));
+    }
+
     fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
         let Body { endpoint, message, .. } = self.bodies.take(packet.body);
         let peer = self.endpoints[endpoint as usize].line.peer;
@@ -283,18 +307,19 @@ impl Hosts<BodyId> for ModelledHosts {
         packet: &Packet<BodyId>,
         error: IcmpError,
     ) -> Option<BodyId> {
-        let Body { endpoint, sent, message } = self.bodies.get(packet.body);
-        let sequence = match message {
+        let Body { endpoint, identification, sent, message } = self.bodies.get(packet.body);
+        let (kind, sequence) = match message {
             Message::Error { .. } => return None,
-            Message::Tcp(segment) => segment.seq.0.into(),
-            Message::Datagram { sequence } => sequence,
-            Message::EchoRequest { sequence }
-            | Message::EchoReply { sequence, .. }
-            | Message::Probe { sequence } => sequence.into(),
+            Message::Tcp(segment) => (Kind::Segment, segment.seq.0.into()),
+            Message::Datagram { sequence } => (Kind::Datagram, sequence),
+            Message::Probe { sequence } => (Kind::Datagram, sequence.into()),
+            Message::EchoRequest { sequence } => (Kind::EchoRequest, sequence.into()),
+            Message::EchoReply { sequence, .. } => (Kind::EchoReply, sequence.into()),
         };
         // To the endpoint that sent the packet.
         let endpoint = self.endpoints[endpoint as usize].line.peer;
-        let message = Message::Error { error, quoted: packet.header, sequence };
-        Some(self.bodies.put(Body { endpoint, sent, message }))
+        let quoted = packet.header;
+        let message = Message::Error { error, quoted, kind, identification, sequence };
+        Some(self.bodies.put(endpoint, sent, message))
     }
 }

@@ -6,6 +6,7 @@
 
 mod aqm;
 mod build;
+mod capture;
 mod cbq;
 mod changes;
 mod density;
@@ -19,6 +20,7 @@ mod simulation;
 
 pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
 pub use build::BuildError;
+pub use capture::{CapturePlan, InterfacePlan, Sink};
 pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
 pub use measure::{Column, Table};
 pub use plan::*;

@@ -3,6 +3,8 @@
 //! Nodes, links and flows are numbered in the order in which they stand. Rates are bits per
 //! second, times picoseconds, sizes bytes, probabilities parts per billion.
 
+use std::net::Ipv4Addr;
+
 use perhop_core::{Bytes, Ecn, Header};
 use perhop_queue::Limit;
 use perhop_tcp::EcnMode;
@@ -110,6 +112,9 @@ pub struct PoliceChangePlan {
 pub struct NodePlan {
     /// What it does with packets for others.
     pub kind: KindPlan,
+    /// Its address, as captures have it.
+    #[serde(default = "nowhere")]
+    pub address: Ipv4Addr,
     /// How it shares load.
     #[serde(default)]
     pub balance: BalancePlan,
@@ -455,6 +460,10 @@ impl EcnModePlan {
             Self::Accurate => EcnMode::Accurate,
         }
     }
+}
+
+fn nowhere() -> Ipv4Addr {
+    Ipv4Addr::UNSPECIFIED
 }
 
 fn yes() -> bool {

@@ -1,12 +1,14 @@
 //! A plan, compiled and run.
 
 use std::collections::VecDeque;
+use std::io;
 
 use perhop_core::{NodeId, Rate, Time};
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_queue::Counters;
 
 use crate::build::{BuildError, balance, icmp_errors, link, non_zero_rate, pinger, stream};
+use crate::capture::{CapturePlan, Captures, Sink};
 use crate::changes::{Effect, timeline};
 use crate::histogram::Histogram;
 use crate::hosts::{BodyId, ModelledHosts, Role};
@@ -134,7 +136,8 @@ impl Simulation {
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
-        let hosts = ModelledHosts::start(endpoints, plan.flows.len(), &mut network);
+        let captures = Captures::new(plan.nodes.iter().map(|node| node.address).collect());
+        let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
 
         let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
         let mut simulation = Self {
@@ -197,6 +200,27 @@ impl Simulation {
         }
     }
 
+    /// From now on what passes some interfaces goes to `sink`, as a file of packets.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchPort`] if an interface does not exist.
+    pub fn capture(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> Result<(), BuildError> {
+        let ports = self.network.ports().count() as u32;
+        if let Some(interface) = plan.interfaces.iter().find(|each| each.port >= ports) {
+            return Err(BuildError::NoSuchPort(interface.port));
+        }
+        for interface in &plan.interfaces {
+            self.network.watch(PortId(interface.port));
+        }
+        self.hosts.captures.add(plan, sink);
+        Ok(())
+    }
+
+    /// Why a capture has ended before the run, once, if one has. The run goes on without it.
+    pub fn take_capture_failure(&mut self) -> Option<io::Error> {
+        self.hosts.captures.take_failure()
+    }
+
     /// The instant that the simulation has reached.
     pub fn now(&self) -> Time {
         self.network.now()
@@ -226,7 +250,8 @@ impl Simulation {
         delivered
     }
 
-    /// Runs until `until` or the end, whichever is first, reading counters at every mark.
+    /// Runs until `until` or the end, whichever is first, reading counters at every mark. Captures
+    /// then go up to here.
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.end());
         while let Some(&mark) = self.marks.get(self.next_mark)
@@ -238,6 +263,7 @@ impl Simulation {
             self.change();
         }
         self.network.run(until, &mut self.hosts);
+        self.hosts.captures.flush();
     }
 
     /// Ends the run where it is, and records what was measured since the last mark.

@@ -3,7 +3,10 @@
 use perhop_core::{
     Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass,
 };
-use perhop_tcp::{Congestion, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig};
+use perhop_tcp::{
+    Congestion, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
+    TIMESTAMP_BYTES, window_shift,
+};
 
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
@@ -34,9 +37,11 @@ pub(crate) fn stream(
         TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => ecn.ecn(),
         _ => Ecn::NotEct,
     };
-    let (protocol, [sends, receives]) = match &flow.transport {
-        TransportPlan::Tcp(plan) => (Protocol::Tcp, tcp(plan, schedule, number, seed)?),
-        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?),
+    let (protocol, [sends, receives], [asks, answers]) = match &flow.transport {
+        TransportPlan::Tcp(plan) => {
+            (Protocol::Tcp, tcp(plan, schedule, number, seed)?, handshakes(plan).map(Some))
+        }
+        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?, [None; 2]),
     };
     let there = Header {
         size: 0,
@@ -55,13 +60,27 @@ pub(crate) fn stream(
         destination_port: there.source_port,
         ..there
     };
-    let endpoint = |header, peer: usize, role| Endpoint {
-        line: Line { header, peer: peer as u32 },
+    let endpoint = |header, peer: usize, handshake, role| Endpoint {
+        line: Line { header, peer: peer as u32, handshake },
         owner: owner as u32,
         timer: Time::MAX,
         role,
     };
-    Ok([endpoint(there, sender + 1, sends), endpoint(back, sender, receives)])
+    Ok([endpoint(there, sender + 1, asks, sends), endpoint(back, sender, answers, receives)])
+}
+
+/// What the two ends of a connection say of themselves. The sender takes no data and never has
+/// more than 65535 bytes of window to offer, but scaling is up to both (RFC 7323, section 2.2).
+fn handshakes(plan: &TcpPlan) -> [Handshake; 2] {
+    // What a packet holds without options is not diminished by those that it will have (RFC 9293,
+    // section 3.7.1).
+    let options = if plan.timestamps { TIMESTAMP_BYTES as u16 } else { 0 };
+    let says = |window| Handshake {
+        mss: plan.mss.saturating_add(options),
+        window_shift: plan.window_scaling.then(|| window_shift(window)),
+        sack: plan.sack,
+    };
+    [says(0), says(plan.receive_window)]
 }
 
 fn tcp(
@@ -259,6 +278,6 @@ pub(crate) fn pinger(
         reach: last,
     };
     let role = Role::Pinger(pinger);
-    let line = Line { header, peer: id as u32 };
+    let line = Line { header, peer: id as u32, handshake: None };
     Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
 }

@@ -6,16 +6,19 @@ use perhop_tcp::Segment;
 
 /// What a modelled host sends, apart from the header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body {
+pub(crate) struct Body {
     /// The endpoint that the packet is for.
     pub endpoint: u32,
+    /// What tells the packet from others at every interface that it passes: the identification of
+    /// its IPv4 header.
+    pub identification: u16,
     /// When it was sent; or, of an error, the packet that it is about.
     pub sent: Time,
     pub message: Message,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     Tcp(Segment),
     Datagram {
         sequence: u64,
@@ -36,8 +39,20 @@ pub(super) enum Message {
     Error {
         error: IcmpError,
         quoted: Header,
+        /// What else the packet was.
+        kind: Kind,
+        identification: u16,
         sequence: u64,
     },
+}
+
+/// What a packet with a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Segment,
+    Datagram,
+    EchoRequest,
+    EchoReply,
 }
 
 /// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
@@ -50,10 +65,14 @@ pub(crate) struct BodyId(u32);
 pub(super) struct Bodies {
     slots: Vec<Body>,
     free: Vec<BodyId>,
+    /// The identification of the next packet.
+    next: u16,
 }
 
 impl Bodies {
-    pub fn put(&mut self, body: Body) -> BodyId {
+    pub fn put(&mut self, endpoint: u32, sent: Time, message: Message) -> BodyId {
+        let body = Body { endpoint, identification: self.next, sent, message };
+        self.next = self.next.wrapping_add(1);
         match self.free.pop() {
             Some(id) => {
                 self.slots[id.0 as usize] = body;

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod bbr;
+mod captures;
 mod changes;
 mod ecn;
 mod hostile;
