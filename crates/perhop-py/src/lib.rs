@@ -1,9 +1,11 @@
 //! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
+use std::io;
+
 use perhop_core::Time;
-use perhop_sim::{Column, Plan};
-use pyo3::exceptions::PyValueError;
+use perhop_sim::{CapturePlan, Column, Plan, Sink};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 
@@ -24,9 +26,22 @@ impl Simulation {
         .map_err(PyValueError::new_err)
     }
 
-    /// Runs until `until_ps` or the end, whichever is first.
-    fn advance(&mut self, py: Python<'_>, until_ps: u64) {
-        py.detach(|| self.0.advance(Time::from_picos(until_ps)));
+    /// Runs until `until_ps` or the end, whichever is first. Raises what a file raised that is
+    /// captured to.
+    fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<()> {
+        let failure = py.detach(|| {
+            self.0.advance(Time::from_picos(until_ps));
+            self.0.take_capture_failure()
+        });
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// From now on what passes some interfaces, given as JSON, is written to a file.
+    fn capture(&mut self, plan: &str, file: Py<PyAny>) -> PyResult<()> {
+        let plan: CapturePlan =
+            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let sink = Box::new(File { file, length: 0 });
+        self.0.capture(&plan, sink).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Ends the run where it is, and records what was measured so far.
@@ -70,6 +85,40 @@ impl Simulation {
             tables.set_item(name, table)?;
         }
         Ok(tables)
+    }
+}
+
+/// A file of Python's, without a buffer, that is written from its beginning.
+struct File {
+    file: Py<PyAny>,
+    length: u64,
+}
+
+impl Sink for File {
+    fn take(&mut self, blocks: &[u8]) -> io::Result<()> {
+        Python::attach(|py| self.write(py, blocks).inspect_err(|error| self.fail(py, error)))?;
+        self.length += blocks.len() as u64;
+        Ok(())
+    }
+}
+
+impl File {
+    fn write(&self, py: Python<'_>, mut blocks: &[u8]) -> PyResult<()> {
+        while !blocks.is_empty() {
+            let written = self.file.call_method1(py, "write", (PyBytes::new(py, blocks),))?;
+            blocks = blocks.get(written.extract::<usize>(py)?..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Takes back what was written of blocks that are not whole, if the file is of that kind, and
+    /// has the error name the file.
+    fn fail(&self, py: Python<'_>, error: &PyErr) {
+        let _ = self.file.call_method1(py, "truncate", (self.length,));
+        if error.is_instance_of::<PyOSError>(py) {
+            let name = self.file.getattr(py, "name");
+            let _ = name.and_then(|name| error.value(py).setattr("filename", name));
+        }
     }
 }
 

@@ -42,6 +42,22 @@ __all__ = ["run"]
     metavar="DIR",
     help="The folder for the results; runs/NAME-1, runs/NAME-2, … by default.",
 )
+@click.option(
+    "--pcap",
+    "captures",
+    multiple=True,
+    metavar="LINK=FILE",
+    help="Write the packets at r1's end of a link, 'r1>r2', to a pcapng file. May be given often.",
+)
+@click.option(
+    "--pcap-snaplen",
+    "snaplen",
+    default=128,
+    show_default=True,
+    type=click.IntRange(0, 2**31 - 1),
+    metavar="BYTES",
+    help="How much of each packet that keeps; 0 for all.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def run(
     scenario: str,
@@ -49,6 +65,8 @@ def run(
     seed: int,
     overrides: tuple[str, ...],
     out: Path | None,
+    captures: tuple[str, ...],
+    snaplen: int,
     as_json: bool,
 ) -> int:
     """Run a scenario and say what every flow got.
@@ -61,14 +79,40 @@ def run(
     from perhop import engines, gallery
     from perhop.cli.progress import watching
 
+    files = _captures(captures)
     loaded = gallery.load(scenario, overrides=overrides)
     with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
-        dataset = engines.run(loaded, engine=engine, seed=seed, out=folder, watch=watch)
+        dataset = engines.run(
+            loaded,
+            engine=engine,
+            seed=seed,
+            out=folder,
+            captures=files,
+            snaplen=snaplen,
+            watch=watch,
+        )
     if as_json:
         _print_json(dataset, folder)
     else:
         _print_tables(dataset, folder)
     return _exit_code(dataset)
+
+
+def _captures(given: tuple[str, ...]) -> dict[str, str]:
+    """The file for each link, from ``LINK=FILE``."""
+    from perhop.errors import UsageError
+
+    files: dict[str, str] = {}
+    for text in given:
+        link, _, file = text.partition("=")
+        if not (link and file):
+            raise UsageError(
+                f"--pcap {text}: expected LINK=FILE such as 'r1>r2=r1.pcapng', in quotes, as shells"
+                " take > for something else"
+            )
+        if files.setdefault(link, file) != file:
+            raise UsageError(f"--pcap {text}: {link} is captured to {files[link]} already")
+    return files
 
 
 @contextmanager

@@ -16,15 +16,18 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Protocol
 
 from perhop.dataset import TABLES, Dataset, Host, Manifest
+from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.errors import UsageError
 from perhop.scenario.text import did_you_mean
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
+    from io import FileIO
 
     import polars as pl
 
+    from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
 __all__ = ["ENGINES", "Engine", "Progress", "Run", "run"]
@@ -51,8 +54,16 @@ class Run(Protocol):
     def counters(self) -> Mapping[str, int]:
         """The engine's own counts so far."""
 
+    def capture(self, capture: Capture, file: FileIO) -> None:
+        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+
     def advance(self) -> None:
-        """Go on for a slice: about a tenth of a second of wall time."""
+        """Go on for a slice: about a tenth of a second of wall time.
+
+        Raises:
+            OSError: If a capture cannot be written; it names the file, which ends with a whole
+                packet.
+        """
 
     def delivered(self) -> dict[str, int]:
         """Bytes that each flow has delivered so far."""
@@ -98,6 +109,8 @@ def run(
     engine: str = "sim",
     seed: int = 1,
     out: str | os.PathLike[str] | None = None,
+    captures: Mapping[str, str | os.PathLike[str]] | None = None,
+    snaplen: int = SNAPLEN,
     watch: Callable[[Progress], None] | None = None,
 ) -> Dataset:
     """Run a scenario.
@@ -111,12 +124,16 @@ def run(
         seed: Decides every random number; the same scenario and seed give the same tables.
         out: The folder to save the dataset in, every few seconds and at the end; none to keep it
             in memory.
+        captures: Files to write packets to as pcapng, by the link where they are captured: a
+            direction "r1>r2", for what r1 sends and receives there, or a node that has one link.
+            A capture that exists is replaced as soon as the run begins.
+        snaplen: How many bytes of each packet they keep; 0 for all.
         watch: Called after every slice.
 
     Raises:
-        UsageError: If there is no such engine, or the seed is not in 0..2^64.
+        UsageError: If there is no such engine or link, or the seed is not in 0..2^64.
         UnsupportedError: If the engine cannot run the scenario here.
-        OutputError: If `out` cannot be written.
+        OutputError: If `out` or a capture cannot be written.
     """
     if engine not in ENGINES:
         hint = did_you_mean(engine, ENGINES) or f"there is {', '.join(ENGINES)}"
@@ -125,6 +142,7 @@ def run(
         raise UsageError(f"{seed} is not a seed; expected 0 to 2^64 - 1")
     if out is not None:
         Dataset.check_writable(out)
+    files = planned(scenario, captures or {}, snaplen, out)
     started, began = datetime.now(UTC), time.perf_counter()
     module: Engine = import_module(f"perhop.engines.{engine}")
     under_way = module.start(scenario, seed)
@@ -149,22 +167,27 @@ def run(
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
 
     saved = began
-    try:
-        before_s, before = 0.0, under_way.delivered()
-        while not under_way.finished:
-            under_way.advance()
-            now = time.perf_counter()
-            if watch is not None:
-                now_s, delivered = under_way.now_s, under_way.delivered()
-                span = max(now_s - before_s, 1e-12)
-                rates = {flow: 8 * (delivered[flow] - before[flow]) / span for flow in delivered}
-                watch(Progress(now_s, scenario.end_ps / 1e12, now - began, rates))
-                before_s, before = now_s, delivered
-            if out is not None and now - saved >= CHECKPOINT_S:
-                dataset().write(out)
-                saved = time.perf_counter()
-    except KeyboardInterrupt:
-        under_way.stop()
+    with writing(files) as opened:
+        for capture, file in zip(files, opened, strict=True):
+            under_way.capture(capture, file)
+        try:
+            before_s, before = 0.0, under_way.delivered()
+            while not under_way.finished:
+                under_way.advance()
+                now = time.perf_counter()
+                if watch is not None:
+                    now_s, delivered = under_way.now_s, under_way.delivered()
+                    span = max(now_s - before_s, 1e-12)
+                    rates = {
+                        flow: 8 * (delivered[flow] - before[flow]) / span for flow in delivered
+                    }
+                    watch(Progress(now_s, scenario.end_ps / 1e12, now - began, rates))
+                    before_s, before = now_s, delivered
+                if out is not None and now - saved >= CHECKPOINT_S:
+                    dataset().write(out)
+                    saved = time.perf_counter()
+        except KeyboardInterrupt:
+            under_way.stop()
     result = dataset()
     if out is not None:
         result.write(out)

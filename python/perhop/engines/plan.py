@@ -39,11 +39,15 @@ _NOBODY: Final = 2**16 - 1
 def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     """The scenario as the core takes it: rates in bit/s, times in ps, sizes in bytes."""
     nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    addresses = scenario.addresses
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
-        "nodes": [_node(node) for node in scenario.nodes.values()],
+        "nodes": [
+            {**_node(node), "address": str(addresses[name])}
+            for name, node in scenario.nodes.items()
+        ],
         "links": _links(scenario, nodes),
         "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
         "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],

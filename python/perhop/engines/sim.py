@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -17,11 +18,13 @@ from perhop.dataset import ANSWERS, TABLES
 from perhop.engines.plan import plan
 from perhop.scenario.changes import steps
 from perhop.scenario.policies import walk
-from perhop.units import MILLISECOND
+from perhop.units import MILLISECOND, format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import FileIO
 
+    from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
 __all__ = ["SimRun", "start"]
@@ -43,11 +46,36 @@ class SimRun:
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
+        self._seed = seed
         self._core = Simulation(json.dumps(plan(scenario, seed)))
         self._names = _names(scenario)
         self._words = {"node": list(scenario.nodes), "answer": list(ANSWERS)}
         self._changes_ps = [*scenario.changes_ps, scenario.end_ps]
         self._slice_ps = _FIRST_SLICE_PS
+
+    def capture(self, capture: Capture, file: FileIO) -> None:
+        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+        ports = {name: number for number, name in enumerate(self._scenario.directions)}
+        title = self._scenario.title and f": {self._scenario.title}"
+        plan = {
+            "snaplen": capture.snaplen,
+            "application": f"perhop {version('perhop')}",
+            "comment": f"{self._scenario.name}{title}, seed {self._seed}",
+            "interfaces": [
+                {"port": ports[name], "name": name, **self._end(name)}
+                for name in capture.interfaces
+            ],
+        }
+        self._core.capture(json.dumps(plan), file)
+
+    def _end(self, name: str) -> dict[str, Any]:
+        """What a capture says of an interface."""
+        link, sender = self._scenario.directions[name]
+        rate = format_rate(link.rate)
+        return {
+            "description": f"{sender}'s end of its link to {link.other(sender)}, {rate}",
+            "speed": link.rate,
+        }
 
     @property
     def now_s(self) -> float:

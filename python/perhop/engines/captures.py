@@ -1,0 +1,138 @@
+"""Captures: what passes a node's end of a link, as a file of packets.
+
+The engine that carries packets writes them. Here it is settled at which interfaces and into which
+files, and what becomes of a file that exists.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perhop.errors import OutputError, UsageError
+from perhop.scenario.text import did_you_mean
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+    from io import FileIO
+
+    from perhop.scenario import Scenario
+
+__all__ = ["SNAPLEN", "Capture", "planned", "writing"]
+
+SNAPLEN: Final = 128
+"""How many bytes of a packet are kept unless more is wanted: all headers, and little else."""
+
+_MAGIC: Final = (b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1")
+"""What captures begin with: pcapng's, and pcap's in either order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A file, and the interfaces that it captures at.
+
+    Attributes:
+        path: The file.
+        interfaces: The directions of links, "r1>r2", whose senders' interfaces they are.
+        snaplen: How many bytes of a packet are kept; 0 for all.
+    """
+
+    path: Path
+    interfaces: tuple[str, ...]
+    snaplen: int
+
+
+def planned(
+    scenario: Scenario,
+    captures: Mapping[str, str | os.PathLike[str]],
+    snaplen: int,
+    out: str | os.PathLike[str] | None,
+) -> list[Capture]:
+    """The files to write, by `captures`: a file for each link, or for a node with one link.
+
+    Links of the same file become interfaces of it.
+
+    Raises:
+        UsageError: If there is no such link, a node has none or several, or a file is where the
+            dataset will be.
+        OutputError: If a file exists and is no capture.
+    """
+    if not 0 <= snaplen < 2**31:
+        raise UsageError(f"{snaplen} bytes of a packet cannot be kept; expected 0 to 2^31 - 1")
+    files: dict[Path, tuple[Path, list[str]]] = {}
+    for link, file in captures.items():
+        path = Path(file)
+        _, interfaces = files.setdefault(path.resolve(), (path, []))
+        interface = _interface(scenario, link)
+        if interface not in interfaces:
+            interfaces.append(interface)
+    for resolved, (path, _) in files.items():
+        if out is not None and resolved.is_relative_to(Path(out).resolve()):
+            raise UsageError(
+                f"{path} is in the folder of the results, which is perhop's; give another place"
+            )
+        _refuse_foreign(path)
+    return [Capture(path, tuple(interfaces), snaplen) for path, interfaces in files.values()]
+
+
+def _interface(scenario: Scenario, link: str) -> str:
+    """The direction of a link in which the node sends that `link` names."""
+    directions = scenario.directions
+    if link in directions:
+        return link
+    if link not in scenario.nodes:
+        hint = did_you_mean(link, [*directions, *scenario.nodes])
+        raise UsageError(
+            f"there is no link {quote(link)}; {hint or f'expected one of {_listed(directions)}'}"
+        )
+    own = [name for name, (_, sender) in directions.items() if sender == link]
+    if not own:
+        raise UsageError(f"{quote(link)} has no links; there is nothing to capture")
+    if len(own) > 1:
+        raise UsageError(f"{quote(link)} has {len(own)} links; say which: {_listed(own)}")
+    return own[0]
+
+
+def _listed(names: Mapping[str, object] | list[str]) -> str:
+    shown = ", ".join(quote(name) for name in list(names)[:8])
+    return shown if len(names) <= 8 else f"{shown}, …"
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise OutputError if `path` is a file with something else than a capture in it."""
+    try:
+        if not path.is_file() or path.stat().st_size == 0:
+            return
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if start not in _MAGIC:
+        raise OutputError(f"{path} exists and is not a capture; give another name")
+
+
+@contextmanager
+def writing(captures: list[Capture]) -> Iterator[list[FileIO]]:
+    """The captures' files, open and empty. A pipe waits for its reader.
+
+    Raises:
+        OutputError: If one of them cannot be opened, or what is done with it fails.
+    """
+    paths = [capture.path for capture in captures]
+    with ExitStack() as opened:
+        try:
+            # Without a buffer, so that a file ends with a whole packet whenever it ends.
+            yield [opened.enter_context(path.open("wb", buffering=0)) for path in paths]
+        except OSError as error:
+            if error.filename is None or Path(error.filename) not in paths:
+                raise
+            raise _unwritable(Path(error.filename), error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(f"cannot write {path}: {reason}; give another file")
