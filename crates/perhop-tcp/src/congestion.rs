@@ -221,7 +221,7 @@ impl Congestion {
     /// window to it.
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
         let factor = match self {
-            // RFC 8257, section 3.4: a loss is answered as usual.
+            // RFC 8257, section 3.5: a loss is answered as usual.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
             Self::Bbr(_) => return,

@@ -77,7 +77,7 @@ fn dctcp_makes_the_sawtooth_of_its_analysis() {
 }
 
 fn dual_queue(rate: u64) -> Value {
-    // Two packets of 1500 B must fit below the threshold (RFC 9332, section 2.5.1.2).
+    // Two packets of 1500 B have to fit below the threshold.
     let threshold = MILLISECOND.max(2 * transmission(1500, rate));
     json!({"dualpi2": {
         "limit": {"packets": 2000}, "target": 15 * MILLISECOND, "max_rtt": 100 * MILLISECOND,

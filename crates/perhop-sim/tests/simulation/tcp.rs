@@ -121,8 +121,8 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
 }
 
 /// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
-/// ToN 8(2), 2000, equation 29, where the window is never the limit. The window grows by 1 / `b` of
-/// a segment a round trip; `p` is how many indications of loss there are for a segment sent.
+/// ToN 8(2), 2000, the model with timeouts, where the receiver's window is never the limit. The
+/// window grows by 1 / `b` of a segment a round trip; `p` is how many indications of loss there are for a segment sent.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
     let arrives = 1.0 - p;
     let c = (2.0 + b) / (3.0 * b);

@@ -6,7 +6,7 @@ use perhop_core::{Duration, Time};
 use super::{Acked, Window};
 use crate::Offset;
 
-/// The weight of a window's share in the average (RFC 8257, section 4.2: g).
+/// The weight of a window's share in the average (RFC 8257, section 3.3: g).
 const GAIN: f64 = 1.0 / 16.0;
 /// Prague behaves as if no round trip were shorter (section 2.4.4: RTT_VIRT_MIN).
 const LEAST_ROUND: Duration = Duration::from_millis(25);

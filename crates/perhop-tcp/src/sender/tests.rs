@@ -460,8 +460,8 @@ fn the_marks_of_a_round_trip_are_answered_once() {
     }
 }
 
-/// RFC 9331, appendix A.1.1, and DCTCP's steady state: where a share p of the segments is marked,
-/// several of them in every window, growth by a segment a round trip and shrinking by p / 2 meet
+/// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): where a share p of
+/// the segments is marked, several of them in every window, growth by a segment a round trip and shrinking by p / 2 meet
 /// at 2 / p segments. What acknowledges a mark, two segments at most, does not grow the window.
 #[test]
 fn a_scalable_window_is_two_by_the_share_that_is_marked() {
