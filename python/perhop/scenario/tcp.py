@@ -75,8 +75,8 @@ STACKS: Final = MappingProxyType(
         # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
         # tcp_timestamps and tcp_window_scaling 1; tcp_recovery 1 (RACK, RFC 8985),
         # tcp_early_retrans 3 (the tail loss probe). RFC 6928 for the initial window, RFC 6937 for
-        # recovery. HyStart is on in its CUBIC; here it is HyStart++ (RFC 9406). tcp_ecn 2: it agrees
-        # to ECN and does not ask for it, so that there is none between two of them.
+        # recovery. HyStart is on in its CUBIC; here it is HyStart++ (RFC 9406). tcp_ecn 2: it
+        # agrees to ECN and does not ask for it, so that there is none between two of them.
         "linux-6": {
             "congestion_control": "cubic",
             "hystart": True,
