@@ -37,9 +37,13 @@ check: .venv/built ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
-	$(BIN)/ruff format --check python tests bench
-	$(BIN)/ruff check python tests bench
+	$(BIN)/ruff format --check python tests bench validation
+	$(BIN)/ruff check python tests bench validation
 	$(BIN)/mypy
+
+.PHONY: validate
+validate: .venv/built ## Compare the simulator with theory
+	$(BIN)/python -m validation
 
 .PHONY: bench
 bench: ## Measure the simulator's speed

@@ -1,0 +1,6 @@
+"""How right perhop is: tables of what theory says beside what it measures.
+
+`make validate` prints every table; `python -m validation NAME` some. A row has what is expected,
+what was measured, how far apart they may be, and whether they are no farther. What was printed last
+is kept in RESULTS.md; a test checks that the quick tables still say what it has.
+"""
