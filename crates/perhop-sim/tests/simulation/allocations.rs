@@ -89,6 +89,41 @@ fn a_run_in_its_stride_does_not_allocate() {
     assert!(allocations < 20, "{allocations} allocations in {hops} hops");
 }
 
+/// BBR's snapshots and lists of losses are kept, as every other ring is.
+#[test]
+fn congestion_controls_do_not_allocate_in_their_stride() {
+    let codel = json!({"codel": {
+        "limit": {"packets": 400}, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND,
+        "ecn": true,
+    }});
+    let links = [
+        link([0, 1], 1_000_000_000, 100 * MICROSECOND),
+        link_with(
+            [1, 2],
+            200_000_000,
+            5 * MILLISECOND,
+            json!({"queues": [codel, codel], "loss_ppb": 1_000_000}),
+        ),
+    ];
+    let flow = |control: &str, ecn: &str| {
+        let settings =
+            json!({"congestion_control": control, "ecn": ecn, "rack": true, "dsack": true});
+        tcp(0, 2, settings, json!({"streams": 2}))
+    };
+    let flows = [
+        flow("bbr", "off"),
+        flow("prague", "accurate"),
+        flow("dctcp", "dctcp"),
+        flow("cubic", "classic"),
+        flow("ledbat++", "off"),
+    ];
+    let plan = with(plan("hrh", &links, &[20 * SECOND]), json!({"flows": flows}));
+    let (allocations, hops) = between(&plan, 12 * SECOND, 14 * SECOND);
+    println!("{allocations} allocations in {hops} hops");
+    assert!(hops > 100_000, "{hops} hops");
+    assert!(allocations < 20, "{allocations} allocations in {hops} hops");
+}
+
 #[test]
 fn disciplines_do_not_allocate_in_their_stride() {
     let limit = json!({"packets": 1000});
