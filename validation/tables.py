@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from validation import buckets, fairness, managed, sharing, waiting
+from validation import buckets, congestion, fairness, managed, sharing, waiting
 
 if TYPE_CHECKING:
     from validation.table import Table
@@ -18,4 +18,7 @@ TABLES: list[Table] = [
     sharing.LINK_SHARING,
     managed.CODEL,
     managed.PIE,
+    congestion.RENO,
+    congestion.CUBIC,
+    congestion.BBR,
 ]
