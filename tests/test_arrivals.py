@@ -14,7 +14,7 @@ from perhop import run as simulate
 from perhop.dataset import Dataset
 from perhop.errors import ScenarioError
 from perhop.report import delay_table
-from perhop.scenario import parse
+from perhop.scenario import dump, parse
 
 TWO_WAYS = """
 perhop: 1
@@ -128,3 +128,31 @@ def test_what_is_not_known_of_tcp(metric: str) -> None:
     text = TWO_WAYS + f"  - {{{metric}: data, at_most: {value}}}"
     with pytest.raises(ScenarioError, match="`data` is a TCP flow; expected a UDP flow"):
         parse(text)
+
+
+DISORDER = """
+perhop: 1
+name: disorder
+nodes: {a: host, b: host}
+links:
+  - {ends: [a, b], rate: 100 Mbps, delay: 1 ms, duplicate: 2%, reorder: {share: 1%, by: 7.5 ms}}
+flows:
+  call: {from: a, to: b, udp: {rate: 800 kbps, size: 100 B}, stop: 20 s}
+duration: 21 s
+"""
+"""A packet a millisecond, of which some come twice and some behind seven others."""
+
+
+def test_a_link_duplicates_and_reorders() -> None:
+    scenario = parse(DISORDER)
+    assert parse(dump(scenario)) == scenario
+    run = simulate(scenario)
+    link = analysis.link_loads(run).row(0, named=True)
+    found = analysis.order(run, "call")
+    assert found.duplicates == link["duplicated_packets"] == pytest.approx(400, abs=99)
+    assert found.reordered == link["delayed_packets"] == pytest.approx(200, abs=71)
+    assert found.extent_mean == pytest.approx(7, abs=0.2)
+    density = analysis.reorder_density(run, "call")
+    # Each packet that is seven late makes seven others one early.
+    assert density[7] == pytest.approx(0.01, rel=0.5)
+    assert density[-1] == pytest.approx(7 * density[7], rel=0.2)

@@ -109,6 +109,8 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "sent_packets": pl.Int64,
             "sent_bytes": pl.Int64,
             "lost_packets": pl.Int64,
+            "duplicated_packets": pl.Int64,
+            "delayed_packets": pl.Int64,
             "utilisation": pl.Float64,
         }
     ),
@@ -229,7 +231,8 @@ class Dataset:
             cause), marked with congestion experienced, conforming to and exceeding the policer
             (which drops or remarks the latter), and waiting at its end.
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
-            random loss took, and the share of the time that it was busy.
+            random loss took, of how many a copy came as well, how many took longer and were
+            overtaken, and the share of the time that it was busy.
         rtts: A histogram of each flow's RTT samples over the run.
         delays: A histogram of how long each flow's data packets were under way, for each stretch
             between two edges of windows over which that is expected or published.

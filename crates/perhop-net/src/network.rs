@@ -69,6 +69,13 @@ pub trait Hosts<B> {
     /// losses as real ones do.
     fn lost(&mut self, packet: Packet<B>, loss: Loss);
 
+    /// Another body for a copy of `packet`, which a link makes. None if it cannot be copied, and
+    /// then it is not.
+    fn copy(&mut self, packet: &Packet<B>) -> Option<B> {
+        let _ = packet;
+        None
+    }
+
     /// The body of the ICMP error that `node`, a router or a host, sends about `packet`: what it
     /// quotes of it. The network makes the header. None if no error may be sent about the packet,
     /// which is an ICMP error itself (RFC 1122, section 3.2.2).
@@ -338,16 +345,38 @@ impl<B: Clone> Network<B> {
     #[inline]
     fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
+        if !port.plain && port.next_arrival() != Some(self.now) {
+            // What was to arrive now was overtaken, and came with an event of what overtook it.
+            self.agenda.pop();
+            return;
+        }
         let packet = port.take_off_wire().expect("an arrival is due only with a packet");
         match port.next_arrival() {
             Some(at) => self.agenda.replace(at, Self::arrival_event(id)),
             None => self.agenda.pop(),
         }
-        self.hops += 1;
         let node = port.to;
-        if port.watched_at_end {
+        let watched = port.watched_at_end;
+        let copied = !port.plain && port.duplicates();
+        if watched {
             hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
         }
+        if copied && let Some(body) = hosts.copy(&packet) {
+            self.ports[id.index()].counters.duplicated += 1;
+            let copy = Packet { header: packet.header, body };
+            self.deliver(node, packet, hosts);
+            if watched {
+                hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &copy);
+            }
+            return self.deliver(node, copy, hosts);
+        }
+        self.deliver(node, packet, hosts);
+    }
+
+    /// A packet has reached a node.
+    #[inline]
+    fn deliver(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+        self.hops += 1;
         if packet.header.destination == node {
             hosts.receive(self, node, packet);
         } else {

@@ -26,6 +26,12 @@ pub struct Wire {
     pub jitter: Duration,
     /// Share of packets lost at random, in parts per billion.
     pub loss_ppb: u32,
+    /// Share of packets of which a copy arrives right behind them, in parts per billion.
+    pub duplicate_ppb: u32,
+    /// Share of packets that take longer by `detour`, in parts per billion; others overtake them.
+    pub detour_ppb: u32,
+    /// How much longer.
+    pub detour: Duration,
     /// What layer 2 adds to a packet.
     pub overhead: Overhead,
 }
@@ -39,6 +45,10 @@ pub struct LinkCounters {
     pub bytes: Bytes,
     /// Packets that were transmitted and lost on the way.
     pub lost: u64,
+    /// Packets that arrived with a copy behind them.
+    pub duplicated: u64,
+    /// Packets that took a detour.
+    pub detoured: u64,
 }
 
 /// A queue, a transmitter and a wire. It holds packets in all three, and at most two events: the
@@ -66,9 +76,21 @@ pub(crate) struct Port<B> {
     down: Option<Time>,
     /// When the last packet arrives that was sent before the wire changed.
     not_before: Time,
+    /// When the last packet arrives that took no detour.
+    in_order: Time,
+    /// Whether the wire has been plain all the time: arrivals are then due one by one, and each
+    /// with a packet.
+    pub plain: bool,
     /// The length on the wire of the last packet and the time it took. Packets of a length follow
     /// each other, and a division takes longer than the rest of a transmission.
     last: (Bytes, Duration),
+}
+
+impl Wire {
+    /// Whether what is sent arrives once at most, and in order.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.duplicate_ppb == 0 && self.detour_ppb == 0
+    }
 }
 
 impl<B> Port<B> {
@@ -86,6 +108,8 @@ impl<B> Port<B> {
             busy_until: Time::ZERO,
             down: None,
             not_before: Time::ZERO,
+            in_order: Time::ZERO,
+            plain: wire.is_plain(),
             last: (Bytes::ZERO, Duration::ZERO),
         }
     }
@@ -123,6 +147,7 @@ impl<B> Port<B> {
     /// From the next packet on, another wire. Nothing overtakes what is on the wire already.
     pub fn set_wire(&mut self, wire: Wire) {
         self.wire = wire;
+        self.plain &= wire.is_plain();
         self.last = (Bytes::ZERO, Duration::ZERO);
         self.not_before = self.under_way.back().map_or(Time::ZERO, |(at, _)| *at);
     }
@@ -151,16 +176,33 @@ impl<B> Port<B> {
         if self.wire.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
             // Jitter does not reorder: a late packet holds up those behind it.
-            arrival = arrival.max(self.under_way.back().map_or(arrival, |(ahead, _)| *ahead));
+            arrival = arrival.max(self.in_order);
+            self.in_order = arrival;
+        }
+        if self.wire.detour_ppb > 0 && self.random.chance_ppb(self.wire.detour_ppb) {
+            self.counters.detoured += 1;
+            arrival += self.wire.detour;
         }
         Some(arrival)
     }
 
-    /// Puts a packet on the wire, to arrive at `at`; says whether it is the only one there.
+    /// Whether a copy comes behind the packet that arrives.
+    pub fn duplicates(&mut self) -> bool {
+        let ppb = self.wire.duplicate_ppb;
+        ppb > 0 && self.random.chance_ppb(ppb)
+    }
+
+    /// Puts a packet on the wire, to arrive at `at`; says whether it is the next one to arrive.
     #[inline]
     pub fn put_on_wire(&mut self, at: Time, packet: Packet<B>) -> bool {
-        self.under_way.push_back((at, packet));
-        self.under_way.len() == 1
+        if self.plain {
+            self.under_way.push_back((at, packet));
+            return self.under_way.len() == 1;
+        }
+        // Before those that take a detour, of which there are few.
+        let place = self.under_way.iter().rposition(|(ahead, _)| *ahead <= at).map_or(0, |p| p + 1);
+        self.under_way.insert(place, (at, packet));
+        place == 0
     }
 
     /// Takes the packet that arrives next off the wire.

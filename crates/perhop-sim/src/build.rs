@@ -64,7 +64,7 @@ pub(crate) fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<
 pub(crate) fn loss(ppb: u32) -> Result<u32, BuildError> {
     match ppb <= 1_000_000_000 {
         true => Ok(ppb),
-        false => Err(BuildError::TooLarge("a link loses more than all packets")),
+        false => Err(BuildError::TooLarge("a share of more than all packets")),
     }
 }
 
@@ -91,6 +91,9 @@ pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, Build
             delay: Duration::from_picos(plan.delay),
             jitter: Duration::from_picos(plan.jitter),
             loss_ppb: loss(plan.loss_ppb)?,
+            duplicate_ppb: loss(plan.duplicate_ppb)?,
+            detour_ppb: loss(plan.detour.0)?,
+            detour: Duration::from_picos(plan.detour.1),
             overhead: match plan.overhead {
                 OverheadPlan::Fixed(bytes) => Overhead::Fixed(bytes),
                 OverheadPlan::Atm => Overhead::Atm,

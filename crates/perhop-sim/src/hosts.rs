@@ -157,7 +157,7 @@ impl Hosts<BodyId> for ModelledHosts {
             // Nobody listens there.
             network.complain(host, &packet, IcmpError::PortUnreachable, self);
         }
-        self.bodies.free(packet.body);
+        let first = self.bodies.arrive(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
         match (&mut endpoint.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) => {
@@ -170,7 +170,10 @@ impl Hosts<BodyId> for ModelledHosts {
             }
             (Role::TcpReceiver(tcp), Message::Tcp(mut segment)) => {
                 segment.ecn = packet.header.ecn();
-                if segment.payload > 0 {
+                if !first {
+                    // What came before is not late.
+                    segment.flags = segment.flags.with(Flags::RETRANSMISSION);
+                } else if segment.payload > 0 {
                     let delay = now.since(sent);
                     tcp.delay.add(delay);
                     self.delays[endpoint.owner as usize].add(delay);
@@ -292,13 +295,20 @@ impl Hosts<BodyId> for ModelledHosts {
     }
 
     fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
-        let Body { endpoint, message, .. } = self.bodies.take(packet.body);
+        let Body { endpoint, message, .. } = self.bodies.get(packet.body);
+        if !self.bodies.lose(packet.body) {
+            return;
+        }
         let peer = self.endpoints[endpoint as usize].line.peer;
         match (&mut self.endpoints[peer as usize].role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
             (Role::UdpSender(udp), Message::Datagram { .. }) => udp.lost += 1,
             _ => {}
         }
+    }
+
+    fn copy(&mut self, packet: &Packet<BodyId>) -> Option<BodyId> {
+        Some(self.bodies.copy(packet.body))
     }
 
     fn quote(

@@ -169,6 +169,8 @@ table! {
         sent_packets: Integers,
         sent_bytes: Integers,
         lost_packets: Integers,
+        duplicated_packets: Integers,
+        delayed_packets: Integers,
         utilisation: Floats,
     }
 }
@@ -339,6 +341,8 @@ impl Links {
         self.sent_packets.push((after.packets - before.packets) as i64);
         self.sent_bytes.push(bytes as i64);
         self.lost_packets.push((after.lost - before.lost) as i64);
+        self.duplicated_packets.push((after.duplicated - before.duplicated) as i64);
+        self.delayed_packets.push((after.detoured - before.detoured) as i64);
         self.utilisation.push(bytes as f64 / capacity);
     }
 }

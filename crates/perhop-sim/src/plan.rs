@@ -180,6 +180,12 @@ pub struct LinkPlan {
     pub jitter: u64,
     /// Random loss.
     pub loss_ppb: u32,
+    /// Random duplication.
+    #[serde(default)]
+    pub duplicate_ppb: u32,
+    /// How many packets take longer, in parts per billion, and by how much.
+    #[serde(default)]
+    pub detour: (u32, u64),
     /// Layer-2 overhead.
     pub overhead: OverheadPlan,
     /// The queue at each end.

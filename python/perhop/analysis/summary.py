@@ -94,7 +94,9 @@ def link_loads(dataset: Dataset) -> pl.DataFrame:
     length = pl.col("end_s") - pl.col("start_s")
     busy = pl.col("utilisation")
     return dataset.links.group_by("link", maintain_order=True).agg(
-        pl.sum("sent_packets", "sent_bytes", "lost_packets"),
+        pl.sum(
+            "sent_packets", "sent_bytes", "lost_packets", "duplicated_packets", "delayed_packets"
+        ),
         ((busy * length).sum() / length.sum()).alias("utilisation"),
         busy.max().alias("utilisation_max"),
     )

@@ -39,7 +39,7 @@ from perhop.scenario.queues import Queue
 from perhop.scenario.replay import Replay
 from perhop.scenario.schema import json_schema
 from perhop.scenario.tcp import Tcp
-from perhop.scenario.topology import Link, Node
+from perhop.scenario.topology import Link, Node, Reorder
 from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "Policy",
     "Published",
     "Queue",
+    "Reorder",
     "Replay",
     "Report",
     "Scenario",

@@ -78,6 +78,10 @@ Share = Annotated[int, Text(_at_least_one(SHARE), format_share, _A_SHARE, schema
 """Parts per billion, above zero."""
 
 
+Chance = Annotated[int, ANY_SHARE]
+"""A probability in parts per billion, perhaps zero."""
+
+
 def _parse_loss(text: str) -> int:
     share = parse_share(text)
     if share == WHOLE:

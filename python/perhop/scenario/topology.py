@@ -17,7 +17,15 @@ from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.classes import Shape
 from perhop.scenario.names import Address, Name
 from perhop.scenario.network import LinkOverhead, Overhead
-from perhop.scenario.quantities import Duration, Loss, Rate, Streams
+from perhop.scenario.quantities import (
+    Chance,
+    Duration,
+    Loss,
+    PositiveDuration,
+    Rate,
+    Share,
+    Streams,
+)
 from perhop.scenario.queues import LINK_LIMIT, Queue
 
 
@@ -69,6 +77,16 @@ class Node(Model):
 LINK_QUEUE = Queue.model_construct(limit=LINK_LIMIT)
 
 
+class Reorder(Model):
+    """Some packets take longer, and those behind overtake them."""
+
+    share: Share
+    """The share of packets that do, at random."""
+
+    by: PositiveDuration
+    """How much longer."""
+
+
 class Link(Model):
     """A full-duplex link between two nodes, the same in both directions except for `egress`."""
 
@@ -89,6 +107,12 @@ class Link(Model):
 
     loss: Loss = 0
     """The probability that a packet is lost on the way, apart from queues."""
+
+    duplicate: Chance = 0
+    """The probability that a copy arrives right behind a packet."""
+
+    reorder: Reorder | None = None
+    """Which packets take longer and are overtaken; by default none."""
 
     overhead: LinkOverhead = Overhead(0)
     """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""

@@ -64,10 +64,12 @@ prop_compose! {
         delay in 0..20 * MILLISECOND,
         jitter in prop_oneof![Just(0), 0..10 * MILLISECOND],
         loss_ppb in prop_oneof![Just(0), 0_u32..300_000_000],
+        detour in prop_oneof![Just((0, 0)), (0_u32..300_000_000, 0..30 * MILLISECOND)],
         overhead in prop_oneof![(0_u32..40).prop_map(Overhead::Fixed), Just(Overhead::Atm)],
     ) -> Wire {
         let jitter = Duration::from_picos(jitter);
-        Wire { jitter, loss_ppb, overhead, ..wire(rate, delay) }
+        let (detour_ppb, detour) = (detour.0, Duration::from_picos(detour.1));
+        Wire { jitter, loss_ppb, detour_ppb, detour, overhead, ..wire(rate, delay) }
     }
 }
 

@@ -88,6 +88,10 @@ impl Hosts<Line> for Scripted {
         self.losses.push((packet.body, loss));
     }
 
+    fn copy(&mut self, packet: &Packet<Line>) -> Option<Line> {
+        Some(packet.body)
+    }
+
     fn quote(&mut self, node: NodeId, packet: &Packet<Line>, error: IcmpError) -> Option<Line> {
         self.quoted.push((node, *packet, error));
         (packet.body & ERROR == 0).then_some(packet.body | ERROR)
@@ -115,6 +119,9 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
         delay: Duration::from_picos(delay),
         jitter: Duration::ZERO,
         loss_ppb: 0,
+        duplicate_ppb: 0,
+        detour_ppb: 0,
+        detour: Duration::ZERO,
         overhead: Overhead::NONE,
     }
 }

@@ -1,7 +1,7 @@
 //! Links: when a packet that was sent arrives, if it does.
 
 use perhop_core::{Bytes, Duration, Overhead};
-use perhop_net::Loss;
+use perhop_net::{LinkCounters, Loss};
 
 use crate::lab::*;
 
@@ -191,4 +191,75 @@ fn a_lost_packet_takes_its_time_on_the_link() {
     network.run(perhop_core::Time::from_picos(MILLISECOND), &mut hosts);
     assert_eq!(hosts.losses, [(0, Loss::Link), (1, Loss::Link)]);
     assert_eq!(network.next_event().unwrap().as_picos(), 2 * MILLISECOND);
+}
+
+/// When packets arrive that are sent every microsecond over a millisecond, in order of arrival.
+fn arrivals(changes: perhop_net::Wire, packets: u64) -> (Vec<(u64, Line)>, LinkCounters) {
+    let script =
+        (0..packets).map(|n| Send { at: n * MICROSECOND, from: 0, to: 1, size: 125 }).collect();
+    let (network, hosts) = play(&[Host, Host], vec![link([0, 1], changes)], 1, script);
+    let arrivals = hosts.arrivals.iter().map(|&(at, _, line)| (at.as_picos(), line)).collect();
+    (arrivals, network.link_counters(forth(0)))
+}
+
+#[test]
+fn packets_that_take_a_detour_are_overtaken_and_lose_nothing_else() {
+    let detour = 7 * MICROSECOND + 500_000;
+    for jitter in [0, 10 * MICROSECOND] {
+        let wire = perhop_net::Wire {
+            detour_ppb: 100_000_000,
+            detour: Duration::from_picos(detour),
+            jitter: Duration::from_picos(jitter),
+            ..wire(1_000_000_000, MILLISECOND)
+        };
+        let (arrivals, counters) = arrivals(wire, 20_000);
+        assert!(arrivals.is_sorted_by_key(|&(at, _)| at));
+        // Five standard deviations of a binomial with n = 20,000 and p = 1/10.
+        assert!(counters.detoured.abs_diff(2_000) < 213, "{}", counters.detoured);
+        let mut lines: Vec<Line> = arrivals.iter().map(|&(_, line)| line).collect();
+        lines.sort_unstable();
+        assert!(lines.iter().copied().eq(0..20_000), "every packet arrives once");
+        if jitter == 0 {
+            let due = |line: Line| u64::from(line + 1) * MICROSECOND + MILLISECOND;
+            let late = arrivals.iter().filter(|&&(at, line)| at == due(line) + detour).count();
+            let in_time = arrivals.iter().filter(|&&(at, line)| at == due(line)).count();
+            assert_eq!((late as u64, in_time as u64), (counters.detoured, 20_000 - late as u64));
+        } else {
+            // Whoever takes none keeps its place among those that take none.
+            let mut straight = arrivals.iter().map(|&(_, line)| line).collect::<Vec<_>>();
+            straight.retain(|&line| {
+                let place = arrivals.iter().position(|&(_, of)| of == line).unwrap();
+                arrivals[..place].iter().all(|&(_, before)| before < line)
+            });
+            assert!(straight.len() >= 20_000 - 3 * counters.detoured as usize);
+        }
+    }
+}
+
+/// One packet waits on the wire, and others overtake it: what was due last is due first.
+#[test]
+fn the_only_packet_on_the_wire_can_be_overtaken() {
+    let wire = perhop_net::Wire {
+        detour_ppb: 500_000_000,
+        detour: Duration::from_picos(100 * MICROSECOND),
+        ..wire(1_000_000_000, 0)
+    };
+    let (arrivals, counters) = arrivals(wire, 1_000);
+    assert_eq!(arrivals.len(), 1_000);
+    assert!(arrivals.is_sorted_by_key(|&(at, _)| at));
+    assert!(counters.detoured > 400);
+}
+
+#[test]
+fn copies_arrive_right_behind_their_packets() {
+    let wire = perhop_net::Wire { duplicate_ppb: 250_000_000, ..wire(1_000_000_000, MILLISECOND) };
+    let (arrivals, counters) = arrivals(wire, 20_000);
+    assert_eq!(arrivals.len() as u64, 20_000 + counters.duplicated);
+    // Five standard deviations of a binomial with n = 20,000 and p = 1/4.
+    assert!(counters.duplicated.abs_diff(5_000) < 307, "{}", counters.duplicated);
+    assert!(arrivals.is_sorted());
+    let pairs = arrivals.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert_eq!(pairs as u64, counters.duplicated);
+    // The transmitter knows nothing of them.
+    assert_eq!(counters.packets, 20_000);
 }

@@ -60,10 +60,20 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyId(u32);
 
+/// A body, and what becomes of the copies of its packet.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    body: Body,
+    /// How many copies are under way.
+    copies: u32,
+    /// Whether one has arrived.
+    arrived: bool,
+}
+
 /// The bodies of the packets that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
-    slots: Vec<Body>,
+    slots: Vec<Slot>,
     free: Vec<BodyId>,
     /// The identification of the next packet.
     next: u16,
@@ -73,31 +83,53 @@ impl Bodies {
     pub fn put(&mut self, endpoint: u32, sent: Time, message: Message) -> BodyId {
         let body = Body { endpoint, identification: self.next, sent, message };
         self.next = self.next.wrapping_add(1);
+        let slot = Slot { body, copies: 1, arrived: false };
         match self.free.pop() {
             Some(id) => {
-                self.slots[id.0 as usize] = body;
+                self.slots[id.0 as usize] = slot;
                 id
             }
             None => {
-                self.slots.push(body);
+                self.slots.push(slot);
                 BodyId(self.slots.len() as u32 - 1)
             }
         }
     }
 
-    /// The body of a packet that is still under way.
+    /// The body of a packet that is under way.
     pub fn get(&self, id: BodyId) -> Body {
-        self.slots[id.0 as usize]
+        self.slots[id.0 as usize].body
     }
 
-    /// A packet is under way no more.
-    pub fn free(&mut self, id: BodyId) {
-        self.free.push(id);
+    /// A copy of the packet is under way as well, and has the same body.
+    pub fn copy(&mut self, id: BodyId) -> BodyId {
+        self.slots[id.0 as usize].copies += 1;
+        id
     }
 
-    /// The body of a packet that is under way no more.
-    pub fn take(&mut self, id: BodyId) -> Body {
-        self.free(id);
-        self.get(id)
+    /// A packet has arrived; says whether it is the first copy.
+    #[inline]
+    pub fn arrive(&mut self, id: BodyId) -> bool {
+        let slot = &mut self.slots[id.0 as usize];
+        let first = !slot.arrived;
+        slot.arrived = true;
+        self.release(id);
+        first
+    }
+
+    /// A packet was lost; says whether no copy of it will arrive nor has.
+    pub fn lose(&mut self, id: BodyId) -> bool {
+        let slot = self.slots[id.0 as usize];
+        self.release(id);
+        slot.copies == 1 && !slot.arrived
+    }
+
+    #[inline]
+    fn release(&mut self, id: BodyId) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.copies -= 1;
+        if slot.copies == 0 {
+            self.free.push(id);
+        }
     }
 }

@@ -113,3 +113,52 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
     assert!((jitter - 0.035).abs() < 0.001, "{jitter}");
     assert_eq!(results.of_rows("displacements", "early", "flow", 0).iter().sum::<i64>(), 49);
 }
+
+#[test]
+fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
+    let flow = udp(0, 1, 8 * SIZE * 1_000, SIZE, json!({"stop": 20 * SECOND}));
+    // Half of the copies, and of those that are late, are lost behind the link that makes them.
+    let changes = json!({"duplicate_ppb": 20_000_000, "detour": [10_000_000, 7_500 * MICROSECOND]});
+    let fast = |ends, changes| link_with(ends, 1_000_000_000, MILLISECOND, changes);
+    for lossy in [false, true] {
+        let loss = json!({"loss_ppb": if lossy { 500_000_000 } else { 0 }});
+        let links = [fast([0, 2], changes.clone()), fast([2, 1], loss)];
+        let network = plan("hhr", &links, &[21 * SECOND]);
+        let results = run(&with(network, json!({"flows": [flow]})));
+        let [copies, late] = ["duplicated_packets", "delayed_packets"].map(|c| results.port(0, c));
+        assert!(copies.abs_diff(400) < 99 && late.abs_diff(200) < 71, "{copies}, {late}");
+        let [arrived, lost, reordered, duplicates] =
+            ["packets", "lost", "reordered", "duplicates"].map(|column| results.flow(0, column));
+        assert_eq!(arrived + lost, 20_000);
+        assert_eq!(results.port(2, "lost_packets") + arrived + duplicates, 20_000 + copies);
+        if !lossy {
+            assert_eq!((lost, reordered, duplicates), (0, late, copies));
+            // Seven packets overtake a late one, but for those of them that are late themselves,
+            // and those from before that are may come in between.
+            assert!((7..=10).contains(&results.integers("intervals", "extent_max")[0]));
+            assert!(late - results.flow(0, "reordered_by_3") < 20);
+        } else {
+            // A packet with a copy arrives with a probability of 3/4, both with 1/4.
+            assert!(duplicates.abs_diff(copies / 4) < 50, "{duplicates} of {copies}");
+            assert!(lost.abs_diff(10_000 - copies / 4) < 400, "{lost}");
+        }
+    }
+}
+
+#[test]
+fn tcp_delivers_all_in_order_however_a_link_treats_it() {
+    let changes = json!({
+        "duplicate_ppb": 30_000_000, "detour": [30_000_000, 3 * MILLISECOND],
+        "loss_ppb": 1_000_000, "jitter": MILLISECOND,
+    });
+    for settings in [json!({}), json!({"rack": true, "dsack": true}), json!({"sack": false})] {
+        let flow = tcp(0, 1, settings, json!({"volume": 3_000_000}));
+        let results = run(&one_link(&[flow], changes.clone(), &[60 * SECOND]));
+        assert_eq!(results.flow(0, "bytes"), 3_000_000);
+        assert!(results.flow(0, "reordered") > 10);
+    }
+    // Copies alone are not disorder.
+    let flow = tcp(0, 1, json!({}), json!({"volume": 3_000_000}));
+    let results = run(&one_link(&[flow], json!({"duplicate_ppb": 100_000_000}), &[60 * SECOND]));
+    assert_eq!((results.flow(0, "bytes"), results.flow(0, "reordered")), (3_000_000, 0));
+}

@@ -84,11 +84,14 @@ prop_compose! {
         delay in 0..30 * MILLISECOND,
         jitter in prop_oneof![2 => Just(0), 1 => 0..10 * MILLISECOND],
         loss_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
+        duplicate_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
+        detour in prop_oneof![2 => Just((0, 0)), 1 => (0_u32..50_000_000, 0..10 * MILLISECOND)],
         overhead in prop_oneof![Just(json!("atm")), (0_u32..40).prop_map(|extra| json!({"fixed": extra}))],
         queues in [queue(), queue()],
     ) -> Value {
         let changes = json!({
             "jitter": jitter, "loss_ppb": loss_ppb, "overhead": overhead, "queues": queues,
+            "duplicate_ppb": duplicate_ppb, "detour": detour,
         });
         link_with(ends, rate, delay, changes)
     }
@@ -289,9 +292,11 @@ fn check_routers(
             let [from, to] =
                 [port % 2, 1 - port % 2].map(|end| link["ends"][end].as_u64().unwrap());
             if to == u64::from(router) {
-                came += results.port(port, "sent_packets") - results.port(port, "lost_packets");
+                came += results.port(port, "sent_packets") - results.port(port, "lost_packets")
+                    + results.port(port, "duplicated_packets");
                 // The shortest packet has 20 bytes and more.
-                let flight = count("delay") + count("jitter");
+                let detour = link["detour"][1].as_u64().unwrap();
+                let flight = count("delay") + count("jitter") + detour;
                 under_way += flight / transmission(20, count("rate")) + 1;
             }
             if from == u64::from(router) {
