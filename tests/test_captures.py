@@ -169,6 +169,12 @@ def agrees(ends: Ends) -> None:
     acknowledged = max(packet.number("tcp.ack") for packet in acknowledgements(ends.b, OUTBOUND))
     assert acknowledged == next_byte + 1
 
+    # Acknowledgements, and those with blocks.
+    acks = acknowledgements(ends.b, OUTBOUND)
+    with_blocks = [packet for packet in acks if "tcp.options.sack_le" in packet]
+    assert (ends.count("acks"), ends.count("sacks")) == (len(acks), len(with_blocks))
+    assert analysis.sack_share(ends.run, "flow") == len(with_blocks) / len(acks)
+
     # Sent again; tshark takes some of it for reordering, as it cannot know.
     again = list(behind(sent))
     assert ends.count("retransmits") == len(again)

@@ -65,6 +65,8 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "marked": pl.Int64,
             "echoed": pl.Int64,
             "retransmits": pl.Int64,
+            "acks": pl.Int64,
+            "sacks": pl.Int64,
             "rtt_s": pl.Float64,
             "rtt_min_s": pl.Float64,
             "rtt_max_s": pl.Float64,
@@ -214,8 +216,10 @@ class Dataset:
         manifest: Engine, seed, host and times.
         intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
             delivered in order to the receiving application (goodput), data `packets` received,
-            `lost`, `reordered`, `retransmits`; of UDP packets, counted once, those that came after
-            three later ones at least (`reordered_by_3`), the mean and the greatest `extent` of
+            `lost`, `reordered`, `retransmits`; acknowledgements that TCP's receiver sent (`acks`)
+            and those of them that are selective (`sacks`);
+            of UDP packets, counted once, those that came after three later ones at least
+            (`reordered_by_3`), the mean and the greatest `extent` of
             reordering (RFC 4737), further copies (`duplicates`) and the jitter (RFC 3550) at the
             stretch's end; data packets that arrived `marked` with congestion experienced, and the
             marks of which the sender was told (`echoed`); mean, least and greatest `rtt_s` of its

@@ -57,6 +57,8 @@ pub(crate) struct StreamReading {
     pub marked: u64,
     pub echoed: u64,
     pub retransmits: u64,
+    pub acks: u64,
+    pub sacks: u64,
     pub cwnd: Option<u64>,
     /// How long all of its volume took, once it has arrived.
     pub completion: Option<Duration>,
@@ -105,6 +107,8 @@ table! {
         marked: Integers,
         echoed: Integers,
         retransmits: Integers,
+        acks: Integers,
+        sacks: Integers,
         rtt_s: Floats,
         rtt_min_s: Floats,
         rtt_max_s: Floats,
@@ -231,6 +235,8 @@ impl Intervals {
         self.marked.push((after.marked - before.marked) as i64);
         self.echoed.push((after.echoed - before.echoed) as i64);
         self.retransmits.push((after.retransmits - before.retransmits) as i64);
+        self.acks.push((after.acks - before.acks) as i64);
+        self.sacks.push((after.sacks - before.sacks) as i64);
         self.push_order(before.order.unwrap_or_default(), after.order);
         self.rtt_s.push(rtt);
         self.rtt_min_s.push(rtt_min);

@@ -390,6 +390,8 @@ impl Simulation {
                     marked: received.marked,
                     echoed: tcp.sender.marks_echoed(),
                     retransmits: tcp.sender.retransmits(),
+                    acks: received.acks,
+                    sacks: received.sacks,
                     cwnd: Some(tcp.sender.cwnd()),
                     completion: (tcp.schedule.volume == received.delivered)
                         .then(|| received.last.since(tcp.schedule.start)),

@@ -42,6 +42,10 @@ pub struct Received {
     pub reordered: u64,
     /// Packets that were marked: congestion experienced (RFC 3168, section 5).
     pub marked: u64,
+    /// Acknowledgements that it sent, without that of the SYN, …
+    pub acks: u64,
+    /// … and those of them that acknowledged selectively (RFC 2018), or reported a duplicate.
+    pub sacks: u64,
 }
 
 /// The receiving side of a connection. Its application reads at once, so that the window is
@@ -191,6 +195,8 @@ impl Receiver {
         let duplicate = self.duplicate.take();
         let reports = self.config.sack && (!self.blocks.is_empty() || duplicate.is_some());
         let sack = if reports { self.sack_blocks(duplicate) } else { SackBlocks::default() };
+        self.received.acks += u64::from(syn == Flags::default());
+        self.received.sacks += u64::from(reports);
         Segment {
             seq: Seq(u32::from(syn == Flags::default())),
             ack: Seq::from_offset(self.next),

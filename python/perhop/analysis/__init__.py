@@ -13,6 +13,7 @@ from perhop.analysis.distributions import (
     loss,
     owd,
     rtt,
+    sack_share,
     sent,
 )
 from perhop.analysis.hops import Hop, hops
@@ -57,6 +58,7 @@ __all__ = [
     "phases",
     "reorder_density",
     "rtt",
+    "sack_share",
     "seconds",
     "sent",
     "series",

@@ -173,6 +173,18 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
     return requests["rtt_s"].null_count() / len(requests) if len(requests) else None
 
 
+def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
+    """The part of a TCP flow's acknowledgements, 0 to 1, that acknowledged selectively (RFC 2018).
+
+    A receiver does while data is missing below what has arrived: lost, or late.
+
+    Returns:
+        None if there were no acknowledgements.
+    """
+    acks, sacks = (count(dataset, flow, column, window) for column in ("acks", "sacks"))
+    return sacks / acks if acks > 0 else None
+
+
 def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float:
     """The sum of a counting column of `intervals` over a flow's streams in a window.
 

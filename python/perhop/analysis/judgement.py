@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
-from perhop.analysis.distributions import count, loss, owd, rtt
+from perhop.analysis.distributions import count, loss, owd, rtt, sack_share
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
@@ -61,7 +61,8 @@ def measure(
         dataset: The run.
         metric: `throughput` (of a flow or "total", bit/s); `rtt_min`, `rtt_mean`, `rtt_median`,
             `rtt_p95`, `rtt_p99`, `rtt_max` (of a ping, seconds); `loss` (of a flow or a ping, 0 to
-            1); `reordered` (of a flow, 0 to 1); `retransmits`, `duplicates` (of a flow, packets);
+            1); `reordered`, `sack_share` (of a flow, 0 to 1); `retransmits`, `duplicates` (of a
+            flow, packets);
             `owd_min` and so on, as of the RTT, `jitter`, `settling` (of a flow, seconds).
         target: The name of the flow or ping.
         window: Seconds of the run; the whole scenario by default.
@@ -85,6 +86,8 @@ def measure(
             return order(dataset, target, window).duplicates
         case "retransmits":
             return count(dataset, target, "retransmits", window)
+        case "sack_share":
+            return sack_share(dataset, target, window)
         case "settling":
             return settling(dataset, target, window)
         case "rtt_min" | "rtt_mean" | "rtt_median" | "rtt_p95" | "rtt_p99" | "rtt_max":

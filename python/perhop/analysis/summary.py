@@ -14,6 +14,7 @@ from perhop.analysis.distributions import (
     loss,
     owd,
     rtt,
+    sack_share,
     sent,
 )
 from perhop.analysis.hops import Hop, hops
@@ -111,6 +112,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "throughput_bps": throughput(dataset, flow, window) if window else None,
         "completion_s": completion(dataset, flow),
         "retransmits": round(count(dataset, flow, "retransmits")),
+        "sack_share": sack_share(dataset, flow),
         "loss": loss(dataset, flow),
         **_order(dataset, flow),
         "marked": round(count(dataset, flow, "marked")),

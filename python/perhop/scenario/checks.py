@@ -359,7 +359,9 @@ def targets(scenario: Scenario) -> Iterator[Finding]:
                 (*loc, metric.name),
                 f"{quote(target)} asks several nodes; expected a ping with one `ttl`",
             )
-        elif metric.name == "retransmits" and scenario.flows[target].udp is not None:
+        elif (
+            metric.name in ("retransmits", "sack_share") and scenario.flows[target].udp is not None
+        ):
             yield Finding(
                 (*loc, metric.name), f"{quote(target)} is a UDP flow; expected a TCP flow"
             )

@@ -76,6 +76,9 @@ class Measured(Model):
     retransmits: Target | None = None
     """Of this TCP flow: how many segments were sent again."""
 
+    sack_share: Target | None = None
+    """Of this TCP flow: the part of its acknowledgements that acknowledged selectively."""
+
     settling: Target | None = None
     """Of this flow: how long after the start of `during` its throughput stays near its level."""
 

@@ -29,6 +29,7 @@ MetricName = Literal[
     "reordered",
     "duplicates",
     "retransmits",
+    "sack_share",
     "settling",
 ]
 Quantity = Literal["rate", "duration", "share", "count"]
@@ -98,6 +99,7 @@ METRICS: dict[str, Metric] = {
         Metric("reordered", "reordered share", "share", ("flow",)),
         Metric("duplicates", "duplicates", "count", ("flow",)),
         Metric("retransmits", "retransmits", "count", ("flow",)),
+        Metric("sack_share", "share of SACKs", "share", ("flow",)),
         Metric("settling", "settling time", "duration", ("flow",)),
     )
 }
