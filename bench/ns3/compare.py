@@ -2,6 +2,21 @@
 
 Needs ns-3 (Debian: libns3-dev) and g++. Builds dumbbell.cc into a temporary folder, runs both on
 every setting, and prints a table. `make bench-ns3` calls it.
+
+What differs, found by changing one thing at a time:
+
+* ns-3 3.37 sends nothing on the first two duplicate acknowledgements where SACK is on, whatever its
+  attribute LimitedTransmit says: the same bytes come out. perhop does (RFC 3042), and then one flow
+  through a short queue loses 1.4 times as much. It is switched off here.
+* Its TcpCubic has no Reno-friendly region (RFC 9438, section 4.3): it keeps no such estimate, and
+  loses what cycles of K = cbrt(0.3 W / 0.4) seconds lose. Where windows are small and round trips
+  short that is far less than RFC 9438 has: four flows over 50 Mb/s, 5 ms and 50 packets have W = 27
+  and K = 2.7 s, one packet in 2800 (ns-3 loses 0.038%), and by the region a cycle of 0.34 s, one in
+  300 (perhop loses 0.32%). Such settings are marked, and their loss is not judged.
+* Proportional rate reduction, HyStart, the delay of acknowledgements and the least timeout hardly
+  matter to loss where more than a few packets are lost.
+* Some settings lose a handful of packets in 30 s, such as 3 and 4, which is what their ratios say.
+* Not understood: with two CUBIC flows over 10 Mb/s and 50 ms, ns-3 loses six times as much.
 """
 
 import json
@@ -96,6 +111,7 @@ def scenario(setting: Setting) -> Scenario:
         "congestion_control": setting.control,
         "mss": "1448 B",
         "timestamps": True,
+        "limited_transmit": False,
         "window": "8 MiB",
     }
     for flow in range(setting.flows):
@@ -118,6 +134,18 @@ def scenario(setting: Setting) -> Scenario:
             ],
         }
     )
+
+
+def is_reno_friendly(setting: Setting) -> bool:
+    """Whether CUBIC's windows grow as fast as Reno's would, and not by its cubic function.
+
+    That is where getting back from a reduction takes less than K (RFC 9438, sections 4.2 and 4.3).
+    """
+    packet_s = (1448 + 52 + 2) * 8 / (setting.rate_mbps * 1e6)
+    rtt = 2 * (setting.delay_ms + 2) / 1e3 + setting.queue * packet_s
+    window = rtt / packet_s / setting.flows
+    k = (0.3 * window / 0.4) ** (1 / 3)
+    return setting.control == "cubic" and 0.3 * window / (3 * 0.3 / 1.7) * rtt < k
 
 
 def ours(setting: Setting) -> tuple[float, float, float]:
@@ -147,7 +175,9 @@ def main() -> int:
             goodput, loss, speed = (
                 b / a if a else float("nan") for a, b in zip(theirs, mine, strict=True)
             )
-            within = abs(goodput - 1) <= GOODPUT_WITHIN and abs(loss - 1) <= LOSS_WITHIN
+            friendly = is_reno_friendly(setting)
+            within = abs(goodput - 1) <= GOODPUT_WITHIN
+            within &= friendly or abs(loss - 1) <= LOSS_WITHIN
             outside += not within
             name = (
                 f"{setting.control}, {setting.rate_mbps} Mb/s, {setting.delay_ms} ms, "
@@ -156,10 +186,11 @@ def main() -> int:
             print(
                 f"{name:36} {theirs[0] / 1e6:12.3f} {mine[0] / 1e6:11.3f} {goodput:8.3f} "
                 f"{100 * theirs[1]:8.4f} {100 * mine[1]:7.4f} {loss:8.2f} {1 / speed:8.0f}"
-                f"{'' if within else '  *'}",
+                f"{'' if within else '  *'}{'  r' if friendly else ''}",
                 flush=True,
             )
     print(f"* outside {GOODPUT_WITHIN:.0%} of goodput or {LOSS_WITHIN:.0%} of loss: {outside}")
+    print("r in the Reno-friendly region, which ns-3's CUBIC does not have: loss is not judged")
     return int(outside > 0)
 
 
