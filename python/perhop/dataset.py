@@ -116,6 +116,17 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "utilisation": pl.Float64,
         }
     ),
+    "codepoints": pl.Schema(
+        {
+            "flow": pl.String,
+            "node": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "dscp_sent": pl.Int32,
+            "dscp_arrived": pl.Int32,
+            "packets": pl.Int64,
+        }
+    ),
     "rtts": pl.Schema(
         {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
     ),
@@ -237,6 +248,8 @@ class Dataset:
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, of how many a copy came as well, how many took longer and were
             overtaken, and the share of the time that it was busy.
+        codepoints: A row per flow, host at which its packets arrived (data at its destination, what
+            answers data at its source), stretch, and code point with which some of them did.
         rtts: A histogram of each flow's RTT samples over the run.
         delays: A histogram of how long each flow's data packets were under way, for each stretch
             between two edges of windows over which that is expected or published.
@@ -254,6 +267,7 @@ class Dataset:
     pings: pl.DataFrame
     queues: pl.DataFrame
     links: pl.DataFrame
+    codepoints: pl.DataFrame
     rtts: pl.DataFrame
     delays: pl.DataFrame
     displacements: pl.DataFrame

@@ -11,12 +11,14 @@
 mod agenda;
 mod balance;
 mod icmp;
+mod marker;
 mod network;
 mod port;
 mod routes;
 
 pub use balance::Balance;
 pub use icmp::{IcmpError, IcmpErrors};
+pub use marker::Marker;
 pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, Passage, TimerId};
 pub use port::{LinkCounters, PortId, Wire};
 pub use routes::RouteError;

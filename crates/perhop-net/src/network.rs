@@ -6,6 +6,7 @@ use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 use crate::agenda::{Agenda, EVENTS, EventId};
 use crate::balance::Balance;
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
+use crate::marker::Marker;
 use crate::port::{LinkCounters, Port, PortId, Wire};
 use crate::routes::{RouteError, Routes};
 
@@ -191,6 +192,12 @@ impl<B: Clone> Network<B> {
         self.routes.set_balance(node, balance);
     }
 
+    /// From now on the node at which `port` ends marks what arrives there anew, before it looks at
+    /// anything else.
+    pub fn set_marker(&mut self, port: PortId, marker: Marker) {
+        self.ports[port.index()].marker = Some(Box::new(marker));
+    }
+
     /// From now on `node` sends so many ICMP errors.
     pub fn set_icmp_errors(&mut self, node: NodeId, errors: IcmpErrors) {
         self.errors[node.index()] = ErrorBudget::new(errors);
@@ -355,7 +362,6 @@ impl<B: Clone> Network<B> {
             Some(at) => self.agenda.replace(at, Self::arrival_event(id)),
             None => self.agenda.pop(),
         }
-        let node = port.to;
         let watched = port.watched_at_end;
         let copied = !port.plain && port.duplicates();
         if watched {
@@ -364,19 +370,24 @@ impl<B: Clone> Network<B> {
         if copied && let Some(body) = hosts.copy(&packet) {
             self.ports[id.index()].counters.duplicated += 1;
             let copy = Packet { header: packet.header, body };
-            self.deliver(node, packet, hosts);
+            self.deliver(id, packet, hosts);
             if watched {
                 hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &copy);
             }
-            return self.deliver(node, copy, hosts);
+            return self.deliver(id, copy, hosts);
         }
-        self.deliver(node, packet, hosts);
+        self.deliver(id, packet, hosts);
     }
 
-    /// A packet has reached a node.
+    /// A packet has reached the node at the far end.
     #[inline]
-    fn deliver(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+    fn deliver(&mut self, id: PortId, mut packet: Packet<B>, hosts: &mut impl Hosts<B>) {
         self.hops += 1;
+        let port = &self.ports[id.index()];
+        let node = port.to;
+        if let Some(marker) = &port.marker {
+            marker.mark(&mut packet.header);
+        }
         if packet.header.destination == node {
             hosts.receive(self, node, packet);
         } else {

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use perhop_core::{Bytes, Duration, NodeId, Overhead, Packet, Rate, Stream, Time};
 use perhop_queue::{Class, Discipline};
 
+use crate::marker::Marker;
+
 /// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
@@ -64,6 +66,8 @@ pub(crate) struct Port<B> {
     pub watched_at_start: bool,
     /// … and of what arrives at the other end.
     pub watched_at_end: bool,
+    /// What becomes of marks at the far end.
+    pub marker: Option<Box<Marker>>,
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
@@ -103,6 +107,7 @@ impl<B> Port<B> {
             counters: LinkCounters::default(),
             watched_at_start: false,
             watched_at_end: false,
+            marker: None,
             wake: Time::MAX,
             under_way: VecDeque::new(),
             busy_until: Time::ZERO,

@@ -3,7 +3,7 @@
 mod flows;
 
 use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate};
-use perhop_net::{Balance, IcmpErrors, LinkSpec, RouteError, Wire};
+use perhop_net::{Balance, IcmpErrors, LinkSpec, Marker, RouteError, Wire};
 use perhop_queue::{
     Action, Actions, Class, ClassSpec, Classes, Fifo, Match, Policer, Queue, Service, Shaper,
     Sharing, Weight,
@@ -223,4 +223,12 @@ pub(crate) fn icmp_errors(plan: IcmpErrorsPlan) -> Result<IcmpErrors, BuildError
             IcmpErrors::Limited { every: Duration::from_picos(every), burst }
         }
     })
+}
+
+pub(crate) fn marker(rules: &[RemarkPlan]) -> Result<Marker, BuildError> {
+    if rules.len() > usize::from(u16::MAX) {
+        return Err(BuildError::TooLarge("a link's end has more than 65535 rules for marks"));
+    }
+    let rule = |rule: &RemarkPlan| Ok((matches(&rule.matches)?, Dscp::new(rule.dscp)?));
+    Ok(Marker::new(rules.iter().map(rule).collect::<Result<Vec<_>, BuildError>>()?))
 }

@@ -12,7 +12,7 @@ mod pinger;
 mod tcp;
 mod udp;
 
-use perhop_core::{Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
+use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
@@ -94,6 +94,9 @@ impl Endpoint {
     }
 }
 
+/// How many packets of a flow have arrived with each code point: data, and what answers it.
+pub(crate) type DscpCounts = [[u64; Dscp::COUNT]; 2];
+
 /// All hosts of a simulation.
 #[derive(Debug)]
 pub(crate) struct ModelledHosts {
@@ -103,6 +106,8 @@ pub(crate) struct ModelledHosts {
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
     pub captures: Captures,
+    /// The code points with which each flow's packets have arrived.
+    pub dscps: Vec<DscpCounts>,
     bodies: Bodies,
 }
 
@@ -119,7 +124,9 @@ impl ModelledHosts {
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];
         let delays = rtts.clone();
-        let mut hosts = Self { endpoints, rtts, delays, captures, bodies: Bodies::default() };
+        let dscps = vec![[[0; Dscp::COUNT]; 2]; flows];
+        let bodies = Bodies::default();
+        let mut hosts = Self { endpoints, rtts, delays, captures, dscps, bodies };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -159,16 +166,20 @@ impl Hosts<BodyId> for ModelledHosts {
         }
         let first = self.bodies.arrive(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
+        let owner = endpoint.owner as usize;
+        let dscp = usize::from(packet.header.dscp().get());
         match (&mut endpoint.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) => {
+                self.dscps[owner][1][dscp] += 1;
                 tcp.sender.on_segment(now, &segment);
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
                     tcp.rtt.add(rtt);
-                    self.rtts[endpoint.owner as usize].add(rtt);
+                    self.rtts[owner].add(rtt);
                 }
                 self.pump(network, id);
             }
             (Role::TcpReceiver(tcp), Message::Tcp(mut segment)) => {
+                self.dscps[owner][0][dscp] += 1;
                 segment.ecn = packet.header.ecn();
                 if !first {
                     // What came before is not late.
@@ -176,7 +187,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 } else if segment.payload > 0 {
                     let delay = now.since(sent);
                     tcp.delay.add(delay);
-                    self.delays[endpoint.owner as usize].add(delay);
+                    self.delays[owner].add(delay);
                 }
                 let answer = tcp.receiver.on_segment(now, &segment);
                 let waits = tcp.receiver.deadline() < Time::MAX;
@@ -188,6 +199,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
             }
             (Role::UdpReceiver(receiver), Message::Datagram { sequence }) => {
+                self.dscps[owner][0][dscp] += 1;
                 let delay = now.since(sent);
                 receiver.jitter.add(delay);
                 if receiver.order.add(sequence) {
@@ -195,7 +207,7 @@ impl Hosts<BodyId> for ModelledHosts {
                     receiver.packets += 1;
                     receiver.marked += u64::from(packet.header.ecn() == Ecn::Ce);
                     receiver.delay.add(delay);
-                    self.delays[endpoint.owner as usize].add(delay);
+                    self.delays[owner].add(delay);
                 }
                 return;
             }

@@ -180,6 +180,20 @@ table! {
 }
 
 table! {
+    /// Per flow, node at which its packets arrived, stretch between two marks of
+    /// the scenario, and code point that some of them arrived with.
+    Codepoints {
+        flow: Integers,
+        node: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        dscp_sent: Integers,
+        dscp_arrived: Integers,
+        packets: Integers,
+    }
+}
+
+table! {
     /// Per flow and bin of its round-trip times.
     Rtts {
         flow: Integers,
@@ -377,6 +391,28 @@ impl Displacements {
             self.by.push(by as i64);
             self.early.push(early as i64);
             self.late.push(late as i64);
+        }
+    }
+}
+
+impl Codepoints {
+    pub fn push(
+        &mut self,
+        (flow, node, sent): (usize, u16, Dscp),
+        (start, end): Stretch,
+        before: &[u64],
+        after: &[u64],
+    ) {
+        for (dscp, (before, after)) in before.iter().zip(after).enumerate() {
+            if before < after {
+                self.flow.push(flow as i64);
+                self.node.push(node.into());
+                self.start_s.push(start.as_secs_f64());
+                self.end_s.push(end.as_secs_f64());
+                self.dscp_sent.push(sent.get().into());
+                self.dscp_arrived.push(dscp as i64);
+                self.packets.push((after - before) as i64);
+            }
         }
     }
 }

@@ -193,6 +193,19 @@ pub struct LinkPlan {
     /// What each end may send, of IP bytes, if that is not what the rate allows.
     #[serde(default)]
     pub shapes: [Option<ShapePlan>; 2],
+    /// How each end marks what arrives there.
+    #[serde(default)]
+    pub remarks: [Vec<RemarkPlan>; 2],
+}
+
+/// A rule by which packets are marked; the first that matches decides.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemarkPlan {
+    /// Which packets.
+    pub matches: MatchPlan,
+    /// Their new code point.
+    pub dscp: u8,
 }
 
 /// What layer 2 adds to a packet.

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::io;
 
-use perhop_core::{NodeId, Rate, Time};
+use perhop_core::{Dscp, NodeId, Rate, Time};
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_queue::Counters;
 
-use crate::build::{BuildError, balance, icmp_errors, link, non_zero_rate, pinger, stream};
+use crate::build::{BuildError, balance, icmp_errors, link, marker, non_zero_rate, pinger, stream};
 use crate::capture::{CapturePlan, Captures, Sink};
 use crate::changes::{Effect, timeline};
 use crate::histogram::Histogram;
-use crate::hosts::{BodyId, ModelledHosts, Role};
+use crate::hosts::{BodyId, DscpCounts, ModelledHosts, Role};
 use crate::measure::{
-    Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Samples, StreamReading, Stretch,
-    Table,
+    Codepoints, Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Samples,
+    StreamReading, Stretch, Table,
 };
 use crate::plan::*;
 
@@ -60,6 +60,10 @@ pub struct Simulation {
     classes: usize,
     /// What is still to change.
     changes: VecDeque<(Time, Effect)>,
+    /// Of each flow: its destination and its source, and the mark of its packets.
+    ends: Vec<([u16; 2], Dscp)>,
+    last_dscps: Vec<DscpCounts>,
+    codepoints: Codepoints,
     intervals: Intervals,
     queues: Queues,
     links: Links,
@@ -105,6 +109,15 @@ impl Simulation {
             network.set_balance(node, balance(plan.balance));
             network.set_icmp_errors(node, icmp_errors(plan.icmp_errors)?);
         }
+        for (number, plan) in plan.links.iter().enumerate() {
+            // What arrives at the first end has come from the second, by the odd port.
+            for (end, port) in [(0, 1), (1, 0)] {
+                if !plan.remarks[end].is_empty() {
+                    let port = PortId(2 * number as u32 + port);
+                    network.set_marker(port, marker(&plan.remarks[end])?);
+                }
+            }
+        }
         let host = |node: u16| match nodes.get(usize::from(node)) {
             Some(NodeKind::Host) => Ok(NodeId(node)),
             _ => Err(BuildError::NotAHost(node)),
@@ -137,6 +150,8 @@ impl Simulation {
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
         let captures = Captures::new(plan.nodes.iter().map(|node| node.address).collect());
+        let end = |flow: &FlowPlan| Ok(([flow.to, flow.from], Dscp::new(flow.dscp)?));
+        let ends = plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?;
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
 
         let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
@@ -146,7 +161,6 @@ impl Simulation {
             classes: 0,
             changes: timeline(plan)?,
             network,
-            hosts,
             streams,
             flows: plan.flows.len(),
             pingers,
@@ -156,6 +170,10 @@ impl Simulation {
             marks: plan.marks.iter().copied().map(Time::from_picos).collect(),
             next_mark: 0,
             recorded: Time::ZERO,
+            last_dscps: hosts.dscps.clone(),
+            hosts,
+            codepoints: Codepoints::default(),
+            ends,
             intervals: Intervals::default(),
             queues: Queues::default(),
             links: Links::default(),
@@ -277,7 +295,7 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `rtts`, `delays`,
+    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `codepoints`, `rtts`, `delays`,
     /// `displacements`. Flows, pings and
     /// links are numbers; a port is `2 · link` or, back, `2 · link + 1`; classes are numbered over
     /// all ports, each port's root first and then its classes, depth first, and then over every
@@ -302,6 +320,7 @@ impl Simulation {
             ("pings", pings.into_table()),
             ("queues", self.queues.clone().into_table()),
             ("links", self.links.clone().into_table()),
+            ("codepoints", self.codepoints.clone().into_table()),
             ("rtts", rtts.into_table()),
             ("delays", delays.into_table()),
             ("displacements", self.displacements().into_table()),
@@ -353,6 +372,14 @@ impl Simulation {
             }
             self.streams[index].last = reading;
         }
+        for (flow, dscps) in self.hosts.dscps.iter().enumerate() {
+            let (nodes, sent) = self.ends[flow];
+            for (end, node) in nodes.into_iter().enumerate() {
+                let before = &self.last_dscps[flow][end];
+                self.codepoints.push((flow, node, sent), stretch, before, &dscps[end]);
+            }
+        }
+        self.last_dscps.clone_from(&self.hosts.dscps);
         if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= now) {
             self.next_cut = self.cuts.partition_point(|&cut| cut <= now);
             push_delays(&mut self.delays, (self.cut, now), &self.hosts.delays);

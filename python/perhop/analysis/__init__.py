@@ -5,6 +5,7 @@ Throughput is goodput at the receiving application.
 """
 
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
+from perhop.analysis.codepoints import codepoints, dscp_kept
 from perhop.analysis.distributions import (
     Distribution,
     completion,
@@ -44,9 +45,11 @@ __all__ = [
     "against_published",
     "bottleneck",
     "class_counters",
+    "codepoints",
     "completion",
     "count",
     "counter_readings",
+    "dscp_kept",
     "flow_rtt",
     "hops",
     "jitter",

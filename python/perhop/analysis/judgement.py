@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
+from perhop.analysis.codepoints import dscp_kept
 from perhop.analysis.distributions import count, loss, owd, rtt, sack_share
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
@@ -88,6 +89,8 @@ def measure(
             return count(dataset, target, "retransmits", window)
         case "sack_share":
             return sack_share(dataset, target, window)
+        case "dscp_kept":
+            return dscp_kept(dataset, target, window)
         case "settling":
             return settling(dataset, target, window)
         case "rtt_min" | "rtt_mean" | "rtt_median" | "rtt_p95" | "rtt_p99" | "rtt_max":

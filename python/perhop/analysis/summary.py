@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from perhop.analysis.arrivals import jitter, order, reorder_density
+from perhop.analysis.codepoints import codepoints
 from perhop.analysis.distributions import (
     Distribution,
     completion,
@@ -119,6 +120,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "rtt_s": _distribution(flow_rtt(dataset, flow)),
         "owd_s": _distribution(owd(dataset, flow)),
         "jitter_s": jitter(dataset, flow),
+        "codepoints": codepoints(dataset, flow).drop("name").to_dicts(),
     }
 
 

@@ -89,6 +89,13 @@ def _link(
         "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
         "queues": list(map(queue, link.ends, names)),
         "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
+        "remarks": [
+            [
+                {"matches": _match(scenario, rule.match, nodes), "dscp": rule.dscp}
+                for rule in (*link.remark.get(end, ()), *scenario.nodes[end].remark)
+            ]
+            for end in link.ends
+        ],
     }
 
 

@@ -53,6 +53,7 @@ def page(dataset: Dataset) -> str:
         *(element("p", paragraph) for paragraph in why),
         _table(tables.expectation_table(dataset)),
         _table(tables.flow_table(dataset) if flows else None),
+        _table(tables.codepoint_table(dataset)),
         _table(tables.delay_table(dataset)),
         _table(tables.link_table(dataset)),
         *_classes(dataset),

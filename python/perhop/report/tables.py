@@ -230,6 +230,35 @@ def ping_table(dataset: Dataset) -> Table | None:
     return Table("Pings: round-trip times", columns, tuple(rows))
 
 
+def codepoint_table(dataset: Dataset) -> Table | None:
+    """What became of the code points of flows and pings; None if all are as they were."""
+    names = [
+        *dataset.scenario.flows,
+        *(name for name, ping in dataset.scenario.pings.items() if not ping.is_trace),
+    ]
+    changed = []
+    for name in names:
+        found = analysis.codepoints(dataset, name)
+        if not (found["dscp_sent"] == found["dscp_arrived"]).all():
+            changed += found.to_dicts()
+    if not changed:
+        return None
+    rows = tuple(
+        (
+            row["name"],
+            row["node"],
+            str(format_dscp(row["dscp_sent"])),
+            str(format_dscp(row["dscp_arrived"])),
+            text.count(row["packets"]),
+            text.share(row["share"]),
+        )
+        for row in changed
+    )
+    left = ("flow or ping", "at", "sent as", "arrived as")
+    columns = (*(Column(name, "left") for name in left), Column("packets"), Column("share"))
+    return Table("Code points that changed on the way", columns, rows)
+
+
 def hop_tables(dataset: Dataset) -> list[Table]:
     """What each ping of several nodes learnt of them, one table a ping."""
     tables = []

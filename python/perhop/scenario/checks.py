@@ -12,6 +12,7 @@ from perhop.scenario.cbq import altq_cbq
 from perhop.scenario.datagrams import datagrams
 from perhop.scenario.disciplines import disciplines
 from perhop.scenario.findings import Finding
+from perhop.scenario.marking import marking_rules
 from perhop.scenario.metrics import METRICS
 from perhop.scenario.policies import (
     combinations,
@@ -89,10 +90,10 @@ def link_ends(scenario: Scenario) -> Iterator[Finding]:
 
 
 def link_policies(scenario: Scenario) -> Iterator[Finding]:
-    """An egress and a shape name an end of their link, and the shape lets something pass."""
+    """An egress, a shape and a remark name an end of their link; a shape lets something pass."""
     for index, link in enumerate(scenario.links):
-        places = [("egress", node) for node in link.egress] + [("shape", n) for n in link.shape]
-        for key, node in places:
+        keys = (("egress", [*link.egress]), ("shape", [*link.shape]), ("remark", [*link.remark]))
+        for key, node in ((key, node) for key, nodes in keys for node in nodes):
             if node not in link.ends:
                 first, second = link.ends
                 yield Finding(
@@ -457,6 +458,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (datagrams, {"flows"}),
     (probes, TRAFFIC),
     (icmp_limits, {"nodes"}),
+    (marking_rules, NETWORK),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
     (changes, {*NETWORK, *TIMES, "changes"}),

@@ -101,7 +101,7 @@ class Match(Model):
         return whole
 
 
-def _match_from_text(value: object) -> object:
+def match_from_text(value: object) -> object:
     """``any`` is the match without conditions; a mapping must have one."""
     if isinstance(value, str):
         if value != "any":
@@ -226,7 +226,7 @@ for the time that others' packets take from it."""
 class Class(Model):
     """Packets that are treated alike at the end of a link."""
 
-    match: Annotated[Match, BeforeValidator(_match_from_text)]
+    match: Annotated[Match, BeforeValidator(match_from_text)]
     """Which packets belong to it, among those that no earlier class matched."""
 
     bandwidth: ClassBandwidth | None = None

@@ -82,6 +82,10 @@ class Measured(Model):
     settling: Target | None = None
     """Of this flow: how long after the start of `during` its throughput stays near its level."""
 
+    dscp_kept: Target | None = None
+    """Of this flow or ping: the share of its packets, or requests, that arrived with the code point
+    with which they were sent."""
+
     during: Window | None = None
     """When; by default the whole scenario."""
 

@@ -31,6 +31,7 @@ MetricName = Literal[
     "retransmits",
     "sack_share",
     "settling",
+    "dscp_kept",
 ]
 Quantity = Literal["rate", "duration", "share", "count"]
 TargetKind = Literal["flow", "ping", "total"]
@@ -101,6 +102,7 @@ METRICS: dict[str, Metric] = {
         Metric("retransmits", "retransmits", "count", ("flow",)),
         Metric("sack_share", "share of SACKs", "share", ("flow",)),
         Metric("settling", "settling time", "duration", ("flow",)),
+        Metric("dscp_kept", "share of kept DSCPs", "share", ("flow", "ping")),
     )
 }
 """Every metric by its key."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING
 
+from perhop.scenario.marking import markings
 from perhop.scenario.quantities import EPHEMERAL_PORTS, USUAL_TTL
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Packets:
 def sent(scenario: Scenario) -> list[Packets]:
     """What the scenario's flows and pings send: data and acknowledgements, requests and replies.
 
-    Where a policer remarks, a packet may have its own code point or any of those.
+    Where something remarks, a packet may have its own code point or any of those that it sets.
     """
     addresses = scenario.addresses
     remarks = {
@@ -164,7 +165,7 @@ def sent(scenario: Scenario) -> list[Packets]:
         if part.police is not None
         for action in part.police.actions
         if action.remark is not None
-    }
+    } | {rule.dscp for _, rules in markings(scenario) for rule in rules}
 
     def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
         origins, goals = (
@@ -194,6 +195,11 @@ def sent(scenario: Scenario) -> list[Packets]:
             found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
         if ping.ttl[0] < USUAL_TTL:
             found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
+    if any(change.state == "down" for change in scenario.changes):
+        ends = {end for flow in scenario.flows.values() for end in (flow.source, flow.destination)}
+        ends |= {end for ping in scenario.pings.values() for end in (ping.source, ping.destination)}
+        for end in sorted(ends):
+            found[packets(ROUTER_ERRORS, "icmp", ("", end), (None, None))] = None
     return list(found)
 
 

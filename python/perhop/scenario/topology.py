@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema
 
 from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.classes import Shape
+from perhop.scenario.marking import Marking
 from perhop.scenario.names import Address, Name
 from perhop.scenario.network import LinkOverhead, Overhead
 from perhop.scenario.quantities import (
@@ -56,6 +57,9 @@ class Node(Model):
 
     icmp_burst: Streams | None = None
     """How many errors it may send at once; 1 unless set."""
+
+    remark: Marking = ()
+    """How it marks what it receives, by whatever link; a link's own `remark` goes first."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,6 +129,9 @@ class Link(Model):
 
     shape: Annotated[dict[Name, Shape], Field(default={})]
     """What an end sends into the link at most, by node."""
+
+    remark: dict[Name, Marking] = Field(default_factory=dict)
+    """How an end marks what it receives over the link, by node."""
 
     def capacity(self, node: str) -> int:
         """What `node` can send into the link, in bits per second."""

@@ -8,6 +8,7 @@ mod ecn;
 mod hostile;
 mod l4s;
 mod lab;
+mod marking;
 mod measures;
 mod patterns;
 mod pings;

@@ -1,0 +1,76 @@
+//! Marking at the edge: what a node makes of the code points of packets that come in.
+
+use perhop_core::{Dscp, Header};
+use perhop_queue::{Classifier, Match};
+
+/// Rules by which packets are marked anew (RFC 2475, section 2.3.3.2). The first that matches
+/// decides; what none matches keeps its mark. ECN is left alone.
+#[derive(Debug)]
+pub struct Marker {
+    classifier: Classifier,
+    /// Of each rule; none at the end, for all other packets.
+    marks: Vec<Option<Dscp>>,
+}
+
+impl Marker {
+    /// A marker that marks what matches, by these rules in order.
+    ///
+    /// # Panics
+    /// With more than 65535 rules.
+    pub fn new(rules: impl IntoIterator<Item = (Match, Dscp)>) -> Self {
+        let (mut matches, mut marks): (Vec<_>, Vec<_>) =
+            rules.into_iter().map(|(matches, mark)| (matches, Some(mark))).unzip();
+        matches.push(Match::default());
+        marks.push(None);
+        Self { classifier: Classifier::new(matches), marks }
+    }
+
+    /// Marks a packet.
+    pub fn mark(&self, header: &mut Header) {
+        if let Some(mark) = self.marks[self.classifier.classify(header)] {
+            header.traffic_class = header.traffic_class.with_dscp(mark);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::{Ecn, NodeId, Protocol, TrafficClass};
+
+    fn marked(marker: &Marker, dscp: Dscp, protocol: Protocol) -> TrafficClass {
+        let mut header = Header {
+            size: 100,
+            source: NodeId(0),
+            destination: NodeId(1),
+            source_port: 0,
+            destination_port: 0,
+            protocol,
+            traffic_class: TrafficClass::new(dscp).with_ecn(Ecn::Ect0),
+            ttl: Header::TTL,
+        };
+        marker.mark(&mut header);
+        header.traffic_class
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_marks_and_the_rest_is_kept() {
+        let of = |dscp| Match { dscps: vec![dscp], ..Match::default() };
+        let tcp = Match { protocols: vec![Protocol::Tcp], ..Match::default() };
+        let marker = Marker::new([(of(Dscp::EF), Dscp::LE), (tcp, Dscp::AF11)]);
+        for (dscp, protocol, expected) in [
+            (Dscp::EF, Protocol::Tcp, Dscp::LE),
+            (Dscp::CS1, Protocol::Tcp, Dscp::AF11),
+            (Dscp::CS1, Protocol::Udp, Dscp::CS1),
+        ] {
+            let class = marked(&marker, dscp, protocol);
+            assert_eq!((class.dscp(), class.ecn()), (expected, Ecn::Ect0));
+        }
+    }
+
+    #[test]
+    fn without_rules_nothing_changes() {
+        let marker = Marker::new([]);
+        assert_eq!(marked(&marker, Dscp::EF, Protocol::Icmp).dscp(), Dscp::EF);
+    }
+}

@@ -1,0 +1,139 @@
+"""Marking on the way, from the file to the tables."""
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+import perhop
+from perhop import analysis, report
+from perhop.dataset import Dataset
+from perhop.errors import ScenarioError
+from perhop.scenario import Scenario, dump, json_schema, parse
+
+LINE = """
+perhop: 1
+name: line
+nodes: {{a: host, r1: router, r2: {r2}, b: host}}
+links:
+  - {{ends: [a, r1], rate: 100 Mbps, remark: {{r1: {first}}}}}
+  - {{ends: [r1, r2], rate: 10 Mbps, delay: 5 ms, egress: {{r1: edge}}}}
+  - {{ends: [r2, b], rate: 100 Mbps}}
+policies:
+  edge:
+    classes:
+      gold: {{match: {{dscp: af11}}, bandwidth: 60%{unused}}}
+      rest: {{match: any}}
+flows:
+  web: {{from: a, to: b, port: 80, dscp: cs1, stop: 2 s}}
+  call: {{from: a, to: b, dscp: ef, udp: {{rate: 200 kbps, size: 200 B}}, stop: 2 s}}
+pings:
+  echo: {{from: a, to: b, dscp: ef, every: 100 ms}}
+  path: {{from: a, to: b, dscp: ef, ttl: 1..9}}
+duration: 2 s
+"""
+
+WEB_IS_GOLD = "[{match: {destination_port: 80}, dscp: af11}]"
+
+
+def scenario(first: str, r2: str = "router") -> Scenario:
+    unused = "" if "af11" in first else ", unused: true"
+    return parse(LINE.format(first=first, r2=r2, unused=unused))
+
+
+def run(first: str, r2: str = "router") -> Dataset:
+    return perhop.run(scenario(first, r2))
+
+
+def arrived(dataset: Dataset, name: str) -> set[tuple[str, int, int]]:
+    found = analysis.codepoints(dataset, name)
+    return set(found.select("node", "dscp_sent", "dscp_arrived").iter_rows())
+
+
+def test_the_edge_decides_what_is_gold() -> None:
+    # Nothing is sent as AF11, but the first router makes it so: the file is valid.
+    dataset = run(WEB_IS_GOLD)
+    counters = (
+        analysis.class_counters(dataset).filter(link="r1>r2").rows_by_key("class", named=True)
+    )
+    gold = counters["gold"][0]["sent_packets"]
+    # Acknowledgements come back as they were sent.
+    assert arrived(dataset, "web") == {("b", 8, 10), ("a", 8, 8)}
+    assert arrived(dataset, "call") == {("b", 46, 46)}
+    web = analysis.codepoints(dataset, "web").filter(node="b")["packets"].sum()
+    # What is under way at the end has been sent and has not arrived.
+    assert 0 <= gold - web < 20
+    assert analysis.dscp_kept(dataset, "web") == 0
+    assert analysis.dscp_kept(dataset, "call") == 1
+    assert analysis.dscp_kept(dataset, "echo") == 1
+
+
+def test_a_router_that_clears_is_found() -> None:
+    dataset = run(WEB_IS_GOLD, "{kind: router, remark: clear}")
+    assert arrived(dataset, "call") == {("b", 46, 0)}
+    # The reply is sent as its request arrived.
+    assert arrived(dataset, "echo") == {("b", 46, 0), ("a", 0, 0)}
+    assert [hop.dscps for hop in analysis.hops(dataset, "path")] == [(46,), (0,), (0,)]
+
+
+def test_what_changed_is_in_the_tables() -> None:
+    assert report.codepoint_table(run("{be: be}", "router")) is None
+    dataset = run("{ef: le}")
+    table = report.codepoint_table(dataset)
+    assert table is not None
+    assert [row[:4] for row in table.rows] == [
+        ("call", "b", "ef", "le"),
+        ("echo", "b", "ef", "le"),
+        ("echo", "a", "le", "le"),
+    ]
+    assert "Code points that changed" in report.page(dataset)
+    (row,) = analysis.summary(dataset)["flows"]["call"]["codepoints"]
+    sent = round(analysis.count(dataset, "call", "packets"))
+    assert row == {
+        "node": "b",
+        "dscp_sent": 46,
+        "dscp_arrived": 1,
+        "packets": sent,
+        "share": 1.0,
+    }
+
+
+def test_what_is_kept_can_be_expected() -> None:
+    text = LINE.format(first=WEB_IS_GOLD, r2="router", unused="")
+    text += "expect:\n"
+    text += "  - {dscp_kept: call, during: 1 s..2 s, at_least: 100%}\n"
+    text += "  - {dscp_kept: web, at_least: 99%}\n"
+    text += "  - {dscp_kept: echo, at_least: 100%}\n"
+    verdicts = analysis.verdicts(perhop.run(parse(text)))
+    assert [verdict.ok for verdict in verdicts] == [True, False, True]
+    assert verdicts[1].text == "share of kept DSCPs of web is at least 99%"
+
+
+def test_the_first_rule_that_matches_decides_and_any_is_the_rest() -> None:
+    # `any` is last, wherever it stands; a link's rules go before its node's.
+    dataset = run("{any: be, ef: af11}", "router")
+    assert arrived(dataset, "call") == {("b", 46, 10)}
+    assert arrived(dataset, "web") == {("b", 8, 0), ("a", 8, 8)}
+    both = "{kind: router, remark: {af11: cs2, be: cs3}}"
+    assert arrived(run("{any: be, ef: af11}", both), "web") == {("b", 8, 24), ("a", 8, 8)}
+
+
+@pytest.mark.parametrize("first", ["clear", "{cs1: be, any: 10}", WEB_IS_GOLD, "{8: ef}"])
+def test_a_marking_is_written_as_rules(first: str) -> None:
+    written = dump(once := scenario(first, "{kind: router, remark: {af11: le, any: be}}"))
+    assert parse(written) == once
+
+
+def test_the_schema_knows_all_three_forms() -> None:
+    validator = Draft202012Validator(json_schema())
+
+    def valid(first: str) -> bool:
+        text = LINE.format(first=first, r2="router", unused="")
+        return bool(validator.is_valid(yaml.safe_load(text)))
+
+    assert all(map(valid, ("clear", "{cs1: be, any: 10}", WEB_IS_GOLD)))
+    assert not any(map(valid, ("{}", "[]", "cleared", "{cs1: cs9}", "[{dscp: be}]")))
+
+
+def test_a_class_for_what_nothing_is_marked_as_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="gold: matches no packet"):
+        parse(LINE.format(first="{ef: le}", r2="router", unused=""))
