@@ -207,13 +207,8 @@ impl<B: Clone> Network<B> {
     /// transmitted arrives; what waits before a link that is down waits until it is up.
     pub fn set_up(&mut self, link: u32, up: bool) {
         for id in [PortId(2 * link), PortId(2 * link + 1)] {
-            let event = self.transmitter_event(id);
-            let port = &mut self.ports[id.index()];
-            port.set_up(up);
-            if up && port.has_backlog() && port.wake == Time::MAX {
-                port.wake = port.busy_until().max(self.now);
-                self.agenda.push(port.wake, event);
-            }
+            let arrival = self.ports[id.index()].set_up(self.now, up);
+            self.resume(id, arrival);
         }
         self.routes.set_up(link as usize, up);
     }
@@ -226,27 +221,32 @@ impl<B: Clone> Network<B> {
     /// Both directions of a link have another wire from their next packet on; what is transmitted
     /// and on its way is not affected, nor are routes.
     pub fn set_wire(&mut self, link: u32, wire: Wire) {
-        for port in [2 * link, 2 * link + 1] {
-            self.ports[port as usize].set_wire(wire);
+        for id in [PortId(2 * link), PortId(2 * link + 1)] {
+            let arrival = self.ports[id.index()].set_wire(self.now, wire);
+            self.resume(id, arrival);
         }
     }
 
     /// Another class takes the place of the one before a port's transmitter. What waits there
     /// moves to the new one's queues, as if it arrived now, and what these do not take is lost.
     pub fn set_queue(&mut self, id: PortId, queue: Class<B>) {
+        let arrival = self.ports[id.index()].set_queue(self.now, queue, &mut self.ledger);
+        self.resume(id, arrival);
+        self.report_drops();
+    }
+
+    /// Schedules what is due at a port after a change: an arrival, or the next transmission.
+    fn resume(&mut self, id: PortId, arrival: Option<Time>) {
+        if let Some(at) = arrival {
+            self.agenda.push(at, Self::arrival_event(id));
+        }
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
-        let mut waiting = Vec::new();
-        std::mem::replace(&mut port.queue, queue).drain(&mut waiting);
-        for packet in waiting {
-            port.queue.enqueue(self.now, packet, &mut self.ledger);
+        let due = port.busy_until().max(self.now);
+        if !port.books() && port.has_backlog() && due < port.wake {
+            port.wake = due;
+            self.agenda.push(due, event);
         }
-        port.wake = Time::MAX; // what was scheduled for the old one is void
-        if port.has_backlog() && port.busy_until() < Time::MAX {
-            port.wake = port.busy_until().max(self.now);
-            self.agenda.push(port.wake, event);
-        }
-        self.report_drops();
     }
 
     /// The class before a port's transmitter, to be changed.
@@ -304,6 +304,9 @@ impl<B: Clone> Network<B> {
             self.report(hosts);
         }
         self.now = self.now.max(until);
+        for port in &mut self.ports {
+            port.settle(self.now);
+        }
     }
 
     /// Tells the hosts of what they watch, and of losses: first the former, since the body of a
@@ -459,6 +462,13 @@ impl<B: Clone> Network<B> {
     fn offer(&mut self, id: PortId, mut packet: Packet<B>) {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
+        if port.books() {
+            match port.book(self.now, packet.size()) {
+                Ok(arrival) => self.follow(id, packet, Some(arrival)),
+                Err(cause) => self.losses.push((packet, Loss::Queue(cause))),
+            }
+            return;
+        }
         if port.is_idle(self.now) {
             // The common case where links are not saturated: no event but the arrival.
             match port.queue.pass(self.now, &mut packet) {

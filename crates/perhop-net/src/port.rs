@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, NodeId, Overhead, Packet, Rate, Stream, Time};
-use perhop_queue::{Class, Discipline};
+use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::marker::Marker;
 
@@ -36,6 +36,13 @@ pub struct Wire {
     pub detour: Duration,
     /// What layer 2 adds to a packet.
     pub overhead: Overhead,
+}
+
+impl Wire {
+    /// Whether it is known when a packet will arrive before it is sent.
+    fn keeps_its_word(&self) -> bool {
+        self.jitter == Duration::ZERO && self.loss_ppb == 0
+    }
 }
 
 /// What a link has carried in one direction.
@@ -71,7 +78,10 @@ pub(crate) struct Port<B> {
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
-    /// Packets on the wire, by time of arrival.
+    /// Whether packets that must wait are put on the wire at once, for when they will be sent:
+    /// nothing that happens until then changes it. It saves the events and moves of a queue.
+    books: bool,
+    /// Packets on the wire, and those that are booked, by time of arrival.
     under_way: VecDeque<(Time, Packet<B>)>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
     /// down.
@@ -100,6 +110,7 @@ impl Wire {
 impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
+            books: wire.keeps_its_word() && queue.is_plain(),
             to,
             wire,
             queue,
@@ -134,27 +145,122 @@ impl<B> Port<B> {
     }
 
     /// Stops to transmit or begins again. What is on the wire arrives all the same.
-    pub fn set_up(&mut self, up: bool) {
+    /// Returns an arrival that has become the next one.
+    pub fn set_up(&mut self, now: Time, up: bool) -> Option<Time> {
         match (up, self.down) {
             (true, Some(busy_until)) => {
                 self.busy_until = busy_until;
                 self.down = None;
+                self.rebook(now)
             }
             (false, None) => {
+                self.unbook(now);
                 self.down = Some(self.busy_until);
                 self.busy_until = Time::MAX;
                 self.wake = Time::MAX;
+                None
             }
-            _ => {}
+            _ => None,
         }
     }
 
     /// From the next packet on, another wire. Nothing overtakes what is on the wire already.
-    pub fn set_wire(&mut self, wire: Wire) {
+    /// Returns an arrival that has become the next one.
+    pub fn set_wire(&mut self, now: Time, wire: Wire) -> Option<Time> {
+        self.unbook(now);
         self.wire = wire;
         self.plain &= wire.is_plain();
         self.last = (Bytes::ZERO, Duration::ZERO);
         self.not_before = self.under_way.back().map_or(Time::ZERO, |(at, _)| *at);
+        self.rebook(now)
+    }
+
+    /// Another class takes the queue's place; what waits is offered to it. Returns an arrival that
+    /// has become the next one.
+    pub fn set_queue(
+        &mut self,
+        now: Time,
+        queue: Class<B>,
+        ledger: &mut Ledger<B>,
+    ) -> Option<Time> {
+        self.unbook(now);
+        let mut waiting = Vec::new();
+        std::mem::replace(&mut self.queue, queue).drain(&mut waiting);
+        for packet in waiting {
+            self.queue.enqueue(now, packet, ledger);
+        }
+        self.wake = Time::MAX; // what was scheduled for the old one is void
+        self.rebook(now)
+    }
+
+    /// Counts the booked transmissions that have begun by now.
+    #[inline]
+    pub fn settle(&mut self, now: Time) {
+        if self.books {
+            while let Some(size) = self.queue.begun(now) {
+                self.counters.packets += 1;
+                self.counters.bytes += self.wire.overhead.on_wire(size);
+            }
+        }
+    }
+
+    /// Whether packets are booked, and not enqueued and transmitted.
+    #[inline]
+    pub fn books(&self) -> bool {
+        self.books
+    }
+
+    /// Books the transmission of a packet of `size`, after those before it; returns when it arrives,
+    /// or why it is dropped.
+    #[inline]
+    pub fn book(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
+        self.settle(now);
+        let begins = self.queue.book(now, self.busy_until, size)?;
+        if begins == now {
+            self.counters.packets += 1;
+            self.counters.bytes += self.wire.overhead.on_wire(size);
+        }
+        Ok(self.occupy(begins, size))
+    }
+
+    /// Gives the transmitter a packet of `size` from `begins` on; returns when it arrives.
+    #[inline]
+    fn occupy(&mut self, begins: Time, size: Bytes) -> Time {
+        let size = self.wire.overhead.on_wire(size);
+        if size != self.last.0 {
+            self.last = (size, size / self.wire.rate);
+        }
+        self.busy_until = begins + self.last.1;
+        (self.busy_until + self.wire.delay).max(self.not_before)
+    }
+
+    /// Moves what is booked and has not begun back into the queue.
+    fn unbook(&mut self, now: Time) {
+        self.settle(now);
+        if !std::mem::take(&mut self.books) {
+            return;
+        }
+        if let Some((number, first)) = self.queue.unbook() {
+            // What is being transmitted stays, so that the next arrival is what it was.
+            for (_, packet) in self.under_way.drain(self.under_way.len() - number..) {
+                self.queue.enqueue(now, packet, &mut Ledger::new());
+            }
+            self.busy_until = first;
+        }
+    }
+
+    /// Books what waits in the queue, if it can be; returns the first arrival if none was due.
+    fn rebook(&mut self, now: Time) -> Option<Time> {
+        if self.down.is_some() || !self.wire.keeps_its_word() || !self.queue.is_plain() {
+            return None;
+        }
+        self.books = true;
+        let first = self.under_way.len();
+        for packet in self.queue.take() {
+            let at = self.book(now, packet.size()).expect("it had room before");
+            self.put_on_wire(at, packet);
+        }
+        if first == 0 { self.next_arrival() } else { None }
     }
 
     pub fn has_backlog(&self) -> bool {
@@ -166,18 +272,13 @@ impl<B> Port<B> {
     #[inline]
     pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);
-        let size = self.wire.overhead.on_wire(size);
-        if size != self.last.0 {
-            self.last = (size, size / self.wire.rate);
-        }
-        self.busy_until = now + self.last.1;
         self.counters.packets += 1;
-        self.counters.bytes += size;
+        self.counters.bytes += self.wire.overhead.on_wire(size);
+        let mut arrival = self.occupy(now, size);
         if self.wire.loss_ppb > 0 && self.random.chance_ppb(self.wire.loss_ppb) {
             self.counters.lost += 1;
             return None;
         }
-        let mut arrival = (self.busy_until + self.wire.delay).max(self.not_before);
         if self.wire.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
             // Jitter does not reorder: a late packet holds up those behind it.

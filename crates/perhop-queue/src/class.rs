@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Packet, Rate, Time};
 
 use crate::{
-    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Ledger, Pass, Policer, Queue,
-    Shaper,
+    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Fifo, Ledger, Pass, Policer,
+    Queue, Shaper,
 };
 
 /// One class of traffic at one link: what it may send, where it waits, what became of it.
@@ -86,6 +86,59 @@ impl<B> Class<B> {
             Queue::Cbq(cbq) => cbq.find(left),
             _ => None,
         }
+    }
+
+    /// Whether it is known of each packet, when it arrives, when it will be sent: the class is a
+    /// plain queue that drops at its tail. Then whoever drives it may [`book`](Self::book) packets
+    /// instead of enqueueing them, and keep them.
+    pub fn is_plain(&self) -> bool {
+        let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.keeps_its_word());
+        fifo && self.policer.is_none() && self.shaper.is_none()
+    }
+
+    fn plain(&mut self) -> &mut Fifo<B> {
+        match &mut self.queue {
+            Queue::Fifo(fifo) => fifo,
+            _ => unreachable!("only plain classes are booked"),
+        }
+    }
+
+    /// Books the transmission of a packet of `size`, the transmitter being `free` then, of a plain
+    /// class whose transmissions that have [`begun`](Self::begun) were counted. Returns when the
+    /// transmission begins, or why the packet is dropped.
+    #[inline]
+    pub fn book(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
+        match self.plain().book(now, free, size) {
+            Some(at) => {
+                if at == now {
+                    self.counters.sent.add(size);
+                }
+                Ok(at)
+            }
+            None => {
+                self.counters.count_drop(Cause::Limit);
+                Err(Cause::Limit)
+            }
+        }
+    }
+
+    /// Counts a booked transmission that has begun by now, and returns the packet's length; to be
+    /// called until there is none.
+    #[inline]
+    pub fn begun(&mut self, now: Time) -> Option<Bytes> {
+        let size = self.plain().begun(now)?;
+        self.counters.sent.add(size);
+        Some(size)
+    }
+
+    /// Forgets the bookings that have not begun: how many, and for when the first was.
+    pub fn unbook(&mut self) -> Option<(usize, Time)> {
+        self.plain().unbook()
+    }
+
+    /// Takes out what waits in a plain class.
+    pub fn take(&mut self) -> Vec<Packet<B>> {
+        self.plain().take()
     }
 
     /// A packet that has left the queue and waits for the shaper.

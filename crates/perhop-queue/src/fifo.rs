@@ -41,6 +41,10 @@ impl Limit {
 #[derive(Debug)]
 pub struct Fifo<B> {
     packets: VecDeque<Packet<B>>,
+    /// Packets that whoever drives the queue keeps, because it knows already when they are sent:
+    /// when that is, and how long they are.
+    booked: VecDeque<(Time, Bytes)>,
+    /// Of both.
     bytes: Bytes,
     limit: Limit,
     drop_head: bool,
@@ -49,7 +53,13 @@ pub struct Fifo<B> {
 impl<B> Fifo<B> {
     /// An empty queue that drops what does not fit (drop-tail).
     pub const fn new(limit: Limit) -> Self {
-        Self { packets: VecDeque::new(), bytes: Bytes::ZERO, limit, drop_head: false }
+        Self {
+            packets: VecDeque::new(),
+            booked: VecDeque::new(),
+            bytes: Bytes::ZERO,
+            limit,
+            drop_head: false,
+        }
     }
 
     /// The same queue, but making room for what arrives by dropping from its head (drop from
@@ -57,6 +67,52 @@ impl<B> Fifo<B> {
     #[must_use]
     pub fn dropping_at_head(self) -> Self {
         Self { drop_head: true, ..self }
+    }
+
+    /// Whether what arrives later changes nothing for what waits.
+    pub(crate) fn keeps_its_word(&self) -> bool {
+        !self.drop_head
+    }
+
+    /// Takes out what waits and is not booked.
+    pub(crate) fn take(&mut self) -> Vec<Packet<B>> {
+        self.bytes -= self.packets.iter().map(Packet::size).sum();
+        self.packets.drain(..).collect()
+    }
+
+    /// Books the transmission of a packet of `size` for when the transmitter is `free`; none if
+    /// there is no room. A packet that need not wait takes none.
+    #[inline]
+    pub(crate) fn book(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
+        if !self.limit.admits(self.backlog(), size) {
+            return None;
+        }
+        if free <= now {
+            return Some(now);
+        }
+        self.bytes += size;
+        self.booked.push_back((free, size));
+        Some(free)
+    }
+
+    /// The length of the first booked packet, if its transmission has begun by now.
+    #[inline]
+    pub(crate) fn begun(&mut self, now: Time) -> Option<Bytes> {
+        let &(at, size) = self.booked.front()?;
+        if at > now {
+            return None;
+        }
+        self.booked.pop_front();
+        self.bytes -= size;
+        Some(size)
+    }
+
+    /// Forgets what is booked: how many packets, and when the first was to be sent.
+    pub(crate) fn unbook(&mut self) -> Option<(usize, Time)> {
+        let first = self.booked.front()?.0;
+        let number = self.booked.len();
+        self.bytes -= self.booked.drain(..).map(|(_, size)| size).sum();
+        Some((number, first))
     }
 
     fn pop(&mut self) -> Option<Packet<B>> {
@@ -101,7 +157,8 @@ impl<B> Discipline<B> for Fifo<B> {
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
+        let packets = self.packets.len() + self.booked.len();
+        Backlog { packets: packets as u64, bytes: self.bytes }
     }
 
     fn drain(self, packets: &mut Vec<Packet<B>>) {

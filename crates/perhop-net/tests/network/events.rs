@@ -121,17 +121,6 @@ fn an_idle_link_costs_an_event_a_hop() {
     assert_eq!(network.events(), 500 + 100, "an arrival a hop, and the timers");
 }
 
-#[test]
-fn a_saturated_link_costs_two_events_a_hop() {
-    let mut network = chain(wire(8_000_000, MILLISECOND));
-    let together = Send { at: 0, from: 0, to: 5, size: 1000 };
-    let mut hosts = Scripted::new(vec![together; 100], &mut network);
-    network.run(Time::MAX, &mut hosts);
-    // Packets wait before the first link only: it spaces them for the others.
-    assert_eq!(network.packet_hops(), 500);
-    assert_eq!(network.events(), 500 + 100 + 99);
-}
-
 /// Two senders that overload a link with jitter, loss and a short queue.
 fn busy(seed: u64) -> (Network<Line>, Scripted) {
     let wire = Wire {

@@ -2,6 +2,7 @@
 //! down what happens.
 
 mod balance;
+mod booking;
 mod conservation;
 mod events;
 mod icmp;

@@ -1,0 +1,128 @@
+//! Plain queues book transmissions ahead; nobody may be able to tell.
+
+use perhop_core::{Bytes, Duration, Rate, Stream, Time};
+use perhop_net::{Network, Wire};
+use perhop_queue::{
+    Backlog, Class, ClassSpec, Classes, Counters, Limit, Match, Queue, Service, Weight,
+};
+
+use crate::lab::*;
+
+/// One class alone is a queue that is not booked.
+fn class_of_its_own(limit: Limit) -> Class<Line> {
+    let service = Service::Share(Weight::new(1).unwrap(), 0);
+    let spec = ClassSpec { matches: Match::default(), service, class: fifo(limit) };
+    Class::new(Queue::Classes(Box::new(Classes::new(vec![spec]))))
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Rate(u64),
+    Delay(u64),
+    Up(bool),
+    Limit(Limit),
+    Nothing,
+}
+
+fn limit(random: &mut Stream) -> Limit {
+    match random.up_to(2) {
+        0 => Limit::packets(1 + random.up_to(20)),
+        1 => Limit::bytes(Bytes::new(3000 + random.up_to(20_000))),
+        _ => Limit::bytes(Bytes::MAX),
+    }
+}
+
+/// What can be seen of a run: arrivals, losses, and the second link's counters at every stop.
+type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, Counters, Backlog)>);
+
+fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
+    let random = &mut Stream::new(seed, "booking");
+    let limits = [limit(random), limit(random)];
+    let far = [random.up_to(MILLISECOND), random.up_to(20 * MILLISECOND)];
+    let links = vec![
+        link_with([0, 1], wire(20_000_000, far[0]), || queue(limits[0])),
+        link_with([1, 2], wire(8_000_000, far[1]), || queue(limits[1])),
+    ];
+    let mut network = Network::new(&[Host, Router, Host], links, 1).unwrap();
+    let mut at = 0;
+    let script: Vec<Send> = (0..200)
+        .map(|_| {
+            let most = random.up_to(2) * 2 * MILLISECOND;
+            at += random.up_to(most);
+            Send { at, from: 0, to: 2, size: 40 + random.up_to(1460) as u32 }
+        })
+        .collect();
+    let mut changes: Vec<(u64, Change)> = (0..20)
+        .map(|_| {
+            let change = match random.up_to(5) {
+                0 => Change::Rate(1_000_000 + random.up_to(50_000_000)),
+                1 => Change::Delay(random.up_to(20 * MILLISECOND)),
+                2 => Change::Up(random.up_to(1) == 0),
+                3 => Change::Limit(limit(random)),
+                _ => Change::Nothing,
+            };
+            (random.up_to(at), change)
+        })
+        .collect();
+    changes.sort_by_key(|(at, _)| *at);
+    changes.push((at + SECOND, Change::Up(true)));
+
+    let mut hosts = Scripted::new(script, &mut network);
+    let mut counted = Vec::new();
+    for (at, change) in changes {
+        network.run(Time::from_picos(at), &mut hosts);
+        let counters = network.link_counters(forth(1));
+        network.queue(forth(1)).visit(&mut |class, backlog| {
+            counted.push((counters.packets, counters.bytes, *class, backlog));
+        });
+        let wire = *network.wire(1);
+        match change {
+            Change::Rate(rate) => {
+                network.set_wire(1, Wire { rate: Rate::new(rate).unwrap(), ..wire })
+            }
+            Change::Delay(delay) => {
+                let delay = Duration::from_picos(delay);
+                network.set_wire(1, Wire { delay, ..wire });
+            }
+            Change::Up(up) => network.set_up(1, up),
+            Change::Limit(limit) => network.set_queue(forth(1), queue(limit)),
+            Change::Nothing => {}
+        }
+    }
+    network.run(Time::MAX, &mut hosts);
+    let mut losses: Vec<Line> = hosts.losses.iter().map(|(line, _)| *line).collect();
+    losses.sort_unstable();
+    (hosts.arrived(), losses, counted)
+}
+
+#[test]
+fn a_booked_queue_is_the_same_queue() {
+    let mut lost = 0;
+    for seed in 0..300 {
+        let (arrived, losses, counted) = run(seed, fifo);
+        let unbooked = run(seed, class_of_its_own);
+        assert_eq!(arrived, unbooked.0, "{seed}");
+        assert_eq!(losses, unbooked.1, "{seed}");
+        let roots: Vec<_> = unbooked.2.into_iter().step_by(2).collect();
+        assert_eq!(counted, roots, "{seed}");
+        lost += losses.len();
+    }
+    assert!(lost > 1000, "queues were hardly ever full: {lost}");
+}
+
+#[test]
+fn plain_queues_cost_no_events() {
+    let saturated = |queue: fn(Limit) -> Class<Line>| {
+        let endless = || queue(Limit::bytes(Bytes::MAX));
+        let links =
+            (0..5).map(|hop| link_with([hop, hop + 1], wire(8_000_000, MILLISECOND), endless));
+        let together = Send { at: 0, from: 0, to: 5, size: 1000 };
+        let nodes = [Host, Router, Router, Router, Router, Host];
+        let (network, _) = play(&nodes, links.collect(), 1, vec![together; 100]);
+        assert_eq!(network.packet_hops(), 500);
+        network.events()
+    };
+    // Packets wait before the first link only: it spaces them for the others.
+    assert_eq!(saturated(fifo), 500 + 100);
+    assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
+}
