@@ -37,6 +37,9 @@ pub(crate) struct Agenda {
     /// The heap, and behind it [`PADDING`] entries that come after every event, so that an entry
     /// with a child always has four.
     heap: Vec<Entry>,
+    /// Whether the first entry was taken and is void: most events cause another, which then goes
+    /// there, at half the price of taking one out and putting one in.
+    taken: bool,
     sequence: u64,
 }
 
@@ -46,50 +49,57 @@ const PADDING: usize = 3;
 
 impl Agenda {
     pub fn new() -> Self {
-        Self { heap: vec![NEVER; PADDING], sequence: 0 }
+        Self { heap: vec![NEVER; PADDING], taken: false, sequence: 0 }
     }
 
     fn len(&self) -> usize {
         self.heap.len() - PADDING
     }
 
-    /// When the next event is due, and which it is.
-    #[inline]
-    pub fn peek(&self) -> Option<(Time, EventId)> {
-        let first = self.heap[0];
-        (first != NEVER).then(|| (first.at(), first.event()))
+    /// When the next event is due.
+    pub fn peek(&self) -> Option<Time> {
+        let first = match self.taken {
+            true => self.heap[1..].iter().take(4).min().copied().unwrap_or(NEVER),
+            false => self.heap[0],
+        };
+        (first != NEVER).then(|| first.at())
     }
 
+    /// Removes the next event that is due up to `until`: when, and which it is.
+    #[inline(always)]
+    pub fn take(&mut self, until: Time) -> Option<(Time, EventId)> {
+        if self.taken {
+            self.close();
+        }
+        let first = self.heap[0];
+        let at = first.at();
+        if at > until || first == NEVER {
+            return None;
+        }
+        self.taken = true;
+        Some((at, first.event()))
+    }
+
+    #[inline]
     pub fn push(&mut self, at: Time, event: EventId) {
         let entry = self.entry(at, event);
-        let mut hole = self.len();
-        self.heap.push(NEVER);
-        while hole > 0 {
-            let parent = (hole - 1) / 4;
-            if self.heap[parent] <= entry {
-                break;
-            }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
+        if self.taken {
+            self.taken = false;
+            self.sift_down(entry);
+        } else {
+            self.sift_up(entry);
         }
-        self.heap[hole] = entry;
     }
 
-    /// Removes the next event.
-    pub fn pop(&mut self) {
-        let Some(last) = self.len().checked_sub(1) else { return };
+    /// Moves the last entry to where one was taken, as it caused no other.
+    fn close(&mut self) {
+        self.taken = false;
+        let last = self.len() - 1;
         self.heap.pop();
         let entry = std::mem::replace(&mut self.heap[last], NEVER);
         if last > 0 {
             self.sift_down(entry);
         }
-    }
-
-    /// Removes the next event and schedules another: cheaper than the two steps.
-    #[inline]
-    pub fn replace(&mut self, at: Time, event: EventId) {
-        let entry = self.entry(at, event);
-        self.sift_down(entry);
     }
 
     #[inline]
@@ -103,13 +113,32 @@ impl Agenda {
     }
 
     /// Gives what waits the lowest sequence numbers, in the same order. A sorted array is a heap.
+    #[cold]
     fn renumber(&mut self) {
+        if self.taken {
+            self.close();
+        }
         self.heap.sort_unstable();
         let events = self.len();
         for (sequence, entry) in self.heap[..events].iter_mut().enumerate() {
             *entry = Entry::new(entry.at(), sequence as u64, entry.event());
         }
         self.sequence = events as u64;
+    }
+
+    /// Puts `entry` behind the others.
+    fn sift_up(&mut self, entry: Entry) {
+        let mut hole = self.len();
+        self.heap.push(NEVER);
+        while hole > 0 {
+            let parent = (hole - 1) / 4;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = entry;
     }
 
     /// Puts `entry` where the top was. Which child is least is what no processor can predict, so
@@ -148,23 +177,24 @@ mod tests {
             let at = Time::from_picos(random.up_to(50) + order / 100);
             let event = random.up_to(EVENTS as u64 - 1) as EventId;
             let first = expected.first().copied();
-            assert_eq!(agenda.peek(), first.map(|(at, _, event)| (at, event)));
-            match (random.up_to(3), first) {
-                (0, Some(first)) => {
-                    expected.remove(&first);
-                    agenda.pop();
-                }
-                (1, Some(first)) => {
-                    expected.remove(&first);
-                    expected.insert((at, order, event));
-                    agenda.replace(at, event);
-                }
-                _ => {
-                    expected.insert((at, order, event));
-                    agenda.push(at, event);
-                }
+            if random.up_to(1) == 0 {
+                assert_eq!(agenda.peek(), first.map(|(at, ..)| at));
+            }
+            if random.up_to(2) == 0 {
+                let until = Time::from_picos(random.up_to(400));
+                let due = first.filter(|(at, ..)| *at <= until);
+                assert_eq!(agenda.take(until), due.map(|(at, _, event)| (at, event)));
+                due.map(|first| expected.remove(&first));
+            } else {
+                expected.insert((at, order, event));
+                agenda.push(at, event);
             }
         }
+        while let Some((at, _, event)) = expected.pop_first() {
+            assert_eq!(agenda.take(Time::MAX), Some((at, event)));
+        }
+        assert_eq!(agenda.take(Time::MAX), None);
+        assert_eq!(agenda.peek(), None);
         assert!(agenda.sequence < LAST_SEQUENCE - 5_000, "the test never renumbered");
     }
 }

@@ -159,7 +159,7 @@ impl<B: Clone> Network<B> {
 
     /// When the next event is due, if any: until then a driver may sleep.
     pub fn next_event(&self) -> Option<Time> {
-        self.agenda.peek().map(|(at, _)| at)
+        self.agenda.peek()
     }
 
     /// Events processed so far.
@@ -257,8 +257,9 @@ impl<B: Clone> Network<B> {
     /// From now on the hosts are told of every packet that passes this interface: that of the node
     /// which sends through this port.
     pub fn watch(&mut self, interface: PortId) {
-        self.ports[interface.index()].watched_at_start = true;
+        self.ports[interface.index()].watch(self.now);
         self.ports[interface.index() ^ 1].watched_at_end = true;
+        self.resume(interface, None);
     }
 
     /// A host sends a packet, now.
@@ -295,9 +296,7 @@ impl<B: Clone> Network<B> {
     /// Lets everything happen that is due up to and including `until`.
     pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
         self.report(hosts); // what became of packets that were sent since the last run
-        while let Some((at, event)) = self.agenda.peek()
-            && at <= until
-        {
+        while let Some((at, event)) = self.agenda.take(until) {
             self.now = at;
             self.events += 1;
             self.step(event, hosts);
@@ -325,7 +324,7 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Processes the event at the top of the agenda.
+    /// Processes an event.
     #[inline]
     fn step(&mut self, event: EventId, hosts: &mut impl Hosts<B>) {
         let ports = self.ports.len() as u32;
@@ -334,7 +333,6 @@ impl<B: Clone> Network<B> {
         } else if event < 2 * ports {
             self.transmit_next(PortId(event - ports));
         } else {
-            self.agenda.pop();
             hosts.timer(self, TimerId(event - 2 * ports));
         }
     }
@@ -361,9 +359,8 @@ impl<B: Clone> Network<B> {
             return;
         }
         let packet = port.take_off_wire().expect("an arrival is due only with a packet");
-        match port.next_arrival() {
-            Some(at) => self.agenda.replace(at, Self::arrival_event(id)),
-            None => self.agenda.pop(),
+        if let Some(at) = port.next_arrival() {
+            self.agenda.push(at, Self::arrival_event(id));
         }
         let watched = port.watched_at_end;
         let copied = !port.plain && port.duplicates();
@@ -431,9 +428,7 @@ impl<B: Clone> Network<B> {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake != self.now {
-            // Another packet has come since, and the port was woken for it.
-            self.agenda.pop();
-            return;
+            return; // another packet has come since, and the port was woken for it
         }
         let next = port.queue.dequeue(self.now, &mut self.ledger);
         let arrival = match &next {
@@ -447,9 +442,7 @@ impl<B: Clone> Network<B> {
         };
         debug_assert!(port.wake > self.now);
         if port.wake < Time::MAX {
-            self.agenda.replace(port.wake, event);
-        } else {
-            self.agenda.pop();
+            self.agenda.push(port.wake, event);
         }
         if let Dequeue::Packet(packet) = next {
             self.follow(id, packet, arrival);
@@ -464,7 +457,11 @@ impl<B: Clone> Network<B> {
         let port = &mut self.ports[id.index()];
         if port.books() {
             match port.book(self.now, packet.size()) {
-                Ok(arrival) => self.follow(id, packet, Some(arrival)),
+                Ok(arrival) => {
+                    if port.put_on_wire(arrival, packet) {
+                        self.agenda.push(arrival, Self::arrival_event(id));
+                    }
+                }
                 Err(cause) => self.losses.push((packet, Loss::Queue(cause))),
             }
             return;

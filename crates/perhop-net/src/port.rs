@@ -81,6 +81,9 @@ pub(crate) struct Port<B> {
     /// Whether packets that must wait are put on the wire at once, for when they will be sent:
     /// nothing that happens until then changes it. It saves the events and moves of a queue.
     books: bool,
+    /// When the first transmission begins that is booked and was not counted; [`Time::MAX`] if none
+    /// is.
+    begins: Time,
     /// Packets on the wire, and those that are booked, by time of arrival.
     under_way: VecDeque<(Time, Packet<B>)>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
@@ -111,6 +114,7 @@ impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
             books: wire.keeps_its_word() && queue.is_plain(),
+            begins: Time::MAX,
             to,
             wire,
             queue,
@@ -196,12 +200,24 @@ impl<B> Port<B> {
     /// Counts the booked transmissions that have begun by now.
     #[inline]
     pub fn settle(&mut self, now: Time) {
-        if self.books {
-            while let Some(size) = self.queue.begun(now) {
-                self.counters.packets += 1;
-                self.counters.bytes += self.wire.overhead.on_wire(size);
-            }
+        if self.begins <= now {
+            self.count_begun(now);
         }
+    }
+
+    fn count_begun(&mut self, now: Time) {
+        while self.begins <= now && self.begins < Time::MAX {
+            let (size, next) = self.queue.begin();
+            self.begins = next;
+            self.counters.packets += 1;
+            self.counters.bytes += self.wire.overhead.on_wire(size);
+        }
+    }
+
+    /// From now on somebody wants to know when a transmission begins: it needs its event.
+    pub fn watch(&mut self, now: Time) {
+        self.unbook(now);
+        self.watched_at_start = true;
     }
 
     /// Whether packets are booked, and not enqueued and transmitted.
@@ -219,6 +235,8 @@ impl<B> Port<B> {
         if begins == now {
             self.counters.packets += 1;
             self.counters.bytes += self.wire.overhead.on_wire(size);
+        } else {
+            self.begins = self.begins.min(begins);
         }
         Ok(self.occupy(begins, size))
     }
@@ -240,6 +258,7 @@ impl<B> Port<B> {
         if !std::mem::take(&mut self.books) {
             return;
         }
+        self.begins = Time::MAX;
         if let Some((number, first)) = self.queue.unbook() {
             // What is being transmitted stays, so that the next arrival is what it was.
             for (_, packet) in self.under_way.drain(self.under_way.len() - number..) {
@@ -251,7 +270,8 @@ impl<B> Port<B> {
 
     /// Books what waits in the queue, if it can be; returns the first arrival if none was due.
     fn rebook(&mut self, now: Time) -> Option<Time> {
-        if self.down.is_some() || !self.wire.keeps_its_word() || !self.queue.is_plain() {
+        let plain = self.wire.keeps_its_word() && self.queue.is_plain();
+        if !plain || self.down.is_some() || self.watched_at_start {
             return None;
         }
         self.books = true;

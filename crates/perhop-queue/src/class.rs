@@ -104,7 +104,7 @@ impl<B> Class<B> {
     }
 
     /// Books the transmission of a packet of `size`, the transmitter being `free` then, of a plain
-    /// class whose transmissions that have [`begun`](Self::begun) were counted. Returns when the
+    /// class whose transmissions that have begun were counted. Returns when the
     /// transmission begins, or why the packet is dropped.
     #[inline]
     pub fn book(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
@@ -122,13 +122,12 @@ impl<B> Class<B> {
         }
     }
 
-    /// Counts a booked transmission that has begun by now, and returns the packet's length; to be
-    /// called until there is none.
-    #[inline]
-    pub fn begun(&mut self, now: Time) -> Option<Bytes> {
-        let size = self.plain().begun(now)?;
+    /// Counts the first booked transmission, which has begun: the packet's length, and when the
+    /// next one begins; [`Time::MAX`] if there is none.
+    pub fn begin(&mut self) -> (Bytes, Time) {
+        let (size, next) = self.plain().begin();
         self.counters.sent.add(size);
-        Some(size)
+        (size, next)
     }
 
     /// Forgets the bookings that have not begun: how many, and for when the first was.

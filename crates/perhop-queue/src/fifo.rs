@@ -95,16 +95,11 @@ impl<B> Fifo<B> {
         Some(free)
     }
 
-    /// The length of the first booked packet, if its transmission has begun by now.
-    #[inline]
-    pub(crate) fn begun(&mut self, now: Time) -> Option<Bytes> {
-        let &(at, size) = self.booked.front()?;
-        if at > now {
-            return None;
-        }
-        self.booked.pop_front();
+    /// The length of the first booked packet, which is no longer, and when the next one is sent.
+    pub(crate) fn begin(&mut self) -> (Bytes, Time) {
+        let (_, size) = self.booked.pop_front().expect("a packet was booked");
         self.bytes -= size;
-        Some(size)
+        (size, self.booked.front().map_or(Time::MAX, |(at, _)| *at))
     }
 
     /// Forgets what is booked: how many packets, and when the first was to be sent.

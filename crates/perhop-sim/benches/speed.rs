@@ -1,7 +1,9 @@
 //! How fast the simulator is: `cargo bench -p perhop-sim`, part of `make bench`.
 //!
-//! Two cases that other simulators publish figures for. Each is run a few times and the best is
-//! printed, since a busy machine only ever makes a run slower.
+//! Two cases that other simulators publish figures for, and how cost grows with flows and classes.
+//! Each is run a few times and the best is printed, since a busy machine only ever makes a run
+//! slower. Arguments name the cases that are wanted; `--once` runs each once, for an instrument
+//! that counts instructions (`bench/instructions.py`).
 
 use std::time::Instant;
 
@@ -13,22 +15,35 @@ const SECOND: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = SECOND / 1_000;
 
 fn main() {
+    let mut words: Vec<String> =
+        std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let once = words.iter().any(|word| word == "--once");
+    words.retain(|word| word != "--once");
     println!("{:<44} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
-    report("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", &tcp(), 10);
-    report("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", &udp(&fifo(1000)), 2);
-    report("the same with three weighted classes a link", &udp(&classes()), 2);
+    for (name, plan, seconds) in [
+        ("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", tcp(), 10),
+        ("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", udp(&fifo(1000)), 2),
+        ("the same with three weighted classes a link", udp(&classes()), 2),
+    ] {
+        if words.is_empty() || words.iter().any(|word| name.contains(word)) {
+            report(name, &plan, seconds, once);
+        }
+    }
 }
 
-fn report(name: &str, plan: &Value, seconds: u64) {
+fn report(name: &str, plan: &Value, seconds: u64, once: bool) {
     let plan: Plan = serde_json::from_value(plan.clone()).expect("the plan is complete");
-    let best = (0..3).map(|_| run(&plan)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("three runs");
-    let (wall, hops, bytes) = best;
+    let runs = (0..if once { 1 } else { 3 }).map(|_| run(&plan));
+    let (wall, hops, bytes) = runs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a run");
     println!(
         "{name:<44} {:>12.1} {:>12.2} {:>10.2}",
         seconds as f64 / wall,
         hops as f64 / wall / 1e6,
         bytes as f64 * 8.0 / seconds as f64 / 1e6,
     );
+    if once {
+        println!("packet hops: {hops}");
+    }
 }
 
 /// Wall seconds, packet hops, bytes delivered.
