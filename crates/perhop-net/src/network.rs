@@ -466,6 +466,12 @@ impl<B: Clone> Network<B> {
             }
             return;
         }
+        if port.wake == self.now {
+            // A place that falls free now is free for what arrives now, whichever event was
+            // scheduled first.
+            self.transmit_next(id);
+        }
+        let port = &mut self.ports[id.index()];
         if port.is_idle(self.now) {
             // The common case where links are not saturated: no event but the arrival.
             match port.queue.pass(self.now, &mut packet) {
