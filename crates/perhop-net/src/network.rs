@@ -355,7 +355,6 @@ impl<B: Clone> Network<B> {
         let port = &mut self.ports[id.index()];
         if !port.plain && port.next_arrival() != Some(self.now) {
             // What was to arrive now was overtaken, and came with an event of what overtook it.
-            self.agenda.pop();
             return;
         }
         let packet = port.take_off_wire().expect("an arrival is due only with a packet");

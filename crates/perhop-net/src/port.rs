@@ -41,7 +41,7 @@ pub struct Wire {
 impl Wire {
     /// Whether it is known when a packet will arrive before it is sent.
     fn keeps_its_word(&self) -> bool {
-        self.jitter == Duration::ZERO && self.loss_ppb == 0
+        self.jitter == Duration::ZERO && self.loss_ppb == 0 && self.is_plain()
     }
 }
 
