@@ -308,14 +308,18 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Tells the hosts of what they watch, and of losses: first the former, since the body of a
-    /// packet that is lost goes with it.
-    #[inline]
+    /// Tells the hosts of what they watch, and of losses.
+    #[inline(always)]
     fn report(&mut self, hosts: &mut impl Hosts<B>) {
         // One branch for both, as there is rarely either.
-        if self.losses.is_empty() & self.watched.is_empty() {
-            return;
+        if !(self.losses.is_empty() & self.watched.is_empty()) {
+            self.report_all(hosts);
         }
+    }
+
+    /// First what is watched, since the body of a packet that is lost goes with it.
+    #[cold]
+    fn report_all(&mut self, hosts: &mut impl Hosts<B>) {
         for (interface, packet) in self.watched.drain(..) {
             hosts.observe(self.now, interface, Passage::Sent, &packet);
         }
@@ -353,6 +357,21 @@ impl<B: Clone> Network<B> {
     #[inline]
     fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
+        if port.is_special() {
+            return self.arrive_specially(id, hosts);
+        }
+        let packet = port.take_off_wire().expect("an arrival is due only with a packet");
+        let node = port.to;
+        if let Some(at) = port.next_arrival() {
+            self.agenda.push(at, Self::arrival_event(id));
+        }
+        self.deliver(node, packet, hosts);
+    }
+
+    /// The same where packets are overtaken, duplicated, watched or marked.
+    #[cold]
+    fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
+        let port = &mut self.ports[id.index()];
         if !port.plain && port.next_arrival() != Some(self.now) {
             // What was to arrive now was overtaken, and came with an event of what overtook it.
             return;
@@ -361,32 +380,28 @@ impl<B: Clone> Network<B> {
         if let Some(at) = port.next_arrival() {
             self.agenda.push(at, Self::arrival_event(id));
         }
-        let watched = port.watched_at_end;
-        let copied = !port.plain && port.duplicates();
-        if watched {
-            hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
-        }
-        if copied && let Some(body) = hosts.copy(&packet) {
-            self.ports[id.index()].counters.duplicated += 1;
-            let copy = Packet { header: packet.header, body };
-            self.deliver(id, packet, hosts);
+        let copy = match !port.plain && port.duplicates() {
+            true => hosts.copy(&packet).map(|body| Packet { header: packet.header, body }),
+            false => None,
+        };
+        let port = &mut self.ports[id.index()];
+        port.counters.duplicated += u64::from(copy.is_some());
+        let (node, watched) = (port.to, port.watched_at_end);
+        for mut packet in [Some(packet), copy].into_iter().flatten() {
             if watched {
-                hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &copy);
+                hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
             }
-            return self.deliver(id, copy, hosts);
+            if let Some(marker) = &self.ports[id.index()].marker {
+                marker.mark(&mut packet.header);
+            }
+            self.deliver(node, packet, hosts);
         }
-        self.deliver(id, packet, hosts);
     }
 
     /// A packet has reached the node at the far end.
-    #[inline]
-    fn deliver(&mut self, id: PortId, mut packet: Packet<B>, hosts: &mut impl Hosts<B>) {
+    #[inline(always)]
+    fn deliver(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
         self.hops += 1;
-        let port = &self.ports[id.index()];
-        let node = port.to;
-        if let Some(marker) = &port.marker {
-            marker.mark(&mut packet.header);
-        }
         if packet.header.destination == node {
             hosts.receive(self, node, packet);
         } else {

@@ -319,16 +319,27 @@ impl<B> Port<B> {
     }
 
     /// Puts a packet on the wire, to arrive at `at`; says whether it is the next one to arrive.
-    #[inline]
+    #[inline(always)]
     pub fn put_on_wire(&mut self, at: Time, packet: Packet<B>) -> bool {
         if self.plain {
             self.under_way.push_back((at, packet));
             return self.under_way.len() == 1;
         }
-        // Before those that take a detour, of which there are few.
+        self.overtake(at, packet)
+    }
+
+    /// Puts a packet before those that take a detour, of which there are few.
+    #[cold]
+    fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
         let place = self.under_way.iter().rposition(|(ahead, _)| *ahead <= at).map_or(0, |p| p + 1);
         self.under_way.insert(place, (at, packet));
         place == 0
+    }
+
+    /// Whether more happens to what arrives than that it arrives.
+    #[inline(always)]
+    pub fn is_special(&self) -> bool {
+        !self.plain | self.watched_at_end | self.marker.is_some()
     }
 
     /// Takes the packet that arrives next off the wire.

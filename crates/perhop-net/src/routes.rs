@@ -179,7 +179,7 @@ impl Routes {
     }
 
     /// The port on which `node` sends this packet.
-    #[inline]
+    #[inline(always)]
     pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
         let row = header.destination.index() * self.kinds.len();
         let way = self.next_hop[row + node.index()];
