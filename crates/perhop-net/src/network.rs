@@ -410,7 +410,7 @@ impl<B: Clone> Network<B> {
     }
 
     /// A router sends on what is not for it.
-    #[inline]
+    #[inline(always)]
     fn forward(&mut self, node: NodeId, mut packet: Packet<B>, hosts: &mut impl Hosts<B>) {
         if packet.header.ttl <= 1 {
             return self.discard(node, packet, IcmpError::TimeExceeded, Loss::Expired, hosts);
@@ -519,7 +519,7 @@ impl<B: Clone> Network<B> {
     }
 
     /// A packet was transmitted, and arrives then or not at all.
-    #[inline]
+    #[inline(always)]
     fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
         if self.ports[id.index()].watched_at_start {
             self.watched.push((id, packet.clone()));

@@ -64,7 +64,11 @@ pub struct Classifier {
     decisions: Vec<Decision>,
     /// Which decision is for the classes that a packet with a DSCP may belong to.
     by_dscp: [u8; Dscp::COUNT],
+    /// The class of every packet with a DSCP, where nothing else is asked; else [`UNDECIDED`].
+    alone: [u32; Dscp::COUNT],
 }
+
+const UNDECIDED: u32 = u32::MAX;
 
 impl Classifier {
     /// A classifier for the classes that these describe. The last takes what no other does,
@@ -95,14 +99,22 @@ impl Classifier {
                 lists.len() - 1
             }) as u8
         });
+        let alone = by_dscp.map(|list: u8| match lists[usize::from(list)][..] {
+            [class] => u32::from(class),
+            _ => UNDECIDED,
+        });
         let decisions = lists.into_iter().map(|list| Decision::new(&matches, list)).collect();
-        Self { matches, decisions, by_dscp }
+        Self { matches, decisions, by_dscp, alone }
     }
 
     /// The index of the class that a packet with this header belongs to.
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {
-        let decision = usize::from(self.by_dscp[header.dscp().get() as usize]);
+        let dscp = usize::from(header.dscp().get());
+        if self.alone[dscp] != UNDECIDED {
+            return self.alone[dscp] as usize;
+        }
+        let decision = usize::from(self.by_dscp[dscp]);
         usize::from(self.decisions[decision].first(&self.matches, header))
     }
 }
