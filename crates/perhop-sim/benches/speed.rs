@@ -19,14 +19,18 @@ fn main() {
         std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let once = words.iter().any(|word| word == "--once");
     words.retain(|word| word != "--once");
-    println!("{:<44} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
-    for (name, plan, seconds) in [
-        ("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", tcp(), 10),
-        ("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", udp(&fifo(1000)), 2),
-        ("the same with three weighted classes a link", udp(&classes()), 2),
-    ] {
+    println!("{:<46} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
+    let cases: [(&str, fn() -> Value, u64); 6] = [
+        ("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", tcp, 10),
+        ("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", || udp(&fifo(1000)), 2),
+        ("the same with three weighted classes a link", || udp(&classes(3)), 2),
+        ("the same with 1000 weighted classes a link", || udp(&classes(1000)), 2),
+        ("10 CUBIC streams over 10 Gb/s, 10 ms, 2 s", || streams(10), 2),
+        ("10,000 CUBIC streams over 10 Gb/s, 10 ms, 2 s", || streams(10_000), 2),
+    ];
+    for (name, plan, seconds) in cases {
         if words.is_empty() || words.iter().any(|word| name.contains(word)) {
-            report(name, &plan, seconds, once);
+            report(name, &plan(), seconds, once);
         }
     }
 }
@@ -36,7 +40,7 @@ fn report(name: &str, plan: &Value, seconds: u64, once: bool) {
     let runs = (0..if once { 1 } else { 3 }).map(|_| run(&plan));
     let (wall, hops, bytes) = runs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a run");
     println!(
-        "{name:<44} {:>12.1} {:>12.2} {:>10.2}",
+        "{name:<46} {:>12.1} {:>12.2} {:>10.2}",
         seconds as f64 / wall,
         hops as f64 / wall / 1e6,
         bytes as f64 * 8.0 / seconds as f64 / 1e6,
@@ -63,9 +67,15 @@ fn fifo(packets: u64) -> Value {
     json!({"fifo": {"packets": packets}})
 }
 
-fn classes() -> Value {
-    let class = |dscps: &[u8], weight| json!({"matches": {"dscps": dscps}, "weight": weight, "police": null, "queue": fifo(64)});
-    json!({"classes": [class(&[8], 1), class(&[10], 70), class(&[], 29)]})
+/// As many classes, by DSCP as far as there are some and then by port; the traffic has the second.
+fn classes(number: u16) -> Value {
+    let class = |matches: Value, weight: u16| json!({"matches": matches, "weight": weight, "police": null, "queue": fifo(64)});
+    let mut classes = vec![class(json!({"dscps": [8]}), 1), class(json!({"dscps": [10]}), 70)];
+    for port in 3..number {
+        classes.push(class(json!({"destination_ports": [[port, port]]}), 1));
+    }
+    classes.push(class(json!({}), 29));
+    json!({"classes": classes})
 }
 
 fn link(name: &str, ends: [u16; 2], rate: u64, delay: u64, queue: &Value) -> Value {
@@ -102,6 +112,23 @@ fn tcp() -> Value {
         "seed": 1, "marks": [10 * SECOND], "nodes": kinds(&nodes), "links": links, "flows": flows,
         "pings": [],
     })
+}
+
+/// Streams between two hosts, a bandwidth-delay product of 8333 packets between them.
+fn streams(number: u16) -> Value {
+    let queue = fifo(8333);
+    let mut plan = tcp();
+    plan["nodes"] = json!(kinds(&["host", "router", "router", "host"]));
+    plan["links"] = json!([
+        link("a", [0, 1], 40_000_000_000, MILLISECOND, &fifo(100_000)),
+        link("b", [1, 2], 10_000_000_000, 8 * MILLISECOND, &queue),
+        link("c", [2, 3], 40_000_000_000, MILLISECOND, &fifo(100_000)),
+    ]);
+    let mut flow = plan["flows"][0].take();
+    (flow["from"], flow["to"], flow["streams"]) = (json!(0), json!(3), json!(number));
+    plan["flows"] = json!([flow]);
+    plan["marks"] = json!([2 * SECOND]);
+    plan
 }
 
 /// A host, five routers, a host.
