@@ -48,8 +48,7 @@ validate: .venv/built ## Compare the simulator with theory
 .PHONY: bench
 bench: ## Measure the simulator's speed
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
-	$(PYTHON) bench/instructions.py "$$($(CARGO) bench --package perhop-sim --bench speed --no-run \
-	  --message-format json 2> /dev/null | jq -r 'select(.target.name == "speed") | .executable // empty')"
+	CARGO=$(CARGO) $(PYTHON) bench/instructions.py
 
 .PHONY: bench-ns3
 bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)

@@ -4,6 +4,8 @@ Run by ``make bench`` where valgrind is installed. Each case of the simulator's 
 once below the instrument, about fifty times slower than alone.
 """
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,11 +18,12 @@ CASES = (
 )
 
 
-def main(benchmark: str) -> int:
-    """Print the table for the compiled `benchmark`."""
+def main() -> int:
+    """Print the table."""
     if shutil.which("valgrind") is None:
         print("instructions a packet-hop: not counted, as valgrind is not installed")
         return 0
+    benchmark = compiled()
     print(f"{'':<46} {'instructions a hop':>20}")
     for case in CASES:
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
@@ -33,5 +36,13 @@ def main(benchmark: str) -> int:
     return 0
 
 
+def compiled() -> str:
+    """The benchmark's executable."""
+    command = "bench --package perhop-sim --bench speed --no-run --message-format json --quiet"
+    cargo = [os.environ.get("CARGO", "cargo"), *command.split()]
+    lines = subprocess.run(cargo, capture_output=True, text=True, check=True).stdout.splitlines()
+    return next(path for line in lines if (path := json.loads(line).get("executable")))
+
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -14,13 +14,16 @@ use serde_json::{Value, json};
 const SECOND: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = SECOND / 1_000;
 
+/// What it is called, its plan, and how many seconds it lasts.
+type Case = (&'static str, fn() -> Value, u64);
+
 fn main() {
     let mut words: Vec<String> =
         std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let once = words.iter().any(|word| word == "--once");
     words.retain(|word| word != "--once");
     println!("{:<46} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
-    let cases: [(&str, fn() -> Value, u64); 6] = [
+    let cases: [Case; 6] = [
         ("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", tcp, 10),
         ("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", || udp(&fifo(1000)), 2),
         ("the same with three weighted classes a link", || udp(&classes(3)), 2),

@@ -11,7 +11,7 @@ use perhop_tcp::{
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
     Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
-    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
+    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpSender,
 };
 use crate::measure::Samples;
 use crate::plan::*;
@@ -130,7 +130,7 @@ fn tcp(
     let sender =
         TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
     let receiver = TcpReceiver { receiver, delay: Samples::default() };
-    Ok([Role::TcpSender(sender), Role::TcpReceiver(receiver)])
+    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(receiver)])
 }
 
 fn udp(
@@ -148,7 +148,7 @@ fn udp(
         due: schedule.start + pattern.first(),
         pattern,
     };
-    Ok([Role::UdpSender(sender), Role::UdpReceiver(UdpReceiver::default())])
+    Ok([Role::UdpSender(sender), Role::UdpReceiver(Box::default())])
 }
 
 fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildError> {
