@@ -1,4 +1,4 @@
-//! Logarithm and exponential, made of the four operations, which every platform rounds alike. The
+//! Powers, logarithm and exponential, made of the four operations, which every platform rounds alike. The
 //! C library's differ between versions in the last digit, and with them would results.
 
 /// ln 2 in two parts, the first with so few bits that its products with small integers are exact.
@@ -41,6 +41,20 @@ pub(crate) fn exp(x: f64) -> f64 {
         series = 1.0 + series * r / f64::from(n);
     }
     series * f64::from_bits(((1023 + k) as u64) << 52)
+}
+
+/// `base` to the power of `exponent`, by squaring: multiplications alone, so that every platform
+/// has the same digits.
+pub fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod random;
 mod units;
 
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
+pub use elementary::power;
 pub use overhead::Overhead;
 pub use packet::{Header, NodeId, Packet, Protocol};
 pub use random::Stream;

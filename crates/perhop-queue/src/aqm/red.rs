@@ -2,7 +2,7 @@
 //! Avoidance*, IEEE/ACM Transactions on Networking 1(4), 1993), and WRED, which has thresholds of
 //! its own for each DSCP.
 
-use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time};
+use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time, power};
 
 use super::signal;
 use super::waiting::Waiting;
@@ -173,20 +173,6 @@ impl Spacing {
         self.0 = if taken { 0.0 } else { self.0 + length };
         taken
     }
-}
-
-/// `base` to the power of `exponent`, by squaring: multiplications alone, so that every platform
-/// has the same digits.
-fn power(mut base: f64, mut exponent: u64) -> f64 {
-    let mut product = 1.0;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            product *= base;
-        }
-        base *= base;
-        exponent >>= 1;
-    }
-    product
 }
 
 impl<B> Discipline<B> for Red<B> {

@@ -1,6 +1,6 @@
 //! The estimator: how far a class is ahead of its rate, by the idle time between its packets.
 
-use perhop_core::{Bytes, Rate};
+use perhop_core::{Bytes, Rate, power};
 
 /// Microseconds of the run's clock.
 pub(super) type Micros = i64;
@@ -43,7 +43,10 @@ impl Bounds {
         let maxburst = maxburst.unwrap_or(if wait > 10_000.0 { 4 } else { 16 });
         let minburst = minburst.min(maxburst);
         // What the average must be so that it is used up after so many packets.
-        let enough = |packets| (1.0 - power(gain, packets)) / power(gain, packets);
+        let enough = |packets: u32| {
+            let left = power(gain, packets.into());
+            (1.0 - left) / left
+        };
         let maxidle = packet_time * ((1.0 / share - 1.0) * enough(maxburst)).max(1.0 - gain);
         let offtime = wait * (1.0 + 32.0 * enough(minburst.saturating_sub(1)));
         // Longer than any run, but so that sums do not overflow.
@@ -54,19 +57,6 @@ impl Bounds {
             offtime: bounded(offtime),
         }
     }
-}
-
-/// By squaring, which rounds alike everywhere.
-fn power(mut base: f64, mut exponent: u32) -> f64 {
-    let mut product = 1.0;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
-            product *= base;
-        }
-        base *= base;
-        exponent >>= 1;
-    }
-    product
 }
 
 /// How long `size` takes at `rate`, rounded down to a microsecond.
