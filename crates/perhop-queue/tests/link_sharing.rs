@@ -280,6 +280,17 @@ fn check_ceilings(
     Ok(next)
 }
 
+/// For each leaf how many packets its bucket and those of the classes around it hold: a class's
+/// bucket has room for a packet of each of its siblings, and for two of its own.
+fn tokens_above(node: &Node, above: u32, packets: &mut Vec<u32>) {
+    if node.children.is_empty() {
+        packets.push(above);
+    }
+    for child in &node.children {
+        tokens_above(child, above + 1 + node.children.len() as u32, packets);
+    }
+}
+
 fn check(sketches: &[Sketch], priorities: bool, sharing: Sharing) -> Result<(), TestCaseError> {
     let tree = tree(sketches, priorities);
     let mut found = Vec::new();
@@ -292,16 +303,17 @@ fn check(sketches: &[Sketch], priorities: bool, sharing: Sharing) -> Result<(), 
     let mut shares = Vec::new();
     reference(&tree, demand(&tree).min(LINK as f64), &mut shares);
     // At either end of the interval a class may be a packet ahead or behind, of each of three
-    // levels; where guarantees go first, by what a bucket of guaranteed tokens holds.
-    let packets = match sharing {
-        Sharing::LinkShare => 7.0,
-        _ => 3.0,
-    };
+    // levels; where guarantees go first, what the buckets of guaranteed tokens above it hold.
+    let mut packets = Vec::new();
+    match sharing {
+        Sharing::LinkShare => tokens_above(&tree, 0, &mut packets),
+        _ => packets.resize(found.len(), 3),
+    }
     let half = Time::ZERO + span / 2;
     for (leaf, share) in shares.iter().enumerate() {
         let bytes: u64 = sent.iter().filter(|s| s.1 == leaf && s.0 >= half).map(|s| s.2).sum();
         let expected = share / 8.0 / 2.0;
-        let slack = (expected * 0.01).max(packets * 1500.0);
+        let slack = (expected * 0.01).max(f64::from(packets[leaf]) * 1500.0);
         prop_assert!(
             (bytes as f64 - expected).abs() <= slack,
             "leaf {leaf} of {}: {bytes} bytes, expected {expected}\n{tree:#?}",
