@@ -95,8 +95,8 @@ pub(crate) struct Port<B> {
     not_before: Time,
     /// When the last packet arrives that took no detour.
     in_order: Time,
-    /// Whether the wire has been plain all the time: arrivals are then due one by one, and each
-    /// with a packet.
+    /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
+    /// taken back.
     pub plain: bool,
     /// The length on the wire of the last packet and the time it took. Packets of a length follow
     /// each other, and a division takes longer than the rest of a transmission.
@@ -260,7 +260,9 @@ impl<B> Port<B> {
         }
         self.begins = Time::MAX;
         if let Some((number, first)) = self.queue.unbook() {
-            // What is being transmitted stays, so that the next arrival is what it was.
+            // What is being transmitted stays, and with it the next arrival; unless the link has
+            // lost it, and an arrival is scheduled of what goes back.
+            self.plain &= number < self.under_way.len();
             for (_, packet) in self.under_way.drain(self.under_way.len() - number..) {
                 self.queue.enqueue(now, packet, &mut Ledger::new());
             }

@@ -19,6 +19,7 @@ fn class_of_its_own(limit: Limit) -> Class<Line> {
 enum Change {
     Rate(u64),
     Delay(u64),
+    Loss(u32),
     Up(bool),
     Limit(Limit),
     Nothing,
@@ -52,16 +53,18 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
             Send { at, from: 0, to: 2, size: 40 + random.up_to(1460) as u32 }
         })
         .collect();
-    let mut changes: Vec<(u64, Change)> = (0..20)
+    let mut changes: Vec<(u64, Change)> = (0..40)
         .map(|_| {
-            let change = match random.up_to(5) {
+            let change = match random.up_to(6) {
                 0 => Change::Rate(1_000_000 + random.up_to(50_000_000)),
                 1 => Change::Delay(random.up_to(20 * MILLISECOND)),
                 2 => Change::Up(random.up_to(1) == 0),
                 3 => Change::Limit(limit(random)),
+                4 => Change::Loss([0, 500_000_000][random.up_to(1) as usize]),
                 _ => Change::Nothing,
             };
-            (random.up_to(at), change)
+            // Often several at once.
+            (random.up_to(at / MILLISECOND / 10) * 10 * MILLISECOND, change)
         })
         .collect();
     changes.sort_by_key(|(at, _)| *at);
@@ -84,6 +87,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
                 let delay = Duration::from_picos(delay);
                 network.set_wire(1, Wire { delay, ..wire });
             }
+            Change::Loss(loss_ppb) => network.set_wire(1, Wire { loss_ppb, ..wire }),
             Change::Up(up) => network.set_up(1, up),
             Change::Limit(limit) => network.set_queue(forth(1), queue(limit)),
             Change::Nothing => {}
