@@ -28,7 +28,7 @@ from perhop.scenario.policies import (
 )
 from perhop.scenario.probes import icmp_limits, probes
 from perhop.scenario.tcp import FEEDBACK, PACED
-from perhop.scenario.text import did_you_mean
+from perhop.scenario.text import did_you_mean, listed
 from perhop.scenario.timeline import changes, policies_of_changes
 from perhop.units import format_duration, format_rate, format_size, quote
 
@@ -352,7 +352,7 @@ def targets(scenario: Scenario) -> Iterator[Finding]:
             what = f"is a {actual}" if actual in ("flow", "ping") else "is unknown"
             yield Finding(
                 (*loc, metric.name),
-                f"{quote(target)} {what}; expected {known}{_listed(candidates)}",
+                f"{quote(target)} {what}; expected {known}{listed(candidates)}",
                 did_you_mean(target, candidates),
             )
         elif target in scenario.pings and scenario.pings[target].is_trace:
@@ -421,14 +421,8 @@ def _known(name: str, names: Iterable[str], kind: str, loc: Loc) -> Iterator[Fin
     """A finding unless `name` is one of `names`."""
     if name not in names:
         hint = did_you_mean(name, names)
-        listed = "" if hint else _listed(names)
-        yield Finding(loc, f"{quote(name)} is not a {kind}{listed}", hint)
-
-
-def _listed(names: Iterable[str]) -> str:
-    """`` (a, b or c)``, if they are few."""
-    some = list(names)
-    return f"; there are {', '.join(some)}" if 0 < len(some) <= 8 else ""
+        few = "" if hint else listed(names)
+        yield Finding(loc, f"{quote(name)} is not a {kind}{few}", hint)
 
 
 def _senders(scenario: Scenario) -> Iterator[tuple[str, str, Flow | Ping]]:

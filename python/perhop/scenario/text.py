@@ -99,3 +99,9 @@ def did_you_mean(word: object, candidates: Iterable[str]) -> str:
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     near = get_close_matches(word.lower(), by_folded, n=1, cutoff=0.6)
     return f"did you mean {quote(by_folded[near[0]])}?" if near else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """``; there are a, b``, if they are few."""
+    some = list(names)
+    return f"; there are {', '.join(some)}" if 0 < len(some) <= 8 else ""

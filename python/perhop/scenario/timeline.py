@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from perhop.scenario.changes import NO_POLICY, Step, steps
 from perhop.scenario.findings import Finding
 from perhop.scenario.policies import has_cycles, promises, walk
-from perhop.scenario.text import did_you_mean
+from perhop.scenario.text import did_you_mean, listed
 from perhop.units import format_duration, format_rate, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from perhop.scenario.classes import Class
     from perhop.scenario.findings import Loc
@@ -40,7 +40,7 @@ def changes(scenario: Scenario) -> Iterator[Finding]:
         if change.on is not None and change.on not in directions:
             yield Finding(
                 (*loc, "on"),
-                f"{quote(change.on)} is not a directed link{_few(directions)}",
+                f"{quote(change.on)} is not a directed link{listed(directions)}",
                 did_you_mean(change.on, directions),
             )
         if not given and change.clear is None:
@@ -73,7 +73,7 @@ def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
             if step.change.policy is not None:
                 yield Finding(
                     (*step.loc, "policy"),
-                    f"{quote(step.policy)} is not a policy{_few(scenario.policies)}",
+                    f"{quote(step.policy)} is not a policy{listed(scenario.policies)}",
                     did_you_mean(step.policy, scenario.policies),
                 )
             continue
@@ -92,7 +92,7 @@ def _policer(scenario: Scenario, step: Step) -> Iterator[Finding]:
         yield Finding(
             (*step.loc, "class"),
             f"{quote(change.part)} is not a class {where} at {format_duration(change.at)}"
-            f"{_few(placed)}",
+            f"{listed(placed)}",
             did_you_mean(change.part, placed),
         )
         return
@@ -133,8 +133,3 @@ def find(scenario: Scenario, step: Step) -> Placed | list[str]:
     found = list(walk(scenario, scenario.policies[step.policy], step.capacity))
     wanted = next((placed for placed in found if placed.path == step.change.part), None)
     return wanted or [placed.path for placed in found]
-
-
-def _few(names: Iterable[str]) -> str:
-    some = list(names)
-    return f"; there are {', '.join(some)}" if 0 < len(some) <= 8 else ""
