@@ -172,6 +172,7 @@ impl<B> Discipline<B> for Pie<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         self.catch_up(now);
         if !self.config.limit.admits(self.waiting.backlog(), packet.size()) {
+            self.accumulated = 0.0; // a drop is a drop (appendix B)
             return ledger.drop(packet, Cause::Limit);
         }
         let packet = if self.drop_early() {

@@ -1,7 +1,7 @@
 //! PIE's probability, update by update, against the text of RFC 8033, sections 4.2 to 5.5.
 
 use perhop_core::{Duration, Ecn};
-use perhop_queue::{Discipline, Limit, Pie, PieConfig};
+use perhop_queue::{Cause, Discipline, Limit, Pie, PieConfig};
 
 use crate::lab::*;
 
@@ -168,4 +168,32 @@ fn drops_are_neither_bunched_nor_rare() {
         }
     }
     assert!(drops > 1_000, "{drops}");
+}
+
+/// Section 5.4, with appendix B: since the last drop, of whatever cause, the probabilities amount
+/// to 0.85 at least.
+#[test]
+fn drops_keep_their_distance_from_those_of_a_full_queue() {
+    let limited = PieConfig { limit: Limit::packets(40), ..config() };
+    let mut pie = Pie::new(limited, random(5));
+    let (mut accumulated, mut early, mut full) = (0.0, 0, 0);
+    for at in 0..60_000_u64 {
+        let now = micros(at * 500);
+        let (drops, _) = offer(&mut pie, now, packet(at as usize, 1, 1000, Ecn::NotEct));
+        accumulated += pie.probability();
+        if let Some(drop) = drops.first() {
+            if drop.cause == Cause::Early {
+                early += 1;
+                assert!(accumulated > 0.85 - 1e-9, "{accumulated} since the last drop");
+            } else {
+                full += 1;
+            }
+            accumulated = 0.0;
+        }
+        // Half of what comes is served, and in every other second much less.
+        if at % 2 == 0 && (at / 2_000 % 2 == 0 || at % 8 == 0) {
+            let _ = next(&mut pie, now);
+        }
+    }
+    assert!(early > 100 && full > 100, "{early} early, {full} because it was full");
 }
