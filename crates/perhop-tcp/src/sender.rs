@@ -201,8 +201,11 @@ impl Sender {
             self.rtt.sample(rtt);
             self.sample = Some(rtt);
         }
-        if let Some((rack, _)) = &mut self.rack {
+        if let Some((rack, tlp)) = &mut self.rack {
             rack.on_ack(progress.rtt, progress.newest, progress.reordered);
+            if progress.rtt.is_some() {
+                tlp.on_measurement();
+            }
             if duplicate.is_some() {
                 rack.on_duplicate(ack, self.scoreboard.end());
             }

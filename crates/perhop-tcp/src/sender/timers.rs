@@ -57,7 +57,7 @@ impl Sender {
     /// acknowledged, nothing is SACKed or being recovered.
     pub(super) fn schedule_probe(&mut self, now: Time) {
         let Some((_, tlp)) = &mut self.rack else { return };
-        let open = self.recovery == Recovery::Open && tlp.is_idle();
+        let open = self.recovery == Recovery::Open && tlp.may_probe();
         let segments = self.scoreboard.segments();
         let quiet = segments > 0 && self.scoreboard.sacked_segments() == 0;
         tlp.deadline = match open && quiet && self.scoreboard.acknowledged() > 0 {

@@ -18,6 +18,9 @@ pub(super) struct Tlp {
     /// What a probe that is not answered yet was sent with: SND.NXT after it, and whether it was
     /// a retransmission.
     probe: Option<(Offset, bool)>,
+    /// Whether a round-trip time was measured since the last probe: probes that are sent again
+    /// must not keep the estimate from following the path.
+    measured: bool,
 }
 
 /// What an acknowledgement says of the probe.
@@ -33,7 +36,7 @@ pub(super) enum Verdict {
 
 impl Tlp {
     pub fn new() -> Self {
-        Self { deadline: Time::MAX, probe: None }
+        Self { deadline: Time::MAX, probe: None, measured: false }
     }
 
     /// How long after the last transmission a probe is due (section 7.2), `flight` segments being
@@ -46,13 +49,19 @@ impl Tlp {
         }
     }
 
-    /// Whether a probe may be sent: one at a time.
-    pub fn is_idle(&self) -> bool {
-        self.probe.is_none()
+    /// Whether a probe may be sent (section 7.3): one at a time, and each with a round-trip time
+    /// that was measured after the one before.
+    pub fn may_probe(&self) -> bool {
+        self.probe.is_none() && self.measured
     }
 
     pub fn on_probe(&mut self, end: Offset, retransmission: bool) {
         self.probe = Some((end, retransmission));
+        self.measured = false;
+    }
+
+    pub fn on_measurement(&mut self) {
+        self.measured = true;
     }
 
     /// A timeout or recovery takes over.
@@ -110,8 +119,25 @@ mod tests {
         assert_eq!(probed(true).on_ack(2000, None, false), Verdict::Repaired);
         let mut tlp = probed(true);
         assert_eq!(tlp.on_ack(1000, None, false), Verdict::Nothing);
-        assert!(!tlp.is_idle());
+        assert!(tlp.probe.is_some());
         assert_eq!(tlp.on_ack(1500, None, false), Verdict::Repaired);
-        assert!(tlp.is_idle());
+        assert!(tlp.probe.is_none());
+    }
+
+    /// Section 7.3: both conditions.
+    #[test]
+    fn a_probe_waits_for_the_answer_to_the_last_and_for_a_measurement() {
+        let mut tlp = Tlp::new();
+        assert!(!tlp.may_probe());
+        tlp.on_measurement();
+        assert!(tlp.may_probe());
+        tlp.on_probe(1000, true);
+        tlp.on_measurement();
+        assert!(!tlp.may_probe());
+        assert_eq!(tlp.on_ack(1000, Some(1000), false), Verdict::Unneeded);
+        assert!(tlp.may_probe());
+        tlp.on_probe(1000, true);
+        assert_eq!(tlp.on_ack(1000, Some(1000), false), Verdict::Unneeded);
+        assert!(!tlp.may_probe());
     }
 }
