@@ -37,8 +37,9 @@ CRATES: dict[str, set[str]] = {
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},
-    "sim": {"core", "queue", "tcp", "net"},
-    "py": {"core", "queue", "tcp", "net", "sim"},
+    "measure": {"core", "queue", "net"},
+    "sim": {"core", "queue", "tcp", "net", "measure"},
+    "py": {"core", "queue", "tcp", "net", "measure", "sim"},
 }
 """What each crate may depend on."""
 

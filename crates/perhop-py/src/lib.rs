@@ -4,7 +4,8 @@
 use std::io;
 
 use perhop_core::Time;
-use perhop_sim::{CapturePlan, Column, Plan, Sink};
+use perhop_measure::{CapturePlan, Column, Sink};
+use perhop_sim::Plan;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView};

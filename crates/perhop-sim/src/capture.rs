@@ -1,167 +1,43 @@
-//! Captures: what passes an interface, as a file that packet analysers read.
-//!
-//! A capture sees what a tap at a node's interface would: packets when their transmission begins,
-//! after every queue and policer, and packets when they have arrived. The [bytes](wire) are made
-//! from what the model knows, and only while somebody captures.
+//! Captures of modelled packets. Their [bytes](wire) are made from what the model knows, and only
+//! while somebody captures.
 
-mod pcapng;
 mod wire;
 
-use std::fmt;
-use std::io;
 use std::net::Ipv4Addr;
 
 use perhop_core::{Header, Time};
+use perhop_measure::Captures;
 use perhop_net::{Passage, PortId};
 use perhop_tcp::Handshake;
-use serde::Deserialize;
 
 use crate::hosts::Body;
 
-/// A file that captures, and of what.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CapturePlan {
-    /// How much is kept of a packet, in bytes; zero keeps all of it.
-    pub snaplen: u32,
-    /// What writes the file.
-    pub application: String,
-    /// What the file is about.
-    pub comment: String,
-    /// The interfaces that it captures at.
-    pub interfaces: Vec<InterfacePlan>,
-}
-
-/// An interface: a node's end of a link.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InterfacePlan {
-    /// The port by which the node sends: `2 · link`, or `2 · link + 1` back.
-    pub port: u32,
-    /// Its name in the file.
-    pub name: String,
-    /// What it is.
-    pub description: String,
-    /// The link's rate.
-    pub speed: u64,
-}
-
-/// What takes a capture's bytes.
-pub trait Sink: Send + Sync {
-    /// Takes whole blocks of a file: all of them, or, where that fails, none.
-    ///
-    /// # Errors
-    /// Why they were not taken. The capture ends with it.
-    fn take(&mut self, blocks: &[u8]) -> io::Result<()>;
-}
-
-/// How many bytes of a file wait until the sink takes them.
-const BATCH: usize = 1 << 16;
-
-/// A file that is being written.
-struct File {
-    sink: Box<dyn Sink>,
-    snaplen: u32,
-    /// Whole blocks that the sink has not taken.
-    waiting: Vec<u8>,
-    ended: bool,
-}
-
-impl File {
-    fn flush(&mut self) -> io::Result<()> {
-        if self.waiting.is_empty() || self.ended {
-            return Ok(());
-        }
-        let taken = self.sink.take(&self.waiting);
-        self.waiting.clear();
-        self.ended = taken.is_err();
-        taken
-    }
-}
-
-impl fmt::Debug for File {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File").field("snaplen", &self.snaplen).finish_non_exhaustive()
-    }
-}
-
 /// All captures of a simulation.
 #[derive(Debug)]
-pub(crate) struct Captures {
+pub(crate) struct ModelledCaptures {
+    pub captures: Captures,
     /// By node.
     addresses: Vec<Ipv4Addr>,
-    files: Vec<File>,
-    /// By port: the files that capture at this interface, and its number in each.
-    taps: Vec<Vec<(usize, u32)>>,
     /// The packet at hand.
     bytes: Vec<u8>,
-    failure: Option<io::Error>,
 }
 
-impl Captures {
+impl ModelledCaptures {
     /// No captures yet, in a network whose nodes have these addresses.
     pub fn new(addresses: Vec<Ipv4Addr>) -> Self {
-        Self { addresses, files: Vec::new(), taps: Vec::new(), bytes: Vec::new(), failure: None }
-    }
-
-    /// Begins a file.
-    pub fn add(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) {
-        let mut waiting = Vec::with_capacity(2 * BATCH);
-        pcapng::section(&mut waiting, &plan.application, &plan.comment);
-        for (number, interface) in plan.interfaces.iter().enumerate() {
-            pcapng::interface(&mut waiting, interface, plan.snaplen);
-            let port = interface.port as usize;
-            if port >= self.taps.len() {
-                self.taps.resize_with(port + 1, Vec::new);
-            }
-            self.taps[port].push((self.files.len(), number as u32));
-        }
-        self.files.push(File { sink, snaplen: plan.snaplen, waiting, ended: false });
+        Self { captures: Captures::default(), addresses, bytes: Vec::new() }
     }
 
     /// A packet passes an interface; `handshake` is what its sender said of itself, if it is TCP's.
     pub fn packet(
         &mut self,
         at: Time,
-        (interface, passage): (PortId, Passage),
+        passage: (PortId, Passage),
         header: &Header,
         (body, handshake): (&Body, Option<Handshake>),
     ) {
         self.bytes.clear();
         wire::packet(&mut self.bytes, &self.addresses, header, body, handshake);
-        for &(file, number) in &self.taps[interface.0 as usize] {
-            let file = &mut self.files[file];
-            if file.ended {
-                continue;
-            }
-            let packet = pcapng::Packet {
-                interface: number,
-                at,
-                passage,
-                bytes: &self.bytes,
-                length: header.size,
-                snaplen: file.snaplen,
-            };
-            packet.write(&mut file.waiting);
-            if file.waiting.len() >= BATCH
-                && let Err(error) = file.flush()
-            {
-                self.failure.get_or_insert(error);
-            }
-        }
-    }
-
-    /// Has the sinks take what waits.
-    pub fn flush(&mut self) {
-        for file in &mut self.files {
-            if let Err(error) = file.flush() {
-                self.failure.get_or_insert(error);
-            }
-        }
-    }
-
-    /// Why a capture has ended, once, if one has.
-    pub fn take_failure(&mut self) -> Option<io::Error> {
-        self.failure.take()
+        self.captures.packet(at, passage, (&self.bytes, header.size));
     }
 }

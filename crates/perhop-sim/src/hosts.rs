@@ -8,23 +8,21 @@
 
 mod bodies;
 mod pattern;
-mod pinger;
 mod tcp;
 mod udp;
 
 use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
+use perhop_measure::{Answer, Histogram, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::bodies::Bodies;
-use crate::capture::Captures;
-use crate::histogram::Histogram;
+use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::pattern::{
     Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
 };
-pub(crate) use self::pinger::{Answer, Pinger, ProbeRecord};
 pub(crate) use self::tcp::{Phase, Schedule, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
@@ -105,7 +103,7 @@ pub(crate) struct ModelledHosts {
     pub rtts: Vec<Histogram>,
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
-    pub captures: Captures,
+    pub captures: ModelledCaptures,
     /// The code points with which each flow's packets have arrived.
     pub dscps: Vec<DscpCounts>,
     bodies: Bodies,
@@ -119,7 +117,7 @@ impl ModelledHosts {
     pub fn start(
         endpoints: Vec<Endpoint>,
         flows: usize,
-        captures: Captures,
+        captures: ModelledCaptures,
         network: &mut Net,
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];

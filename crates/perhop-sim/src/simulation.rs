@@ -4,18 +4,17 @@ use std::collections::VecDeque;
 use std::io;
 
 use perhop_core::{Dscp, NodeId, Rate, Time};
+use perhop_measure::{
+    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Links, Pings, Queues,
+    Rtts, Samples, Sink, StreamReading, Table,
+};
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_queue::Counters;
 
 use crate::build::{BuildError, balance, icmp_errors, link, marker, non_zero_rate, pinger, stream};
-use crate::capture::{CapturePlan, Captures, Sink};
+use crate::capture::ModelledCaptures;
 use crate::changes::{Effect, timeline};
-use crate::histogram::Histogram;
 use crate::hosts::{BodyId, DscpCounts, ModelledHosts, Role};
-use crate::measure::{
-    Codepoints, Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Samples,
-    StreamReading, Stretch, Table,
-};
 use crate::plan::*;
 
 /// The network numbers its events and the hosts' timers, one an endpoint, in 24 bits.
@@ -149,7 +148,7 @@ impl Simulation {
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
-        let captures = Captures::new(plan.nodes.iter().map(|node| node.address).collect());
+        let captures = ModelledCaptures::new(plan.nodes.iter().map(|node| node.address).collect());
         let end = |flow: &FlowPlan| Ok(([flow.to, flow.from], Dscp::new(flow.dscp)?));
         let ends = plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?;
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
@@ -230,13 +229,13 @@ impl Simulation {
         for interface in &plan.interfaces {
             self.network.watch(PortId(interface.port));
         }
-        self.hosts.captures.add(plan, sink);
+        self.hosts.captures.captures.add(plan, sink);
         Ok(())
     }
 
     /// Why a capture has ended before the run, once, if one has. The run goes on without it.
     pub fn take_capture_failure(&mut self) -> Option<io::Error> {
-        self.hosts.captures.take_failure()
+        self.hosts.captures.captures.take_failure()
     }
 
     /// The instant that the simulation has reached.
@@ -281,7 +280,7 @@ impl Simulation {
             self.change();
         }
         self.network.run(until, &mut self.hosts);
-        self.hosts.captures.flush();
+        self.hosts.captures.captures.flush();
     }
 
     /// Ends the run where it is, and records what was measured since the last mark.
@@ -310,11 +309,9 @@ impl Simulation {
             }
         }
         let mut rtts = Rtts::default();
-        for (flow, histogram) in self.hosts.rtts.iter().enumerate() {
-            histogram.bins().for_each(|bin| rtts.push(flow, bin));
-        }
+        rtts.push_flows(&self.hosts.rtts);
         let mut delays = self.delays.clone();
-        push_delays(&mut delays, (self.cut, self.now()), &self.hosts.delays);
+        delays.push_flows((self.cut, self.now()), &self.hosts.delays);
         vec![
             ("intervals", self.intervals.clone().into_table()),
             ("pings", pings.into_table()),
@@ -329,23 +326,15 @@ impl Simulation {
 
     /// The reorder densities of flows some of whose packets were out of their place.
     fn displacements(&self) -> Displacements {
-        let mut flows = vec![Vec::<[u64; 2]>::new(); self.flows];
-        for stream in &self.streams {
-            if let Role::UdpReceiver(udp) = &self.hosts.endpoints[stream.receiver].role {
-                let counts = udp.order.density.counts();
-                let sums = &mut flows[stream.flow];
-                sums.resize(sums.len().max(counts.len()), [0; 2]);
-                for ([early, late], more) in sums.iter_mut().zip(counts) {
-                    *early += more[0];
-                    *late += more[1];
-                }
-            }
-        }
         let mut table = Displacements::default();
-        for (flow, counts) in flows.iter().enumerate() {
-            for (by, &packets) in counts.iter().enumerate() {
-                table.push(flow, by, packets);
-            }
+        for streams in self.streams.chunk_by(|one, next| one.flow == next.flow) {
+            let receivers =
+                streams.iter().map(|stream| &self.hosts.endpoints[stream.receiver].role);
+            let densities = receivers.filter_map(|role| match role {
+                Role::UdpReceiver(udp) => Some(&udp.order.density),
+                _ => None,
+            });
+            table.push_flow(streams[0].flow, densities);
         }
         table
     }
@@ -382,7 +371,7 @@ impl Simulation {
         self.last_dscps.clone_from(&self.hosts.dscps);
         if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= now) {
             self.next_cut = self.cuts.partition_point(|&cut| cut <= now);
-            push_delays(&mut self.delays, (self.cut, now), &self.hosts.delays);
+            self.delays.push_flows((self.cut, now), &self.hosts.delays);
             self.hosts.delays.iter_mut().for_each(Histogram::clear);
             self.cut = now;
         }
@@ -440,12 +429,5 @@ impl Simulation {
             },
             roles => unreachable!("a stream from and to {roles:?}"),
         }
-    }
-}
-
-/// Adds what each flow's delays were in a stretch.
-fn push_delays(table: &mut Delays, stretch: Stretch, delays: &[Histogram]) {
-    for (flow, histogram) in delays.iter().enumerate() {
-        histogram.bins().for_each(|bin| table.push(flow, stretch, bin));
     }
 }

@@ -3,6 +3,7 @@
 use perhop_core::{
     Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass,
 };
+use perhop_measure::{Pinger, Samples};
 use perhop_tcp::{
     Congestion, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
     TIMESTAMP_BYTES, window_shift,
@@ -11,9 +12,8 @@ use perhop_tcp::{
 use super::{BuildError, non_zero_rate};
 use crate::hosts::{
     Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
-    Phase, Pinger, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpSender,
+    Phase, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpSender,
 };
-use crate::measure::Samples;
 use crate::plan::*;
 
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).

@@ -1,9 +1,8 @@
 //! An application that writes to a TCP connection, and one that reads from it.
 
 use perhop_core::Time;
+use perhop_measure::Samples;
 use perhop_tcp::{Receiver, Sender};
-
-use crate::measure::Samples;
 
 /// When an application runs and how much it sends.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,9 @@
 //! An application that sends datagrams, and one that counts them.
 
 use perhop_core::Time;
+use perhop_measure::{Jitter, Order, Samples};
 
 use super::pattern::Pattern;
-use crate::jitter::Jitter;
-use crate::measure::Samples;
-use crate::order::Order;
 
 #[derive(Debug)]
 pub(crate) struct UdpSender {

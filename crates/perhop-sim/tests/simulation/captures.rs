@@ -4,7 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use perhop_core::Time;
-use perhop_sim::{BuildError, CapturePlan, Simulation, Sink};
+use perhop_measure::{CapturePlan, Sink};
+use perhop_sim::{BuildError, Simulation};
 use serde_json::{Value, json};
 
 use crate::lab::*;

@@ -1,7 +1,8 @@
 //! Plans and results for tests.
 
 use perhop_core::Time;
-use perhop_sim::{BuildError, Column, Plan, Simulation, Table};
+use perhop_measure::{Column, Table};
+use perhop_sim::{BuildError, Plan, Simulation};
 use serde_json::{Value, json};
 
 pub const MICROSECOND: u64 = 1_000_000;

@@ -124,8 +124,8 @@ fn a_column_for_every_row() {
         let lengths: Vec<usize> = table
             .iter()
             .map(|(_, column)| match column {
-                perhop_sim::Column::Integers(values) => values.len(),
-                perhop_sim::Column::Floats(values) => values.len(),
+                perhop_measure::Column::Integers(values) => values.len(),
+                perhop_measure::Column::Floats(values) => values.len(),
             })
             .collect();
         assert!(lengths.iter().all(|length| *length == lengths[0] && *length > 0), "{name}");

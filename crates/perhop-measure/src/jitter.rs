@@ -6,7 +6,7 @@ use perhop_core::Duration;
 /// towards the difference in delay of every packet to the one that arrived before. The arithmetic
 /// is that of appendix A.8 in integers, with picoseconds for timestamps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Jitter {
+pub struct Jitter {
     /// The delay of the last packet.
     transit: Option<Duration>,
     /// Sixteen times the estimate, in picoseconds.

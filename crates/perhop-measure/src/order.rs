@@ -11,7 +11,7 @@ const MAX_RUNS: usize = 64;
 
 /// What a receiver finds out about the order of a stream of numbered packets.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub struct Order {
     /// One above the highest sequence number that has arrived: `NextExp` (section 3.3).
     next: u64,
     /// Packets that have arrived, each counted once.
@@ -23,12 +23,13 @@ pub(crate) struct Order {
     runs: VecDeque<Run>,
     /// The sequence numbers that arrived last.
     last: [u64; 3],
+    /// Its reorder density.
     pub density: Density,
 }
 
 /// What a stream's order amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OrderCounts {
+pub struct OrderCounts {
     /// Packets that came after one with a higher number (Type-P-Reordered, section 3.3).
     pub reordered: u64,
     /// Those that came after three of them at least, which TCP may take for lost (3-reordering,
@@ -135,6 +136,7 @@ impl Order {
         counts.by_three += u64::from(three);
     }
 
+    /// What it amounts to so far.
     pub fn counts(&self) -> OrderCounts {
         self.counts
     }

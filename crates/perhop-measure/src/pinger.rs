@@ -8,7 +8,8 @@ use perhop_net::IcmpError;
 
 /// What came back of a probe.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
+    /// How long after the probe it came.
     pub rtt: Duration,
     /// Who answered.
     pub node: NodeId,
@@ -22,8 +23,10 @@ pub(crate) struct Answer {
 
 /// A probe.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProbeRecord {
+pub struct ProbeRecord {
+    /// When it was sent.
     pub sent: Time,
+    /// Its time to live.
     pub ttl: u8,
     /// `None` until it comes.
     pub answer: Option<Answer>,
@@ -31,14 +34,18 @@ pub(crate) struct ProbeRecord {
 
 /// Sends a train of probes for each time to live in a round, the trains spread evenly over it.
 #[derive(Debug)]
-pub(crate) struct Pinger {
+pub struct Pinger {
+    /// When the first train is due.
     pub start: Time,
+    /// None is due from here on.
     pub stop: Time,
     /// A round.
     pub every: Duration,
+    /// The times to live of a round.
     pub ttls: RangeInclusive<u8>,
     /// Probes in a train, which are sent back to back.
     pub train: u16,
+    /// What was sent so far, and what came back.
     pub records: Vec<ProbeRecord>,
     /// Trains that were due so far.
     pub due: u64,
@@ -52,6 +59,7 @@ impl Pinger {
         1 + u64::from(self.ttls.end() - self.ttls.start())
     }
 
+    /// When the next train is due; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         let trains = self.trains_a_round();
         let (round, train) = (self.due / trains, self.due % trains);

@@ -9,12 +9,13 @@ const PER_OCTAVE_BITS: u32 = 6;
 /// between the lowest and the highest that were hit, so that a flow's round-trip times take a few
 /// hundred bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     first: usize,
     counts: Vec<u64>,
 }
 
 impl Histogram {
+    /// Counts a duration.
     pub fn add(&mut self, value: Duration) {
         let bin = bin_of(value.as_picos());
         if self.counts.is_empty() {

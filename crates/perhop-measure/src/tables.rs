@@ -1,11 +1,14 @@
-//! What is measured, and the tables it is kept in.
+//! The tables that measurements are kept in.
 
 use perhop_core::{Dscp, Duration, Time};
 use perhop_net::{IcmpError, LinkCounters};
 use perhop_queue::{Backlog, Cause, Counters};
 
-use crate::hosts::{Answer, ProbeRecord};
+use crate::density::Density;
+use crate::histogram::Histogram;
 use crate::order::OrderCounts;
+use crate::pinger::{Answer, ProbeRecord};
+use crate::reading::StreamReading;
 
 /// A column of a table. In a column of floats NaN stands for "none", in one of integers a
 /// negative number does.
@@ -20,66 +23,15 @@ pub enum Column {
 /// A table: columns of equal length, by name.
 pub type Table = Vec<(&'static str, Column)>;
 
-/// Durations, of a stream and since they were last read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Samples {
-    count: u64,
-    sum: f64,
-    minimum: Duration,
-    maximum: Duration,
-}
-
-impl Samples {
-    pub fn add(&mut self, span: Duration) {
-        self.minimum = if self.count == 0 { span } else { self.minimum.min(span) };
-        self.maximum = self.maximum.max(span);
-        self.sum += span.as_secs_f64();
-        self.count += 1;
-    }
-
-    /// Mean, minimum and maximum in seconds; NaN where there is none.
-    fn in_seconds(&self) -> [f64; 3] {
-        if self.count == 0 {
-            return [f64::NAN; 3];
-        }
-        let [least, most] = [self.minimum, self.maximum].map(Duration::as_secs_f64);
-        [self.sum / self.count as f64, least, most]
-    }
-}
-
-/// A stream's counters since the run began, and its state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StreamReading {
-    pub delivered: u64,
-    pub packets: u64,
-    pub lost: u64,
-    pub reordered: u64,
-    pub marked: u64,
-    pub echoed: u64,
-    pub retransmits: u64,
-    pub acks: u64,
-    pub sacks: u64,
-    pub cwnd: Option<u64>,
-    /// How long all of its volume took, once it has arrived.
-    pub completion: Option<Duration>,
-    /// Since the last reading.
-    pub rtt: Samples,
-    /// How long data was under way, since the last reading.
-    pub delay: Samples,
-    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
-    pub order: Option<OrderCounts>,
-    /// Of UDP: the present estimate of the jitter.
-    pub jitter: Option<Duration>,
-}
-
 /// Declares a table that is filled row by row: its fields are its columns, in order.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($column:ident: $type:ident),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub(crate) struct $name { $($column: Vec<table!(@element $type)>),* }
+        pub struct $name { $($column: Vec<table!(@element $type)>),* }
 
         impl $name {
+            /// The columns as a table.
             pub fn into_table(self) -> Table {
                 vec![$((stringify!($column), Column::$type(self.$column))),*]
             }
@@ -226,9 +178,10 @@ table! {
 }
 
 /// A stretch between two marks.
-pub(crate) type Stretch = (Time, Time);
+pub type Stretch = (Time, Time);
 
 impl Intervals {
+    /// Adds what happened to a stream, given by its flow and its number, between two readings.
     pub fn push(
         &mut self,
         (flow, stream): (usize, usize),
@@ -288,7 +241,7 @@ impl Intervals {
 }
 
 impl Pings {
-    /// Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable.
+    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable.
     pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &ProbeRecord) {
         let answer = record.answer.as_ref();
         let of_answer = |value: &dyn Fn(&Answer) -> i64| answer.map_or(-1, value);
@@ -313,6 +266,7 @@ impl Pings {
 }
 
 impl Queues {
+    /// Adds what happened to a class, and what waits in it now.
     pub fn push(
         &mut self,
         class: usize,
@@ -345,7 +299,7 @@ impl Queues {
 }
 
 impl Links {
-    /// `capacity` is what the link could have carried in the stretch, in bytes.
+    /// Adds what left a port. `capacity` is what the link could have carried in the stretch, in bytes.
     pub fn push(
         &mut self,
         link: usize,
@@ -368,7 +322,14 @@ impl Links {
 }
 
 impl Delays {
-    pub fn push(
+    /// Adds the delays of each flow, in order, in a stretch.
+    pub fn push_flows(&mut self, stretch: Stretch, flows: &[Histogram]) {
+        for (flow, histogram) in flows.iter().enumerate() {
+            histogram.bins().for_each(|bin| self.push(flow, stretch, bin));
+        }
+    }
+
+    fn push(
         &mut self,
         flow: usize,
         (start, end): Stretch,
@@ -384,8 +345,22 @@ impl Delays {
 }
 
 impl Displacements {
+    /// Adds the reorder densities of a flow's streams together.
+    pub fn push_flow<'a>(&mut self, flow: usize, streams: impl Iterator<Item = &'a Density>) {
+        let mut sums: Vec<[u64; 2]> = Vec::new();
+        for density in streams {
+            let counts = density.counts();
+            sums.resize(sums.len().max(counts.len()), [0; 2]);
+            for ([early, late], more) in sums.iter_mut().zip(counts) {
+                *early += more[0];
+                *late += more[1];
+            }
+        }
+        sums.into_iter().enumerate().for_each(|(by, packets)| self.push(flow, by, packets));
+    }
+
     /// Nothing where no packet was displaced by so many places.
-    pub fn push(&mut self, flow: usize, by: usize, [early, late]: [u64; 2]) {
+    fn push(&mut self, flow: usize, by: usize, [early, late]: [u64; 2]) {
         if early + late > 0 {
             self.flow.push(flow as i64);
             self.by.push(by as i64);
@@ -396,6 +371,8 @@ impl Displacements {
 }
 
 impl Codepoints {
+    /// Adds the code points with which a flow's packets, sent with `sent`, arrived at a node. How
+    /// many there were by code point is given before and after the stretch.
     pub fn push(
         &mut self,
         (flow, node, sent): (usize, u16, Dscp),
@@ -418,7 +395,14 @@ impl Codepoints {
 }
 
 impl Rtts {
-    pub fn push(&mut self, flow: usize, (low, high, samples): (Duration, Duration, u64)) {
+    /// Adds the round-trip times of each flow, in order.
+    pub fn push_flows(&mut self, flows: &[Histogram]) {
+        for (flow, histogram) in flows.iter().enumerate() {
+            histogram.bins().for_each(|bin| self.push(flow, bin));
+        }
+    }
+
+    fn push(&mut self, flow: usize, (low, high, samples): (Duration, Duration, u64)) {
         self.flow.push(flow as i64);
         self.low_s.push(low.as_secs_f64());
         self.high_s.push(high.as_secs_f64());

@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 
 /// The displacement threshold: a packet that is further from its place counts as lost.
-pub(crate) const THRESHOLD: usize = 64;
+const THRESHOLD: usize = 64;
 
 /// The displacements of a stream's packets, of which each comes once.
 ///
 /// What arrives is given receive indices in turn; those of packets that are lost are left out. The
 /// index less the sequence number is the displacement: positive if the packet is late. An index
 /// counts as lost if neither the early packets nor the next so many arrivals have it; so arrivals
-/// wait, at most [`THRESHOLD`] and one, until it is there. A stream in order needs none of this.
+/// wait, at most `THRESHOLD` and one, until it is there. A stream in order needs none of this.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Density {
+pub struct Density {
     /// Packets in their place.
     in_place: u64,
     /// The next receive index.

@@ -1,0 +1,150 @@
+//! Captures: what passes an interface, as a file that packet analysers read.
+//!
+//! A capture sees what a tap at a node's interface would: packets when their transmission begins,
+//! after every queue and policer, and packets when they have arrived.
+
+mod pcapng;
+
+use std::fmt;
+use std::io;
+
+use perhop_core::Time;
+use perhop_net::{Passage, PortId};
+use serde::Deserialize;
+
+/// A file that captures, and of what.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapturePlan {
+    /// How much is kept of a packet, in bytes; zero keeps all of it.
+    pub snaplen: u32,
+    /// What writes the file.
+    pub application: String,
+    /// What the file is about.
+    pub comment: String,
+    /// The interfaces that it captures at.
+    pub interfaces: Vec<InterfacePlan>,
+}
+
+/// An interface: a node's end of a link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfacePlan {
+    /// The port by which the node sends: `2 · link`, or `2 · link + 1` back.
+    pub port: u32,
+    /// Its name in the file.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// The link's rate.
+    pub speed: u64,
+}
+
+/// What takes a capture's bytes.
+pub trait Sink: Send + Sync {
+    /// Takes whole blocks of a file: all of them, or, where that fails, none.
+    ///
+    /// # Errors
+    /// Why they were not taken. The capture ends with it.
+    fn take(&mut self, blocks: &[u8]) -> io::Result<()>;
+}
+
+/// How many bytes of a file wait until the sink takes them.
+const BATCH: usize = 1 << 16;
+
+/// A file that is being written.
+struct File {
+    sink: Box<dyn Sink>,
+    snaplen: u32,
+    /// Whole blocks that the sink has not taken.
+    waiting: Vec<u8>,
+    ended: bool,
+}
+
+impl File {
+    fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() || self.ended {
+            return Ok(());
+        }
+        let taken = self.sink.take(&self.waiting);
+        self.waiting.clear();
+        self.ended = taken.is_err();
+        taken
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("snaplen", &self.snaplen).finish_non_exhaustive()
+    }
+}
+
+/// All captures of a run.
+#[derive(Debug, Default)]
+pub struct Captures {
+    files: Vec<File>,
+    /// By port: the files that capture at this interface, and its number in each.
+    taps: Vec<Vec<(usize, u32)>>,
+    failure: Option<io::Error>,
+}
+
+impl Captures {
+    /// Begins a file.
+    pub fn add(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) {
+        let mut waiting = Vec::with_capacity(2 * BATCH);
+        pcapng::section(&mut waiting, &plan.application, &plan.comment);
+        for (number, interface) in plan.interfaces.iter().enumerate() {
+            pcapng::interface(&mut waiting, interface, plan.snaplen);
+            let port = interface.port as usize;
+            if port >= self.taps.len() {
+                self.taps.resize_with(port + 1, Vec::new);
+            }
+            self.taps[port].push((self.files.len(), number as u32));
+        }
+        self.files.push(File { sink, snaplen: plan.snaplen, waiting, ended: false });
+    }
+
+    /// A packet of `length` bytes passes an interface. Of its bytes those that are not given, at
+    /// its end, are zero.
+    pub fn packet(
+        &mut self,
+        at: Time,
+        (interface, passage): (PortId, Passage),
+        (bytes, length): (&[u8], u32),
+    ) {
+        for &(file, number) in self.taps.get(interface.0 as usize).into_iter().flatten() {
+            let file = &mut self.files[file];
+            if file.ended {
+                continue;
+            }
+            let packet = pcapng::Packet {
+                interface: number,
+                at,
+                passage,
+                bytes,
+                length,
+                snaplen: file.snaplen,
+            };
+            packet.write(&mut file.waiting);
+            if file.waiting.len() >= BATCH
+                && let Err(error) = file.flush()
+            {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Has the sinks take what waits.
+    pub fn flush(&mut self) {
+        for file in &mut self.files {
+            if let Err(error) = file.flush() {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Why a capture has ended, once, if one has.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+}

@@ -1,0 +1,30 @@
+//! What is measured, the same in every engine: tables, and captures of packets.
+//!
+//! An engine keeps cumulative counters and reads them at marks. What happened between two marks is
+//! a row of a [table](Table); [`StreamReading`] is what there is to know of a stream at one of them.
+//! Statistics that are more than a counter have a type each: [`Histogram`], [`Jitter`] (RFC 3550),
+//! [`Order`] (RFC 4737), [`Density`] (RFC 5236). A [`Pinger`] says when probes are due and notes who
+//! answers. [`Captures`] are pcapng files.
+//!
+//! Nothing here has a clock: instants are arguments.
+
+mod capture;
+mod density;
+mod histogram;
+mod jitter;
+mod order;
+mod pinger;
+mod reading;
+mod tables;
+
+pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
+pub use density::Density;
+pub use histogram::Histogram;
+pub use jitter::Jitter;
+pub use order::{Order, OrderCounts};
+pub use pinger::{Answer, Pinger, ProbeRecord};
+pub use reading::{Samples, StreamReading};
+pub use tables::{
+    Codepoints, Column, Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Stretch,
+    Table,
+};

@@ -1,0 +1,68 @@
+//! What there is to know of a stream at a mark.
+
+use perhop_core::Duration;
+
+use crate::order::OrderCounts;
+
+/// Durations, of a stream and since they were last read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Samples {
+    pub(crate) count: u64,
+    sum: f64,
+    minimum: Duration,
+    maximum: Duration,
+}
+
+impl Samples {
+    /// Adds one.
+    pub fn add(&mut self, span: Duration) {
+        self.minimum = if self.count == 0 { span } else { self.minimum.min(span) };
+        self.maximum = self.maximum.max(span);
+        self.sum += span.as_secs_f64();
+        self.count += 1;
+    }
+
+    /// Mean, minimum and maximum in seconds; NaN where there is none.
+    pub(crate) fn in_seconds(&self) -> [f64; 3] {
+        if self.count == 0 {
+            return [f64::NAN; 3];
+        }
+        let [least, most] = [self.minimum, self.maximum].map(Duration::as_secs_f64);
+        [self.sum / self.count as f64, least, most]
+    }
+}
+
+/// A stream's counters since the run began, and its state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamReading {
+    /// Bytes that the receiving application got, each once.
+    pub delivered: u64,
+    /// Data packets that arrived.
+    pub packets: u64,
+    /// Data packets that the network lost.
+    pub lost: u64,
+    /// Data packets that arrived after a later one.
+    pub reordered: u64,
+    /// Data packets that arrived with congestion experienced.
+    pub marked: u64,
+    /// Marks of which the sender was told.
+    pub echoed: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Acknowledgements that the receiver sent.
+    pub acks: u64,
+    /// Those of them that are selective.
+    pub sacks: u64,
+    /// The congestion window in bytes, if it has one.
+    pub cwnd: Option<u64>,
+    /// How long all of its volume took, once it has arrived.
+    pub completion: Option<Duration>,
+    /// Since the last reading.
+    pub rtt: Samples,
+    /// How long data was under way, since the last reading.
+    pub delay: Samples,
+    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
+    pub order: Option<OrderCounts>,
+    /// Of UDP: the present estimate of the jitter.
+    pub jitter: Option<Duration>,
+}
