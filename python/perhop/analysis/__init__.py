@@ -6,6 +6,14 @@ Throughput is goodput at the receiving application.
 
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.codepoints import codepoints, dscp_kept
+from perhop.analysis.comparison import (
+    Beside,
+    Difference,
+    PhaseBeside,
+    SideBySide,
+    compare,
+    compared,
+)
 from perhop.analysis.distributions import (
     Distribution,
     completion,
@@ -34,11 +42,15 @@ from perhop.analysis.windows import Window, seconds
 
 __all__ = [
     "TOTAL",
+    "Beside",
     "Bottleneck",
     "Comparison",
+    "Difference",
     "Distribution",
     "Hop",
     "Order",
+    "PhaseBeside",
+    "SideBySide",
     "Verdict",
     "Window",
     "active",
@@ -46,6 +58,8 @@ __all__ = [
     "bottleneck",
     "class_counters",
     "codepoints",
+    "compare",
+    "compared",
     "completion",
     "count",
     "counter_readings",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from perhop.cli.catalogue import list_
+from perhop.cli.compare import compare
 from perhop.cli.report import report
 from perhop.cli.run import run
 from perhop.cli.schema import schema
@@ -50,7 +51,7 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, sweep, list_, schema):
+for command in (run, report, compare, sweep, list_, schema):
     perhop.add_command(command)
 
 

@@ -1,10 +1,12 @@
 """A run as a page, as pictures, and as tables and sentences of plain text.
 
-`page` and `write` load the drawing library, which takes a while; nothing else here does.
+`page`, `write` and `save_comparison` load the drawing library, which takes a while; nothing else
+here does.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from perhop.report.comparison import comparison_tables
 from perhop.report.sentences import lead
 from perhop.report.tables import (
     Column,
@@ -24,7 +26,7 @@ from perhop.report.tables import (
 
 if TYPE_CHECKING:
     from perhop.report.document import page
-    from perhop.report.output import write
+    from perhop.report.output import save_comparison, write
 
 __all__ = [
     "Column",
@@ -32,6 +34,7 @@ __all__ = [
     "change_table",
     "class_tables",
     "codepoint_table",
+    "comparison_tables",
     "delay_table",
     "expectation_table",
     "flow_table",
@@ -42,6 +45,7 @@ __all__ = [
     "phase_table",
     "ping_table",
     "published_table",
+    "save_comparison",
     "write",
 ]
 
@@ -55,4 +59,8 @@ def __getattr__(name: str) -> Any:
         from perhop.report.output import write
 
         return write
+    if name == "save_comparison":
+        from perhop.report.output import save_comparison
+
+        return save_comparison
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ Spec = dict[str, Any]
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES: Final = ([1, 0], [8, 3], [2, 2], [10, 3, 2, 3], [5, 2], [14, 4])
 _RIBBON: Final = "#C4C4C4"
 _INK: Final = "#222222"
@@ -27,7 +27,7 @@ _INK: Final = "#222222"
 MOST_FLOWS: Final = 12
 """How many flows a chart draws; of more, those that delivered most."""
 
-_LEGEND: Final[Spec] = {
+LEGEND: Final[Spec] = {
     "orient": "bottom",
     "title": None,
     "columns": 6,
@@ -41,7 +41,7 @@ _RIBBON_WIDTH: Final = 6
 _MOST_CELLS: Final = 4000
 _MOST_STEPS: Final = 500
 _LOG_DECADES: Final = 4
-_CONFIG: Final[Spec] = {
+CONFIG: Final[Spec] = {
     "font": "Helvetica, Arial, Liberation Sans, sans-serif",
     "background": "white",
     "view": {"stroke": None},
@@ -75,7 +75,7 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
     axis = labels.Axis(domain[0], domain[1], log)
     ceiling = narrow.rate_bps / factor if narrow else domain[1]
     placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
-    colours = dict(zip(flows, _cycle(_COLOURS, len(flows)), strict=True))
+    colours = dict(zip(flows, cycle(COLOURS, len(flows)), strict=True))
     x: Spec = {
         "field": "t",
         "type": "quantitative",
@@ -220,7 +220,7 @@ def _steps(
     for name in names:
         end = None
         for start, end, _, bps in cells.filter(pl.col("flow") == name).iter_rows():
-            value = _rounded(bps / factor)
+            value = rounded(bps / factor)
             if not log and (not points or points[-1]["flow"] != name):
                 points.append({"t": start, "y": 0, "flow": name})
             if log and value < floor:
@@ -306,16 +306,16 @@ def _styles(names: list[str]) -> Spec:
             "field": "flow",
             "type": "nominal",
             "scale": {"domain": names, "range": values},
-            "legend": _LEGEND,
+            "legend": LEGEND,
         }
 
     return {
-        "color": channel(_cycle(_COLOURS, lines) + [_RIBBON] * grey),
-        "strokeDash": channel(_cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
+        "color": channel(cycle(COLOURS, lines) + [_RIBBON] * grey),
+        "strokeDash": channel(cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
     }
 
 
-def _cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
+def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
     """`count` values, over and over; `skip` moves on by one each time, for other combinations."""
     return [values[(i + skip * (i // len(values))) % len(values)] for i in range(count)]
 
@@ -355,7 +355,7 @@ def _chart(layers: list[Spec], description: str, title: Spec, height: int = HEIG
         "height": height,
         "padding": 12,
         "layer": layers,
-        "config": _CONFIG,
+        "config": CONFIG,
     }
 
 
@@ -393,5 +393,6 @@ def _ladder(top: float) -> list[float]:
     return [float(f"{m}e{e}") for e in range(exponent - 10, exponent + 1) for m in (1, 2, 5)]
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """A value to the four digits that a chart can show."""
     return float(f"{value:.4g}")

@@ -9,9 +9,11 @@ from typing import Final
 
 import vl_convert
 
+from perhop.analysis import SideBySide
 from perhop.dataset import Dataset
 from perhop.report import charts, tables, text
 from perhop.report.charts import Spec
+from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.html import Html, code, data, element, join
 from perhop.report.sentences import lead
 from perhop.report.tables import Table
@@ -62,12 +64,33 @@ def page(dataset: Dataset) -> str:
         *(_table(table) for table in tables.hop_tables(dataset)),
         _again(dataset),
     )
+    return _document(scenario.title or scenario.name, body)
+
+
+def comparison_page(compared: SideBySide, title: str) -> str:
+    """Runs side by side as one HTML document without references to anything outside it."""
+    chart = comparison_chart(compared)
+    differing, *others = comparison_tables(compared)
+    body = join(
+        element("h1", title),
+        element(
+            "p", f"{text.listed(list(compared.names))}; ratios are to the first.", class_="lead"
+        ),
+        _table(differing),
+        _figure("comparison", chart) if chart else "",
+        *(_table(table) for table in others),
+    )
+    return _document(title, body)
+
+
+def _document(title: str, body: Html) -> str:
+    """A whole page around its content."""
     script = _script()
     head = join(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{scenario.title or scenario.name} - perhop"),
+        element("title", f"{title} - perhop"),
         element("style", Html(files("perhop.report").joinpath("document.css").read_text("utf-8"))),
     )
     document = element(

@@ -10,10 +10,12 @@ from uuid import uuid4
 import polars as pl
 import vl_convert
 
+from perhop.analysis import SideBySide
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
 from perhop.report.charts import Spec, throughput_chart
-from perhop.report.document import VEGA_LITE, page
+from perhop.report.comparison import comparison_chart
+from perhop.report.document import VEGA_LITE, comparison_page, page
 from perhop.report.sweeps import sweep_chart
 
 _PIXEL_RATIO: Final = 2
@@ -60,6 +62,19 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
             "sweep.svg": svg(chart).encode(),
         },
     )
+
+
+def save_comparison(compared: SideBySide, title: str, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write `compare.html`, the page, and its chart as PNG and SVG where runs have flows.
+
+    Raises:
+        OutputError: If the folder cannot be written.
+    """
+    contents = {"compare.html": comparison_page(compared, title).encode()}
+    chart = comparison_chart(compared)
+    if chart is not None:
+        contents |= {"compare.png": png(chart), "compare.svg": svg(chart).encode()}
+    return _write_all(Path(folder).resolve(), contents)
 
 
 def png(spec: Spec) -> bytes:

@@ -42,6 +42,11 @@ def difference(part: float | None) -> str:
     return "0%" if round(abs(part), 3) == 0 else f"{100 * part:+.1f}%"
 
 
+def ratio(value: float | None) -> str:
+    """`0.987` or `12.3`: how many times as much as the first."""
+    return ABSENT if value is None else _digits(value)
+
+
 def count(number: float | None) -> str:
     """`1,234,567`."""
     return ABSENT if number is None else f"{round(number):,}"

@@ -1,0 +1,346 @@
+"""Runs side by side: what each flow, ping and class got in every one of them.
+
+Runs may come from any engine, seed and setting. What their scenarios say differently is found, and
+what only some of them have is left empty in the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from perhop.analysis.distributions import completion, count, flow_rtt, loss, owd, rtt
+from perhop.analysis.throughput import TOTAL, active, throughput
+from perhop.analysis.windows import Window, clip, cut, seconds, weighed
+from perhop.dataset import Dataset
+from perhop.errors import UsageError
+
+_WORDS: Final = {"title", "source", "description", "expect", "published"}
+"""Keys of a scenario that change nothing in what is measured."""
+
+_MOST_IN_A_NAME: Final = 2
+"""How many settings may be in the name of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One quantity in every run.
+
+    Attributes:
+        unit: "bps", "s", "share" (0 to 1) or "packets".
+        values: What each run has; None where that means nothing, or could not be measured.
+    """
+
+    unit: str
+    values: tuple[float | None, ...]
+
+    @property
+    def ratios(self) -> tuple[float | None, ...]:
+        """Each value by the first; None where one of them is missing, or the first is zero."""
+        first = self.values[0]
+        return tuple(None if value is None or not first else value / first for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting that is not the same in all runs: its dotted path, and each run's value.
+
+    A value is None in a run that does not have it.
+    """
+
+    path: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBeside:
+    """A phase in every run: by flow, and for "total", the goodput, and its share of the total."""
+
+    window: Window
+    throughput: dict[str, Beside]
+    share: dict[str, Beside]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Runs beside each other, in the order in which they were given.
+
+    Attributes:
+        names: What tells the runs apart, in a few words each.
+        differences: What their scenarios, engines and seeds differ in.
+        covered_s: How much of the scenario all runs cover: nothing after it is compared.
+        phases: The first run's phases.
+        flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
+            `rtt_p99`, `owd_median`, `owd_p99`, `completion`.
+        pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
+        classes: By directed link and class, the `share` of the bytes that the link's end sent, and
+            the packets that it `dropped`. Links of which a run has one class only are left out.
+    """
+
+    names: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    covered_s: float
+    phases: tuple[PhaseBeside, ...]
+    flows: dict[str, dict[str, Beside]]
+    pings: dict[str, dict[str, Beside]]
+    classes: dict[str, dict[str, dict[str, Beside]]]
+
+
+def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> SideBySide:
+    """Put runs beside the first of them.
+
+    Args:
+        datasets: Two runs at least.
+        names: What to call them; by default what they differ in.
+
+    Raises:
+        UsageError: If there are fewer than two runs, or one has no flow, ping or link in common
+            with the first.
+    """
+    if len(datasets) < 2:
+        raise UsageError("one run cannot be compared; give two or more")
+    found = tuple(_differences(datasets))
+    called = _unique(list(names or _names(datasets, found)))
+    _refuse_strangers(datasets, called)
+    end = min(dataset.covered_s for dataset in datasets)
+    return SideBySide(
+        names=tuple(called),
+        differences=found,
+        covered_s=end,
+        phases=tuple(_phases(datasets, end)),
+        flows={flow: _flow(datasets, flow) for flow in _all(datasets, "flows")},
+        pings={ping: _ping(datasets, ping) for ping in _all(datasets, "pings")},
+        classes=_classes(datasets),
+    )
+
+
+def compared(side_by_side: SideBySide) -> dict[str, Any]:
+    """A comparison in one object of JSON types; ratios are to the first run."""
+
+    def written(quantities: dict[str, Beside]) -> dict[str, Any]:
+        return {
+            name: {"values": list(beside.values), "ratios": list(beside.ratios)}
+            for name, beside in quantities.items()
+        }
+
+    return {
+        "runs": list(side_by_side.names),
+        "covered_s": side_by_side.covered_s,
+        "differences": [
+            {"path": difference.path, "values": list(difference.values)}
+            for difference in side_by_side.differences
+        ],
+        "phases": [
+            {
+                "start_s": phase.window[0],
+                "end_s": phase.window[1],
+                "throughput_bps": written(phase.throughput),
+                "share": written(phase.share),
+            }
+            for phase in side_by_side.phases
+        ],
+        "flows": {name: written(found) for name, found in side_by_side.flows.items()},
+        "pings": {name: written(found) for name, found in side_by_side.pings.items()},
+        "classes": {
+            link: {name: written(found) for name, found in parts.items()}
+            for link, parts in side_by_side.classes.items()
+        },
+    }
+
+
+def _differences(datasets: Sequence[Dataset]) -> Iterator[Difference]:
+    runs = []
+    for dataset in datasets:
+        manifest = dataset.manifest
+        settings = {"engine": manifest.engine, "seed": manifest.seed}
+        if not manifest.complete:
+            settings["cut off at"] = f"{dataset.covered_s:g} s"
+        # With defaults: what one of them leaves to its default, another one may set.
+        scenario = dataset.scenario.model_dump(mode="json", exclude=_WORDS)
+        runs.append(settings | dict(_leaves(scenario)))
+    for path in dict.fromkeys(path for run in runs for path in run):
+        values = tuple(run.get(path) for run in runs)
+        if any(value != values[0] for value in values):
+            yield Difference(path, values)
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The scalars of a mapping with their dotted paths."""
+    if isinstance(value, (dict, list)) and value:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _names(datasets: Sequence[Dataset], differences: Sequence[Difference]) -> list[str]:
+    """What tells each run apart: its engine, its seed, or a few settings."""
+    settings = [d for d in differences if d.path not in {"engine", "seed", "cut off at", "name"}]
+    engines = any(difference.path == "engine" for difference in differences)
+    seeds = any(difference.path == "seed" for difference in differences)
+    names = []
+    for number, dataset in enumerate(datasets):
+        words = [dataset.manifest.engine] if engines else []
+        if seeds:
+            words.append(f"seed {dataset.manifest.seed}")
+        if 0 < len(settings) <= _MOST_IN_A_NAME:
+            words += [f"{each.path.rpartition('.')[2]} {each.values[number]}" for each in settings]
+        elif settings and dataset.scenario.name != datasets[0].scenario.name:
+            words.append(dataset.scenario.name)
+        names.append(", ".join(words) or f"run {number + 1}")
+    return names
+
+
+def _unique(names: list[str]) -> list[str]:
+    """The names, with a number where one occurs again."""
+    taken: set[str] = set()
+    for place, name in enumerate(names):
+        number = 1
+        while names[place] in taken:
+            number += 1
+            names[place] = f"{name} ({number})"
+        taken.add(names[place])
+    return names
+
+
+def _refuse_strangers(datasets: Sequence[Dataset], names: Sequence[str]) -> None:
+    """Raise UsageError where a run has nothing that the first has."""
+    first = datasets[0].scenario
+    for dataset, name in zip(datasets[1:], names[1:], strict=True):
+        other = dataset.scenario
+        pairs = (
+            (first.flows, other.flows),
+            (first.pings, other.pings),
+            (first.directions, other.directions),
+        )
+        if not any(set(one) & set(two) for one, two in pairs):
+            raise UsageError(
+                f"{name} ({other.name}) has no flow, ping or link in common with {names[0]} "
+                f"({first.name}); runs can be compared where they have the same names"
+            )
+
+
+def _all(datasets: Sequence[Dataset], kind: str) -> list[str]:
+    """The names of all flows or pings, those of the first run first."""
+    names = (name for dataset in datasets for name in getattr(dataset.scenario, kind))
+    return list(dict.fromkeys(names))
+
+
+def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[PhaseBeside]:
+    flows = [*_all(datasets, "flows"), TOTAL]
+    for phase in datasets[0].scenario.phases_ps:
+        start, stop = seconds(phase)
+        if start >= end:
+            return
+        window = start, min(stop, end)
+        rates: dict[str, list[float | None]] = {flow: [] for flow in flows}
+        for dataset in datasets:
+            own = dataset.scenario.flows
+            for flow in flows:
+                known = flow == TOTAL or flow in own
+                rates[flow].append(throughput(dataset, flow, window) if known else None)
+        totals = rates[TOTAL]
+        shares = {
+            flow: tuple(
+                rate / total if rate is not None and total else None
+                for rate, total in zip(rates[flow], totals, strict=True)
+            )
+            for flow in flows
+        }
+        yield PhaseBeside(
+            window,
+            {flow: Beside("bps", tuple(values)) for flow, values in rates.items()},
+            {flow: Beside("share", values) for flow, values in shares.items()},
+        )
+
+
+def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, Beside]:
+    rows = []
+    for dataset in datasets:
+        if flow not in dataset.scenario.flows:
+            rows.append(dict.fromkeys(_FLOW))
+            continue
+        window = active(dataset, flow)
+        trips, delays = flow_rtt(dataset, flow), owd(dataset, flow)
+        rows.append(
+            {
+                "throughput": throughput(dataset, flow, window) if window else None,
+                "loss": loss(dataset, flow),
+                "retransmits": count(dataset, flow, "retransmits"),
+                "rtt_median": trips and trips.median,
+                "rtt_p99": trips and trips.p99,
+                "owd_median": delays and delays.median,
+                "owd_p99": delays and delays.p99,
+                "completion": completion(dataset, flow),
+            }
+        )
+    return _beside(rows, _FLOW)
+
+
+def _ping(datasets: Sequence[Dataset], ping: str) -> dict[str, Beside]:
+    rows = []
+    for dataset in datasets:
+        own = dataset.scenario.pings.get(ping)
+        # Of several nodes there is no one loss or round-trip time.
+        if own is None or own.is_trace:
+            rows.append(dict.fromkeys(_PING))
+            continue
+        trips = rtt(dataset, ping)
+        rows.append(
+            {
+                "loss": loss(dataset, ping),
+                "rtt_median": trips and trips.median,
+                "rtt_p95": trips and trips.p95,
+                "rtt_p99": trips and trips.p99,
+            }
+        )
+    return _beside(rows, _PING)
+
+
+_FLOW: Final = {
+    "throughput": "bps",
+    "loss": "share",
+    "retransmits": "packets",
+    "rtt_median": "s",
+    "rtt_p99": "s",
+    "owd_median": "s",
+    "owd_p99": "s",
+    "completion": "s",
+}
+_PING: Final = {"loss": "share", "rtt_median": "s", "rtt_p95": "s", "rtt_p99": "s"}
+_CLASS: Final = {"share": "share", "dropped": "packets"}
+"""The quantities that are compared, and their units."""
+
+
+def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Beside]]]:
+    end = min(dataset.covered_s for dataset in datasets)
+    tables = []
+    for dataset in datasets:
+        part = clip(dataset, (0.0, end)) or (0.0, 0.0)
+        counted = cut(dataset.queues, part).group_by("link", "class", maintain_order=True)
+        sums = counted.agg(weighed("sent_bytes").alias("sent"), weighed("dropped_packets"))
+        total = pl.sum("sent").over("link")
+        share = pl.when(total > 0).then(pl.col("sent") / total)
+        several = sums.filter(pl.len().over("link") > 1)
+        parts = several.select("link", "class", share.alias("share"), "dropped_packets")
+        tables.append({(link, name): rest for link, name, *rest in parts.iter_rows()})
+    found: dict[str, dict[str, dict[str, Beside]]] = {}
+    for link, name in dict.fromkeys(key for table in tables for key in table):
+        rows = [
+            dict(zip(_CLASS, table.get((link, name), (None, None)), strict=True))
+            for table in tables
+        ]
+        found.setdefault(link, {})[name] = _beside(rows, _CLASS)
+    return found
+
+
+def _beside(rows: Sequence[dict[str, Any]], units: dict[str, str]) -> dict[str, Beside]:
+    """The quantities that some run has."""
+    columns = {name: tuple(row[name] for row in rows) for name in units}
+    return {
+        name: Beside(units[name], values)
+        for name, values in columns.items()
+        if any(value is not None for value in values)
+    }

@@ -1,0 +1,55 @@
+"""`perhop compare`: runs side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+__all__ = ["compare"]
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write a page, compare.html, and its chart as PNG and SVG into this folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
+    """Lay runs side by side, phase by phase and flow by flow.
+
+    RUNS are folders that `perhop run` named: two or more, of any engine, seed and setting. Ratios
+    are to the first. What their scenarios say differently is told.
+    """
+    from perhop import analysis
+    from perhop.dataset import Dataset
+
+    datasets = [Dataset.read(run) for run in runs]
+    found = analysis.compare(datasets)
+    first = datasets[0].scenario
+    written = []
+    if out is not None:
+        from perhop.report import save_comparison
+
+        written = save_comparison(found, f"{first.title or first.name}: runs side by side", out)
+    if as_json:
+        folders = [str(run.resolve()) for run in runs]
+        files = [str(path) for path in written]
+        result = {"folders": folders, **analysis.compared(found), "written": files}
+        click.echo(json.dumps(result, indent=2, allow_nan=False))
+        return 0
+    from perhop import report
+    from perhop.cli.render import print_table
+
+    for name, run in zip(found.names, runs, strict=True):
+        click.echo(f"{name}: {run}")
+    for table in report.comparison_tables(found):
+        click.echo()
+        print_table(table)
+    for path in written:
+        click.echo(path)
+    return 0

@@ -1,0 +1,217 @@
+"""Runs side by side as tables, as a chart and as a page."""
+
+from typing import Any, Final
+
+from perhop.analysis import TOTAL, Beside, SideBySide
+from perhop.report import text
+from perhop.report.charts import (
+    COLOURS,
+    CONFIG,
+    LEGEND,
+    MOST_FLOWS,
+    SCHEMA,
+    Spec,
+    cycle,
+    rounded,
+)
+from perhop.report.labels import WIDTH
+from perhop.report.tables import Column, Table
+
+MOST_DIFFERENCES: Final = 30
+"""How many settings a table shows that are not the same in all runs."""
+
+MOST_PHASES: Final = 20
+"""How many phases a chart shows."""
+
+_SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
+
+_WORDS: Final = {
+    "rtt_median": "RTT median",
+    "rtt_p95": "RTT p95",
+    "rtt_p99": "RTT p99",
+    "owd_median": "one-way delay median",
+    "owd_p99": "one-way delay p99",
+    "retransmits": "retransmitted",
+    "completion": "completed in",
+    "share": "share of the link",
+}
+"""What quantities are called where that is not their name."""
+
+
+def comparison_tables(compared: SideBySide) -> list[Table]:
+    """Everything that two or more runs can be compared by, each beside the first."""
+    found = [
+        _difference_table(compared),
+        _phase_table(compared),
+        _table("Flows while active", "flow", compared, compared.flows),
+        _table("Pings", "ping", compared, compared.pings),
+        *(
+            _table(f"Classes of {link}", "class", compared, classes)
+            for link, classes in compared.classes.items()
+        ),
+    ]
+    return [table for table in found if table is not None]
+
+
+def comparison_chart(compared: SideBySide) -> Spec | None:
+    """The goodput of each flow in each phase, a symbol for each run; None without flows."""
+    points = [
+        {"phase": text.window(*phase.window), "flow": flow, "run": name, "bps": value}
+        for phase in compared.phases
+        for flow, beside in phase.throughput.items()
+        if any(beside.values) and (flow != TOTAL or len(phase.throughput) > 2)
+        for name, value in zip(compared.names, beside.values, strict=True)
+        if value is not None
+    ]
+    return _runs_chart(points, list(compared.names)) if points else None
+
+
+def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
+    """What each flow got in each phase in several runs: a row a flow, a symbol a run.
+
+    Args:
+        points: Each a `phase` and a `flow` in words, a `run`, and `bps`.
+        runs: The runs in order. Each has a shape and a colour of its own.
+    """
+    factor, unit = text.rate_unit(max(point["bps"] for point in points))
+    phases = list(dict.fromkeys(point["phase"] for point in points))
+    flows = list(dict.fromkeys(point["flow"] for point in points))
+    kept = [flow for flow in flows if flow != TOTAL][:MOST_FLOWS]
+    kept += [TOTAL] * (TOTAL in flows)
+    values = [
+        {**point, "bps": rounded(point["bps"] / factor)}
+        for point in points
+        if point["flow"] in kept and point["phase"] in phases[:MOST_PHASES]
+    ]
+    hidden = [
+        f"{len(whole) - most} {name} more in the table"
+        for name, whole, most in (
+            ("flows", flows, len(kept)),
+            ("phases", phases, MOST_PHASES),
+        )
+        if len(whole) > most
+    ]
+
+    def channel(among: tuple[Any, ...]) -> Spec:
+        legend = {**LEGEND, "symbolSize": 120, "symbolStrokeWidth": 2}
+        legend.pop("symbolType")
+        return {
+            "field": "run",
+            "type": "nominal",
+            "scale": {"domain": runs, "range": cycle(among, len(runs))},
+            "legend": legend,
+        }
+
+    return {
+        "$schema": SCHEMA,
+        "description": f"Throughput of {text.listed(flows)} by phase in {text.listed(runs)}",
+        "title": {
+            "text": "Throughput by phase",
+            "subtitle": "; ".join(["goodput at the receiver", *hidden]),
+            "anchor": "start",
+            "frame": "group",
+            "fontSize": 16,
+            "subtitleFontSize": 12,
+            "subtitleColor": "#555555",
+            "offset": 12,
+        },
+        "data": {"values": values},
+        "padding": 12,
+        "facet": {
+            "row": {
+                "field": "phase",
+                "type": "nominal",
+                "sort": phases,
+                "title": None,
+                "header": {"labelAngle": 0, "labelAlign": "left", "labelFontSize": 12},
+            }
+        },
+        "resolve": {"scale": {"y": "independent"}},
+        "spec": {
+            "width": WIDTH - 260,
+            "height": {"step": 22},
+            "mark": {"type": "point", "size": 90, "strokeWidth": 2, "filled": False},
+            "encoding": {
+                "x": {
+                    "field": "bps",
+                    "type": "quantitative",
+                    "title": f"throughput ({unit})",
+                    "scale": {"zero": True},
+                    "axis": {"grid": True, "gridColor": "#E8E8E8"},
+                },
+                "y": {
+                    "field": "flow",
+                    "type": "nominal",
+                    "sort": kept,
+                    "title": None,
+                    "axis": {"grid": True, "gridDash": [1, 3], "gridColor": "#BBBBBB"},
+                },
+                "color": channel(COLOURS),
+                "shape": channel(_SHAPES),
+            },
+        },
+        "config": CONFIG,
+    }
+
+
+def _difference_table(compared: SideBySide) -> Table:
+    """What the runs differ in."""
+    rows = [
+        (each.path, *(_plain(value) for value in each.values))
+        for each in compared.differences[:MOST_DIFFERENCES]
+    ]
+    more = len(compared.differences) - len(rows)
+    notes = [f"And {more} more."] if more > 0 else []
+    if any(each.path.startswith(("changes", "flows")) for each in compared.differences):
+        notes.append("Where timelines differ, the phases are the first run's.")
+    if not rows:
+        notes.append("The same scenario, engine and seed.")
+    columns = (Column("what differs", "left"), *(Column(name) for name in compared.names))
+    return Table("Runs", columns, tuple(rows), " ".join(notes))
+
+
+def _phase_table(compared: SideBySide) -> Table | None:
+    rows = []
+    for phase in compared.phases:
+        shown = text.window(*phase.window)
+        for flow, beside in phase.throughput.items():
+            if any(beside.values):
+                rows.append((shown, flow, *_cells(beside)))
+                shown = ""
+    if not rows:
+        return None
+    columns = (Column("phase", "left"), Column("flow", "left"), *_columns(compared))
+    return Table("Throughput by phase", columns, tuple(rows))
+
+
+def _table(
+    title: str, kind: str, compared: SideBySide, found: dict[str, dict[str, Beside]]
+) -> Table | None:
+    rows = []
+    for name, quantities in found.items():
+        shown = name
+        for quantity, beside in quantities.items():
+            # What nobody lost or sent again is not worth a row.
+            if any(beside.values):
+                rows.append((shown, _WORDS.get(quantity, quantity), *_cells(beside)))
+                shown = ""
+    if not rows:
+        return None
+    columns = (Column(kind, "left"), Column("", "left"), *_columns(compared))
+    return Table(title, columns, tuple(rows))
+
+
+def _columns(compared: SideBySide) -> list[Column]:
+    """A column for each run, and one for its ratio to the first."""
+    first, *others = compared.names
+    return [Column(first), *(Column(name) for other in others for name in (other, "ratio"))]
+
+
+def _cells(beside: Beside) -> list[str]:
+    first, *others = (text.quantity(value, beside.unit) for value in beside.values)
+    ratios = map(text.ratio, beside.ratios[1:])
+    return [first, *(cell for pair in zip(others, ratios, strict=True) for cell in pair)]
+
+
+def _plain(value: Any) -> str:
+    return text.ABSENT if value is None else str(value)
