@@ -37,9 +37,10 @@ CRATES: dict[str, set[str]] = {
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},
+    "plan": {"core", "queue", "net"},
     "measure": {"core", "queue", "net"},
-    "sim": {"core", "queue", "tcp", "net", "measure"},
-    "py": {"core", "queue", "tcp", "net", "measure", "sim"},
+    "sim": {"core", "queue", "tcp", "net", "plan", "measure"},
+    "py": {"core", "queue", "tcp", "net", "plan", "measure", "sim"},
 }
 """What each crate may depend on."""
 

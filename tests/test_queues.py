@@ -6,7 +6,7 @@ import pytest
 
 import perhop
 from perhop import analysis
-from perhop.engines.plan import plan
+from perhop.engines.plan import network_plan
 from perhop.scenario import dump, parse
 from perhop.scenario.queues import Threshold, wred_defaults
 
@@ -107,7 +107,7 @@ policies:
     classes: {all: {match: any, queue: {wred: {}}}}
 """
     text = OVERLOAD.replace("queue: {queue}", "egress: {{r: two}}").format() + policies
-    planned = plan(parse(text, "x"), 1)["links"][1]["queues"][0]["classes"]
+    planned = network_plan(parse(text, "x"), 1)["links"][1]["queues"][0]["classes"]
     web, rest = planned[0]["queue"]["red"], planned[1]["queue"]["classes"][0]["queue"]["red"]
     assert (web["stream"], rest["stream"]) == ("r>b web", "r>b rest all")
     # 10 ms and 30 ms of the guaranteed 10 Mb/s.
@@ -143,7 +143,7 @@ def test_wred_by_dscp_goes_by_drop_precedence() -> None:
 
 
 def test_wred_averages_as_ios_does() -> None:
-    planned = plan(parse(OVERLOAD.format(queue="{wred: {}}"), "x"), 1)
+    planned = network_plan(parse(OVERLOAD.format(queue="{wred: {}}"), "x"), 1)
     red = planned["links"][1]["queues"][0]["red"]
     # The exponential weighting constant is 9, the mark probability denominator 10.
     assert red["weight_ppb"] == 10**9 // 2**9

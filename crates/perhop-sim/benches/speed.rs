@@ -112,8 +112,8 @@ fn tcp() -> Value {
         }));
     }
     json!({
-        "seed": 1, "marks": [10 * SECOND], "nodes": kinds(&nodes), "links": links, "flows": flows,
-        "pings": [],
+        "network": {"seed": 1, "marks": [10 * SECOND], "nodes": kinds(&nodes), "links": links},
+        "flows": flows, "pings": [],
     })
 }
 
@@ -121,8 +121,8 @@ fn tcp() -> Value {
 fn streams(number: u16) -> Value {
     let queue = fifo(8333);
     let mut plan = tcp();
-    plan["nodes"] = json!(kinds(&["host", "router", "router", "host"]));
-    plan["links"] = json!([
+    plan["network"]["nodes"] = json!(kinds(&["host", "router", "router", "host"]));
+    plan["network"]["links"] = json!([
         link("a", [0, 1], 40_000_000_000, MILLISECOND, &fifo(100_000)),
         link("b", [1, 2], 10_000_000_000, 8 * MILLISECOND, &queue),
         link("c", [2, 3], 40_000_000_000, MILLISECOND, &fifo(100_000)),
@@ -130,7 +130,7 @@ fn streams(number: u16) -> Value {
     let mut flow = plan["flows"][0].take();
     (flow["from"], flow["to"], flow["streams"]) = (json!(0), json!(3), json!(number));
     plan["flows"] = json!([flow]);
-    plan["marks"] = json!([2 * SECOND]);
+    plan["network"]["marks"] = json!([2 * SECOND]);
     plan
 }
 
@@ -145,7 +145,7 @@ fn udp(queue: &Value) -> Value {
         "volume": null, "transport": {"udp": {"rate": 981_333_333, "size": 1472}},
     });
     json!({
-        "seed": 1, "marks": [2 * SECOND], "nodes": kinds(&nodes), "links": links, "flows": [flow],
-        "pings": [],
+        "network": {"seed": 1, "marks": [2 * SECOND], "nodes": kinds(&nodes), "links": links},
+        "flows": [flow], "pings": [],
     })
 }

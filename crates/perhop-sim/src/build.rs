@@ -1,234 +1,283 @@
-//! From a plan to what the simulation consists of.
+//! From flows and pings to endpoints.
 
-mod flows;
-
-use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate};
-use perhop_net::{Balance, IcmpErrors, LinkSpec, Marker, RouteError, Wire};
-use perhop_queue::{
-    Action, Actions, Class, ClassSpec, Classes, Fifo, Match, Policer, Queue, Service, Shaper,
-    Sharing, Weight,
+use perhop_core::{
+    Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass,
 };
-use thiserror::Error;
+use perhop_measure::{Pinger, Samples};
+use perhop_plan::{BuildError, non_zero_rate};
+use perhop_tcp::{
+    Congestion, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
+    TIMESTAMP_BYTES, window_shift,
+};
 
-pub(crate) use flows::{pinger, stream};
-
-use crate::hosts::BodyId;
+use crate::hosts::{
+    Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
+    Phase, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpSender,
+};
 use crate::plan::*;
 
-/// A plan that cannot be run. A scenario that was validated does not lead here.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The network cannot be built.
-    #[error(transparent)]
-    Network(#[from] RouteError),
-    /// A DSCP has too many bits.
-    #[error(transparent)]
-    Dscp(#[from] InvalidDscp),
-    /// A rate, a weight, a size or an interval is zero.
-    #[error("{0} must not be zero")]
-    Zero(&'static str),
-    /// Something is beyond what can be counted, or beyond what makes sense.
-    #[error("too large: {0}")]
-    TooLarge(&'static str),
-    /// A policy has no class.
-    #[error("a policy needs a class")]
-    NoClass,
-    /// A class of class-based queueing is divided by another policy.
-    #[error("class-based queueing has no policies inside")]
-    NestedClasses,
-    /// A flow or a ping names a node that is not a host.
-    #[error("node {0} is not a host")]
-    NotAHost(u16),
-    /// A change is of a link that there is not.
-    #[error("there is no link {0}")]
-    NoSuchLink(u32),
-    /// A ping's least time to live is above its greatest.
-    #[error("a ping's times to live must not fall")]
-    Ttl,
-    /// A capture names a port that there is not.
-    #[error("there is no port {0}")]
-    NoSuchPort(u32),
-    /// The instants at which counters are read do not rise, or one of a change is missing.
-    #[error("marks must rise, and changes stand in order of time, at marks")]
-    Marks,
-}
+/// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
+const FIRST_SOURCE_PORT: u16 = 49_152;
 
-/// As much weight as a set of classes may have, 281 Tb/s, so that virtual time never overflows.
-const MAX_WEIGHTS: u128 = 1 << 48;
-
-pub(crate) fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, BuildError> {
-    Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
-}
-
-pub(crate) fn loss(ppb: u32) -> Result<u32, BuildError> {
-    match ppb <= 1_000_000_000 {
-        true => Ok(ppb),
-        false => Err(BuildError::TooLarge("a share of more than all packets")),
-    }
-}
-
-/// What stands before a transmitter.
-pub(crate) fn root(
-    plan: &QueuePlan,
-    shape: Option<ShapePlan>,
+/// The two endpoints of a stream, the sender's first.
+pub(crate) fn stream(
+    flow: &FlowPlan,
+    owner: usize,
+    (from, to): (NodeId, NodeId),
+    number: usize,
+    sender: usize,
     seed: u64,
-) -> Result<Class<BodyId>, BuildError> {
-    let class = Class::new(queue(plan, seed)?);
-    Ok(match shape {
-        Some(shape) => class.shaped(shaper(shape)?),
-        None => class,
-    })
+) -> Result<[Endpoint; 2], BuildError> {
+    let schedule = Schedule {
+        start: Time::from_picos(flow.start),
+        stop: flow.stop.map_or(Time::MAX, Time::from_picos),
+        volume: flow.volume.unwrap_or(u64::MAX),
+    };
+    let ecn = match &flow.transport {
+        TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => ecn.ecn(),
+        _ => Ecn::NotEct,
+    };
+    let (protocol, [sends, receives], [asks, answers]) = match &flow.transport {
+        TransportPlan::Tcp(plan) => {
+            (Protocol::Tcp, tcp(plan, schedule, number, seed)?, handshakes(plan).map(Some))
+        }
+        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?, [None; 2]),
+    };
+    let there = Header {
+        size: 0,
+        source: from,
+        destination: to,
+        source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
+        destination_port: flow.port,
+        protocol,
+        traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?).with_ecn(ecn),
+        ttl: Header::TTL,
+    };
+    let back = Header {
+        source: to,
+        destination: from,
+        source_port: there.destination_port,
+        destination_port: there.source_port,
+        ..there
+    };
+    let endpoint = |header, peer: usize, handshake, role| Endpoint {
+        line: Line { header, peer: peer as u32, handshake },
+        owner: owner as u32,
+        timer: Time::MAX,
+        role,
+    };
+    Ok([endpoint(there, sender + 1, asks, sends), endpoint(back, sender, answers, receives)])
 }
 
-pub(crate) fn link(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<BodyId>, BuildError> {
-    let root = |end: usize| root(&plan.queues[end], plan.shapes[end], seed);
-    Ok(LinkSpec {
-        name: plan.name.clone(),
-        ends: plan.ends.map(NodeId),
-        wire: Wire {
-            rate: non_zero_rate(plan.rate, "a link's rate")?,
-            delay: Duration::from_picos(plan.delay),
-            jitter: Duration::from_picos(plan.jitter),
-            loss_ppb: loss(plan.loss_ppb)?,
-            duplicate_ppb: loss(plan.duplicate_ppb)?,
-            detour_ppb: loss(plan.detour.0)?,
-            detour: Duration::from_picos(plan.detour.1),
-            overhead: match plan.overhead {
-                OverheadPlan::Fixed(bytes) => Overhead::Fixed(bytes),
-                OverheadPlan::Atm => Overhead::Atm,
-            },
+/// What the two ends of a connection say of themselves. The sender takes no data and never has
+/// more than 65535 bytes of window to offer, but scaling is up to both (RFC 7323, section 2.2).
+fn handshakes(plan: &TcpPlan) -> [Handshake; 2] {
+    // What a packet holds without options is not diminished by those that it will have (RFC 9293,
+    // section 3.7.1).
+    let options = if plan.timestamps { TIMESTAMP_BYTES as u16 } else { 0 };
+    let says = |window| Handshake {
+        mss: plan.mss.saturating_add(options),
+        window_shift: plan.window_scaling.then(|| window_shift(window)),
+        sack: plan.sack,
+    };
+    [says(0), says(plan.receive_window)]
+}
+
+fn tcp(
+    plan: &TcpPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
+    if plan.mss == 0 {
+        return Err(BuildError::Zero("a segment size"));
+    }
+    let sender = Sender::new(SenderConfig {
+        mss: plan.mss,
+        window: plan.send_window,
+        initial_window: plan.initial_window,
+        min_rto: Duration::from_picos(plan.min_rto),
+        congestion: match plan.congestion_control {
+            CongestionPlan::Reno => Congestion::Reno,
+            CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
+            CongestionPlan::Ledbat => Congestion::ledbat(),
+            CongestionPlan::Dctcp => Congestion::dctcp(),
+            CongestionPlan::Prague => Congestion::prague(),
+            CongestionPlan::Bbr => {
+                Congestion::bbr(Stream::new(seed, &format!("{} {number} probes", plan.name)))
+            }
         },
-        queues: [root(0)?, root(1)?],
+        loss_detection: match (plan.sack, plan.rack) {
+            (false, _) => LossDetection::Duplicates,
+            (true, false) => LossDetection::Sack,
+            (true, true) => LossDetection::Rack,
+        },
+        prr: plan.prr,
+        limited_transmit: plan.limited_transmit,
+        timestamps: plan.timestamps,
+        ecn: plan.ecn.mode(),
+        pacing: plan.pacing,
+    });
+    let receiver = Receiver::new(ReceiverConfig {
+        window: plan.receive_window,
+        delayed_ack: Duration::from_picos(plan.delayed_ack),
+        sack: plan.sack,
+        dsack: plan.dsack,
+        window_scaling: plan.window_scaling,
+        timestamps: plan.timestamps,
+        ecn: plan.ecn.mode(),
+    });
+    let sender =
+        TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
+    let receiver = TcpReceiver { receiver, delay: Samples::default() };
+    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(receiver)])
+}
+
+fn udp(
+    plan: &UdpPlan,
+    schedule: Schedule,
+    number: usize,
+    seed: u64,
+) -> Result<[Role; 2], BuildError> {
+    let mut pattern = pattern(plan, number, seed)?;
+    let sender = UdpSender {
+        stop: schedule.stop,
+        left: schedule.volume,
+        sent: 0,
+        lost: 0,
+        due: schedule.start + pattern.first(),
+        pattern,
+    };
+    Ok([Role::UdpSender(sender), Role::UdpReceiver(Box::default())])
+}
+
+fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildError> {
+    Ok(match &plan.replay {
+        Some(replay) => Pattern::Replay(self::replay(replay, plan.layer)?),
+        None => Pattern::Drawn(drawn(plan, number, seed)?),
     })
 }
 
-pub(crate) fn queue(plan: &QueuePlan, seed: u64) -> Result<Queue<BodyId>, BuildError> {
-    Ok(match plan {
-        QueuePlan::Fifo(limit) => Queue::Fifo(Fifo::new(limit.limit())),
-        QueuePlan::HeadDrop(limit) => Queue::Fifo(Fifo::new(limit.limit()).dropping_at_head()),
-        QueuePlan::Red(plan) => plan.queue(seed)?,
-        QueuePlan::Codel(plan) => plan.queue()?,
-        QueuePlan::FqCodel(plan) => plan.queue(seed)?,
-        QueuePlan::Pie(plan) => plan.queue(seed)?,
-        QueuePlan::DualPi2(plan) => plan.queue()?,
-        QueuePlan::Classes(plans) => classes(plans, Sharing::Wfq, seed)?,
-        QueuePlan::Drr(plans) => classes(plans, Sharing::Drr, seed)?,
-        QueuePlan::LinkSharing(plans) => classes(plans, Sharing::LinkShare, seed)?,
-        QueuePlan::Cbq(plan) => plan.queue(seed)?,
-    })
+/// The bytes of a datagram's size that are none of its payload.
+fn header(layer: LayerPlan) -> u16 {
+    match layer {
+        LayerPlan::Application => 0,
+        LayerPlan::Ip => DATAGRAM_HEADER as u16,
+    }
 }
 
-fn classes(plans: &[ClassPlan], sharing: Sharing, seed: u64) -> Result<Queue<BodyId>, BuildError> {
-    if plans.is_empty() {
-        return Err(BuildError::NoClass);
+fn payload(size: u16, layer: LayerPlan) -> Result<u16, BuildError> {
+    match size.saturating_sub(header(layer)) {
+        0 => Err(BuildError::Zero("a datagram's payload")),
+        payload if payload > MAX_PAYLOAD => {
+            Err(BuildError::TooLarge("a datagram does not fit a packet"))
+        }
+        payload => Ok(payload),
     }
-    if plans.len() > usize::from(u16::MAX) {
-        return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
-    }
-    let weights = plans.iter().map(|class| u128::from(class.weight.unwrap_or(0)));
-    if weights.sum::<u128>() > MAX_WEIGHTS {
-        return Err(BuildError::TooLarge("the weights of a policy's classes"));
-    }
-    let specs = plans.iter().map(|plan| class(plan, seed)).collect::<Result<_, _>>()?;
-    Ok(Queue::Classes(Box::new(Classes::sharing(specs, sharing))))
 }
 
-fn class(plan: &ClassPlan, seed: u64) -> Result<ClassSpec<BodyId>, BuildError> {
-    let mut class = Class::new(queue(&plan.queue, seed)?);
-    if let Some(police) = plan.police {
-        class = class.policed(policer(police)?, actions(police)?);
+fn replay(plan: &ReplayPlan, layer: LayerPlan) -> Result<Replay, BuildError> {
+    let packet = |&(gap, size)| Ok((Duration::from_picos(gap), payload(size, layer)?));
+    let packets: Vec<_> = plan.packets.iter().map(packet).collect::<Result<_, BuildError>>()?;
+    let length = packets.iter().fold(Duration::ZERO, |sum, packet| sum + packet.0);
+    if plan.repeat && length < Duration::from_picos(packets.len() as u64) {
+        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
     }
-    if let Some(shape) = plan.shape {
-        class = class.shaped(shaper(shape)?);
+    Ok(Replay { packets, repeat: plan.repeat, at: 0 })
+}
+
+fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, BuildError> {
+    let payload = payload(plan.size, plan.layer)?;
+    let header = header(plan.layer);
+    let rate = non_zero_rate(plan.rate, "a flow's rate")?;
+    let gap = Bytes::new(plan.size.into()) / rate;
+    if gap <= Duration::from_picos(1) {
+        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
     }
-    let service = match plan.weight {
-        None => Service::Strict,
-        Some(weight) => {
-            let weight = Weight::new(weight).ok_or(BuildError::Zero("a class's weight"))?;
-            Service::Share(weight, plan.priority)
+    let random = |what| Stream::new(seed, &format!("{} {number} {what}", plan.name));
+    let gaps = match plan.gaps {
+        DistributionPlan::Constant => Gaps::Even(Pace::new(plan.size, rate)),
+        DistributionPlan::Exponential => {
+            let picobits = f64::from(plan.size) * 8e12;
+            let mean = picobits / rate.bits_per_second() as f64;
+            Gaps::Exponential { mean, random: random("gaps") }
         }
     };
-    Ok(ClassSpec { matches: matches(&plan.matches)?, service, class })
-}
-
-fn shaper(plan: ShapePlan) -> Result<Shaper<BodyId>, BuildError> {
-    Ok(Shaper::new(non_zero_rate(plan.rate, "a shaper's rate")?, Bytes::new(plan.burst)))
-}
-
-pub(crate) fn policer(plan: PolicePlan) -> Result<Policer, BuildError> {
-    let rate = non_zero_rate(plan.rate, "a policer's rate")?;
-    let burst = Bytes::new(plan.burst);
-    let policer = match (plan.peak, plan.excess_burst) {
-        (Some(peak), _) => {
-            let peak_rate = non_zero_rate(peak.rate, "a policer's peak rate")?;
-            Policer::two_rate(rate, burst, peak_rate, Bytes::new(peak.burst))
+    let sizes = match plan.sizes {
+        DistributionPlan::Constant => Sizes::Constant(payload),
+        DistributionPlan::Exponential => {
+            Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
         }
-        (None, Some(excess)) => Policer::single_rate(rate, burst, Bytes::new(excess)),
-        (None, None) => Policer::new(rate, burst),
     };
-    Ok(if plan.colour_aware { policer.colour_aware() } else { policer })
+    let bursts = match plan.bursts {
+        None => None,
+        Some(plan) => Some(bursts(plan, gap, random("bursts"))?),
+    };
+    Ok(Drawn { gaps, sizes, bursts })
 }
 
-pub(crate) fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
-    let action = |plan| {
-        Ok::<_, BuildError>(match plan {
-            ActionPlan::Send => Action::Send,
-            ActionPlan::Drop => Action::Drop,
-            ActionPlan::Remark(dscp) => Action::Remark(Dscp::new(dscp)?),
-        })
-    };
-    Ok(Actions {
-        conform: action(plan.conform)?,
-        exceed: action(plan.exceed)?,
-        violate: action(plan.violate)?,
-    })
-}
+/// The least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
+/// value, and infinite at 1.
+const MIN_SHAPE: u32 = 1_050;
 
-pub(crate) fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {
-    let protocol = |protocol: &ProtocolPlan| match protocol {
-        ProtocolPlan::Icmp => Protocol::Icmp,
-        ProtocolPlan::Tcp => Protocol::Tcp,
-        ProtocolPlan::Udp => Protocol::Udp,
-    };
-    let ranges = |ports: &[(u16, u16)]| ports.iter().map(|&(low, high)| low..=high).collect();
-    let nodes = |nodes: &[u16]| nodes.iter().copied().map(NodeId).collect();
-    Ok(Match {
-        dscps: plan.dscps.iter().map(|&dscp| Dscp::new(dscp)).collect::<Result<_, _>>()?,
-        protocols: plan.protocols.iter().map(protocol).collect(),
-        ports: ranges(&plan.ports),
-        source_ports: ranges(&plan.source_ports),
-        destination_ports: ranges(&plan.destination_ports),
-        sources: nodes(&plan.sources),
-        destinations: nodes(&plan.destinations),
-    })
-}
-
-pub(crate) fn balance(plan: BalancePlan) -> Balance {
-    match plan {
-        BalancePlan::PerFlow => Balance::PerFlow,
-        BalancePlan::PerDestination => Balance::PerDestination,
-        BalancePlan::PerPacket => Balance::PerPacket,
+/// `gap` is the mean time between datagrams.
+fn bursts(plan: BurstsPlan, gap: Duration, random: Stream) -> Result<Bursts, BuildError> {
+    let [on, off] = [plan.on, plan.off].map(Duration::from_picos);
+    if on < gap {
+        return Err(BuildError::TooLarge("the time between datagrams, for bursts of this length"));
     }
+    let lengths = match plan.lengths {
+        LengthsPlan::Constant => Lengths::Constant,
+        LengthsPlan::Exponential => Lengths::Exponential,
+        LengthsPlan::Pareto(shape) if shape < MIN_SHAPE => {
+            return Err(BuildError::TooLarge("the mean, for bursts of a shape below 1.05"));
+        }
+        LengthsPlan::Pareto(shape) => Lengths::Pareto(f64::from(shape) / 1000.0),
+    };
+    Ok(Bursts::new(on, off, lengths, random))
 }
 
-pub(crate) fn icmp_errors(plan: IcmpErrorsPlan) -> Result<IcmpErrors, BuildError> {
-    Ok(match plan {
-        IcmpErrorsPlan::All => IcmpErrors::All,
-        IcmpErrorsPlan::None => IcmpErrors::None,
-        IcmpErrorsPlan::Limited { every: 0, .. } | IcmpErrorsPlan::Limited { burst: 0, .. } => {
-            return Err(BuildError::Zero("a limit of ICMP errors"));
-        }
-        IcmpErrorsPlan::Limited { every, burst } => {
-            IcmpErrors::Limited { every: Duration::from_picos(every), burst }
-        }
-    })
-}
-
-pub(crate) fn marker(rules: &[RemarkPlan]) -> Result<Marker, BuildError> {
-    if rules.len() > usize::from(u16::MAX) {
-        return Err(BuildError::TooLarge("a link's end has more than 65535 rules for marks"));
+pub(crate) fn pinger(
+    plan: &PingPlan,
+    owner: usize,
+    (source, destination): (NodeId, NodeId),
+    id: usize,
+) -> Result<Endpoint, BuildError> {
+    if plan.every == 0 {
+        return Err(BuildError::Zero("a ping's interval"));
     }
-    let rule = |rule: &RemarkPlan| Ok((matches(&rule.matches)?, Dscp::new(rule.dscp)?));
-    Ok(Marker::new(rules.iter().map(rule).collect::<Result<Vec<_>, BuildError>>()?))
+    let [first, last] = plan.ttl;
+    if first == 0 || plan.train == 0 {
+        return Err(BuildError::Zero("a ping's time to live, or the length of its trains"));
+    }
+    if first > last {
+        return Err(BuildError::Ttl);
+    }
+    let (protocol, source_port, destination_port) = match plan.udp_port {
+        Some(port) => (Protocol::Udp, FIRST_SOURCE_PORT.wrapping_add(owner as u16), port),
+        None => (Protocol::Icmp, 0, 0),
+    };
+    let header = Header {
+        size: DATAGRAM_HEADER + u32::from(plan.size),
+        source,
+        destination,
+        source_port,
+        destination_port,
+        protocol,
+        traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
+        ttl: first,
+    };
+    let pinger = Pinger {
+        start: Time::from_picos(plan.start),
+        stop: Time::from_picos(plan.stop),
+        every: Duration::from_picos(plan.every),
+        ttls: first..=last,
+        train: plan.train,
+        records: Vec::new(),
+        due: 0,
+        reach: last,
+    };
+    let role = Role::Pinger(pinger);
+    let line = Line { header, peer: id as u32, handshake: None };
+    Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
 }

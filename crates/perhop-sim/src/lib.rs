@@ -1,20 +1,15 @@
 //! The `sim` engine: modelled hosts on perhop's network, in virtual time.
 //!
 //! A [`Plan`] is a scenario with every name and unit resolved; a [`Simulation`] runs it, in slices
-//! as long as the caller likes, and keeps [tables](perhop_measure::Table) of what was measured. The same plan and
-//! seed give the same tables, however it is sliced.
+//! as long as the caller likes, and keeps [tables](perhop_measure::Table) of what was measured. The
+//! same plan and seed give the same tables, however it is sliced.
 
-mod aqm;
 mod build;
 mod capture;
-mod cbq;
-mod changes;
 mod hosts;
 mod plan;
 mod simulation;
 
-pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
-pub use build::BuildError;
-pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
+pub use perhop_plan::BuildError;
 pub use plan::*;
 pub use simulation::Simulation;

@@ -1,6 +1,5 @@
 //! A plan, compiled and run.
 
-use std::collections::VecDeque;
 use std::io;
 
 use perhop_core::{Dscp, NodeId, Rate, Time};
@@ -9,11 +8,11 @@ use perhop_measure::{
     Rtts, Samples, Sink, StreamReading, Table,
 };
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
+use perhop_plan::{BuildError, Effect, Timeline};
 use perhop_queue::Counters;
 
-use crate::build::{BuildError, balance, icmp_errors, link, marker, non_zero_rate, pinger, stream};
+use crate::build::{pinger, stream};
 use crate::capture::ModelledCaptures;
-use crate::changes::{Effect, timeline};
 use crate::hosts::{BodyId, DscpCounts, ModelledHosts, Role};
 use crate::plan::*;
 
@@ -58,7 +57,7 @@ pub struct Simulation {
     /// How many classes there have been.
     classes: usize,
     /// What is still to change.
-    changes: VecDeque<(Time, Effect)>,
+    changes: Timeline<BodyId>,
     /// Of each flow: its destination and its source, and the mark of its packets.
     ends: Vec<([u16; 2], Dscp)>,
     last_dscps: Vec<DscpCounts>,
@@ -79,44 +78,16 @@ impl Simulation {
     /// # Errors
     /// [`BuildError`] says what the plan has wrong.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
-        if !plan.marks.is_sorted_by(|a, b| a < b) || plan.marks.first() == Some(&0) {
-            return Err(BuildError::Marks);
-        }
+        let marks = plan.network.marks()?;
         if !plan.cuts.is_sorted_by(|a, b| a < b) {
             return Err(BuildError::Marks);
-        }
-        if plan.marks.last() == Some(&Time::MAX.as_picos()) {
-            return Err(BuildError::TooLarge("the last mark is later than every event"));
         }
         let streams = plan.flows.iter().map(|flow| 2 * usize::from(flow.streams));
         if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
             return Err(BuildError::TooLarge("there are more than half a million streams"));
         }
-        let kind = |node: &NodePlan| match node.kind {
-            KindPlan::Host => NodeKind::Host,
-            KindPlan::Router => NodeKind::Router,
-        };
-        let nodes: Vec<NodeKind> = plan.nodes.iter().map(kind).collect();
-        let links = plan
-            .links
-            .iter()
-            .map(|link_plan| link(link_plan, plan.seed))
-            .collect::<Result<_, _>>()?;
-        let mut network = Network::new(&nodes, links, plan.seed)?;
-        for (node, plan) in plan.nodes.iter().enumerate() {
-            let node = NodeId(node as u16);
-            network.set_balance(node, balance(plan.balance));
-            network.set_icmp_errors(node, icmp_errors(plan.icmp_errors)?);
-        }
-        for (number, plan) in plan.links.iter().enumerate() {
-            // What arrives at the first end has come from the second, by the odd port.
-            for (end, port) in [(0, 1), (1, 0)] {
-                if !plan.remarks[end].is_empty() {
-                    let port = PortId(2 * number as u32 + port);
-                    network.set_marker(port, marker(&plan.remarks[end])?);
-                }
-            }
-        }
+        let nodes = plan.network.kinds();
+        let mut network = plan.network.network()?;
         let host = |node: u16| match nodes.get(usize::from(node)) {
             Some(NodeKind::Host) => Ok(NodeId(node)),
             _ => Err(BuildError::NotAHost(node)),
@@ -135,7 +106,14 @@ impl Simulation {
                     receiver: sender + 1,
                     last: StreamReading::default(),
                 });
-                endpoints.extend(stream(flow, index, (from, to), number, sender, plan.seed)?);
+                endpoints.extend(stream(
+                    flow,
+                    index,
+                    (from, to),
+                    number,
+                    sender,
+                    plan.network.seed,
+                )?);
             }
         }
         let mut pingers = Vec::new();
@@ -148,25 +126,23 @@ impl Simulation {
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
-        let captures = ModelledCaptures::new(plan.nodes.iter().map(|node| node.address).collect());
+        let addresses = plan.network.nodes.iter().map(|node| node.address).collect();
+        let captures = ModelledCaptures::new(addresses);
         let end = |flow: &FlowPlan| Ok(([flow.to, flow.from], Dscp::new(flow.dscp)?));
         let ends = plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?;
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
 
-        let rates = plan.links.iter().flat_map(|link| [link.rate, link.rate]);
         let mut simulation = Self {
-            last_links: vec![LinkCounters::default(); 2 * plan.links.len()],
+            last_links: vec![LinkCounters::default(); network.ports().count()],
             last_queues: Vec::new(),
             classes: 0,
-            changes: timeline(plan)?,
+            changes: plan.network.timeline()?,
             network,
             streams,
             flows: plan.flows.len(),
             pingers,
-            rates: rates
-                .map(|rate| non_zero_rate(rate, "a link's rate"))
-                .collect::<Result<_, _>>()?,
-            marks: plan.marks.iter().copied().map(Time::from_picos).collect(),
+            rates: plan.network.rates()?,
+            marks,
             next_mark: 0,
             recorded: Time::ZERO,
             last_dscps: hosts.dscps.clone(),

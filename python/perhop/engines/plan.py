@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.changes import Step
 
-__all__ = ["plan"]
+__all__ = ["network_plan", "plan"]
 
 _NOBODY: Final = 2**16 - 1
 """A node that there is not: what a prefix without a node in it stands for."""
@@ -39,18 +39,26 @@ _NOBODY: Final = 2**16 - 1
 def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     """The scenario as the core takes it: rates in bit/s, times in ps, sizes in bytes."""
     nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    return {
+        "network": network_plan(scenario, seed),
+        "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
+        "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
+        "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
+    }
+
+
+def network_plan(scenario: Scenario, seed: int) -> dict[str, Any]:
+    """The scenario's network, and when it is measured."""
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
     addresses = scenario.addresses
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
-        "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
         "nodes": [
             {**_node(node), "address": str(addresses[name])}
             for name, node in scenario.nodes.items()
         ],
         "links": _links(scenario, nodes),
-        "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
-        "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
         "changes": [
             {"at": step.change.at, "effect": effect}
             for step in steps(scenario)

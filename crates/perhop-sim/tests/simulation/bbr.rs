@@ -121,7 +121,10 @@ fn probes_are_drawn_from_the_seed() {
     let bytes = |seed: u64| {
         let links = [link([0, 1], RATE, RTT / 2)];
         let flow = with(bbr(json!({})), json!({"to": 1}));
-        let plan = with(plan("hh", &links, &[20 * SECOND]), json!({"flows": [flow], "seed": seed}));
+        let plan = with(
+            plan("hh", &links, &[20 * SECOND]),
+            json!({"flows": [flow], "network": {"seed": seed}}),
+        );
         run(&plan).bits()
     };
     assert_eq!(bytes(1), bytes(1));

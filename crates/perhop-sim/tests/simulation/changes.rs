@@ -10,9 +10,11 @@ use crate::lab::*;
 fn narrow(rate: u64, queue: Value, flows: Value, changes: Value) -> Value {
     let second = link_with([1, 2], rate, MILLISECOND, json!({"queues": [queue, fifo(1000)]}));
     json!({
-        "seed": 1, "marks": [SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND], "nodes": nodes("hrh"),
-        "links": [link([0, 1], 1_000_000_000, MILLISECOND), second],
-        "flows": flows, "pings": [], "changes": changes,
+        "network": {
+            "seed": 1, "marks": [SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND], "nodes": nodes("hrh"),
+            "links": [link([0, 1], 1_000_000_000, MILLISECOND), second], "changes": changes,
+        },
+        "flows": flows, "pings": [],
     })
 }
 
@@ -46,7 +48,7 @@ fn what_is_on_its_way_is_not_overtaken() {
     let near = json!({"link": 1, "rate": 8_000_000, "delay": MILLISECOND, "loss_ppb": 0});
     let changes = json!([{"at": SECOND, "effect": {"wire": near}}]);
     let mut plan = narrow(8_000_000, fifo(10), json!([flow]), changes);
-    plan["links"][1]["delay"] = json!(SECOND / 2);
+    plan["network"]["links"][1]["delay"] = json!(SECOND / 2);
     let tables = run(&plan);
     assert_eq!(tables.flow(0, "reordered") as i64, 0);
     assert_eq!(tables.flow(0, "lost") as i64, 0);
@@ -105,7 +107,8 @@ fn what_waits_moves_to_the_new_policy() {
     let queue = json!({"port": 2, "queue": {"classes": [class(json!({}), 1, fifo(1000))]}});
     let effect = |queue| json!([{"at": SECOND, "effect": {"queue": queue}}]);
     let plan = |changes| narrow(80_000, fifo(1000), json!([flow]), changes);
-    let tables = run(&with(plan(effect(queue)), json!({"marks": [SECOND, 30 * SECOND]})));
+    let tables =
+        run(&with(plan(effect(queue)), json!({"network": {"marks": [SECOND, 30 * SECOND]}})));
     assert_eq!(tables.flow(0, "packets") as i64, 220);
     assert_eq!(tables.flow(0, "reordered") as i64, 0);
     let sent = |class| tables.of_rows("queues", "sent_packets", "class", class);
@@ -116,7 +119,7 @@ fn what_waits_moves_to_the_new_policy() {
     // A new queue of ten drops the others, and says so.
     let tables = run(&with(
         plan(effect(json!({"port": 2, "queue": fifo(10)}))),
-        json!({"marks": [SECOND, 30 * SECOND]}),
+        json!({"network": {"marks": [SECOND, 30 * SECOND]}}),
     ));
     assert_eq!(tables.of_rows("queues", "dropped_limit", "class", 4), [200]);
     assert_eq!(tables.flow(0, "packets") as i64, 20);

@@ -17,16 +17,16 @@ fn refusal(changes: &[(&str, Value)]) -> Option<BuildError> {
     build(&plan).err()
 }
 
-const CLASSES: &str = "/links/1/queues/0/classes";
+const CLASSES: &str = "/network/links/1/queues/0/classes";
 
 #[test]
 fn what_a_plan_has_wrong_is_said() {
     use BuildError::*;
     assert_eq!(refusal(&[]), None);
     let cases = [
-        ("/links/0/rate", json!(0), Zero("a link's rate")),
-        ("/links/1/queues/0/classes/0/weight", json!(0), Zero("a class's weight")),
-        ("/links/1/queues/0/classes/0/police/rate", json!(0), Zero("a policer's rate")),
+        ("/network/links/0/rate", json!(0), Zero("a link's rate")),
+        ("/network/links/1/queues/0/classes/0/weight", json!(0), Zero("a class's weight")),
+        ("/network/links/1/queues/0/classes/0/police/rate", json!(0), Zero("a policer's rate")),
         (CLASSES, json!([]), NoClass),
         ("/flows/0/transport/tcp/mss", json!(0), Zero("a segment size")),
         ("/flows/3/transport/udp/rate", json!(0), Zero("a flow's rate")),
@@ -41,12 +41,12 @@ fn what_a_plan_has_wrong_is_said() {
         ("/flows/0/from", json!(1), NotAHost(1)),
         ("/flows/0/to", json!(4), NotAHost(4)),
         ("/pings/1/to", json!(65_535), NotAHost(65_535)),
-        ("/marks", json!([0, 1]), Marks),
-        ("/marks", json!([2, 1]), Marks),
-        ("/marks", json!([2, 2]), Marks),
+        ("/network/marks", json!([0, 1]), Marks),
+        ("/network/marks", json!([2, 1]), Marks),
+        ("/network/marks", json!([2, 2]), Marks),
         ("/cuts", json!([2, 2]), Marks),
-        ("/links/0/ends/0", json!(4), Network(RouteError::NoSuchNode(4, 4))),
-        ("/links/0/ends/0", json!(1), Network(RouteError::Loop(1))),
+        ("/network/links/0/ends/0", json!(4), Network(RouteError::NoSuchNode(4, 4))),
+        ("/network/links/0/ends/0", json!(1), Network(RouteError::Loop(1))),
     ];
     for (place, change, expected) in cases {
         assert_eq!(refusal(&[(place, change.clone())]), Some(expected), "{place} = {change}");
@@ -54,8 +54,8 @@ fn what_a_plan_has_wrong_is_said() {
     for place in [
         "/flows/0/dscp",
         "/pings/0/dscp",
-        "/links/1/queues/0/classes/0/police/exceed/remark",
-        "/links/1/queues/0/classes/0/matches/dscps/0",
+        "/network/links/1/queues/0/classes/0/police/exceed/remark",
+        "/network/links/1/queues/0/classes/0/matches/dscps/0",
     ] {
         assert!(matches!(refusal(&[(place, json!(64))]), Some(Dscp(_))), "{place}");
     }
@@ -81,10 +81,10 @@ fn what_goes_beyond_the_model_is_refused() {
             json!({"packets": [[0, 100], [1, 100]], "repeat": true}),
         )],
         // The end of time, where nothing can be after anything.
-        vec![("/marks", json!([u64::MAX]))],
-        vec![("/links/0/loss_ppb", json!(1_000_000_001))],
+        vec![("/network/marks", json!([u64::MAX]))],
+        vec![("/network/links/0/loss_ppb", json!(1_000_000_001))],
         // Virtual time would overflow.
-        vec![("/links/1/queues/0/classes/0/weight", json!(u64::MAX))],
+        vec![("/network/links/1/queues/0/classes/0/weight", json!(u64::MAX))],
         vec![(CLASSES, json!(vec![class(json!({}), 1, fifo(1)); (1 << 16) + 1]))],
         // Events are numbered in 24 bits.
         vec![("/flows", json!(vec![tcp(0, 3, json!({}), json!({"streams": 65_535})); 9]))],
@@ -117,9 +117,9 @@ fn a_run_may_last_until_the_clock_ends() {
         ping["start"] = json!(late);
     }
     let police = json!({"rate": u64::MAX, "burst": u64::MAX});
-    let class = plan.pointer_mut("/links/1/queues/0/classes/0").unwrap();
+    let class = plan.pointer_mut("/network/links/1/queues/0/classes/0").unwrap();
     *class = with(class.take(), json!({"police": police}));
-    *plan.pointer_mut("/links/1/jitter").unwrap() = json!(u64::MAX);
+    *plan.pointer_mut("/network/links/1/jitter").unwrap() = json!(u64::MAX);
     let results = run(&plan);
     assert!(results.port(2, "sent_packets") > 1, "nothing was sent at the end");
     assert!(results.rtts(0).iter().all(Option::is_none));

@@ -96,8 +96,8 @@ pub fn every(interval: u64, end: u64) -> Vec<u64> {
 /// A plan of nodes (see [`nodes`]), links and marks; without flows and pings.
 pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     json!({
-        "seed": 1, "marks": marks, "nodes": nodes(kinds), "links": links, "flows": [],
-        "pings": [],
+        "network": {"seed": 1, "marks": marks, "nodes": nodes(kinds), "links": links},
+        "flows": [], "pings": [],
     })
 }
 
@@ -145,7 +145,9 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
     ];
     let pings =
         [ping(0, 3, 50 * MILLISECOND, json!({"dscp": 8})), ping(3, 0, 70 * MILLISECOND, json!({}))];
-    let changes = json!({"seed": seed, "flows": flows, "pings": pings, "cuts": [SECOND]});
+    let changes = json!({
+        "network": {"seed": seed}, "flows": flows, "pings": pings, "cuts": [SECOND],
+    });
     with(plan("hrrh", &links, marks), changes)
 }
 

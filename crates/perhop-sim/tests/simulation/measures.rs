@@ -95,7 +95,7 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
         link([2, 3], 1_000_000_000, 0),
     ];
     let mut network = plan("hrrh", &links, &[SECOND]);
-    network["nodes"][1]["balance"] = json!("per-packet");
+    network["network"]["nodes"][1]["balance"] = json!("per-packet");
     // A datagram every 10 ms: the odd ones come 35 ms late, behind the third after them.
     let flow = udp(0, 3, 8 * SIZE * 100, SIZE, json!({}));
     let results = run(&with(network, json!({"flows": [flow]})));

@@ -89,8 +89,9 @@ fn trains_are_sent_back_to_back_and_spread_by_the_narrowest_link() {
 #[test]
 fn routers_limit_what_they_say_and_may_be_silent() {
     let mut plan = row(&[ping(0, 4, SECOND / 10, json!({"ttl": [1, 2]}))], SECOND);
-    plan["nodes"][1]["icmp_errors"] = json!({"limited": {"every": SECOND / 2, "burst": 1}});
-    plan["nodes"][2]["icmp_errors"] = json!("none");
+    plan["network"]["nodes"][1]["icmp_errors"] =
+        json!({"limited": {"every": SECOND / 2, "burst": 1}});
+    plan["network"]["nodes"][2]["icmp_errors"] = json!("none");
     let results = run(&plan);
     let answered: Vec<usize> = (0..20).filter(|n| results.rtts(0)[*n].is_some()).collect();
     // Ten probes for each, a tenth of a second apart; the first router answers at 0 and 0.5 s.
@@ -125,7 +126,7 @@ fn a_plan_must_make_sense() {
     assert!(build(&row(&[ping(2, 4, SECOND, json!({}))], SECOND)).is_err());
     for limit in [json!({"every": 0, "burst": 1}), json!({"every": 1, "burst": 0})] {
         let mut plan = row(&[], SECOND);
-        plan["nodes"][1]["icmp_errors"] = json!({"limited": limit});
+        plan["network"]["nodes"][1]["icmp_errors"] = json!({"limited": limit});
         assert!(build(&plan).is_err());
     }
 }

@@ -178,7 +178,7 @@ prop_compose! {
     ) -> Value {
         marks.insert(END);
         let marks: Vec<u64> = marks.into_iter().collect();
-        with(plan("hhhhhhrr", &links, &marks), json!({"seed": seed, "flows": flows, "pings": pings}))
+        with(plan("hhhhhhrr", &links, &marks), json!({"network": {"seed": seed}, "flows": flows, "pings": pings}))
     }
 }
 
@@ -246,7 +246,7 @@ fn check_classes(
         Ok(next)
     }
     let (mut roots, mut next) = (Vec::new(), 0);
-    for link in plan["links"].as_array().unwrap() {
+    for link in plan["network"]["links"].as_array().unwrap() {
         for queue in link["queues"].as_array().unwrap() {
             roots.push(next);
             next = check(queue, next, results, backlog)?;
@@ -259,7 +259,7 @@ fn check_classes(
 /// A link carries what its queue sent, and no more than its rate and the packet in transmission
 /// at either end of a stretch.
 fn check_links(plan: &Value, results: &Results, roots: &[usize]) -> Result<(), TestCaseError> {
-    let links = plan["links"].as_array().unwrap();
+    let links = plan["network"]["links"].as_array().unwrap();
     for (port, &root) in roots.iter().enumerate() {
         prop_assert_eq!(results.port(port, "sent_packets"), results.class(root, "sent_packets"));
         prop_assert!(results.port(port, "lost_packets") <= results.port(port, "sent_packets"));
@@ -283,7 +283,7 @@ fn check_routers(
     roots: &[usize],
     backlog: &[i64],
 ) -> Result<(), TestCaseError> {
-    let links = plan["links"].as_array().unwrap();
+    let links = plan["network"]["links"].as_array().unwrap();
     for router in [LEFT, RIGHT] {
         let (mut came, mut gone, mut under_way) = (0, 0, 0);
         for (port, &root) in roots.iter().enumerate() {

@@ -95,7 +95,7 @@ fn port_of_one_way_loss(seed: u64) -> u64 {
     let links = lossy_one_way(10_000_000_000, MILLISECOND, 0);
     let divided = |port: &u64| {
         let flow = tcp(0, 3, json!({}), json!({"port": port, "volume": 1}));
-        let changes = json!({"seed": seed, "flows": [flow]});
+        let changes = json!({"network": {"seed": seed}, "flows": [flow]});
         let results = run(&with(plan("hrrh", &links, &[SECOND]), changes));
         results.port(0, "sent_packets") > 0 && results.port(2, "sent_packets") > 0
     };
@@ -110,7 +110,7 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
             let flow = tcp(0, 3, json!({"congestion_control": control}), port);
             let links = lossy_one_way(10_000_000_000, rtt, loss_ppb);
             let marks = [length / 10, length];
-            let changes = json!({"seed": seed, "flows": [flow]});
+            let changes = json!({"network": {"seed": seed}, "flows": [flow]});
             let results = run(&with(plan("hrrh", &links, &marks), changes));
             results.goodput(0, marks[0], marks[1]) / 8.0 / 1460.0
         })
@@ -249,7 +249,8 @@ fn stopping_a_flow_that_has_ended_adds_nothing() {
     for stop in every(MILLISECOND, 100 * MILLISECOND) {
         let flow = tcp(0, 2, json!({}), json!({"volume": 1_000, "stop": stop}));
         let links = bottleneck(10_000_000, 20 * MILLISECOND, 50, 300_000_000);
-        let results = run(&with(over(&links, &[flow], &[600 * SECOND]), json!({"seed": stop})));
+        let results =
+            run(&with(over(&links, &[flow], &[600 * SECOND]), json!({"network": {"seed": stop}})));
         assert!(results.flow(0, "bytes") <= 1_000, "stopped at {stop} ps");
     }
 }
@@ -279,7 +280,7 @@ proptest! {
         let flow = tcp(0, 2, settings, json!({"volume": volume, "stop": stop}));
         let [fast, slow] = bottleneck(10_000_000, 20 * MILLISECOND, 50, loss_ppb);
         let links = [fast, with(slow, json!({"jitter": jitter}))];
-        let changes = json!({"seed": seed, "marks": [3_600 * SECOND]});
+        let changes = json!({"network": {"seed": seed, "marks": [3_600 * SECOND]}});
         let results = run(&with(over(&links, &[flow], &[]), changes));
         let delivered = results.flow(0, "bytes");
         match stop {

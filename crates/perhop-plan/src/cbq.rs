@@ -5,8 +5,7 @@ use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Class, Queue};
 use serde::Deserialize;
 
 use crate::build::{BuildError, actions, matches, non_zero_rate, policer, queue};
-use crate::hosts::BodyId;
-use crate::plan::{MatchPlan, PolicePlan, QueuePlan};
+use crate::network::{MatchPlan, PolicePlan, QueuePlan};
 
 /// The least time between two ticks.
 const LEAST_TICK: Duration = Duration::from_micros(100);
@@ -75,7 +74,7 @@ pub struct CbqLeafPlan {
 }
 
 impl CbqPlan {
-    pub(crate) fn queue(&self, seed: u64) -> Result<Queue<BodyId>, BuildError> {
+    pub(crate) fn queue<B>(&self, seed: u64) -> Result<Queue<B>, BuildError> {
         let tick = Duration::from_picos(self.tick);
         if tick < LEAST_TICK {
             return Err(BuildError::TooLarge("a clock ticks more than 10,000 times a second"));
@@ -100,7 +99,7 @@ impl CbqPlan {
     }
 }
 
-fn specs(plans: &[CbqClassPlan], seed: u64) -> Result<Vec<CbqSpec<BodyId>>, BuildError> {
+fn specs<B>(plans: &[CbqClassPlan], seed: u64) -> Result<Vec<CbqSpec<B>>, BuildError> {
     if plans.is_empty() {
         return Err(BuildError::NoClass);
     }
@@ -122,7 +121,7 @@ fn specs(plans: &[CbqClassPlan], seed: u64) -> Result<Vec<CbqSpec<BodyId>>, Buil
 }
 
 impl CbqLeafPlan {
-    fn class(&self, seed: u64) -> Result<Class<BodyId>, BuildError> {
+    fn class<B>(&self, seed: u64) -> Result<Class<B>, BuildError> {
         if self.priority > 7 {
             return Err(BuildError::TooLarge("a priority is above 7"));
         }

@@ -11,7 +11,7 @@ use perhop_queue::{
 use serde::Deserialize;
 
 use crate::build::BuildError;
-use crate::plan::LimitPlan;
+use crate::network::LimitPlan;
 
 /// RED, or WRED with profiles by DSCP.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,19 +7,53 @@ use perhop_net::{Network, PortId};
 use perhop_queue::Class;
 
 use crate::build::{self, BuildError, non_zero_rate};
-use crate::hosts::BodyId;
-use crate::plan::{ChangePlan, EffectPlan, Plan};
+use crate::network::{ChangePlan, EffectPlan, NetworkPlan};
 
 /// What a change does, ready to be done.
 #[derive(Debug)]
-pub(crate) enum Effect {
-    Wire { link: u32, rate: Rate, delay: Duration, loss_ppb: u32 },
-    Up { link: u32, up: bool },
-    Queue { port: PortId, class: Class<BodyId> },
-    Police { port: PortId, class: usize, rate: Rate, burst: Bytes },
+pub enum Effect<B> {
+    /// A link has another wire.
+    Wire {
+        /// The link.
+        link: u32,
+        /// Its rate.
+        rate: Rate,
+        /// Its delay.
+        delay: Duration,
+        /// Its loss.
+        loss_ppb: u32,
+    },
+    /// A link goes up or down.
+    Up {
+        /// The link.
+        link: u32,
+        /// Which of the two.
+        up: bool,
+    },
+    /// A port has another queue.
+    Queue {
+        /// The port.
+        port: PortId,
+        /// What stands before its transmitter.
+        class: Class<B>,
+    },
+    /// A policer has other settings.
+    Police {
+        /// Its port.
+        port: PortId,
+        /// The class that it polices, counted depth first, the root being 0.
+        class: usize,
+        /// Its committed rate.
+        rate: Rate,
+        /// Its committed burst.
+        burst: Bytes,
+    },
 }
 
-impl Effect {
+/// Effects and when they are due, those that come first in front.
+pub type Timeline<B> = VecDeque<(Time, Effect<B>)>;
+
+impl<B: Clone> Effect<B> {
     fn of(plan: &EffectPlan, links: usize, seed: u64) -> Result<Self, BuildError> {
         let link = |link: u32| match (link as usize) < links {
             true => Ok(link),
@@ -48,7 +82,7 @@ impl Effect {
     }
 
     /// Does it, after everything else that happens at the instant that the network has reached.
-    pub fn apply(self, network: &mut Network<BodyId>) {
+    pub fn apply(self, network: &mut Network<B>) {
         match self {
             Self::Wire { link, rate, delay, loss_ppb } => {
                 let wire = *network.wire(link);
@@ -66,18 +100,21 @@ impl Effect {
     }
 }
 
-/// The changes of a plan, those that come first in front.
-///
-/// # Errors
-/// [`BuildError`] if one cannot be made, or does not stand in order of time, at a mark.
-pub(crate) fn timeline(plan: &Plan) -> Result<VecDeque<(Time, Effect)>, BuildError> {
-    let at_mark = |change: &ChangePlan| change.at == 0 || plan.marks.contains(&change.at);
-    if !plan.changes.is_sorted_by_key(|change| change.at) || !plan.changes.iter().all(at_mark) {
-        return Err(BuildError::Marks);
+impl NetworkPlan {
+    /// The changes, those that come first in front.
+    ///
+    /// # Errors
+    /// [`BuildError`] if one cannot be made, or does not stand in order of time, at a mark.
+    pub fn timeline<B: Clone>(&self) -> Result<Timeline<B>, BuildError> {
+        let at_mark = |change: &ChangePlan| change.at == 0 || self.marks.contains(&change.at);
+        let in_order = self.changes.is_sorted_by_key(|change| change.at);
+        if !in_order || !self.changes.iter().all(at_mark) {
+            return Err(BuildError::Marks);
+        }
+        let change = |change: &ChangePlan| {
+            let effect = Effect::of(&change.effect, self.links.len(), self.seed)?;
+            Ok((Time::from_picos(change.at), effect))
+        };
+        self.changes.iter().map(change).collect()
     }
-    let change = |change: &ChangePlan| {
-        let effect = Effect::of(&change.effect, plan.links.len(), plan.seed)?;
-        Ok((Time::from_picos(change.at), effect))
-    };
-    plan.changes.iter().map(change).collect()
 }
