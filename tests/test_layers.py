@@ -37,10 +37,11 @@ CRATES: dict[str, set[str]] = {
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},
-    "plan": {"core", "queue", "net"},
+    "workload": {"core"},
+    "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
-    "sim": {"core", "queue", "tcp", "net", "plan", "measure"},
-    "py": {"core", "queue", "tcp", "net", "plan", "measure", "sim"},
+    "sim": {"core", "queue", "tcp", "net", "workload", "plan", "measure"},
+    "py": {"core", "queue", "tcp", "net", "workload", "plan", "measure", "sim"},
 }
 """What each crate may depend on."""
 

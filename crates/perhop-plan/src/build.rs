@@ -8,6 +8,7 @@ use perhop_queue::{
     Action, Actions, Class, ClassSpec, Classes, Fifo, Match, Policer, Queue, Service, Shaper,
     Sharing, Weight,
 };
+use perhop_workload::WorkloadError;
 use thiserror::Error;
 
 use crate::network::*;
@@ -22,6 +23,9 @@ pub enum BuildError {
     /// A DSCP has too many bits.
     #[error(transparent)]
     Dscp(#[from] InvalidDscp),
+    /// A flow or a ping cannot be sent.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     /// A rate, a weight, a size or an interval is zero.
     #[error("{0} must not be zero")]
     Zero(&'static str),
@@ -40,9 +44,6 @@ pub enum BuildError {
     /// A change is of a link that there is not.
     #[error("there is no link {0}")]
     NoSuchLink(u32),
-    /// A ping's least time to live is above its greatest.
-    #[error("a ping's times to live must not fall")]
-    Ttl,
     /// A capture names a port that there is not.
     #[error("there is no port {0}")]
     NoSuchPort(u32),
@@ -58,7 +59,7 @@ const MAX_WEIGHTS: u128 = 1 << 48;
 ///
 /// # Errors
 /// [`BuildError::Zero`] if it is zero.
-pub fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, BuildError> {
+pub(crate) fn non_zero_rate(bits_per_second: u64, what: &'static str) -> Result<Rate, BuildError> {
     Rate::new(bits_per_second).ok_or(BuildError::Zero(what))
 }
 

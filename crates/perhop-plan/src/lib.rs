@@ -10,7 +10,7 @@ mod changes;
 mod network;
 
 pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
-pub use build::{BuildError, non_zero_rate};
+pub use build::BuildError;
 pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
 pub use changes::{Effect, Timeline};
 pub use network::*;

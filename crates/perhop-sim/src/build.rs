@@ -1,20 +1,19 @@
 //! From flows and pings to endpoints.
 
-use perhop_core::{
-    Bytes, Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass,
-};
+use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
-use perhop_plan::{BuildError, non_zero_rate};
+use perhop_plan::BuildError;
 use perhop_tcp::{
-    Congestion, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
+    Congestion, EcnMode, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
     TIMESTAMP_BYTES, window_shift,
+};
+use perhop_workload::{
+    CongestionPlan, EcnModePlan, FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan, pattern,
 };
 
 use crate::hosts::{
-    Bursts, DATAGRAM_HEADER, Drawn, Endpoint, Gaps, Lengths, Line, MAX_PAYLOAD, Pace, Pattern,
-    Phase, Replay, Role, Schedule, Sizes, TcpReceiver, TcpSender, UdpSender,
+    DATAGRAM_HEADER, Endpoint, Line, Phase, Role, Schedule, TcpReceiver, TcpSender, UdpSender,
 };
-use crate::plan::*;
 
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
 const FIRST_SOURCE_PORT: u16 = 49_152;
@@ -115,7 +114,7 @@ fn tcp(
         prr: plan.prr,
         limited_transmit: plan.limited_transmit,
         timestamps: plan.timestamps,
-        ecn: plan.ecn.mode(),
+        ecn: ecn_mode(plan.ecn),
         pacing: plan.pacing,
     });
     let receiver = Receiver::new(ReceiverConfig {
@@ -125,12 +124,21 @@ fn tcp(
         dsack: plan.dsack,
         window_scaling: plan.window_scaling,
         timestamps: plan.timestamps,
-        ecn: plan.ecn.mode(),
+        ecn: ecn_mode(plan.ecn),
     });
     let sender =
         TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
     let receiver = TcpReceiver { receiver, delay: Samples::default() };
     Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(receiver)])
+}
+
+fn ecn_mode(plan: EcnModePlan) -> EcnMode {
+    match plan {
+        EcnModePlan::Off => EcnMode::Off,
+        EcnModePlan::Classic => EcnMode::Classic,
+        EcnModePlan::Dctcp => EcnMode::Dctcp,
+        EcnModePlan::Accurate => EcnMode::Accurate,
+    }
 }
 
 fn udp(
@@ -151,108 +159,14 @@ fn udp(
     Ok([Role::UdpSender(sender), Role::UdpReceiver(Box::default())])
 }
 
-fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, BuildError> {
-    Ok(match &plan.replay {
-        Some(replay) => Pattern::Replay(self::replay(replay, plan.layer)?),
-        None => Pattern::Drawn(drawn(plan, number, seed)?),
-    })
-}
-
-/// The bytes of a datagram's size that are none of its payload.
-fn header(layer: LayerPlan) -> u16 {
-    match layer {
-        LayerPlan::Application => 0,
-        LayerPlan::Ip => DATAGRAM_HEADER as u16,
-    }
-}
-
-fn payload(size: u16, layer: LayerPlan) -> Result<u16, BuildError> {
-    match size.saturating_sub(header(layer)) {
-        0 => Err(BuildError::Zero("a datagram's payload")),
-        payload if payload > MAX_PAYLOAD => {
-            Err(BuildError::TooLarge("a datagram does not fit a packet"))
-        }
-        payload => Ok(payload),
-    }
-}
-
-fn replay(plan: &ReplayPlan, layer: LayerPlan) -> Result<Replay, BuildError> {
-    let packet = |&(gap, size)| Ok((Duration::from_picos(gap), payload(size, layer)?));
-    let packets: Vec<_> = plan.packets.iter().map(packet).collect::<Result<_, BuildError>>()?;
-    let length = packets.iter().fold(Duration::ZERO, |sum, packet| sum + packet.0);
-    if plan.repeat && length < Duration::from_picos(packets.len() as u64) {
-        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
-    }
-    Ok(Replay { packets, repeat: plan.repeat, at: 0 })
-}
-
-fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, BuildError> {
-    let payload = payload(plan.size, plan.layer)?;
-    let header = header(plan.layer);
-    let rate = non_zero_rate(plan.rate, "a flow's rate")?;
-    let gap = Bytes::new(plan.size.into()) / rate;
-    if gap <= Duration::from_picos(1) {
-        return Err(BuildError::TooLarge("a flow sends a datagram every picosecond"));
-    }
-    let random = |what| Stream::new(seed, &format!("{} {number} {what}", plan.name));
-    let gaps = match plan.gaps {
-        DistributionPlan::Constant => Gaps::Even(Pace::new(plan.size, rate)),
-        DistributionPlan::Exponential => {
-            let picobits = f64::from(plan.size) * 8e12;
-            let mean = picobits / rate.bits_per_second() as f64;
-            Gaps::Exponential { mean, random: random("gaps") }
-        }
-    };
-    let sizes = match plan.sizes {
-        DistributionPlan::Constant => Sizes::Constant(payload),
-        DistributionPlan::Exponential => {
-            Sizes::Exponential { mean: plan.size.into(), header, random: random("sizes") }
-        }
-    };
-    let bursts = match plan.bursts {
-        None => None,
-        Some(plan) => Some(bursts(plan, gap, random("bursts"))?),
-    };
-    Ok(Drawn { gaps, sizes, bursts })
-}
-
-/// The least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
-/// value, and infinite at 1.
-const MIN_SHAPE: u32 = 1_050;
-
-/// `gap` is the mean time between datagrams.
-fn bursts(plan: BurstsPlan, gap: Duration, random: Stream) -> Result<Bursts, BuildError> {
-    let [on, off] = [plan.on, plan.off].map(Duration::from_picos);
-    if on < gap {
-        return Err(BuildError::TooLarge("the time between datagrams, for bursts of this length"));
-    }
-    let lengths = match plan.lengths {
-        LengthsPlan::Constant => Lengths::Constant,
-        LengthsPlan::Exponential => Lengths::Exponential,
-        LengthsPlan::Pareto(shape) if shape < MIN_SHAPE => {
-            return Err(BuildError::TooLarge("the mean, for bursts of a shape below 1.05"));
-        }
-        LengthsPlan::Pareto(shape) => Lengths::Pareto(f64::from(shape) / 1000.0),
-    };
-    Ok(Bursts::new(on, off, lengths, random))
-}
-
 pub(crate) fn pinger(
     plan: &PingPlan,
     owner: usize,
     (source, destination): (NodeId, NodeId),
     id: usize,
 ) -> Result<Endpoint, BuildError> {
-    if plan.every == 0 {
-        return Err(BuildError::Zero("a ping's interval"));
-    }
+    plan.check()?;
     let [first, last] = plan.ttl;
-    if first == 0 || plan.train == 0 {
-        return Err(BuildError::Zero("a ping's time to live, or the length of its trains"));
-    }
-    if first > last {
-        return Err(BuildError::Ttl);
-    }
     let (protocol, source_port, destination_port) = match plan.udp_port {
         Some(port) => (Protocol::Udp, FIRST_SOURCE_PORT.wrapping_add(owner as u16), port),
         None => (Protocol::Icmp, 0, 0),

@@ -7,7 +7,6 @@
 //! deadline that is put off with every segment costs nothing.
 
 mod bodies;
-mod pattern;
 mod tcp;
 mod udp;
 
@@ -20,9 +19,6 @@ use self::bodies::Bodies;
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
-pub(crate) use self::pattern::{
-    Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes,
-};
 pub(crate) use self::tcp::{Phase, Schedule, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 

@@ -10,6 +10,7 @@ use perhop_measure::{
 use perhop_net::{LinkCounters, Network, NodeKind, PortId};
 use perhop_plan::{BuildError, Effect, Timeline};
 use perhop_queue::Counters;
+use perhop_workload::FlowPlan;
 
 use crate::build::{pinger, stream};
 use crate::capture::ModelledCaptures;

@@ -2,8 +2,7 @@
 
 use perhop_core::Time;
 use perhop_measure::{Jitter, Order, Samples};
-
-use super::pattern::Pattern;
+use perhop_workload::Pattern;
 
 #[derive(Debug)]
 pub(crate) struct UdpSender {
@@ -36,7 +35,7 @@ impl UdpSender {
 
     /// The payload of the datagram that is due.
     pub fn next_payload(&mut self) -> u32 {
-        let (payload, gap) = self.pattern.next();
+        let (payload, gap) = self.pattern.next_datagram();
         let payload = self.left.min(payload.into());
         if self.left != u64::MAX {
             self.left -= payload;

@@ -3,6 +3,7 @@
 use perhop_core::Time;
 use perhop_net::RouteError;
 use perhop_sim::{BuildError, Plan, Simulation};
+use perhop_workload::WorkloadError;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,15 +30,23 @@ fn what_a_plan_has_wrong_is_said() {
         ("/network/links/1/queues/0/classes/0/police/rate", json!(0), Zero("a policer's rate")),
         (CLASSES, json!([]), NoClass),
         ("/flows/0/transport/tcp/mss", json!(0), Zero("a segment size")),
-        ("/flows/3/transport/udp/rate", json!(0), Zero("a flow's rate")),
-        ("/flows/3/transport/udp/size", json!(0), Zero("a datagram's payload")),
-        ("/flows/3/transport/udp/size", json!(28), Zero("a datagram's payload")),
+        ("/flows/3/transport/udp/rate", json!(0), Workload(WorkloadError::Zero("a flow's rate"))),
+        (
+            "/flows/3/transport/udp/size",
+            json!(0),
+            Workload(WorkloadError::Zero("a datagram's payload")),
+        ),
+        (
+            "/flows/3/transport/udp/size",
+            json!(28),
+            Workload(WorkloadError::Zero("a datagram's payload")),
+        ),
         (
             "/flows/3/transport/udp/replay",
             json!({"packets": [[5, 28]], "repeat": false}),
-            Zero("a datagram's payload"),
+            Workload(WorkloadError::Zero("a datagram's payload")),
         ),
-        ("/pings/0/every", json!(0), Zero("a ping's interval")),
+        ("/pings/0/every", json!(0), Workload(WorkloadError::Zero("a ping's interval"))),
         ("/flows/0/from", json!(1), NotAHost(1)),
         ("/flows/0/to", json!(4), NotAHost(4)),
         ("/pings/1/to", json!(65_535), NotAHost(65_535)),
@@ -92,7 +101,11 @@ fn what_goes_beyond_the_model_is_refused() {
     for changes in cases {
         let refusal = refusal(&changes);
         let (place, _) = &changes[0];
-        assert!(matches!(refusal, Some(BuildError::TooLarge(_))), "{place}: {refusal:?}");
+        let beyond = matches!(
+            refusal,
+            Some(BuildError::TooLarge(_) | BuildError::Workload(WorkloadError::TooLarge(_)))
+        );
+        assert!(beyond, "{place}: {refusal:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use perhop_core::{Duration, Rate, Stream};
 
 /// A pattern of traffic.
 #[derive(Debug)]
-pub(crate) enum Pattern {
+pub enum Pattern {
     /// Drawn at random, or always the same.
     Drawn(Drawn),
     /// As somebody wrote it down.
@@ -23,7 +23,7 @@ impl Pattern {
     /// The payload in bytes of the datagram that is due, and how long after it the next one is;
     /// [`Duration::MAX`] for never.
     #[inline]
-    pub fn next(&mut self) -> (u16, Duration) {
+    pub fn next_datagram(&mut self) -> (u16, Duration) {
         match self {
             Self::Drawn(drawn) => (drawn.payload(), drawn.gap()),
             Self::Replay(replay) => replay.next(),
@@ -33,7 +33,7 @@ impl Pattern {
 
 /// Gaps and payloads from a list.
 #[derive(Debug)]
-pub(crate) struct Replay {
+pub struct Replay {
     /// The time before each, and its payload.
     pub packets: Vec<(Duration, u16)>,
     /// Whether the list begins anew behind its end.
@@ -55,7 +55,7 @@ impl Replay {
 
 /// Gaps, sizes and pauses, independently of each other.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub struct Drawn {
     pub gaps: Gaps,
     pub sizes: Sizes,
     /// When it pauses, if it does.
@@ -98,7 +98,7 @@ impl Drawn {
 }
 
 /// The largest payload that an IPv4 packet holds behind its header and UDP's.
-pub(crate) const MAX_PAYLOAD: u16 = u16::MAX - 28;
+pub const MAX_PAYLOAD: u16 = u16::MAX - 28;
 
 /// A mean in picoseconds times a number, rounded; saturates.
 fn scaled(mean: f64, factor: f64) -> Duration {
@@ -107,7 +107,7 @@ fn scaled(mean: f64, factor: f64) -> Duration {
 
 /// The times between datagrams.
 #[derive(Debug)]
-pub(crate) enum Gaps {
+pub enum Gaps {
     /// Always the same.
     Even(Pace),
     /// Exponentially distributed, which makes a Poisson process.
@@ -121,7 +121,7 @@ pub(crate) enum Gaps {
 /// Bursts and pauses in turn. The clock by which datagrams are due stands still in a pause, so that
 /// the mean rate is the rate in bursts times their share of the time, whatever the gaps are.
 #[derive(Debug)]
-pub(crate) struct Bursts {
+pub struct Bursts {
     /// The mean length of bursts and of pauses, in picoseconds.
     on: f64,
     off: f64,
@@ -133,7 +133,7 @@ pub(crate) struct Bursts {
 
 /// How the lengths of bursts and pauses are distributed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Lengths {
+pub enum Lengths {
     /// Always the mean.
     Constant,
     /// Exponentially.
@@ -176,7 +176,7 @@ impl Bursts {
 
 /// The sizes of datagrams.
 #[derive(Debug)]
-pub(crate) enum Sizes {
+pub enum Sizes {
     /// Payloads of so many bytes.
     Constant(u16),
     /// Sizes of `mean` bytes, of which `header` are none of the payload: exponentially distributed,
@@ -187,7 +187,7 @@ pub(crate) enum Sizes {
 /// A regular time between datagrams, with the fraction of a picosecond that is carried over so that
 /// rounding never adds up.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     gap: Duration,
     /// What `gap` leaves out, in units of 1 ps / `rate`.
     remainder: u64,
@@ -281,7 +281,7 @@ mod tests {
             let mut at = Time::ZERO + pattern.first();
             let mut sent = Vec::new();
             while sent.len() < 5 && at < Time::MAX {
-                let (payload, gap) = pattern.next();
+                let (payload, gap) = pattern.next_datagram();
                 sent.push((at.as_picos() / 1_000_000_000, payload));
                 at += gap;
             }

@@ -1,0 +1,272 @@
+//! Flows and pings with every name and unit resolved.
+//!
+//! Nodes are numbers. Rates are bits per second, times picoseconds, sizes bytes.
+
+use perhop_core::{Ecn, Header};
+use serde::Deserialize;
+
+/// A flow: one or more streams from one host to another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowPlan {
+    /// Sending host.
+    pub from: u16,
+    /// Receiving host.
+    pub to: u16,
+    /// Mark of its packets, acknowledgements too.
+    pub dscp: u8,
+    /// Destination port; streams have source ports of their own.
+    pub port: u16,
+    /// How many streams.
+    pub streams: u16,
+    /// When it starts.
+    pub start: u64,
+    /// When its application stops.
+    pub stop: Option<u64>,
+    /// How much each stream sends at most.
+    pub volume: Option<u64>,
+    /// What carries it.
+    pub transport: TransportPlan,
+}
+
+/// A transport.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransportPlan {
+    /// TCP.
+    Tcp(TcpPlan),
+    /// UDP.
+    Udp(UdpPlan),
+}
+
+/// TCP's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpPlan {
+    /// Congestion control.
+    pub congestion_control: CongestionPlan,
+    /// Send buffer.
+    pub send_window: u32,
+    /// Receive buffer.
+    pub receive_window: u32,
+    /// Maximum segment size.
+    pub mss: u16,
+    /// HyStart++, for CUBIC.
+    #[serde(default)]
+    pub hystart: bool,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Reports of what arrived twice.
+    #[serde(default)]
+    pub dsack: bool,
+    /// Loss detection by time; needs selective acknowledgements.
+    #[serde(default)]
+    pub rack: bool,
+    /// Proportional rate reduction; needs selective acknowledgements.
+    #[serde(default)]
+    pub prr: bool,
+    /// Windows beyond 65535 bytes.
+    #[serde(default = "yes")]
+    pub window_scaling: bool,
+    /// Timestamps.
+    pub timestamps: bool,
+    /// Limited transmit.
+    pub limited_transmit: bool,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Floor of the retransmission timeout.
+    pub min_rto: u64,
+    /// How long an acknowledgement may wait.
+    pub delayed_ack: u64,
+    /// Explicit congestion notification, at both ends.
+    #[serde(default)]
+    pub ecn: EcnModePlan,
+    /// Segments spread over the round trip.
+    #[serde(default)]
+    pub pacing: bool,
+    /// Names its random streams.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// What both ends of a TCP connection do about congestion notification.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnModePlan {
+    /// Nothing.
+    #[default]
+    Off,
+    /// RFC 3168.
+    Classic,
+    /// RFC 8257.
+    Dctcp,
+    /// RFC 9768.
+    Accurate,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A congestion control.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CongestionPlan {
+    /// Reno.
+    Reno,
+    /// CUBIC.
+    Cubic,
+    /// LEDBAT++.
+    #[serde(rename = "ledbat++")]
+    Ledbat,
+    /// DCTCP.
+    Dctcp,
+    /// Prague.
+    Prague,
+    /// BBR version 3.
+    Bbr,
+}
+
+/// UDP's settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UdpPlan {
+    /// Mean rate while it sends: of the payload, or of IP packets.
+    #[serde(default)]
+    pub rate: u64,
+    /// Mean size of a datagram: of its payload, or as an IP packet.
+    #[serde(default)]
+    pub size: u16,
+    /// What its packets say of ECN; nothing unless set.
+    pub ecn: Option<EcnPlan>,
+    /// Which bytes `rate` and `size` count.
+    #[serde(default)]
+    pub layer: LayerPlan,
+    /// The times between datagrams.
+    #[serde(default)]
+    pub gaps: DistributionPlan,
+    /// Their sizes.
+    #[serde(default)]
+    pub sizes: DistributionPlan,
+    /// When it pauses, if it does.
+    pub bursts: Option<BurstsPlan>,
+    /// What it sends, instead of anything about rates, sizes and bursts.
+    pub replay: Option<ReplayPlan>,
+    /// Seeds its random streams.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// Datagrams one by one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlan {
+    /// The time before each, and its size: of the payload, or as an IP packet.
+    pub packets: Vec<(u64, u16)>,
+    /// Whether the list begins anew behind its end.
+    pub repeat: bool,
+}
+
+/// Bursts and pauses in turn.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BurstsPlan {
+    /// The mean length of a burst.
+    pub on: u64,
+    /// The mean length of a pause.
+    pub off: u64,
+    /// How both are distributed.
+    pub lengths: LengthsPlan,
+}
+
+/// How lengths of time are distributed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LengthsPlan {
+    /// They are always the mean.
+    Constant,
+    /// Exponentially.
+    Exponential,
+    /// By Pareto, with a shape in thousandths.
+    Pareto(u32),
+}
+
+/// Which bytes count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayerPlan {
+    /// The application's.
+    #[default]
+    Application,
+    /// Those of IP packets.
+    Ip,
+}
+
+/// How a quantity with a given mean is distributed.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DistributionPlan {
+    /// It is always the mean.
+    #[default]
+    Constant,
+    /// Exponentially.
+    Exponential,
+}
+
+/// What the packets of a transport that understands ECN say.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnPlan {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+}
+
+impl EcnPlan {
+    /// The field of the IP header.
+    pub const fn ecn(self) -> Ecn {
+        match self {
+            Self::Ect0 => Ecn::Ect0,
+            Self::Ect1 => Ecn::Ect1,
+        }
+    }
+}
+
+/// A ping.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PingPlan {
+    /// Asking host.
+    pub from: u16,
+    /// Answering host.
+    pub to: u16,
+    /// Mark of requests and replies.
+    pub dscp: u8,
+    /// Time between requests.
+    pub every: u64,
+    /// ICMP payload.
+    pub size: u16,
+    /// When the first goes out.
+    pub start: u64,
+    /// None goes out from here on.
+    pub stop: u64,
+    /// The least and the greatest time to live; a train of each goes out in the time between
+    /// requests.
+    #[serde(default = "usual_ttl")]
+    pub ttl: [u8; 2],
+    /// How many requests are sent back to back.
+    #[serde(default = "one")]
+    pub train: u16,
+    /// The destination port of datagrams that are sent instead of echo requests.
+    #[serde(default)]
+    pub udp_port: Option<u16>,
+}
+
+fn usual_ttl() -> [u8; 2] {
+    [Header::TTL; 2]
+}
+
+fn one() -> u16 {
+    1
+}
