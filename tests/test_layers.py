@@ -34,6 +34,7 @@ NEVER = {"analysis": {"engines", "gallery"}, "report": {"engines", "gallery", "s
 
 CRATES: dict[str, set[str]] = {
     "core": set(),
+    "calendar": {"core"},
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},

@@ -1,0 +1,411 @@
+//! What is booked, and the answer to whether there is room for more.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use thiserror::Error;
+
+use crate::paths::{Constraints, Graph, Path};
+use crate::timeline::Timeline;
+use crate::{Span, Stretch};
+
+/// How far ahead one can book: twenty years, in seconds. What a timeline takes grows with it.
+const HORIZON: u64 = 20 * 366 * 86_400;
+
+/// A link in one direction, and what of it can be reserved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// The nodes from and to which it leads.
+    pub ends: [u32; 2],
+    /// Propagation delay in nanoseconds.
+    pub delay_ns: u64,
+    /// How much can be reserved in all, in bits per second.
+    pub reservable: u64,
+    /// How much can be reserved in each class; together they may be more than the link.
+    pub classes: Vec<u64>,
+}
+
+/// A reservation, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Booking {
+    /// The links that it takes part of.
+    pub links: Vec<u32>,
+    /// The class in which it does, on every one of them; none counts for the links alone.
+    pub class: Option<u32>,
+    /// When.
+    pub span: Span,
+    /// How much, in bits per second.
+    pub rate: u64,
+}
+
+/// Where there is too little room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The link, …
+    pub link: u32,
+    /// … and the class in which there is too little, if it is not the link as a whole.
+    pub class: Option<u32>,
+    /// The least that is free there in the interval that was asked for, in bits per second.
+    pub free: u64,
+    /// When there is too little for the first time.
+    pub crowded: Span,
+}
+
+/// Why something was not booked; nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Too little is free.
+    #[error("link {} has {} bit/s free from {}", .0.link, .0.free, .0.crowded.start())]
+    Shortage(Shortage),
+    /// There is a booking with this number.
+    #[error("booking {0} exists")]
+    Exists(u64),
+    /// There is no booking with this number.
+    #[error("there is no booking {0}")]
+    Unknown(u64),
+    /// A link is named that there is not, twice, or none is.
+    #[error("the links of a booking are {0:?}, of {1} that there are, each once")]
+    Links(Vec<u32>, usize),
+    /// A link has no such class.
+    #[error("link {0} has no class {1}")]
+    Class(u32, u32),
+    /// A booking of nothing.
+    #[error("a rate must be more than zero, and less than 2^62 bit/s")]
+    Rate,
+    /// It is too far ahead, or behind.
+    #[error("bookings end within twenty years of {0}")]
+    Horizon(u64),
+}
+
+/// Where a link leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub ends: [u32; 2],
+    pub delay_ns: u64,
+}
+
+/// Something of which no more can be reserved than there is.
+#[derive(Debug)]
+struct Resource {
+    reservable: u64,
+    booked: Timeline,
+}
+
+impl Resource {
+    fn new(reservable: u64) -> Self {
+        Self { reservable, booked: Timeline::default() }
+    }
+
+    fn free(&self, span: Span) -> u64 {
+        self.reservable.saturating_sub(self.booked.peak(span))
+    }
+
+    /// The level above which there is no room for `rate`; none if there never is.
+    fn most(&self, rate: u64) -> Option<u64> {
+        self.reservable.checked_sub(rate)
+    }
+}
+
+/// All bookings of a network.
+#[derive(Debug)]
+pub struct Calendar {
+    /// The instant from which on one can book, for which time is counted in the horizon.
+    origin: u64,
+    edges: Vec<Edge>,
+    leaving: Vec<Vec<u32>>,
+    /// Each link as a whole, followed by its classes.
+    resources: Vec<Resource>,
+    /// Where those of a link begin; one more than there are links.
+    first: Vec<u32>,
+    bookings: HashMap<u64, Booking>,
+}
+
+impl Calendar {
+    /// An empty calendar, in which one can book from `origin` on.
+    pub fn new(origin: u64, links: &[LinkSpec]) -> Self {
+        let nodes =
+            links.iter().flat_map(|link| link.ends).max().map_or(0, |node| node as usize + 1);
+        let mut leaving = vec![Vec::new(); nodes];
+        let mut resources = Vec::new();
+        let mut first = vec![0];
+        for (number, link) in links.iter().enumerate() {
+            leaving[link.ends[0] as usize].push(number as u32);
+            resources.push(Resource::new(link.reservable));
+            resources.extend(link.classes.iter().map(|&reservable| Resource::new(reservable)));
+            first.push(resources.len() as u32);
+        }
+        let edge = |link: &LinkSpec| Edge { ends: link.ends, delay_ns: link.delay_ns };
+        let edges = links.iter().map(edge).collect();
+        Self { origin, edges, leaving, resources, first, bookings: HashMap::new() }
+    }
+
+    /// How many bookings there are.
+    pub fn len(&self) -> usize {
+        self.bookings.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bookings.is_empty()
+    }
+
+    /// The booking with a number.
+    pub fn booking(&self, id: u64) -> Option<&Booking> {
+        self.bookings.get(&id)
+    }
+
+    /// Books, if there is room on every link throughout.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is in the way.
+    pub fn book(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
+        if self.bookings.contains_key(&id) {
+            return Err(Refusal::Exists(id));
+        }
+        self.check(&booking)?;
+        self.enter(&booking);
+        self.bookings.insert(id, booking);
+        Ok(())
+    }
+
+    /// Puts another booking in the place of one, if there is room for it once that is gone.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is in the way.
+    pub fn change(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
+        let Entry::Occupied(entry) = self.bookings.entry(id) else {
+            return Err(Refusal::Unknown(id));
+        };
+        let old = entry.remove();
+        self.leave(&old);
+        let checked = self.check(&booking);
+        let now = if checked.is_ok() { booking } else { old };
+        self.enter(&now);
+        self.bookings.insert(id, now);
+        checked
+    }
+
+    /// Takes a booking out.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`] if there is none with this number.
+    pub fn release(&mut self, id: u64) -> Result<Booking, Refusal> {
+        let booking = self.bookings.remove(&id).ok_or(Refusal::Unknown(id))?;
+        self.leave(&booking);
+        Ok(booking)
+    }
+
+    /// Whether there is room for a booking.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is in the way: of shortages the one that leaves the least free.
+    pub fn check(&self, booking: &Booking) -> Result<(), Refusal> {
+        let &Booking { ref links, class, span, rate } = booking;
+        self.check_links(links, class)?;
+        if rate == 0 || rate >= 1 << 62 {
+            return Err(Refusal::Rate);
+        }
+        if span.start() < self.origin || span.end() - self.origin > HORIZON {
+            return Err(Refusal::Horizon(self.origin));
+        }
+        let short = |&(_, resource): &(Place, usize)| self.resources[resource].free(span) < rate;
+        let worst = self
+            .taken(links, class)
+            .filter(short)
+            .min_by_key(|&(_, resource)| self.resources[resource].free(span));
+        let Some(((link, class), resource)) = worst else { return Ok(()) };
+        let resource = &self.resources[resource];
+        // What does not even fit into the empty link does not fit from the beginning on.
+        let crowded =
+            resource.most(rate).and_then(|most| resource.booked.first_crowded(span, most));
+        let shortage =
+            Shortage { link, class, free: resource.free(span), crowded: crowded.unwrap_or(span) };
+        Err(Refusal::Shortage(shortage))
+    }
+
+    /// How much is free over a span on all of these links together, stretch by stretch.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there are no such links.
+    pub fn free(
+        &self,
+        links: &[u32],
+        class: Option<u32>,
+        span: Span,
+    ) -> Result<Vec<Stretch>, Refusal> {
+        self.check_links(links, class)?;
+        let mut edges = Vec::new();
+        let mut all = Vec::new();
+        for (_, resource) in self.taken(links, class) {
+            let Resource { reservable, booked } = &self.resources[resource];
+            let stretches = booked.stretches(span);
+            edges.extend(stretches.iter().map(|stretch| stretch.span.start()));
+            all.push((*reservable, stretches));
+        }
+        edges.sort_unstable();
+        edges.dedup();
+        let mut places = vec![0; all.len()];
+        let mut free: Vec<Stretch> = Vec::new();
+        for (number, &start) in edges.iter().enumerate() {
+            let end = edges.get(number + 1).copied().unwrap_or(span.end());
+            let mut level = u64::MAX;
+            for ((reservable, stretches), place) in all.iter().zip(&mut places) {
+                while stretches[*place].span.end() <= start {
+                    *place += 1;
+                }
+                level = level.min(reservable.saturating_sub(stretches[*place].level));
+            }
+            match free.last_mut() {
+                Some(last) if last.level == level => {
+                    last.span = Span::new(last.span.start(), end).unwrap_or(last.span);
+                }
+                _ => free.extend(Span::new(start, end).map(|span| Stretch { span, level })),
+            }
+        }
+        Ok(free)
+    }
+
+    /// The earliest instant in `within` from which on `rate` is free on all of these links for
+    /// `seconds`, up to the end of `within` at the latest. None if there is none.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there are no such links.
+    pub fn earliest(
+        &self,
+        links: &[u32],
+        class: Option<u32>,
+        within: Span,
+        seconds: u64,
+        rate: u64,
+    ) -> Result<Option<u64>, Refusal> {
+        self.check_links(links, class)?;
+        let mut start = within.start().max(self.origin);
+        while let Some(span) = Span::new(start, start.saturating_add(seconds)) {
+            if span.end() > within.end() {
+                break;
+            }
+            let mut next = start;
+            for (_, resource) in self.taken(links, class) {
+                let resource = &self.resources[resource];
+                let Some(most) = resource.most(rate) else { return Ok(None) };
+                // Nothing that begins before the end of what is in the way can last long enough.
+                next = resource.booked.crowded_until(span, most).unwrap_or(start).max(next);
+            }
+            if next == start {
+                return Ok(Some(start));
+            }
+            start = next;
+        }
+        Ok(None)
+    }
+
+    /// Up to `count` paths on which `rate` is free throughout, by number of links, then delay.
+    /// Nodes that there are not have none.
+    pub fn paths(
+        &self,
+        ends: (u32, u32),
+        class: Option<u32>,
+        (span, rate): (Span, u64),
+        constraints: &Constraints,
+        count: usize,
+    ) -> Vec<Path> {
+        match self.has(ends) {
+            true => self
+                .graph()
+                .paths(ends, constraints, count, |link| self.free_on(link, class, span) >= rate),
+            false => Vec::new(),
+        }
+    }
+
+    /// The path with the greatest rate that is free throughout, and that rate, which may be zero.
+    pub fn widest(
+        &self,
+        ends: (u32, u32),
+        class: Option<u32>,
+        span: Span,
+        constraints: &Constraints,
+    ) -> Option<(Path, u64)> {
+        let free = |link| self.free_on(link, class, span);
+        self.has(ends).then(|| self.graph().widest(ends, constraints, free)).flatten()
+    }
+
+    /// Forgets how much was booked before `instant`, and the bookings that had ended by then. One
+    /// can no longer book before it.
+    pub fn forget_before(&mut self, instant: u64) {
+        self.origin = self.origin.max(instant);
+        self.bookings.retain(|_, booking| booking.span.end() > instant);
+        for resource in &mut self.resources {
+            resource.booked.forget_before(instant);
+        }
+    }
+
+    fn graph(&self) -> Graph<'_> {
+        Graph { edges: &self.edges, leaving: &self.leaving }
+    }
+
+    fn has(&self, (from, to): (u32, u32)) -> bool {
+        (from.max(to) as usize) < self.leaving.len()
+    }
+
+    /// How much is free on a link; nothing where it lacks the class.
+    fn free_on(&self, link: u32, class: Option<u32>, span: Span) -> u64 {
+        match self.check_links(&[link], class) {
+            Ok(()) => self
+                .taken(&[link], class)
+                .map(|(_, resource)| self.resources[resource].free(span))
+                .min()
+                .unwrap_or(0),
+            Err(_) => 0,
+        }
+    }
+
+    fn check_links(&self, links: &[u32], class: Option<u32>) -> Result<(), Refusal> {
+        let known = |link: &u32| (*link as usize) < self.edges.len();
+        let repeated = |(place, link): (usize, &u32)| links[..place].contains(link);
+        if links.is_empty() || !links.iter().all(known) || links.iter().enumerate().any(repeated) {
+            return Err(Refusal::Links(links.to_vec(), self.edges.len()));
+        }
+        let Some(class) = class else { return Ok(()) };
+        let lacks = |link: &&u32| {
+            let link = **link as usize;
+            class >= self.first[link + 1] - self.first[link] - 1
+        };
+        links.iter().find(lacks).map_or(Ok(()), |&link| Err(Refusal::Class(link, class)))
+    }
+
+    /// What a booking takes part of: each link, and the class there.
+    fn taken<'a>(
+        &'a self,
+        links: &'a [u32],
+        class: Option<u32>,
+    ) -> impl Iterator<Item = (Place, usize)> + 'a {
+        links.iter().flat_map(move |&link| {
+            let first = self.first[link as usize] as usize;
+            let whole = ((link, None), first);
+            let part = class.map(|class| ((link, Some(class)), first + 1 + class as usize));
+            std::iter::once(whole).chain(part)
+        })
+    }
+
+    fn enter(&mut self, booking: &Booking) {
+        self.for_each_taken(booking, |booked| booked.add(booking.span, booking.rate));
+    }
+
+    fn leave(&mut self, booking: &Booking) {
+        self.for_each_taken(booking, |booked| booked.remove(booking.span, booking.rate));
+    }
+
+    fn for_each_taken(&mut self, booking: &Booking, mut change: impl FnMut(&mut Timeline)) {
+        for &link in &booking.links {
+            let first = self.first[link as usize] as usize;
+            change(&mut self.resources[first].booked);
+            if let Some(class) = booking.class {
+                change(&mut self.resources[first + 1 + class as usize].booked);
+            }
+        }
+    }
+}
+
+/// A link, and a class of it if it is not the link as a whole.
+type Place = (u32, Option<u32>);

@@ -1,0 +1,30 @@
+//! Intervals of time.
+
+/// A half-open interval of seconds since 1970, never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    start: u64,
+    end: u64,
+}
+
+impl Span {
+    /// The interval from `start` up to, but not including, `end`. None if that is empty.
+    pub const fn new(start: u64, end: u64) -> Option<Self> {
+        if start < end { Some(Self { start, end }) } else { None }
+    }
+
+    /// Its first second.
+    pub const fn start(self) -> u64 {
+        self.start
+    }
+
+    /// The second after its last.
+    pub const fn end(self) -> u64 {
+        self.end
+    }
+
+    /// Its length in seconds.
+    pub const fn seconds(self) -> u64 {
+        self.end - self.start
+    }
+}

@@ -1,0 +1,388 @@
+//! How much is booked when: a step function of time, exact to the second.
+//!
+//! Time is cut into slots of an hour. Each has the level at its beginning, the steps inside it and
+//! its peak. A booking changes the steps of the two slots in which it begins and ends; the slots
+//! between, which it covers, are two runs of numbers to add to, and a peak is the greatest of a run.
+//! Slots make most of a query cheap, steps make the ends exact. (Burchard, Analysis of data
+//! structures for admission control of advance reservation requests, TKDE 17:3, 2005, compares
+//! arrays of slots with trees.)
+
+use crate::Span;
+
+/// The length of a slot in seconds; an offset into one fits 16 bits.
+const SLOT: u64 = 3600;
+
+/// A stretch of time with the same level throughout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// When.
+    pub span: Span,
+    /// Bits per second.
+    pub level: u64,
+}
+
+/// A change of level inside a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    /// Seconds after the slot's beginning; not zero.
+    at: u16,
+    by: i64,
+}
+
+/// A level over time, zero where nothing was added.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timeline {
+    /// The number of the first slot that is kept.
+    first: u64,
+    /// The level with which each slot begins.
+    levels: Vec<u64>,
+    /// The highest level in each slot.
+    peaks: Vec<u64>,
+    /// What changes inside each slot, in order of time.
+    steps: Vec<Vec<Step>>,
+}
+
+/// Which part of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    slot: u64,
+    from: u16,
+    to: u16,
+}
+
+impl Part {
+    const fn is_whole(self) -> bool {
+        self.from == 0 && self.to as u64 == SLOT
+    }
+}
+
+/// The slots of an interval: what is cut off at either end, and the number of the first and behind
+/// the last of those that are whole.
+fn cut(span: Span) -> (Option<Part>, (u64, u64), Option<Part>) {
+    let (start, end) = (span.start(), span.end());
+    let (first, last) = (start / SLOT, (end - 1) / SLOT);
+    let from = (start % SLOT) as u16;
+    let to = ((end - 1) % SLOT + 1) as u16;
+    if first == last {
+        let part = Part { slot: first, from, to };
+        return match part.is_whole() {
+            true => (None, (first, first + 1), None),
+            false => (Some(part), (first, first), None),
+        };
+    }
+    let head = (from > 0).then_some(Part { slot: first, from, to: SLOT as u16 });
+    let tail = (u64::from(to) < SLOT).then_some(Part { slot: last, from: 0, to });
+    (head, (first + u64::from(head.is_some()), last + u64::from(tail.is_none())), tail)
+}
+
+impl Timeline {
+    /// Raises the level by `rate` throughout `span`.
+    pub fn add(&mut self, span: Span, rate: u64) {
+        self.reach(span);
+        self.shift(span, rate as i64);
+    }
+
+    /// Takes back what [`add`](Self::add) did with the same arguments.
+    pub fn remove(&mut self, span: Span, rate: u64) {
+        self.shift(span, -(rate as i64));
+    }
+
+    /// The highest level in `span`.
+    pub fn peak(&self, span: Span) -> u64 {
+        let (head, (from, to), tail) = cut(span);
+        let whole = self.indices(from, to);
+        let ends = head.into_iter().chain(tail).map(|part| self.peak_within(part));
+        ends.chain(self.peaks[whole].iter().copied()).max().unwrap_or(0)
+    }
+
+    /// The end of the last stretch in `span` with a level above `limit`, if there is any: what
+    /// begins before that and lasts as long cannot have what is above.
+    pub fn crowded_until(&self, span: Span, limit: u64) -> Option<u64> {
+        let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
+        let slots = self.indices(first, last + 1);
+        let crowded = slots.rev().filter(|&index| self.peaks[index] > limit);
+        crowded
+            .flat_map(|index| self.stretches_of(index, span).into_iter().rev())
+            .find(|stretch| stretch.level > limit)
+            .map(|stretch| stretch.span.end())
+    }
+
+    /// The first stretch in `span` with a level above `limit`, as far as it lasts.
+    pub fn first_crowded(&self, span: Span, limit: u64) -> Option<Span> {
+        let mut found: Option<Span> = None;
+        for Stretch { span, level } in self.stretches(span) {
+            match found {
+                None if level > limit => found = Some(span),
+                Some(so_far) if level > limit => found = Span::new(so_far.start(), span.end()),
+                Some(_) => break,
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// The level over `span`, stretch by stretch, neighbours being different.
+    pub fn stretches(&self, span: Span) -> Vec<Stretch> {
+        let mut all: Vec<Stretch> = Vec::new();
+        let mut append = |stretch: Stretch| match all.last_mut() {
+            Some(last) if last.level == stretch.level => {
+                last.span = join(last.span, stretch.span);
+            }
+            _ => all.push(stretch),
+        };
+        let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
+        let slots = self.indices(first, last + 1);
+        let kept = (self.first + slots.start as u64) * SLOT;
+        if let Some(span) = Span::new(span.start(), kept.min(span.end())) {
+            append(Stretch { span, level: 0 });
+        }
+        let behind = (self.first + slots.end as u64) * SLOT;
+        slots.for_each(|index| self.stretches_of(index, span).into_iter().for_each(&mut append));
+        if let Some(span) = Span::new(behind.max(span.start()), span.end()) {
+            append(Stretch { span, level: 0 });
+        }
+        all
+    }
+
+    /// Forgets what was before the slot of `instant`.
+    pub fn forget_before(&mut self, instant: u64) {
+        let past = self.indices(0, instant / SLOT);
+        self.first += past.len() as u64;
+        self.levels.drain(past.clone());
+        self.peaks.drain(past.clone());
+        self.steps.drain(past);
+    }
+
+    /// The places of slots `from` to `to`, as far as they are kept.
+    fn indices(&self, from: u64, to: u64) -> std::ops::Range<usize> {
+        let place = |slot: u64| (slot.saturating_sub(self.first) as usize).min(self.levels.len());
+        place(from)..place(to).max(place(from))
+    }
+
+    /// Keeps the slots of `span`, too.
+    fn reach(&mut self, span: Span) {
+        let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
+        if self.levels.is_empty() {
+            self.first = first;
+        }
+        if first < self.first {
+            let more = (self.first - first) as usize;
+            self.levels.splice(0..0, std::iter::repeat_n(0, more));
+            self.peaks.splice(0..0, std::iter::repeat_n(0, more));
+            self.steps.splice(0..0, std::iter::repeat_with(Vec::new).take(more));
+            self.first = first;
+        }
+        let length = self.levels.len().max((last - self.first + 1) as usize);
+        self.levels.resize(length, 0);
+        self.peaks.resize(length, 0);
+        self.steps.resize_with(length, Vec::new);
+    }
+
+    fn shift(&mut self, span: Span, by: i64) {
+        let (head, (from, to), tail) = cut(span);
+        let whole = self.indices(from, to);
+        for level in &mut self.levels[whole.clone()] {
+            *level = level.wrapping_add_signed(by);
+        }
+        for peak in &mut self.peaks[whole] {
+            *peak = peak.wrapping_add_signed(by);
+        }
+        for part in head.into_iter().chain(tail) {
+            self.shift_part(part, by);
+        }
+    }
+
+    fn shift_part(&mut self, part: Part, by: i64) {
+        // What was forgotten is not kept any more.
+        let Some(index) = part.slot.checked_sub(self.first).map(|index| index as usize) else {
+            return;
+        };
+        let steps = &mut self.steps[index];
+        if part.from == 0 {
+            self.levels[index] = self.levels[index].wrapping_add_signed(by);
+        } else {
+            step(steps, part.from, by);
+        }
+        if u64::from(part.to) < SLOT {
+            step(steps, part.to, -by);
+        }
+        let mut level = self.levels[index];
+        self.peaks[index] = level;
+        for step in steps {
+            level = level.wrapping_add_signed(step.by);
+            self.peaks[index] = level.max(self.peaks[index]);
+        }
+    }
+
+    fn peak_within(&self, part: Part) -> u64 {
+        let index = match part.slot.checked_sub(self.first) {
+            Some(index) if (index as usize) < self.levels.len() => index as usize,
+            _ => return 0,
+        };
+        let (mut level, mut since, mut peak) = (self.levels[index], 0, 0);
+        let end = Step { at: SLOT as u16, by: 0 };
+        for &Step { at, by } in self.steps[index].iter().chain([&end]) {
+            if since < part.to && part.from < at {
+                peak = level.max(peak);
+            }
+            level = level.wrapping_add_signed(by);
+            since = at;
+        }
+        peak
+    }
+
+    /// The stretches of the slot at `index` as far as they are in `within`.
+    fn stretches_of(&self, index: usize, within: Span) -> Vec<Stretch> {
+        let slot = (self.first + index as u64) * SLOT;
+        let steps = &self.steps[index];
+        let mut all = Vec::with_capacity(steps.len() + 1);
+        let (mut level, mut since) = (self.levels[index], slot);
+        let mut append = |from: u64, to: u64, level: u64| {
+            let span = Span::new(from.max(within.start()), to.min(within.end()));
+            all.extend(span.map(|span| Stretch { span, level }));
+        };
+        for step in steps {
+            let at = slot + u64::from(step.at);
+            append(since, at, level);
+            level = level.wrapping_add_signed(step.by);
+            since = at;
+        }
+        append(since, slot + SLOT, level);
+        all
+    }
+}
+
+fn join(first: Span, second: Span) -> Span {
+    Span::new(first.start(), second.end()).unwrap_or(first)
+}
+
+/// Changes the level by `by` from `at` on. Two bookings that begin at once are two.
+fn step(steps: &mut Vec<Step>, at: u16, by: i64) {
+    match steps.binary_search_by_key(&at, |step| step.at) {
+        Ok(place) => {
+            steps[place].by += by;
+            if steps[place].by == 0 {
+                steps.remove(place);
+            }
+        }
+        Err(place) => steps.insert(place, Step { at, by }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The level at a second, by looking at every booking.
+    fn level(bookings: &[(Span, u64)], second: u64) -> u64 {
+        let covering = bookings.iter().filter(|(s, _)| s.start() <= second && second < s.end());
+        covering.map(|(_, rate)| rate).sum()
+    }
+
+    /// Where anything can change, and `span`'s beginning.
+    fn edges(bookings: &[(Span, u64)], span: Span) -> Vec<u64> {
+        let mut edges: Vec<u64> = bookings.iter().flat_map(|(s, _)| [s.start(), s.end()]).collect();
+        edges.push(span.start());
+        edges.retain(|&edge| span.start() <= edge && edge < span.end());
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
+    /// Around the edges of slots more often than elsewhere.
+    fn second() -> impl Strategy<Value = u64> {
+        let near = (0_u64..6, 0_u64..5).prop_map(|(slot, off)| 10 * SLOT + slot * SLOT + off - 2);
+        prop_oneof![near, 10 * SLOT - 50..16 * SLOT]
+    }
+
+    fn span() -> impl Strategy<Value = Span> {
+        (second(), second())
+            .prop_filter_map("an empty span", |(a, b)| Span::new(a.min(b), a.max(b)))
+    }
+
+    proptest! {
+        /// Peaks, stretches and what is crowded are those of the bookings one by one, while
+        /// bookings come and go.
+        #[test]
+        fn a_timeline_is_the_sum_of_its_bookings(
+            changes in prop::collection::vec((span(), 1_u64..5, any::<prop::sample::Index>(), 0..3), 1..40),
+            queries in prop::collection::vec((span(), 0_u64..12), 1..20),
+        ) {
+            let mut timeline = Timeline::default();
+            let mut bookings: Vec<(Span, u64)> = Vec::new();
+            for (span, rate, which, kind) in changes {
+                if kind == 0 && !bookings.is_empty() {
+                    let (span, rate) = bookings.swap_remove(which.index(bookings.len()));
+                    timeline.remove(span, rate);
+                } else {
+                    timeline.add(span, rate);
+                    bookings.push((span, rate));
+                }
+            }
+            for (span, limit) in queries {
+                let edges = edges(&bookings, span);
+                let peak = edges.iter().map(|&edge| level(&bookings, edge)).max().unwrap();
+                prop_assert_eq!(timeline.peak(span), peak);
+                let mut expected: Vec<Stretch> = Vec::new();
+                for (place, &edge) in edges.iter().enumerate() {
+                    let until = edges.get(place + 1).copied().unwrap_or(span.end());
+                    let now = level(&bookings, edge);
+                    match expected.last_mut() {
+                        Some(last) if last.level == now => {
+                            last.span = Span::new(last.span.start(), until).unwrap();
+                        }
+                        _ => expected.push(Stretch { span: Span::new(edge, until).unwrap(), level: now }),
+                    }
+                }
+                prop_assert_eq!(&timeline.stretches(span), &expected);
+                let crowded = |s: &&Stretch| s.level > limit;
+                let last = expected.iter().rev().find(crowded).map(|s| s.span.end());
+                prop_assert_eq!(timeline.crowded_until(span, limit), last);
+                let first = expected.iter().position(|s| s.level > limit).map(|from| {
+                    let run = expected[from..].iter().take_while(crowded);
+                    Span::new(expected[from].span.start(), run.last().unwrap().span.end()).unwrap()
+                });
+                prop_assert_eq!(timeline.first_crowded(span, limit), first);
+            }
+        }
+
+        /// What is over can be forgotten: what is left stays as it was.
+        #[test]
+        fn the_past_is_forgotten(
+            bookings in prop::collection::vec((span(), 1_u64..5), 1..20),
+            instant in second(),
+            later in span(),
+        ) {
+            let mut timeline = Timeline::default();
+            for &(span, rate) in &bookings {
+                timeline.add(span, rate);
+            }
+            let before = timeline.clone();
+            timeline.forget_before(instant);
+            let kept = instant / SLOT * SLOT;
+            if let Some(later) = Span::new(later.start().max(kept), later.end()) {
+                prop_assert_eq!(timeline.stretches(later), before.stretches(later));
+                prop_assert_eq!(timeline.peak(later), before.peak(later));
+            }
+            for &(span, rate) in &bookings {
+                timeline.remove(span, rate);
+            }
+            prop_assert_eq!(timeline.peak(Span::new(kept, 20 * SLOT).unwrap()), 0);
+        }
+    }
+
+    #[test]
+    fn equal_bookings_count_twice_and_neighbours_do_not_meet() {
+        let span = |a, b| Span::new(a, b).unwrap();
+        let mut timeline = Timeline::default();
+        timeline.add(span(100, 200), 4);
+        timeline.add(span(100, 200), 4);
+        assert_eq!(timeline.peak(span(0, 1_000)), 8);
+        timeline.add(span(200, 300), 4);
+        assert_eq!(timeline.peak(span(150, 300)), 8);
+        assert_eq!(timeline.peak(span(200, 300)), 4);
+        assert_eq!(timeline.peak(span(300, 1_000_000_000_000)), 0);
+    }
+}

@@ -1,0 +1,372 @@
+//! The calendar against one that looks at every booking, and paths against all that there are.
+
+use perhop_calendar::{Booking, Calendar, Constraints, LinkSpec, Path, Refusal, Span};
+use proptest::prelude::*;
+
+const ORIGIN: u64 = 1_700_000_000;
+const NODES: u32 = 5;
+const CLASSES: u32 = 2;
+
+/// What a calendar does, done by looking at every booking.
+#[derive(Debug)]
+struct Reference {
+    links: Vec<LinkSpec>,
+    bookings: Vec<(u64, Booking)>,
+}
+
+impl Reference {
+    /// What is booked on a link, of a class or in all, in a second.
+    fn level(&self, link: u32, class: Option<u32>, second: u64) -> u64 {
+        self.bookings
+            .iter()
+            .filter(|(_, b)| b.links.contains(&link) && (class.is_none() || b.class == class))
+            .filter(|(_, b)| b.span.start() <= second && second < b.span.end())
+            .map(|(_, b)| b.rate)
+            .sum()
+    }
+
+    fn reservable(&self, link: u32, class: Option<u32>) -> u64 {
+        let spec = &self.links[link as usize];
+        class.map_or(spec.reservable, |class| spec.classes[class as usize])
+    }
+
+    /// What is free on all links in a second.
+    fn free_at(&self, links: &[u32], class: Option<u32>, second: u64) -> u64 {
+        let free = |link: u32, class| {
+            self.reservable(link, class).saturating_sub(self.level(link, class, second))
+        };
+        let of = |&link: &u32| match class {
+            Some(_) => free(link, None).min(free(link, class)),
+            None => free(link, None),
+        };
+        links.iter().map(of).min().unwrap()
+    }
+
+    /// The seconds in a span at which what is free may change.
+    fn edges(&self, span: Span) -> Vec<u64> {
+        let ends = self.bookings.iter().flat_map(|(_, b)| [b.span.start(), b.span.end()]);
+        let mut edges: Vec<u64> = ends.filter(|&e| span.start() < e && e < span.end()).collect();
+        edges.push(span.start());
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
+    fn free(&self, links: &[u32], class: Option<u32>, span: Span) -> u64 {
+        self.edges(span).iter().map(|&edge| self.free_at(links, class, edge)).min().unwrap()
+    }
+
+    /// Something can begin where the search does, or where a booking ends.
+    fn earliest(
+        &self,
+        links: &[u32],
+        class: Option<u32>,
+        within: Span,
+        seconds: u64,
+        rate: u64,
+    ) -> Option<u64> {
+        self.edges(within).into_iter().find(|&start| {
+            start + seconds <= within.end()
+                && self.free(links, class, Span::new(start, start + seconds).unwrap()) >= rate
+        })
+    }
+
+    /// All ways without a loop.
+    fn ways(&self, from: u32, to: u32, so_far: &mut Vec<u32>, all: &mut Vec<Vec<u32>>) {
+        let at = so_far.last().map_or(from, |&link| self.links[link as usize].ends[1]);
+        if at == to {
+            all.push(so_far.clone());
+            return;
+        }
+        for link in 0..self.links.len() as u32 {
+            let [begin, end] = self.links[link as usize].ends;
+            let been = end == from || so_far.iter().any(|&l| self.links[l as usize].ends[1] == end);
+            if begin == at && !been {
+                so_far.push(link);
+                self.ways(from, to, so_far, all);
+                so_far.pop();
+            }
+        }
+    }
+
+    fn path(&self, links: Vec<u32>) -> Path {
+        let delay_ns = links.iter().map(|&link| self.links[link as usize].delay_ns).sum();
+        Path { links, delay_ns }
+    }
+}
+
+fn links() -> impl Strategy<Value = Vec<LinkSpec>> {
+    let link = (
+        0..NODES,
+        1..NODES,
+        0_u64..4,
+        5_u64..12,
+        prop::collection::vec(1_u64..9, CLASSES as usize),
+    );
+    let link = link.prop_map(|(from, further, delay_ns, reservable, classes)| LinkSpec {
+        ends: [from, (from + further) % NODES],
+        delay_ns,
+        reservable,
+        classes,
+    });
+    // All nodes exist.
+    prop::collection::vec(link, 3..12).prop_map(|mut links| {
+        links[0].ends = [0, NODES - 1];
+        links
+    })
+}
+
+fn second() -> impl Strategy<Value = u64> {
+    // Close to the edges of hours, and across a few of them.
+    let near =
+        (1_u64..6, 0_u64..5).prop_map(|(hour, off)| ORIGIN - ORIGIN % 3600 + hour * 3600 + off - 2);
+    prop_oneof![near, ORIGIN..ORIGIN + 5 * 3600]
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    (second(), second()).prop_filter_map("empty", |(a, b)| Span::new(a.min(b), a.max(b)))
+}
+
+fn booking() -> impl Strategy<Value = Booking> {
+    let links = prop::collection::vec(0_u32..12, 1..4);
+    let class = prop::option::of(0..CLASSES);
+    (links, class, span(), 1_u64..6).prop_map(|(links, class, span, rate)| Booking {
+        links,
+        class,
+        span,
+        rate,
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Book(u64, Booking),
+    Change(u64, Booking),
+    Release(u64),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let id = 0_u64..12;
+    prop_oneof![
+        4 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Book(id, booking)),
+        2 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Change(id, booking)),
+        1 => id.prop_map(Action::Release),
+    ]
+}
+
+fn apply(
+    calendar: &mut Calendar,
+    reference: &mut Reference,
+    action: Action,
+) -> Result<(), TestCaseError> {
+    let place =
+        |reference: &Reference, id| reference.bookings.iter().position(|(known, _)| *known == id);
+    match action {
+        Action::Book(id, booking) => {
+            let answer = calendar.book(id, booking.clone());
+            if place(reference, id).is_some() {
+                prop_assert_eq!(answer, Err(Refusal::Exists(id)));
+            } else if admits(reference, &booking, &answer)? {
+                reference.bookings.push((id, booking));
+            }
+        }
+        Action::Change(id, booking) => {
+            let answer = calendar.change(id, booking.clone());
+            match place(reference, id) {
+                None => prop_assert_eq!(answer, Err(Refusal::Unknown(id))),
+                Some(place) => {
+                    let old = reference.bookings.remove(place);
+                    let new =
+                        if admits(reference, &booking, &answer)? { (id, booking) } else { old };
+                    reference.bookings.push(new);
+                }
+            }
+        }
+        Action::Release(id) => match place(reference, id) {
+            None => prop_assert_eq!(calendar.release(id), Err(Refusal::Unknown(id))),
+            Some(place) => {
+                prop_assert_eq!(calendar.release(id), Ok(reference.bookings.remove(place).1));
+            }
+        },
+    }
+    Ok(())
+}
+
+/// Whether there is room, and that the calendar says so, with what is in the way.
+fn admits(
+    reference: &Reference,
+    booking: &Booking,
+    answer: &Result<(), Refusal>,
+) -> Result<bool, TestCaseError> {
+    let mut links = booking.links.clone();
+    links.sort_unstable();
+    links.dedup();
+    let known = links.iter().all(|&link| (link as usize) < reference.links.len());
+    if !known || links.len() < booking.links.len() {
+        prop_assert!(matches!(answer, Err(Refusal::Links(..))), "{answer:?}");
+        return Ok(false);
+    }
+    if booking.span.start() < ORIGIN {
+        prop_assert_eq!(answer, &Err(Refusal::Horizon(ORIGIN)));
+        return Ok(false);
+    }
+    let free = reference.free(&booking.links, booking.class, booking.span);
+    if free >= booking.rate {
+        prop_assert_eq!(answer, &Ok(()));
+        return Ok(true);
+    }
+    let Err(Refusal::Shortage(shortage)) = answer else { panic!("{answer:?}") };
+    prop_assert_eq!(shortage.free, free);
+    // At the first second of it there is too little, and before it there is not.
+    let least = |second| {
+        let (link, class) = (shortage.link, shortage.class);
+        reference.reservable(link, class).saturating_sub(reference.level(link, class, second))
+    };
+    prop_assert!(least(shortage.crowded.start()) < booking.rate);
+    prop_assert!(least(shortage.crowded.end() - 1) < booking.rate);
+    if let Some(before) = Span::new(booking.span.start(), shortage.crowded.start()) {
+        prop_assert!(reference.edges(before).into_iter().all(|edge| least(edge) >= booking.rate));
+    }
+    Ok(false)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever is booked, changed and released: what is admitted is what there is room for, a
+    /// refusal changes nothing, and what is free, the earliest fit, the paths and the widest path
+    /// are those of looking at everything.
+    #[test]
+    fn a_calendar_is_never_wrong(
+        links in links(),
+        actions in prop::collection::vec(action(), 0..40),
+        queries in prop::collection::vec((booking(), 1_u64..4000, 0..NODES, 1..NODES), 1..8),
+    ) {
+        let mut calendar = Calendar::new(ORIGIN, &links);
+        let mut reference = Reference { links, bookings: Vec::new() };
+        for action in actions {
+            apply(&mut calendar, &mut reference, action)?;
+        }
+        prop_assert_eq!(calendar.len(), reference.bookings.len());
+        for link in 0..reference.links.len() as u32 {
+            for &(_, Booking { span, .. }) in &reference.bookings {
+                prop_assert!(reference.level(link, None, span.start()) <= reference.reservable(link, None));
+            }
+        }
+        for (booking, seconds, from, further) in queries {
+            let Booking { mut links, class, span, rate } = booking;
+            links.retain(|&link| (link as usize) < reference.links.len());
+            links.sort_unstable();
+            links.dedup();
+            if let Ok(free) = calendar.free(&links, class, span) {
+                prop_assert_eq!(free.first().unwrap().span.start(), span.start());
+                prop_assert_eq!(free.last().unwrap().span.end(), span.end());
+                for pair in free.windows(2) {
+                    prop_assert_eq!(pair[0].span.end(), pair[1].span.start());
+                    prop_assert_ne!(pair[0].level, pair[1].level);
+                }
+                for edge in reference.edges(span) {
+                    let stretch = free.iter().find(|s| s.span.start() <= edge && edge < s.span.end());
+                    prop_assert_eq!(stretch.unwrap().level, reference.free_at(&links, class, edge));
+                }
+                let found = calendar.earliest(&links, class, span, seconds, rate).unwrap();
+                let within = Span::new(span.start().max(ORIGIN), span.end());
+                let expected =
+                    within.and_then(|within| reference.earliest(&links, class, within, seconds, rate));
+                prop_assert_eq!(found, expected);
+            } else {
+                prop_assert!(links.is_empty());
+            }
+
+            let to = (from + further) % NODES;
+            let mut all = Vec::new();
+            reference.ways(from, to, &mut Vec::new(), &mut all);
+            let mut all: Vec<Path> = all.into_iter().map(|links| reference.path(links)).collect();
+            all.sort_by_key(|path| (path.links.len(), path.delay_ns));
+            let width = |path: &Path| reference.free(&path.links, class, span);
+            let open: Vec<&Path> = all.iter().filter(|path| width(path) >= rate).collect();
+            let any = Constraints::default();
+            let found = calendar.paths((from, to), class, (span, rate), &any, 1000);
+            prop_assert_eq!(found.len(), open.len());
+            for (found, expected) in found.iter().zip(&open) {
+                prop_assert!(open.contains(&found));
+                let cost = |path: &Path| (path.links.len(), path.delay_ns);
+                prop_assert_eq!(cost(found), cost(expected));
+            }
+            let limits = Constraints {
+                avoid_nodes: vec![(to + 1) % NODES],
+                avoid_links: vec![0],
+                via: vec![(to + 2) % NODES],
+                max_hops: Some(3),
+                max_delay_ns: Some(5),
+            };
+            let keeps = |path: &&Path| {
+                let spec = |link: &u32| &reference.links[*link as usize];
+                let touches = |node: u32| path.links.iter().any(|link| spec(link).ends.contains(&node));
+                !touches(limits.avoid_nodes[0]) && !path.links.contains(&0) && touches(limits.via[0])
+                    && path.links.len() <= 3 && path.delay_ns <= 5
+            };
+            let expected = open.iter().copied().filter(keeps).count();
+            let found = calendar.paths((from, to), class, (span, rate), &limits, 1000);
+            prop_assert_eq!(found.len(), expected);
+            let widest = calendar.widest((from, to), class, span, &any);
+            prop_assert_eq!(widest.as_ref().map(|(_, width)| *width), all.iter().map(width).max());
+            if let Some((path, least)) = widest {
+                prop_assert_eq!(width(&path), least);
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_bookings_are_refused() {
+    let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: vec![4] };
+    let mut calendar = Calendar::new(ORIGIN, &[link]);
+    let good = Booking {
+        links: vec![0],
+        class: Some(0),
+        span: Span::new(ORIGIN, ORIGIN + 1).unwrap(),
+        rate: 4,
+    };
+    let with = |change: fn(&mut Booking)| {
+        let mut booking = good.clone();
+        change(&mut booking);
+        booking
+    };
+    let refused = |booking: &Booking| calendar.check(booking).unwrap_err();
+    assert!(matches!(refused(&with(|b| b.links.clear())), Refusal::Links(..)));
+    assert!(matches!(refused(&with(|b| b.links = vec![0, 0])), Refusal::Links(..)));
+    assert!(matches!(refused(&with(|b| b.links = vec![7])), Refusal::Links(..)));
+    assert_eq!(refused(&with(|b| b.class = Some(1))), Refusal::Class(0, 1));
+    assert_eq!(refused(&with(|b| b.rate = 0)), Refusal::Rate);
+    assert_eq!(refused(&with(|b| b.rate = u64::MAX)), Refusal::Rate);
+    let long = Span::new(ORIGIN, u64::MAX).unwrap();
+    assert_eq!(refused(&Booking { span: long, ..good.clone() }), Refusal::Horizon(ORIGIN));
+    let early = Span::new(ORIGIN - 1, ORIGIN + 1).unwrap();
+    assert_eq!(refused(&Booking { span: early, ..good.clone() }), Refusal::Horizon(ORIGIN));
+    assert!(matches!(refused(&with(|b| b.rate = 5)), Refusal::Shortage(s) if s.free == 4));
+    calendar.book(1, good.clone()).unwrap();
+    assert_eq!(calendar.book(1, good), Err(Refusal::Exists(1)));
+    assert_eq!(Span::new(5, 5), None);
+}
+
+#[test]
+fn what_is_over_is_forgotten() {
+    let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: vec![] };
+    let mut calendar = Calendar::new(ORIGIN, &[link]);
+    let booking = |from, to| Booking {
+        links: vec![0],
+        class: None,
+        span: Span::new(ORIGIN + from, ORIGIN + to).unwrap(),
+        rate: 6,
+    };
+    calendar.book(1, booking(0, 7200)).unwrap();
+    calendar.book(2, booking(7200, 100_000)).unwrap();
+    calendar.forget_before(ORIGIN + 50_000);
+    assert_eq!(calendar.len(), 1);
+    assert_eq!(calendar.check(&booking(0, 10)), Err(Refusal::Horizon(ORIGIN + 50_000)));
+    assert!(calendar.check(&booking(99_999, 100_001)).is_err());
+    calendar.check(&booking(100_000, 100_001)).unwrap();
+    calendar.release(2).unwrap();
+    calendar.check(&booking(50_000, 100_001)).unwrap();
+}
