@@ -41,8 +41,9 @@ CRATES: dict[str, set[str]] = {
     "workload": {"core"},
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
+    "emu": {"core", "queue", "net", "plan", "measure"},
     "sim": {"core", "queue", "tcp", "net", "workload", "plan", "measure"},
-    "py": {"core", "queue", "tcp", "net", "workload", "plan", "measure", "sim"},
+    "py": {"core", "queue", "tcp", "net", "workload", "plan", "measure", "emu", "sim"},
 }
 """What each crate may depend on."""
 

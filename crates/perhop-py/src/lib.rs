@@ -1,6 +1,8 @@
 //! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
+mod namespaces;
+
 use std::io;
 
 use perhop_core::Time;
@@ -143,6 +145,8 @@ fn native_bytes<T: Copy>(values: &[T], bytes: fn(T) -> [u8; 8]) -> Vec<u8> {
 mod _core {
     #[pymodule_export]
     use super::Simulation;
+    #[pymodule_export]
+    use super::namespaces::Namespaces;
 
     /// The version that this module was built as.
     #[pymodule_export]

@@ -1,0 +1,67 @@
+//! Settings of network devices in the namespace of the calling thread (netdevice(7)).
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+/// Asks the kernel something about a device.
+type Request = libc::ifreq;
+
+/// A device, and a socket by which its settings are changed.
+#[derive(Debug)]
+pub(crate) struct Device {
+    socket: OwnedFd,
+    name: [libc::c_char; libc::IFNAMSIZ],
+}
+
+impl Device {
+    /// The device of this name, whether there is one or not.
+    ///
+    /// # Errors
+    /// If no socket can be opened.
+    ///
+    /// # Panics
+    /// If the name is longer than a device's can be: it is always ours.
+    pub fn named(name: &str) -> io::Result<Self> {
+        assert!(name.len() < libc::IFNAMSIZ, "{name} is no device's name");
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+        let mut bytes = [0; libc::IFNAMSIZ];
+        for (place, byte) in bytes.iter_mut().zip(name.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        Ok(Self { socket, name: bytes })
+    }
+
+    /// Has the device take part.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_up(&self) -> io::Result<()> {
+        let mut request = self.request();
+        ioctl(&self.socket, libc::SIOCGIFFLAGS as _, &mut request)?;
+        #[allow(unsafe_code)]
+        // SAFETY: the kernel has written the flags, and any bits are valid there.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+        ioctl(&self.socket, libc::SIOCSIFFLAGS as _, &mut request)
+    }
+
+    fn request(&self) -> Request {
+        #[allow(unsafe_code)]
+        // SAFETY: it consists of integers and pointers, for which zeros are valid.
+        let mut request: Request = unsafe { mem::zeroed() };
+        request.ifr_name = self.name;
+        request
+    }
+}
+
+/// Has the kernel read, or fill, `argument`, which is what it takes `request` to come with.
+pub(crate) fn ioctl<T>(fd: &OwnedFd, request: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+    #[allow(unsafe_code)]
+    // SAFETY: the argument lives until the call returns; that it is of the type which the request
+    // names is up to the callers, which are all in this crate.
+    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

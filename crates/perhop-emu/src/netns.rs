@@ -1,0 +1,235 @@
+//! Network namespaces without a name (network_namespaces(7)).
+//!
+//! A namespace lives as long as something refers to it: here a file descriptor of this process, and
+//! whatever runs inside. Nothing is written to `/run/netns`, so that nothing is left there, two runs
+//! never collide, and the kernel takes devices, addresses, queues and rules away with the process.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::unistd::{getegid, geteuid};
+use thiserror::Error;
+
+use crate::device::Device;
+
+/// Why there is no namespace.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NamespaceError {
+    /// The user may not make one.
+    #[error(
+        "this user may not make network namespaces; run as root, or allow unprivileged user \
+         namespaces"
+    )]
+    NotPermitted,
+    /// The kernel has none.
+    #[error("this kernel has no network namespaces; it needs CONFIG_NET_NS")]
+    Unknown,
+    /// There are too many.
+    #[error("there are too many network namespaces: see /proc/sys/user/max_net_namespaces")]
+    TooMany,
+    /// Something else went wrong.
+    #[error("a network namespace cannot be made: {0}")]
+    Other(#[from] io::Error),
+}
+
+impl From<Errno> for NamespaceError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::EPERM => Self::NotPermitted,
+            Errno::EINVAL => Self::Unknown,
+            Errno::ENOSPC => Self::TooMany,
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+/// A network stack of its own: devices, addresses, routes, rules, settings, ports.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    link: Arc<OwnedFd>,
+}
+
+impl Namespace {
+    /// A new namespace, in which there is a loopback device and nothing else.
+    ///
+    /// # Errors
+    /// [`NamespaceError`] if the kernel or the user's rights do not allow it.
+    pub fn new() -> Result<Self, NamespaceError> {
+        // A thread that has unshared goes nowhere else: the namespace is all that is left of it.
+        in_thread(|| {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            Device::named("lo")?.set_up()?;
+            let link = Arc::new(File::open("/proc/thread-self/ns/net")?.into());
+            Ok(Self { link })
+        })
+    }
+
+    /// Has the calling thread make its sockets and devices in here from now on. What it has opened
+    /// before stays where it was opened.
+    ///
+    /// # Errors
+    /// As setns(2) has them.
+    pub fn enter(&self) -> io::Result<()> {
+        Ok(setns(&self.link, CloneFlags::CLONE_NEWNET)?)
+    }
+
+    /// Does `work` in here, in a thread that ends with it.
+    ///
+    /// # Errors
+    /// Those of [`Namespace::enter`].
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        in_thread(|| {
+            self.enter()?;
+            Ok(work())
+        })
+    }
+
+    /// A command that runs in here. It is killed when the thread ends that starts it, so that
+    /// nothing goes on without us.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let link = Arc::clone(&self.link);
+        #[allow(unsafe_code)]
+        // SAFETY: between fork and exec there are two system calls, and nothing is allocated.
+        unsafe {
+            command.pre_exec(move || {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                Ok(setns(&link, CloneFlags::CLONE_NEWNET)?)
+            });
+        }
+        command
+    }
+
+    /// Writes a setting, such as `net.ipv4.ip_forward`. Where a part of its name has a dot, slashes
+    /// divide the parts, as for sysctl(8).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if the kernel has no such setting, or others as it says.
+    pub fn write_sysctl(&self, name: &str, value: &str) -> io::Result<()> {
+        let path = sysctl_path(name)?;
+        self.within(|| OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes()))?
+    }
+
+    /// Reads a setting.
+    ///
+    /// # Errors
+    /// Those of [`Namespace::write_sysctl`].
+    pub fn read_sysctl(&self, name: &str) -> io::Result<String> {
+        let path = sysctl_path(name)?;
+        let text = self.within(|| fs::read_to_string(path))??;
+        Ok(text.trim_end().to_owned())
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+impl AsRawFd for Namespace {
+    fn as_raw_fd(&self) -> RawFd {
+        self.link.as_raw_fd()
+    }
+}
+
+/// The file of a setting of the network, which shows the namespace of who opens it.
+fn sysctl_path(name: &str) -> io::Result<PathBuf> {
+    let parts: Vec<&str> = name.split(if name.contains('/') { '/' } else { '.' }).collect();
+    if parts[0] != "net" || parts.iter().any(|part| matches!(*part, "" | "." | "..")) {
+        let message =
+            format!("{name:?} is not a setting of the network, such as net.core.rmem_max");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(["/proc/sys"].into_iter().chain(parts).collect())
+}
+
+/// Does `work` in a thread that ends with it.
+fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let ended = thread::scope(|scope| scope.spawn(work).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Why this process has no user namespace of its own.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UserNamespaceError {
+    /// The process has several threads.
+    #[error(
+        "a process that has threads already cannot enter a user namespace; use the command line, \
+         or run as root"
+    )]
+    Threads,
+    /// The user may not make one.
+    #[error(
+        "this user may not make user namespaces; run as root, or allow them: see \
+         /proc/sys/user/max_user_namespaces, and on Debian and Ubuntu \
+         /proc/sys/kernel/unprivileged_userns_clone and \
+         /proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+    )]
+    NotPermitted,
+    /// Something else went wrong.
+    #[error("a user namespace cannot be entered: {0}")]
+    Other(#[from] io::Error),
+}
+
+/// Sees to it that this process may make network namespaces: where its user may not, it enters a user
+/// namespace of its own, in which the user is root (user_namespaces(7)). Files that it writes are the
+/// user's as before.
+///
+/// # Errors
+/// [`UserNamespaceError`]; above all if the process has threads, which cannot follow.
+pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
+    match Namespace::new() {
+        Err(NamespaceError::NotPermitted) => {}
+        // What else keeps namespaces from being made is said by who makes the first.
+        _ => return Ok(()),
+    }
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| match errno {
+        Errno::EINVAL => UserNamespaceError::Threads,
+        Errno::EPERM | Errno::ENOSPC => UserNamespaceError::NotPermitted,
+        other => UserNamespaceError::Other(other.into()),
+    })?;
+    // Without this a group may not be mapped by who has no rights over it.
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    match Namespace::new() {
+        Err(NamespaceError::NotPermitted) => Err(UserNamespaceError::NotPermitted),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_files_of_the_network_and_no_others() {
+        let path = |name| sysctl_path(name).map(|path| path.display().to_string()).ok();
+        let forward = "/proc/sys/net/ipv4/ip_forward";
+        assert_eq!(path("net.ipv4.ip_forward").as_deref(), Some(forward));
+        assert_eq!(path("net/ipv4/ip_forward").as_deref(), Some(forward));
+        let vlan = path("net/ipv4/conf/eth0.5/forwarding");
+        assert_eq!(vlan.as_deref(), Some("/proc/sys/net/ipv4/conf/eth0.5/forwarding"));
+        for name in ["kernel.panic", "net/../kernel/panic", "net..x", "", "/net/core", "net/"] {
+            assert_eq!(path(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Namespaces of hosts, as Python has them.
+
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Output, Stdio};
+use std::thread;
+
+use perhop_emu::{Namespace, enter_user_namespace};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Network namespaces without names, a host each. They end with this object and what runs in them.
+#[pyclass(module = "perhop._core", frozen)]
+pub(crate) struct Namespaces(pub(crate) Vec<Namespace>);
+
+#[pymethods]
+impl Namespaces {
+    /// Makes so many.
+    #[new]
+    fn new(py: Python<'_>, number: usize) -> PyResult<Self> {
+        let made = py.detach(|| (0..number).map(|_| Namespace::new()).collect());
+        let made: Result<Vec<_>, _> = made;
+        made.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Enters a user namespace where the user may not make network namespaces otherwise. Only a
+    /// process with one thread can.
+    #[staticmethod]
+    fn enable() -> PyResult<()> {
+        enter_user_namespace().map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// The file descriptor that stands for a host's namespace.
+    fn fd(&self, host: usize) -> PyResult<RawFd> {
+        Ok(self.host(host)?.as_raw_fd())
+    }
+
+    /// Runs a command in a host; returns its exit code, negative for a signal, and its output and
+    /// errors.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        host: usize,
+        command: Vec<String>,
+        input: &[u8],
+    ) -> PyResult<(i32, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let host = self.host(host)?;
+        let Output { status, stdout, stderr } = py.detach(|| run(host, &command, input))?;
+        let code = status.code().or(status.signal().map(|signal| -signal)).unwrap_or(-1);
+        Ok((code, PyBytes::new(py, &stdout), PyBytes::new(py, &stderr)))
+    }
+
+    /// Writes a setting of a host, such as net.ipv4.ip_forward.
+    fn write_sysctl(&self, host: usize, name: &str, value: &str) -> PyResult<()> {
+        let written = self.host(host)?.write_sysctl(name, value);
+        written.map_err(|error| named(name, &error).into())
+    }
+
+    /// Reads a setting of a host.
+    fn read_sysctl(&self, host: usize, name: &str) -> PyResult<String> {
+        let read = self.host(host)?.read_sysctl(name);
+        read.map_err(|error| named(name, &error).into())
+    }
+}
+
+impl Namespaces {
+    fn host(&self, host: usize) -> PyResult<&Namespace> {
+        self.0.get(host).ok_or_else(|| PyIndexError::new_err(format!("there is no host {host}")))
+    }
+}
+
+/// An error that says what it is about.
+fn named(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+fn run(host: &Namespace, command: &[String], input: &[u8]) -> PyResult<Output> {
+    let [program, arguments @ ..] = command else {
+        return Err(PyValueError::new_err("a command needs a program"));
+    };
+    let mut command = host.command(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| named(program, &error))?;
+    let mut stdin = child.stdin.take();
+    let output: io::Result<Output> = thread::scope(|scope| {
+        // Who reads nothing of it breaks the pipe.
+        scope.spawn(move || stdin.take().map(|mut stdin| stdin.write_all(input)));
+        child.wait_with_output()
+    });
+    Ok(output?)
+}
