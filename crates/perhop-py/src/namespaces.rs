@@ -44,10 +44,10 @@ impl Namespaces {
         py: Python<'py>,
         host: usize,
         command: Vec<String>,
-        input: &[u8],
+        stdin: &[u8],
     ) -> PyResult<(i32, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         let host = self.host(host)?;
-        let Output { status, stdout, stderr } = py.detach(|| run(host, &command, input))?;
+        let Output { status, stdout, stderr } = py.detach(|| run(host, &command, stdin))?;
         let code = status.code().or(status.signal().map(|signal| -signal)).unwrap_or(-1);
         Ok((code, PyBytes::new(py, &stdout), PyBytes::new(py, &stderr)))
     }
