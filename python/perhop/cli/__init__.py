@@ -21,6 +21,7 @@ from perhop.cli.report import report
 from perhop.cli.run import run
 from perhop.cli.schema import schema
 from perhop.cli.sweep import sweep
+from perhop.cli.tc import tc
 from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, compare, sweep, list_, schema):
+for command in (run, report, compare, sweep, list_, schema, tc):
     perhop.add_command(command)
 
 

@@ -1,0 +1,48 @@
+"""`perhop tc`: a scenario's policies as commands of Linux."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["tc"]
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value first, such as links.1.rate='5 Mbps'. May be given often.",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="LINK=NAME",
+    help="What r1's end of a link, 'r1>r2', is called there, such as eth1. May be given often.",
+)
+def tc(scenario: str, overrides: tuple[str, ...], devices: tuple[str, ...]) -> int:
+    """Print the commands that realise each router's policies on Linux.
+
+    SCENARIO is a file, or a name that `perhop list` prints.
+
+    Prints commands of tc, nft and ip for each node, and what they stand for. Where Linux cannot
+    express a part of the scenario, says which and prints nothing.
+    """
+    from perhop import gallery
+    from perhop.engines import linux
+    from perhop.errors import UsageError
+    from perhop.scenario.text import did_you_mean
+
+    loaded = gallery.load(scenario, overrides=overrides)
+    named = dict(device.partition("=")[::2] for device in devices)
+    for link, name in named.items():
+        if link not in loaded.directions:
+            hint = did_you_mean(link, loaded.directions) or "expected LINK=NAME such as r1>r2=eth1"
+            raise UsageError(f"--device {link}={name}: there is no such link; {hint}")
+    found = linux.mapping(loaded, devices=named)
+    linux.refuse(found.gaps, loaded.name)
+    click.echo(linux.script(loaded, found), nl=False)
+    return 0

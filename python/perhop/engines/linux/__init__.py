@@ -1,0 +1,33 @@
+"""What a scenario's network is in Linux: commands of tc, nft and ip that realise it.
+
+==============  ================================================================================
+`mapping`       a scenario as the commands for every node; start here
+`tree`          a policy as classes of HTB, …
+`qdiscs`        … each with a queue
+`rules`         what matches, marks, polices and balances, as rules of nftables
+`ways`          paths, as routes
+`gaps`          what Linux cannot express, each with its place in the scenario
+==============  ================================================================================
+
+Nothing here runs anything: these are functions of the scenario.
+"""
+
+from perhop.engines.linux.gaps import Gap, refuse
+from perhop.engines.linux.mapping import Interface, Mapping, Step, device_names, mapping
+from perhop.engines.linux.script import script
+from perhop.engines.linux.tree import Htb, Node
+from perhop.engines.linux.ways import ways
+
+__all__ = [
+    "Gap",
+    "Htb",
+    "Interface",
+    "Mapping",
+    "Node",
+    "Step",
+    "device_names",
+    "mapping",
+    "refuse",
+    "script",
+    "ways",
+]

@@ -1,0 +1,42 @@
+"""What a scenario asks that Linux cannot express."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perhop.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Gap", "refuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A part of a scenario that has no counterpart in Linux.
+
+    Attributes:
+        path: Its place in the scenario, such as ``policies.wan.classes.voice.police``.
+        reason: What Linux lacks, and what it does instead.
+    """
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def refuse(gaps: Iterable[Gap], name: str) -> None:
+    """Raise UnsupportedError with every gap, one a line, if there are any.
+
+    Args:
+        gaps: What is missing.
+        name: What the scenario is called.
+    """
+    found = list(dict.fromkeys(gaps))
+    if found:
+        lines = "\n".join(f"  {gap}" for gap in found)
+        raise UnsupportedError(f"Linux cannot express all of {name}:\n{lines}")

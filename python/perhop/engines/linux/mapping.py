@@ -1,0 +1,330 @@
+"""A scenario as commands for every node: interfaces, rules, routes, and what changes when."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop.engines.linux import rules, tree
+from perhop.engines.linux.ways import Ways, routes, turns, ways
+from perhop.scenario.changes import steps
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections import abc
+
+    from perhop.engines.linux.gaps import Gap
+    from perhop.engines.linux.rules import Chain
+    from perhop.engines.linux.tree import Htb
+    from perhop.scenario import Scenario
+    from perhop.scenario.changes import Step as Change
+
+__all__ = ["Interface", "Mapping", "Step", "device_names", "mapping"]
+
+CLASSES: Final = "type filter hook postrouting priority mangle"
+"""Where packets get their class: when it is known by which interface they leave."""
+
+MOST_DEVICE: Final = 15
+"""How long the name of an interface of Linux may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What stands at a node's end of a link.
+
+    Attributes:
+        direction: What results call what is sent there: "r1>r2".
+        node: Who sends.
+        device: The interface.
+        htb: Its classes.
+        tc: The commands that make them, without the leading `tc`.
+        chain: The name of the chain of rules that classifies.
+    """
+
+    direction: str
+    node: str
+    device: str
+    htb: Htb
+    tc: tuple[str, ...]
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a node does at an instant.
+
+    Attributes:
+        at: When, in picoseconds.
+        node: Who.
+        about: The change in a few words.
+        tc: Commands of tc, …
+        nft: … a file for ``nft -f``, or "", …
+        ip: … and commands of ip.
+        interface: The interface as it is from now on; None if it is as it was.
+    """
+
+    at: int
+    node: str
+    about: str
+    tc: tuple[str, ...] = ()
+    nft: str = ""
+    ip: tuple[str, ...] = ()
+    interface: Interface | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A scenario's network in Linux.
+
+    Attributes:
+        interfaces: What stands at every end of a link, by direction.
+        nft: For every node a file for ``nft -f``; "" where there is nothing to say.
+        ip: For every node its routes and rules: commands of ip.
+        sysctls: For every node the settings of its network namespace.
+        steps: What changes, in order of time.
+        gaps: What Linux cannot express.
+    """
+
+    interfaces: dict[str, Interface]
+    nft: dict[str, str]
+    ip: dict[str, tuple[str, ...]]
+    sysctls: dict[str, dict[str, str]]
+    steps: tuple[Step, ...]
+    gaps: tuple[Gap, ...]
+
+
+def device_names(scenario: Scenario) -> dict[str, str]:
+    """A name for every node's end of a link, by direction: ``r1-r2`` for "r1>r2"."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for direction in scenario.directions:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "-", direction)[:MOST_DEVICE]
+        name, number = plain, 1
+        while name in taken:
+            number += 1
+            name = f"{plain[: MOST_DEVICE - len(str(number)) - 1]}.{number}"
+        taken.add(name)
+        found[direction] = name
+    return found
+
+
+def mapping(
+    scenario: Scenario,
+    *,
+    devices: abc.Mapping[str, str] | None = None,
+    tunnels: abc.Collection[str] = (),
+) -> Mapping:
+    """The scenario's network as commands of tc, nft and ip.
+
+    What the links themselves do, delay and loss, is not part of it.
+
+    Args:
+        scenario: The scenario.
+        devices: The name of the interface for each direction; those of `device_names` by default.
+        tunnels: The directions whose interfaces have no Ethernet header, which Linux counts.
+    """
+    names = device_names(scenario) | dict(devices or {})
+    headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.directions}
+    places = {id(link): f"links.{number}" for number, link in enumerate(scenario.links)}
+    interfaces: dict[str, Interface] = {}
+    chains: dict[str, list[Chain]] = {node: [] for node in scenario.nodes}
+    gaps: list[Gap] = []
+    for number, (direction, (link, node)) in enumerate(scenario.directions.items()):
+        policy = link.egress.get(node)
+        place = places[id(link)]
+        htb = tree.tree(scenario, link, node, policy, header=headers[direction], place=place)
+        chain = f"to{number}"
+        interfaces[direction] = Interface(
+            direction,
+            node,
+            names[direction],
+            htb,
+            tuple(tree.commands(htb, names[direction])),
+            chain,
+        )
+        classes, more = rules.classify(scenario, policy, htb, chain, link.capacity(node))
+        chains[node] += classes
+        gaps += [*htb.gaps, *more]
+    there = ways(scenario)
+    sysctls: dict[str, dict[str, str]] = {}
+    lines: dict[str, tuple[str, ...]] = {}
+    for name in scenario.nodes:
+        more_chains, more = _node_rules(scenario, name, interfaces, there)
+        chains[name] += more_chains
+        gaps += more
+        own, settings = routes(scenario, name, there, names)
+        lines[name] = tuple(own)
+        sysctls[name] = settings
+    changed, more = _steps(scenario, interfaces, names, headers)
+    gaps += more
+    return Mapping(
+        interfaces=interfaces,
+        nft={name: rules.text(own) if own else "" for name, own in chains.items()},
+        ip=lines,
+        sysctls=sysctls,
+        steps=tuple(changed),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _node_rules(
+    scenario: Scenario, name: str, interfaces: abc.Mapping[str, Interface], there: Ways
+) -> tuple[list[Chain], list[Gap]]:
+    """The chains of a node that come by themselves, and those that mark what arrives."""
+    node = scenario.nodes[name]
+    own = [each for each in interfaces.values() if each.node == name]
+    found = []
+    marking = []
+    for each in own:
+        link, _ = scenario.directions[each.direction]
+        marks = (*link.remark.get(name, ()), *node.remark)
+        if marks:
+            label = f"{each.chain}_mark"
+            found.append(rules.remark(scenario, marks, label))
+            marking.append(f'iifname "{each.device}" jump {label}')
+    if marking:
+        hook = "type filter hook prerouting priority raw"
+        found.append(rules.Chain("marks", tuple(marking), hook))
+    leaving = tuple(
+        f'oifname "{each.device}" jump {each.chain}'
+        for each in own
+        if scenario.directions[each.direction][0].egress.get(name) is not None
+    )
+    changes = any(change.policy and change.on in interfaces for change in scenario.changes)
+    if leaving or changes:
+        found.append(rules.Chain("classes", leaving, CLASSES))
+    addresses = scenario.addresses
+    groups = [
+        (names, [str(addresses[to]) for to in destinations])
+        for names, destinations in turns(scenario, name, there)
+    ]
+    found += rules.take_turns(groups)
+    limits, gaps = rules.errors(node, f"nodes.{name}")
+    return [*found, *limits], gaps
+
+
+def _steps(
+    scenario: Scenario,
+    interfaces: abc.Mapping[str, Interface],
+    names: abc.Mapping[str, str],
+    headers: abc.Mapping[str, int],
+) -> tuple[list[Step], list[Gap]]:
+    """What changes in the network, in order of time."""
+    now = dict(interfaces)
+    divided = {name: link.capacity(node) for name, (link, node) in scenario.directions.items()}
+    policies = {name: link.egress.get(node) for name, (link, node) in scenario.directions.items()}
+    directions = list(scenario.directions)
+    found: list[Step] = []
+    gaps: list[Gap] = []
+    down: set[int] = set()
+    for change in steps(scenario):
+        on = str(change.change.on)
+        both = directions[2 * change.number : 2 * change.number + 2]
+        if change.change.policy is not None:
+            policies[on], divided[on] = change.policy, change.capacity
+            now[on], step, more = _new_policy(scenario, change, now[on], headers[on])
+            found.append(step)
+            gaps += more
+        if change.change.rate is not None:
+            for name in both:
+                now[name], step = _new_rate(
+                    scenario, change, now[name], policies[name], divided[name], headers[name]
+                )
+                found.append(step)
+        if change.change.police is not None:
+            each = now[on]
+            chains, more = rules.classify(
+                scenario, policies[on], each.htb, each.chain, divided[on], change.police
+            )
+            gaps += more
+            minor = next(n.minor for n in each.htb.nodes if n.path == change.change.part)
+            own = [chain for chain in chains if chain.name == f"{each.chain}_{minor:x}"]
+            about = f"{on}: policer of {change.change.part}"
+            nft = rules.text(own, again=True)
+            found.append(Step(change.change.at, each.node, about, nft=nft))
+        if change.change.state is not None:
+            before = ways(scenario, down)
+            (down.discard if change.change.state == "up" else down.add)(change.number)
+            found += _state(
+                scenario, change, [now[name] for name in both], before, ways(scenario, down), names
+            )
+    return found, gaps
+
+
+def _new_rate(
+    scenario: Scenario,
+    change: Change,
+    interface: Interface,
+    policy: str | None,
+    divided: int,
+    header: int,
+) -> tuple[Interface, Step]:
+    """A link is faster or slower; what its policy divides is divided in the same proportions."""
+    htb = tree.tree(
+        scenario,
+        change.link,
+        interface.node,
+        policy,
+        header=header,
+        place=f"links.{change.number}",
+        capacity=divided,
+    )
+    lines = tuple(tree.commands(htb, interface.device, change=True))
+    made = replace(interface, htb=htb, tc=lines)
+    about = f"{interface.direction}: rate {format_rate(change.link.rate)}"
+    return made, Step(change.change.at, interface.node, about, tc=lines, interface=made)
+
+
+def _new_policy(
+    scenario: Scenario, change: Change, interface: Interface, header: int
+) -> tuple[Interface, Step, list[Gap]]:
+    """Another policy takes the place of what was there."""
+    place = f"links.{change.number}"
+    htb = tree.tree(
+        scenario, change.link, interface.node, change.policy, header=header, place=place
+    )
+    # Chains of another name: rules that are in use cannot be taken away first.
+    chain = f"{interface.chain.partition('x')[0]}x{change.loc[1]}"
+    device = interface.device
+    lines = (f"qdisc del dev {device} root", *tree.commands(htb, device))
+    made = replace(interface, htb=htb, tc=lines, chain=chain)
+    chains, gaps = rules.classify(scenario, change.policy, htb, chain, change.capacity)
+    first = f"goto {chain}" if chains else "accept"
+    rule = f'insert rule {rules.TABLE} classes oifname "{device}" {first}'
+    nft = "\n".join([rules.text(chains), rule])
+    about = f"{change.change.on}: policy {change.change.policy}"
+    step = Step(change.change.at, interface.node, about, tc=lines, nft=nft, interface=made)
+    return made, step, [*htb.gaps, *gaps]
+
+
+def _state(
+    scenario: Scenario,
+    change: Change,
+    ends: abc.Sequence[Interface],
+    before: Ways,
+    there: Ways,
+    names: abc.Mapping[str, str],
+) -> list[Step]:
+    """A link goes up or down, and routes follow everywhere."""
+    at, state = change.change.at, str(change.change.state)
+    found = [
+        Step(at, end.node, f"{end.direction}: {state}", ip=(f"link set {end.device} {state}",))
+        for end in ends
+    ]
+    addresses = scenario.addresses
+    for node in scenario.nodes:
+        lines, _ = routes(scenario, node, there, names)
+        old, _ = routes(scenario, node, before, names)
+        gone = [line.replace("rule add", "rule del") for line in old if line.startswith("rule")]
+        ip = ("route flush scope global table main", *gone, *lines)
+        groups = [
+            (hops, [str(addresses[to]) for to in destinations])
+            for hops, destinations in turns(scenario, node, there)
+        ]
+        chains = rules.take_turns(groups)
+        if not chains and turns(scenario, node, before):
+            chains = [rules.Chain("turns", ()), rules.Chain("own_turns", ())]
+        nft = rules.text(chains, again=bool(turns(scenario, node, before))) if chains else ""
+        found.append(Step(at, node, f"{node}: routes", nft=nft, ip=ip))
+    return found

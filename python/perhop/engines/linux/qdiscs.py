@@ -1,0 +1,159 @@
+"""A scenario's queues as queueing disciplines of Linux."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import TYPE_CHECKING, Final
+
+from perhop.engines.linux.gaps import Gap
+from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT
+from perhop.units import MILLISECOND
+
+if TYPE_CHECKING:
+    from perhop.scenario import Limit, Queue
+    from perhop.scenario.queues import Codel, Pie, Red
+
+__all__ = ["Qdisc", "qdisc"]
+
+_PICOBITS: Final = 8 * 10**12
+_MICROSECOND: Final = MILLISECOND // 1000
+_PIE_BURST: Final = 150 * MILLISECOND
+_RED_WEIGHT: Final = 0.03
+"""How far, in parts, a weight may be from the next power of two, which is what Linux takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """A queueing discipline.
+
+    Attributes:
+        kind: Its name.
+        settings: What follows it in tc's words.
+        gaps: What it leaves open of the queue that it stands for.
+    """
+
+    kind: str
+    settings: str
+    gaps: tuple[Gap, ...] = ()
+
+
+def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
+    """What stands for a queue that is guaranteed `rate` bits per second.
+
+    Sizes are those of IP packets: the classes above count them so (see `tree`).
+
+    Args:
+        queue: The queue.
+        rate: What limits in time are of.
+        path: The place of the queue in the scenario.
+        in_class: Whether it is a class's, not a link's.
+    """
+    limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
+    if queue.red is not None:
+        return _red(queue.red, limit, rate, f"{path}.red")
+    if queue.wred is not None:
+        return _missing(f"{path}.wred", "its GRED has a profile for each mark, not for each DSCP")
+    if queue.codel is not None:
+        return _codel("codel", queue.codel, limit, path, "")
+    if queue.fq_codel is not None:
+        more = f" flows {queue.fq_codel.flows} quantum {queue.fq_codel.quantum}"
+        return _codel("fq_codel", queue.fq_codel, limit, path, more)
+    if queue.pie is not None:
+        return _pie(queue.pie, limit, path)
+    if queue.dualpi2 is not None:
+        return _missing(f"{path}.dualpi2", "perhop does not write its dualpi2, which is new")
+    if limit.unit == "packets":
+        kind = "pfifo_head_drop" if queue.drop == "head" else "pfifo"
+        return Qdisc(kind, f"limit {limit.amount}")
+    if queue.drop == "head":
+        return _missing(f"{path}.drop", "its pfifo_head_drop has a limit in packets only")
+    return Qdisc("bfifo", f"limit {_bytes(limit, rate)}")
+
+
+def _bytes(limit: Limit, rate: int) -> int:
+    if limit.unit == "bytes":
+        return limit.amount
+    # A limit in time holds at least a packet, as a queue must hold something.
+    return max(limit.amount * rate // _PICOBITS, 1500)
+
+
+def _missing(path: str, reason: str) -> Qdisc:
+    return Qdisc("pfifo", "limit 1000", (Gap(path, reason),))
+
+
+def _packets(kind: str, limit: Limit, path: str) -> tuple[Gap, ...]:
+    if limit.unit == "packets":
+        return ()
+    return (Gap(f"{path}.limit", f"its {kind} has a limit in packets only"),)
+
+
+def _codel(kind: str, codel: Codel, limit: Limit, path: str, more: str) -> Qdisc:
+    settings = (
+        f"limit {limit.amount} target {_us(codel.target)} interval {_us(codel.interval)}{more} "
+        f"{'ecn' if codel.ecn else 'noecn'}"
+    )
+    return Qdisc(kind, settings, _packets(kind, limit, path))
+
+
+def _pie(pie: Pie, limit: Limit, path: str) -> Qdisc:
+    gaps = list(_packets("pie", limit, path))
+    if pie.burst != _PIE_BURST:
+        gaps.append(Gap(f"{path}.pie.burst", "its pie always allows a burst of 150 ms"))
+    settings = (
+        f"limit {limit.amount} target {_us(pie.target)} tupdate {_us(pie.update)} "
+        f"{'ecn' if pie.ecn else 'noecn'}"
+    )
+    return Qdisc("pie", settings, tuple(gaps))
+
+
+def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:
+    gaps = []
+    for key, each in (("min", red.min), ("max", red.effective_max), ("limit", limit)):
+        if each.unit == "packets":
+            gaps.append(Gap(f"{path}.{key}", "its red counts bytes, not packets"))
+    if red.gentle:
+        gaps.append(Gap(f"{path}.gentle", "its red drops all above `max`; expected false"))
+    share = red.weight / 1e9
+    power = round(-log2(share))
+    if abs(2.0**-power / share - 1) > _RED_WEIGHT or not 1 <= power <= 31:
+        gaps.append(Gap(f"{path}.weight", "its red takes powers of two, such as 0.1953125%"))
+    low, high = _bytes(red.min, rate), _bytes(red.effective_max, rate)
+    # tc finds the weight from `burst`: the largest W with burst + 1 - min/avpkt at least
+    # (1 - (1 - 1/W)^burst)·W; see tc_red_eval_ewma in iproute2.
+    burst = _burst_of(power, low, red.packet)
+    if burst is None:
+        gaps.append(Gap(f"{path}.weight", "tc has no burst that makes this weight"))
+    settings = (
+        f"limit {_bytes(limit, rate)} min {low} max {high} avpkt {red.packet} "
+        f"burst {burst or 1} probability {red.probability / 1e9:g} bandwidth {rate}bit"
+        f"{' ecn' if red.ecn else ''}"
+    )
+    return Qdisc("red", settings, tuple(gaps))
+
+
+def _burst_of(power: int, low: int, packet: int) -> int | None:
+    """The least burst from which tc computes the weight 2^-`power`."""
+    for burst in range(1, 100_000):
+        found = _ewma(low, burst, packet)
+        if found == power:
+            return burst
+        if found is not None and found > power:
+            return None
+    return None
+
+
+def _ewma(low: int, burst: int, packet: int) -> int | None:
+    weight = 0.5
+    room = burst + 1 - low / packet
+    if room < 1.0:
+        return None
+    for power in range(1, 32):
+        if room <= (1 - (1 - weight) ** burst) / weight:
+            return power
+        weight /= 2
+    return None
+
+
+def _us(picoseconds: int) -> str:
+    return f"{max(1, round(picoseconds / _MICROSECOND))}us"

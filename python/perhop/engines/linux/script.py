@@ -1,0 +1,61 @@
+"""The commands as a text to read and to paste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.engines.linux.ways import turns, ways
+from perhop.units import format_duration
+
+if TYPE_CHECKING:
+    from perhop.engines.linux.mapping import Mapping
+    from perhop.scenario import Scenario
+
+__all__ = ["script"]
+
+
+def script(scenario: Scenario, found: Mapping) -> str:
+    """Shell commands for each node, with what they stand for as comments.
+
+    Hosts come only where they have a policy or mark; routes only where a node has several ways.
+    """
+    lines = [
+        f"# {scenario.title or scenario.name}",
+        "# Each part is for one machine. Interfaces are called as below; give yours by --device.",
+    ]
+    there = ways(scenario)
+    for name, node in scenario.nodes.items():
+        own = [each for each in found.interfaces.values() if each.node == name]
+        policies = [each for each in own if scenario.directions[each.direction][0].egress.get(name)]
+        if node.kind == "host" and not (policies or found.nft[name]):
+            continue
+        lines += ["", f"# {'=' * 8} {name}, a {node.kind} {'=' * 8}"]
+        lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
+        several = {
+            f"{scenario.addresses[to]}/32" for to, names in there[name].items() if len(names) > 1
+        }
+        if several:
+            in_turn = bool(turns(scenario, name, there))
+            lines += [
+                f"ip {line}"
+                for line in found.ip[name]
+                if (in_turn and line.startswith(("rule", "route replace default")))
+                or (not in_turn and line.split()[2] in several)
+            ]
+        for each in own:
+            link, _ = scenario.directions[each.direction]
+            policy = link.egress.get(name)
+            lines += ["", f"# {each.direction}: {f'policy {policy}' if policy else 'its queue'}"]
+            for part in each.htb.nodes:
+                if part.path:
+                    lines.append(f"#   1:{part.minor:x}  {part.path}")
+            lines += ["tc -batch - <<'END'", *each.tc, "END"]
+        if found.nft[name]:
+            lines += ["", "nft -f - <<'END'", found.nft[name], "END"]
+    for step in found.steps:
+        lines += ["", f"# at {format_duration(step.at)}, {step.node}: {step.about}"]
+        commands = [f"tc {line}" for line in step.tc]
+        commands += [f"nft -f - <<'END'\n{step.nft}\nEND"] if step.nft else []
+        commands += [f"ip {line}" for line in step.ip]
+        lines += [f"# {line}" for command in commands for line in command.splitlines()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,307 @@
+"""A policy as a tree of HTB classes.
+
+HTB gives every class what it is guaranteed (`rate`), lends what is left to those that may have more
+(`ceil`), lower numbers of `prio` first, and in turns among equals, `quantum` bytes at a time. So it
+has what `link-sharing` asks for; of `wfq` and `drr` it has the shares, not the order of packets.
+
+A strict class has no counterpart: HTB serves guarantees first. Where a policy has one, all together
+are guaranteed no more than a thousandth of the link and everything is lent, strictly by `prio`.
+
+A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
+while the kernel sleeps too long are lost otherwise: `SLACK_S` at the link's rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perhop.engines.linux.gaps import Gap
+from perhop.engines.linux.qdiscs import Qdisc, qdisc
+from perhop.scenario.cbq import ALTQ_CBQ
+from perhop.scenario.classes import CEILING_BURST
+from perhop.scenario.policies import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario import Class, Link, Policy, Scenario
+
+__all__ = ["ETHERNET", "Htb", "Node", "commands", "tree"]
+
+ETHERNET: Final = 14
+"""The bytes of an Ethernet header, which Linux counts with a packet that an Ethernet sends."""
+
+SLACK_S: Final = 0.001
+_PACKET: Final = 1514
+_LEAST_RATE: Final = 64
+_MOST_PRIO: Final = 7
+_MOST_DEPTH: Final = 7
+_STRICT_SHARE: Final = 1000
+_FIRST: Final = 0x10
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A class of HTB.
+
+    Attributes:
+        minor: Its number; its queue's is the same.
+        parent: That of the class that lends to it; 0 for the root.
+        path: What results call the class; "" for the whole link.
+        rate: What it is guaranteed, in bits per second.
+        burst: Bytes that it may send at once of that.
+        ceil: What it may have at most, in bits per second.
+        cburst: Bytes that it may send at once of that.
+        prio: Who borrows first: 0 to 7.
+        quantum: Bytes that it borrows in its turn.
+        leaf: Its queue; None for a class that is divided.
+    """
+
+    minor: int
+    parent: int
+    path: str
+    rate: int
+    burst: int
+    ceil: int
+    cburst: int
+    prio: int
+    quantum: int
+    leaf: Qdisc | None
+
+
+@dataclass(frozen=True, slots=True)
+class Htb:
+    """What stands before a transmitter.
+
+    Attributes:
+        nodes: Its classes, each after the one that lends to it.
+        default: The number of the class for what none matches.
+        overhead: What layer 2 adds to a packet, in bytes, …
+        cells: … or before it is cut into ATM cells.
+        header: What Linux counts beyond the IP packet.
+        gaps: What it leaves open.
+    """
+
+    nodes: tuple[Node, ...]
+    default: int
+    overhead: int
+    cells: bool
+    header: int
+    gaps: tuple[Gap, ...]
+
+    @property
+    def leaves(self) -> dict[str, Node]:
+        """The classes with a queue, by what results call them."""
+        return {node.path: node for node in self.nodes if node.leaf is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A class of the scenario: its place, its number, its guarantee and its ceiling."""
+
+    minor: int
+    parent: int
+    path: str
+    place: str
+    part: Class
+    rate: int
+    ceiling: tuple[int, int] | None
+    prio: int
+    divided: bool
+
+
+def tree(
+    scenario: Scenario,
+    link: Link,
+    node: str,
+    policy: str | None,
+    *,
+    header: int = ETHERNET,
+    place: str,
+    capacity: int | None = None,
+) -> Htb:
+    """What `node` sends by into `link`.
+
+    Args:
+        scenario: Whose policies there are.
+        link: The link, with the rate that it has.
+        node: The end.
+        policy: The policy's name; None for the link's queue.
+        header: What Linux counts of a packet beyond IP.
+        place: The place of the link in the scenario.
+        capacity: What the policy divides where that is not what the link has by now.
+    """
+    shape = link.shape.get(node)
+    rate, burst = link.rate, _slack(link.rate)
+    if shape is not None and link.capacity(node) < link.rate:
+        rate, burst = link.capacity(node), _bucket(shape.burst)
+    divided = link.capacity(node) if capacity is None else capacity
+    parts: list[_Part] = []
+    gaps: list[Gap] = []
+    if policy is not None:
+        found = scenario.policies[policy]
+        parts = list(_parts(scenario, found, divided, f"policies.{policy}.classes", gaps))
+    strict = any(part.part.priority == "strict" for part in parts) or (
+        policy is not None and scenario.policies[policy].scheduler == "priority"
+    )
+    # What is shared of a link that has become slower is shared in the same proportions.
+    scale = min(1.0, rate / divided)
+    root = Node(1, 0, "", rate, burst, link.rate, _slack(link.rate), 0, _PACKET, None)
+    leaves = [part for part in parts if not part.divided]
+    least = min((part.rate for part in leaves if part.rate), default=1)
+    tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
+    nodes = [root]
+    for part in parts:
+        own = tiny if strict else max(int(part.rate * scale), _LEAST_RATE)
+        most, most_at_once = part.ceiling or (rate, burst)
+        most = min(most, rate)
+        leaf = None
+        if not part.divided:
+            leaf = qdisc(
+                part.part.effective_queue,
+                part.rate or divided,
+                f"{part.place}.queue",
+                in_class=True,
+            )
+            gaps += leaf.gaps
+        nodes.append(
+            Node(
+                minor=part.minor,
+                parent=part.parent,
+                path=part.path,
+                rate=min(own, most),
+                burst=max(_PACKET, _slack(min(own, most))),
+                ceil=most,
+                cburst=most_at_once,
+                prio=part.prio,
+                quantum=max(_PACKET, _PACKET * part.rate // least),
+                leaf=leaf,
+            )
+        )
+    if policy is None:
+        leaf = qdisc(link.queue, divided, f"{place}.queue", in_class=False)
+        gaps += leaf.gaps
+        slack = _slack(link.rate)
+        only = Node(_FIRST, 1, "all", rate, burst, link.rate, slack, 0, _PACKET, leaf)
+        nodes.append(only)
+    return Htb(
+        nodes=tuple(nodes),
+        default=nodes[-1].minor,
+        overhead=link.overhead.size,
+        cells=link.overhead.cells,
+        header=header,
+        gaps=tuple(gaps),
+    )
+
+
+def _parts(
+    scenario: Scenario,
+    policy: Policy,
+    capacity: int,
+    place: str,
+    gaps: list[Gap],
+    parent: _Part | None = None,
+    counter: list[int] | None = None,
+) -> Iterator[_Part]:
+    """The classes of a policy, those of nested ones after the class that they divide."""
+    count = [_FIRST] if counter is None else counter
+    if policy.scheduler == ALTQ_CBQ:
+        key = place.removesuffix(".classes")
+        gaps.append(Gap(f"{key}.scheduler", "ALTQ's class-based queueing is not its HTB"))
+        return
+    depth = 0 if parent is None else parent.path.count("/") + 1
+    if depth >= _MOST_DEPTH:
+        gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
+        return
+    guaranteed = rates(policy, capacity)
+    stricts = [name for name, part in policy.classes.items() if policy.strict(part)]
+    for name, part in policy.classes.items():
+        at = f"{place}.{name}"
+        nested = scenario.divided(policy, part)
+        rate = guaranteed[name]
+        if policy.strict(part):
+            prio = stricts.index(name)
+        else:
+            prio = len(stricts) + (int(part.priority) if part.borrows_late else 0)  # type: ignore[arg-type]
+        if stricts:
+            gaps += _beside_strict(part, at, prio, nested=nested, inner=parent is not None)
+        found = _Part(
+            minor=count[0],
+            parent=1 if parent is None else parent.minor,
+            path=name if parent is None else f"{parent.path}/{name}",
+            place=at,
+            part=part,
+            rate=rate or 0,
+            ceiling=_ceiling(part, rate, capacity),
+            prio=prio,
+            divided=nested is not None,
+        )
+        count[0] += 1
+        yield found
+        if nested is not None:
+            inside = f"policies.{part.policy}.classes" if part.policy else f"{at}.classes"
+            yield from _parts(scenario, nested, rate or capacity, inside, gaps, found, count)
+
+
+def _beside_strict(
+    part: Class, place: str, prio: int, *, nested: Policy | None, inner: bool
+) -> Iterator[Gap]:
+    """What cannot be in a policy that has a strict class."""
+    if nested is not None or inner:
+        yield Gap(place, "its HTB has no strict priority where classes are divided further")
+    if part.borrows_late:
+        yield Gap(f"{place}.priority", "its HTB has no numbered priorities beside strict ones")
+    if prio > _MOST_PRIO:
+        yield Gap(place, f"its HTB has {_MOST_PRIO + 1} priorities")
+
+
+def _ceiling(part: Class, rate: int | None, capacity: int) -> tuple[int, int] | None:
+    """What a class may have at most, and at once."""
+    if part.limit is not None:
+        return part.limit.of(capacity), _bucket(CEILING_BURST)
+    if not part.borrow and rate is not None:
+        return rate, _bucket(CEILING_BURST)
+    if part.shape is not None:
+        return part.shape.rate.of(capacity), _bucket(part.shape.burst)
+    return None
+
+
+def _slack(rate: int) -> int:
+    return max(2 * _PACKET, int(rate / 8 * SLACK_S))
+
+
+def _bucket(burst: int) -> int:
+    """What a bucket must hold so that `burst` leaves at once: HTB sends while it is not empty."""
+    return max(burst - 1500, 1)
+
+
+def commands(htb: Htb, device: str, *, change: bool = False) -> list[str]:
+    """What tc is told: a line each, without the leading `tc`.
+
+    Args:
+        htb: What stands before the transmitter.
+        device: The interface.
+        change: Whether its classes are there already, and only their rates change.
+    """
+    # Everything counts IP packets: HTB adds what layer 2 does to what it charges, queues do not.
+    table = f" stab overhead -{htb.header}" if htb.header else ""
+    lines = []
+    if not change:
+        lines.append(f"qdisc add dev {device} root handle 1:{table} htb default {htb.default:x}")
+    layer = f" overhead {htb.overhead}" if htb.overhead else ""
+    layer += " linklayer atm" if htb.cells else ""
+    verb = "change" if change else "add"
+    for node in htb.nodes:
+        above = f"1:{node.parent:x}" if node.parent else "1:"
+        lines.append(
+            f"class {verb} dev {device} parent {above} classid 1:{node.minor:x} htb "
+            f"rate {node.rate}bit burst {node.burst}b ceil {node.ceil}bit cburst {node.cburst}b "
+            f"prio {node.prio} quantum {node.quantum}{layer}"
+        )
+        if node.leaf is not None and not change:
+            lines.append(
+                f"qdisc add dev {device} parent 1:{node.minor:x} handle {node.minor:x}: "
+                f"{node.leaf.kind} {node.leaf.settings}"
+            )
+    return lines

@@ -1,0 +1,514 @@
+"""Scenarios as commands of Linux: what they say, what Linux takes, and what it cannot express."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Outcome
+from perhop import gallery
+from perhop._core import Namespaces
+from perhop.engines import linux
+from perhop.engines.linux import rules, tree
+from perhop.errors import UnsupportedError
+from perhop.scenario import Scenario, parse
+
+Perhop = Callable[..., Outcome]
+
+BASE = """
+perhop: 1
+name: mapped
+nodes: {{a: host, r: {router}, s: router, b: host}}
+links:
+  - {{ends: [a, r], rate: 1 Gbps}}
+  - {{ends: [r, s], rate: 10 Mbps, {link}}}
+  - {{ends: [s, b], rate: 1 Gbps}}
+{policies}
+flows:
+  one: {{from: a, to: b, dscp: ef, port: 80, stop: 10 s}}
+  two: {{from: a, to: b, dscp: cs1, udp: {{rate: 1 Mbps}}, stop: 10 s}}
+{changes}
+"""
+
+
+def scenario(
+    classes: str = "", *, link: str = "", router: str = "router", changes: str = "", head: str = ""
+) -> Scenario:
+    """Two hosts and two routers; `classes` are those of the policy by which r sends to s."""
+    policies = f"policies: {{p: {{{head}classes: {{{classes}}}}}}}" if classes else ""
+    parts = [part for part in (link, "egress: {r: p}" if classes else "") if part]
+    text = BASE.format(
+        router=router, link=", ".join(parts) or "delay: 0 s", policies=policies, changes=changes
+    )
+    return parse(text, "mapped.yaml")
+
+
+def tc(found: linux.Mapping, direction: str = "r>s") -> list[str]:
+    """What tc is told, without the interface."""
+    lines = found.interfaces[direction].tc
+    return [re.sub(r" dev \S+", "", line) for line in lines]
+
+
+def nft(found: linux.Mapping, node: str = "r") -> list[str]:
+    return [line.strip() for line in found.nft[node].splitlines()]
+
+
+def gaps(found: linux.Mapping) -> dict[str, str]:
+    return {gap.path: gap.reason for gap in found.gaps}
+
+
+# What is said
+
+
+def test_a_link_is_a_class_of_its_rate_with_its_queue() -> None:
+    found = linux.mapping(scenario(link="queue: {limit: 50 packets}, overhead: ethernet"))
+    assert tc(found) == [
+        "qdisc add root handle 1: stab overhead -14 htb default 10",
+        "class add parent 1: classid 1:1 htb rate 10000000bit burst 3028b ceil 10000000bit "
+        "cburst 3028b prio 0 quantum 1514 overhead 38",
+        "class add parent 1:1 classid 1:10 htb rate 10000000bit burst 3028b ceil 10000000bit "
+        "cburst 3028b prio 0 quantum 1514 overhead 38",
+        "qdisc add parent 1:10 handle 10: pfifo limit 50",
+    ]
+    assert found.nft["r"] == ""
+    assert found.gaps == ()
+
+
+def test_a_tunnel_has_no_header_to_take_off() -> None:
+    found = linux.mapping(scenario(link="overhead: atm"), tunnels={"r>s"})
+    assert tc(found)[0] == "qdisc add root handle 1: htb default 10"
+    assert tc(found)[1].endswith("overhead 16 linklayer atm")
+    assert "stab overhead -14" in tc(found, "s>r")[0]
+
+
+def test_guarantees_are_rates_and_turns_are_in_their_proportion() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, bandwidth: 1%}, y: {match: {dscp: cs1}, bandwidth: 70%, "
+            "borrow: false}, z: {match: any, limit: 50%}"
+        )
+    )
+    x, y, z = found.interfaces["r>s"].htb.leaves.values()
+    assert (x.rate, y.rate, z.rate) == (100_000, 7_000_000, 2_900_000)
+    assert (x.ceil, y.ceil, z.ceil) == (10_000_000, 7_000_000, 5_000_000)
+    assert y.quantum == 70 * x.quantum
+    assert nft(found)[nft(found).index("chain to2 {") + 1 :][:5] == [
+        "ip dscp 46 goto to2_10",
+        "ip6 dscp 46 goto to2_10",
+        "ip dscp 8 goto to2_11",
+        "ip6 dscp 8 goto to2_11",
+        "goto to2_12",
+    ]
+    assert "meta priority set 1:12 accept" in nft(found)
+    assert 'oifname "r-s" jump to2' in nft(found)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=2, max_size=12), st.integers(100_000, 10**10))
+def test_guarantees_never_exceed_the_link(weights: list[int], rate: int) -> None:
+    shares = [weight / sum(weights) * 99 for weight in weights]
+    names = [f"c{number}" for number in range(len(shares))]
+    classes = ", ".join(
+        f"{name}: {{match: {{dscp: {number + 1}}}, bandwidth: {share:.6f}%, unused: true}}"
+        for number, (name, share) in enumerate(zip(names, shares, strict=True))
+    )
+    found = linux.mapping(scenario(f"{classes}, rest: {{match: any}}", link=""))
+    leaves = found.interfaces["r>s"].htb.leaves
+    del rate
+    assert sum(node.rate for node in leaves.values()) <= 10_000_000 + 64 * len(leaves)
+    assert all(node.quantum >= 1500 for node in leaves.values())
+    assert len({node.minor for node in leaves.values()}) == len(leaves)
+
+
+def test_strict_classes_borrow_everything_first() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, priority: strict}, y: {match: {dscp: cs1}, bandwidth: 10%}, "
+            "z: {match: any, bandwidth: 90%}"
+        )
+    )
+    x, y, z = found.interfaces["r>s"].htb.leaves.values()
+    assert (x.prio, y.prio, z.prio) == (0, 1, 1)
+    # What all are guaranteed together, and so could go before the strict one, is next to nothing.
+    assert x.rate + y.rate + z.rate <= 10_000_000 // 1000
+    assert x.ceil == y.ceil == z.ceil == 10_000_000
+    assert z.quantum == 9 * y.quantum
+
+
+def test_nested_classes_and_numbered_priorities_are_the_tree() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, bandwidth: 60%, priority: 1, classes: {"
+            "web: {match: {port: 80}, bandwidth: 50%}, rest: {match: any}}}, "
+            "y: {match: any, priority: 3}"
+        )
+    )
+    nodes = {node.path: node for node in found.interfaces["r>s"].htb.nodes}
+    assert nodes["x/web"].parent == nodes["x"].minor
+    assert nodes["x"].leaf is None
+    assert (nodes["x"].rate, nodes["x/web"].rate, nodes["y"].rate) == (
+        6 * 10**6,
+        3 * 10**6,
+        4 * 10**6,
+    )
+    assert (nodes["x"].prio, nodes["y"].prio) == (1, 3)
+    text = nft(found)
+    assert "meta l4proto { tcp, udp } th sport 80 goto to2_11" in text
+    assert "meta l4proto { tcp, udp } th dport 80 goto to2_11" in text
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        ("{limit: 64 packets}", "pfifo limit 64"),
+        ("{limit: 64 packets, drop: head}", "pfifo_head_drop limit 64"),
+        ("{limit: 100 kB}", "bfifo limit 100000"),
+        ("{limit: 50 ms}", "bfifo limit 62500"),
+        ("{codel: {}}", "codel limit 1000 target 5000us interval 100000us ecn"),
+        (
+            "{fq-codel: {ecn: false}}",
+            "fq_codel limit 10240 target 5000us interval 100000us flows 1024 quantum 1514 noecn",
+        ),
+        ("{pie: {}}", "pie limit 1000 target 15000us tupdate 15000us ecn"),
+        (
+            "{limit: 400 kB, red: {min: 30 kB, max: 90 kB, gentle: false, packet: 1000 B}}",
+            "red limit 400000 min 30000 max 90000 avpkt 1000 burst 133 probability 0.1 "
+            "bandwidth 10000000bit ecn",
+        ),
+    ],
+)
+def test_queues_are_disciplines(queue: str, said: str) -> None:
+    found = linux.mapping(scenario(link=f"queue: {queue}"))
+    assert tc(found)[-1] == f"qdisc add parent 1:10 handle 10: {said}"
+    assert found.gaps == ()
+
+
+def test_matches_are_conditions() -> None:
+    whole = scenario(
+        "x: {match: {dscp: [ef, cs1], protocol: tcp, source: a, destination: 10.0.0.0/24, "
+        "destination_port: [80, 8000-8010]}}, rest: {match: any}"
+    )
+    match = whole.policies["p"].classes["x"].match
+    assert rules.matches(whole, match) == [
+        "ip dscp { 46, 8 } meta l4proto tcp th dport { 80, 8000-8010 } "
+        "ip saddr 10.0.0.1/32 ip daddr 10.0.0.0/24"
+    ]
+    assert rules.matches(whole, whole.policies["p"].classes["rest"].match) == [""]
+
+
+def test_policers_have_a_bucket_that_nft_fills_with_a_second_more() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, police: {rate: 800 kbps, burst: 150 kB}}, "
+            "y: {match: {dscp: cs1}, police: {rate: 80 kbps, burst: 10 kB, exceed: {remark: le}}}, "
+            "z: {match: any}"
+        )
+    )
+    text = nft(found)
+    drop = "limit rate over 100000 bytes/second burst 50000 bytes counter name to2_10_exceed drop"
+    assert drop in text
+    assert (
+        "limit rate over 10000 bytes/second counter name to2_11_exceed ip dscp set 1 "
+        in " ".join(text)
+    )
+
+
+def test_marks_errors_and_turns() -> None:
+    found = linux.mapping(
+        scenario(
+            link="name: north",
+            router="{kind: router, balance: per-packet, icmp_interval: 500 ms, remark: {cs1: le}}",
+        )
+    )
+    text = nft(found)
+    assert "ip dscp 8 ip dscp set 1 return" in text
+    assert 'iifname "a-r" jump' not in " ".join(text)
+    assert 'iifname "r-a" jump to1_mark' in text
+    limit = "limit rate over 2/second burst 1 packets drop"
+    assert f"icmp type {{ destination-unreachable, time-exceeded }} {limit}" in text
+
+
+PARALLEL = """
+perhop: 1
+name: parallel
+nodes: {{a: host, r: {{kind: router, balance: {balance}}}, s: router, b: host}}
+links:
+  - {{ends: [a, r], rate: 1 Gbps}}
+  - {{ends: [r, s], rate: 10 Mbps}}
+  - {{ends: [r, s], rate: 10 Mbps, delay: 5 ms}}
+  - {{ends: [s, b], rate: 1 Gbps}}
+flows: {{one: {{from: a, to: b, stop: 10 s}}}}
+changes: [{{at: 5 s, on: r>s, state: down}}]
+"""
+
+
+def test_several_ways_are_hops_of_one_route() -> None:
+    found = linux.mapping(parse(PARALLEL.format(balance="per-flow")))
+    hops = (f"nexthop via 10.0.0.3 dev {device} onlink weight 1" for device in ("r-s", "r-s-2"))
+    both = " ".join(hops)
+    assert f"route replace 10.0.0.4/32 {both}" in found.ip["r"]
+    assert found.sysctls["r"]["net.ipv4.fib_multipath_hash_policy"] == "1"
+    assert (
+        found.sysctls["r"]["net.ipv4.fib_multipath_hash_seed"]
+        != found.sysctls["s"]["net.ipv4.fib_multipath_hash_seed"]
+    )
+    down = [step for step in found.steps if step.node == "r" and "routes" in step.about]
+    assert "route replace 10.0.0.4/32 via 10.0.0.3 dev r-s-2 onlink" in down[0].ip
+    fields = linux.mapping(parse(PARALLEL.format(balance="per-destination"))).sysctls["r"]
+    assert fields["net.ipv4.fib_multipath_hash_fields"] == "0x0002"
+
+
+def test_turns_are_marks_that_choose_a_table() -> None:
+    found = linux.mapping(parse(PARALLEL.format(balance="per-packet")))
+    lines = found.ip["r"]
+    assert "rule add fwmark 0x100 lookup 256 priority 256" in lines
+    assert "route replace default via 10.0.0.3 dev r-s-2 onlink table 257" in lines
+    turn = "ip daddr { 10.0.0.3, 10.0.0.4 } meta mark set numgen inc mod 2 offset 256"
+    assert nft(found).count(turn) == 2
+
+
+def test_changes_are_steps() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, bandwidth: 30%, police: {rate: 800 kbps, burst: 150 kB}}, "
+            "z: {match: any}",
+            changes="changes: [{at: 1 s, on: r>s, class: x, police: {rate: 400 kbps}}, "
+            "{at: 2 s, on: r>s, rate: 5 Mbps}, {at: 3 s, on: r>s, policy: none}]",
+        )
+    )
+    police, slower, back, none = found.steps
+    assert [step.at // 10**12 for step in found.steps] == [1, 2, 2, 3]
+    assert "limit rate over 50000 bytes/second burst 100000 bytes" in police.nft
+    # The classes divide what is left in the same proportion, and no more than there is.
+    assert slower.interface is not None
+    x, z = slower.interface.htb.leaves.values()
+    assert (x.rate, z.rate, x.ceil) == (1_500_000, 3_500_000, 5_000_000)
+    assert all(line.startswith("class change") for line in slower.tc)
+    assert back.node == "s"
+    assert none.tc[0] == "qdisc del dev r-s root"
+    assert none.interface is not None
+    assert list(none.interface.htb.leaves) == ["all"]
+
+
+# What cannot be said
+
+
+@pytest.mark.parametrize(
+    ("classes", "head", "path"),
+    [
+        ("x: {match: any}", "scheduler: altq-cbq, ", "policies.p.scheduler"),
+        (
+            "x: {match: {dscp: ef}, police: {rate: 1 Mbps, burst: 10 kB}}, z: {match: any}",
+            "",
+            "policies.p.classes.x.police.burst",
+        ),
+        (
+            "x: {match: {dscp: ef}, police: {rate: 8 kbps, burst: 10 kB, excess_burst: 20 kB}}, "
+            "z: {match: any}",
+            "",
+            "policies.p.classes.x.police",
+        ),
+        (
+            "x: {match: {dscp: ef}, priority: strict}, z: {match: any, classes: {"
+            "u: {match: {dscp: cs1}}, v: {match: any}}}",
+            "",
+            "policies.p.classes.z",
+        ),
+        ("x: {match: any, queue: {red: {}}}", "", "policies.p.classes.x.queue.red.gentle"),
+        ("x: {match: any, queue: {wred: {}}}", "", "policies.p.classes.x.queue.wred"),
+        ("x: {match: any, queue: {dualpi2: {}}}", "", "policies.p.classes.x.queue.dualpi2"),
+        (
+            "x: {match: any, queue: {limit: 1 kB, drop: head}}",
+            "",
+            "policies.p.classes.x.queue.drop",
+        ),
+        (
+            "x: {match: any, queue: {pie: {burst: 1 s}}}",
+            "",
+            "policies.p.classes.x.queue.pie.burst",
+        ),
+    ],
+)
+def test_gaps_have_a_place(classes: str, head: str, path: str) -> None:
+    found = linux.mapping(scenario(classes, head=head))
+    assert path in gaps(found)
+    with pytest.raises(UnsupportedError, match=re.escape(f"\n  {path}: ")):
+        linux.refuse(found.gaps, "mapped")
+
+
+def test_an_interval_that_is_no_rate_is_a_gap() -> None:
+    found = linux.mapping(scenario(router="{kind: router, icmp_interval: 700 ms}"))
+    assert list(gaps(found)) == ["nodes.r.icmp_interval"]
+
+
+def test_names_of_interfaces_are_short_and_unlike() -> None:
+    nodes = ", ".join(f"a-node-with-a-long-name-{i}: host" for i in range(20))
+    links = ", ".join(
+        f"{{ends: [a-node-with-a-long-name-0, a-node-with-a-long-name-{i}], rate: 1 Mbps}}"
+        for i in range(1, 20)
+    )
+    found = parse(
+        f"{{perhop: 1, name: x, nodes: {{{nodes}}}, links: [{links}], "
+        "flows: {}, pings: {p: {from: a-node-with-a-long-name-1, "
+        "to: a-node-with-a-long-name-0, every: 1 s}}, duration: 1 s}"
+    )
+    names = linux.device_names(found)
+    assert len(set(names.values())) == len(found.directions)
+    assert all(len(name) <= 15 and re.fullmatch(r"[\w.-]+", name) for name in names.values())
+
+
+# What Linux takes
+
+
+@pytest.fixture(scope="module")
+def host() -> Namespaces:
+    """A namespace to try commands in."""
+    for tool in ("tc", "nft", "ip"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool} here (Debian: iproute2, nftables)")
+    try:
+        return Namespaces(1)
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+def tell(host: Namespaces, command: list[str], text: str) -> None:
+    code, out, err = host.run(0, command, text.encode())
+    assert code == 0, f"{command}: {out.decode()}{err.decode()}in {text}"
+
+
+def try_out(host: Namespaces, found: linux.Mapping) -> None:
+    """Every command of every node, in one namespace, as far as this kernel knows its words."""
+    tell(host, ["nft", "flush", "ruleset"], "")
+    devices = [each.device for each in found.interfaces.values()]
+    made = "".join(
+        f"link add {name} type veth peer name x{i}\nlink set {name} up\nlink set x{i} up\n"
+        for i, name in enumerate(devices)
+    )
+    tell(host, ["ip", "-batch", "-"], made)
+    try:
+        for node in found.ip:
+            own = [each for each in found.interfaces.values() if each.node == node]
+            for each in own:
+                tell(host, ["tc", "-batch", "-"], "\n".join(each.tc) + "\n")
+            tell(host, ["nft", "-f", "-"], found.nft[node])
+            tell(host, ["ip", "-batch", "-"], "\n".join(found.ip[node]) + "\n")
+            for step in (step for step in found.steps if step.node == node):
+                tell(host, ["tc", "-batch", "-"], "\n".join(step.tc) + "\n")
+                tell(host, ["nft", "-f", "-"], step.nft)
+                tell(host, ["ip", "-batch", "-"], "\n".join(step.ip) + "\n")
+            tell(host, ["nft", "flush", "ruleset"], "")
+            tell(
+                host,
+                ["ip", "-batch", "-"],
+                "route flush table main\nrule flush\n",
+            )
+    finally:
+        tell(host, ["ip", "-batch", "-"], "".join(f"link del {name}\n" for name in devices))
+
+
+@pytest.mark.parametrize("name", ["qbss-1-70", "qbss-10-streams", "qbss-30-1"])
+def test_linux_takes_the_gallery(host: Namespaces, name: str) -> None:
+    try_out(host, linux.mapping(gallery.load(name)))
+
+
+@pytest.mark.parametrize("balance", ["per-flow", "per-packet", "per-destination"])
+def test_linux_takes_every_balance(host: Namespaces, balance: str) -> None:
+    try_out(host, linux.mapping(parse(PARALLEL.format(balance=balance))))
+
+
+def test_linux_takes_everything_at_once(host: Namespaces) -> None:
+    found = linux.mapping(
+        scenario(
+            "voice: {match: {dscp: ef}, priority: strict, police: {rate: 80 kbps, burst: 20 kB}}, "
+            "mail: {match: {port: [25, 587], protocol: tcp, "
+            "source: [a, 10.1.0.0/16, '2001:db8::/32']}, "
+            "police: {rate: 80 kbps, burst: 20 kB, exceed: {remark: le}}, unused: true}, "
+            "pings: {match: {protocol: icmp, dscp: cs1}, police: {rate: 8 kbps, burst: 20 kB, "
+            "exceed: send}, unused: true}, "
+            "rest: {match: any, queue: {limit: 50 ms}}",
+            link="overhead: atm, shape: {r: {rate: 8 Mbps, burst: 10 kB}}",
+            router="{kind: router, icmp_errors: false, remark: {cs1: le, any: be}}",
+            changes="changes: [{at: 1 s, on: r>s, class: voice, police: {rate: 40 kbps}}, "
+            "{at: 2 s, on: r>s, rate: 5 Mbps}, {at: 3 s, on: r>s, policy: none}]",
+        )
+    )
+    assert found.gaps == ()
+    try_out(host, found)
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_linux_takes_any_tree(host: Namespaces, data: st.DataObject) -> None:
+    kinds = st.sampled_from(
+        [
+            "",
+            "borrow: false, ",
+            "limit: 90%, ",
+            "shape: {rate: 80%, burst: 10 kB}, ",
+            "priority: 3, ",
+        ]
+    )
+
+    def classes(depth: int, prefix: str) -> str:
+        number = data.draw(st.integers(1, 3))
+        parts = []
+        for index in range(number + 1):
+            match = "any" if index == number else f"{{dscp: {index + 1 + 4 * depth}}}"
+            share = data.draw(st.integers(1, 90 // (number + 1)))
+            inside = ""
+            if depth < 3 and data.draw(st.booleans()):
+                inside = f", classes: {{{classes(depth + 1, f'{prefix}{index}')}}}"
+            kind = data.draw(kinds)
+            parts.append(
+                f"c{prefix}{index}: {{match: {match}, bandwidth: {share}%, {kind}"
+                f"unused: true{inside}}}"
+            )
+        return ", ".join(parts)
+
+    found = linux.mapping(scenario(classes(0, "")))
+    assert found.gaps == ()
+    try_out(host, found)
+
+
+# The command
+
+
+def test_the_command_prints_what_to_paste(perhop: Perhop) -> None:
+    code, out, err = perhop("tc", "qbss-1-70", "--device", "testbed>slac=eth1")
+    assert (code, err) == (0, "")
+    assert "# ======== testbed, a router ========" in out
+    assert "# testbed>slac: policy qbss\n#   1:10  scavenger" in out
+    assert "class add dev eth1 parent 1:1 classid 1:11 htb rate 7000000bit" in out
+    assert "evagore, a host" not in out
+
+
+def test_the_command_says_what_linux_cannot_do(perhop: Perhop, place: Path) -> None:
+    (place / "x.yaml").write_text(
+        BASE.format(
+            router="router",
+            link="egress: {r: p}",
+            policies="policies: {p: {classes: {x: {match: {dscp: ef}, police: {rate: 1 Mbps, "
+            "burst: 1 kB}}, y: {match: any, queue: {wred: {}}}}}}",
+            changes="",
+        )
+    )
+    code, out, err = perhop("tc", "x.yaml")
+    assert (code, out) == (3, "")
+    assert "policies.p.classes.x.police.burst: " in err
+    assert "policies.p.classes.y.queue.wred: " in err
+    code, _, err = perhop("tc", "x.yaml", "--device", "r>t=eth1")
+    assert code == 2
+    assert "there is no such link" in err
+
+
+def test_bursts_are_what_leaves_at_once() -> None:
+    shaped = scenario(link="shape: {r: {rate: 8 Mbps, burst: 10 kB}}")
+    root, only = linux.mapping(shaped).interfaces["r>s"].htb.nodes
+    # HTB sends while a bucket is not empty, so that one packet more than it holds leaves at once.
+    assert root.burst == only.burst == 10_000 - 1500
+    assert (root.rate, root.ceil) == (8_000_000, 10_000_000)
+    assert tree.SLACK_S * 10e6 / 8 < root.cburst == 3028
