@@ -1,164 +1,175 @@
 //! What happens next.
+//!
+//! Most events are near: a packet arrives within microseconds or milliseconds, and only then causes
+//! the next event. They are in a calendar (Brown, 1988): a ring of [`BUCKETS`] lists, each for so
+//! short a stretch of time that most hold one event or none, so that taking an event and putting one
+//! in cost the same whatever waits. What is due later than the ring reaches, such as a timeout,
+//! waits in a heap until it does.
+
+mod ring;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use perhop_core::Time;
+
+use self::ring::{BUCKETS, Ring};
 
 /// Which event: the network numbers its own and those of its hosts.
 pub(crate) type EventId = u32;
 
-const EVENT_BITS: u32 = 24;
-/// How many different events there can be.
-pub(crate) const EVENTS: usize = 1 << EVENT_BITS;
-const LAST_SEQUENCE: u64 = (1 << (64 - EVENT_BITS)) - 1;
-
-/// An event that is due: from the most significant bit, when (64 bits), in which order it was
-/// scheduled (40 bits), which (24 bits). One number orders events by time and, at one instant, by
-/// scheduling; and comparing it takes no branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry(u128);
-
-impl Entry {
-    fn new(at: Time, sequence: u64, event: EventId) -> Self {
-        let rank = sequence << EVENT_BITS | u64::from(event);
-        Self(u128::from(at.as_picos()) << 64 | u128::from(rank))
-    }
-
-    fn at(self) -> Time {
-        Time::from_picos((self.0 >> 64) as u64)
-    }
-
-    fn event(self) -> EventId {
-        self.0 as EventId & (EVENTS as EventId - 1)
-    }
-}
-
-/// A priority queue of events by time, then by order of scheduling: a 4-ary heap.
+/// A queue of events by time, then by order of scheduling.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The heap, and behind it [`PADDING`] entries that come after every event, so that an entry
-    /// with a child always has four.
-    heap: Vec<Entry>,
-    /// Whether the first entry was taken and is void: most events cause another, which then goes
-    /// there, at half the price of taking one out and putting one in.
-    taken: bool,
-    sequence: u64,
+    /// How long a bucket is: two to this power, in picoseconds.
+    shift: u32,
+    /// The bucket, counted from the beginning of time, of what was taken last. The ring reaches
+    /// from there to [`BUCKETS`] later.
+    current: u64,
+    near: Ring,
+    /// What is due later than the ring reaches, with the order in which it came here.
+    far: BinaryHeap<Reverse<(Time, u64, EventId)>>,
+    /// The bucket of the first of it, so that nobody needs to look there; [`u64::MAX`] if there is
+    /// nothing.
+    first_far: u64,
+    /// How many events have gone there, and how many had when buckets were last judged.
+    sent_far: u64,
+    judged: u64,
+    /// So many events are taken before the length of buckets is judged again, out of so many.
+    left: u32,
+    period: u32,
 }
 
-/// Later than any event.
-const NEVER: Entry = Entry(u128::MAX);
-const PADDING: usize = 3;
+/// Buckets are 1 µs long at first.
+const FIRST_SHIFT: u32 = 20;
+/// The ring then reaches over half the clock, which cannot overflow so.
+const LAST_SHIFT: u32 = 63 - BUCKETS.ilog2();
+/// So many events are taken at least between two judgements.
+const PERIOD: u32 = 4096;
 
 impl Agenda {
     pub fn new() -> Self {
-        Self { heap: vec![NEVER; PADDING], taken: false, sequence: 0 }
-    }
-
-    fn len(&self) -> usize {
-        self.heap.len() - PADDING
+        Self {
+            shift: FIRST_SHIFT,
+            current: 0,
+            near: Ring::new(),
+            far: BinaryHeap::new(),
+            first_far: u64::MAX,
+            sent_far: 0,
+            judged: 0,
+            left: PERIOD,
+            period: PERIOD,
+        }
     }
 
     /// When the next event is due.
     pub fn peek(&self) -> Option<Time> {
-        let first = match self.taken {
-            true => self.heap[1..].iter().take(4).min().copied().unwrap_or(NEVER),
-            false => self.heap[0],
-        };
-        (first != NEVER).then(|| first.at())
+        self.near.first(self.current).or_else(|| self.far.peek().map(|Reverse((at, ..))| *at))
+    }
+
+    /// Schedules an event, not before the one that was taken last.
+    #[inline(always)]
+    pub fn push(&mut self, at: Time, event: EventId) {
+        let bucket = self.bucket(at);
+        debug_assert!(bucket >= self.current);
+        if bucket - self.current < BUCKETS {
+            self.near.insert(bucket, at, event);
+        } else {
+            self.push_far(at, event);
+        }
     }
 
     /// Removes the next event that is due up to `until`: when, and which it is.
     #[inline(always)]
     pub fn take(&mut self, until: Time) -> Option<(Time, EventId)> {
-        if self.taken {
-            self.close();
+        let (bucket, at, event) = match self.near.take(self.current, until) {
+            Some(first) => first,
+            None => self.take_far(until)?,
+        };
+        self.current = bucket;
+        if self.first_far.wrapping_sub(bucket) < BUCKETS {
+            self.bring_near();
         }
-        let first = self.heap[0];
-        let at = first.at();
-        if at > until || first == NEVER {
+        self.left -= 1;
+        if self.left == 0 {
+            self.judge(at);
+        }
+        Some((at, event))
+    }
+
+    #[inline(always)]
+    fn bucket(&self, at: Time) -> u64 {
+        at.as_picos() >> self.shift
+    }
+
+    #[cold]
+    fn push_far(&mut self, at: Time, event: EventId) {
+        self.sent_far += 1;
+        self.far.push(Reverse((at, self.sent_far, event)));
+        self.first_far = self.first_far.min(self.bucket(at));
+    }
+
+    /// With nothing near, what is far comes near. Removes the first of it, if it is due up to
+    /// `until`.
+    #[cold]
+    fn take_far(&mut self, until: Time) -> Option<(u64, Time, EventId)> {
+        let &Reverse((at, ..)) = self.far.peek()?;
+        if at > until || !self.near.is_empty() {
             return None;
         }
-        self.taken = true;
-        Some((at, first.event()))
+        self.current = self.bucket(at);
+        self.bring_near();
+        self.near.take(self.current, until)
     }
 
-    #[inline]
-    pub fn push(&mut self, at: Time, event: EventId) {
-        let entry = self.entry(at, event);
-        if self.taken {
-            self.taken = false;
-            self.sift_down(entry);
-        } else {
-            self.sift_up(entry);
-        }
-    }
-
-    /// Moves the last entry to where one was taken, as it caused no other.
-    fn close(&mut self) {
-        self.taken = false;
-        let last = self.len() - 1;
-        self.heap.pop();
-        let entry = std::mem::replace(&mut self.heap[last], NEVER);
-        if last > 0 {
-            self.sift_down(entry);
-        }
-    }
-
-    #[inline]
-    fn entry(&mut self, at: Time, event: EventId) -> Entry {
-        debug_assert!((event as usize) < EVENTS);
-        if self.sequence == LAST_SEQUENCE {
-            self.renumber();
-        }
-        self.sequence += 1;
-        Entry::new(at, self.sequence, event)
-    }
-
-    /// Gives what waits the lowest sequence numbers, in the same order. A sorted array is a heap.
+    /// Moves what the ring reaches by now into it. Nothing is there yet that is due so late, so
+    /// that what was scheduled first stays first.
     #[cold]
-    fn renumber(&mut self) {
-        if self.taken {
-            self.close();
-        }
-        self.heap.sort_unstable();
-        let events = self.len();
-        for (sequence, entry) in self.heap[..events].iter_mut().enumerate() {
-            *entry = Entry::new(entry.at(), sequence as u64, entry.event());
-        }
-        self.sequence = events as u64;
-    }
-
-    /// Puts `entry` behind the others.
-    fn sift_up(&mut self, entry: Entry) {
-        let mut hole = self.len();
-        self.heap.push(NEVER);
-        while hole > 0 {
-            let parent = (hole - 1) / 4;
-            if self.heap[parent] <= entry {
+    fn bring_near(&mut self) {
+        self.first_far = u64::MAX;
+        while let Some(&Reverse((at, _, event))) = self.far.peek() {
+            let bucket = self.bucket(at);
+            if bucket - self.current >= BUCKETS {
+                self.first_far = bucket;
                 break;
             }
-            self.heap[hole] = self.heap[parent];
-            hole = parent;
+            self.far.pop();
+            self.near.insert(bucket, at, event);
         }
-        self.heap[hole] = entry;
     }
 
-    /// Puts `entry` where the top was. Which child is least is what no processor can predict, so
-    /// it is found without a branch.
-    #[inline]
-    fn sift_down(&mut self, entry: Entry) {
-        let heap = self.heap.as_mut_slice();
-        let mut hole = 0;
-        while let Some(children) = heap.get(4 * hole + 1..4 * hole + 5) {
-            let left = usize::from(children[1] < children[0]);
-            let right = 2 + usize::from(children[3] < children[2]);
-            let least = if children[right] < children[left] { right } else { left };
-            let child = children[least];
-            if entry <= child {
-                break;
-            }
-            heap[hole] = child;
-            hole = 4 * hole + 1 + least;
+    /// Makes buckets shorter where events are put before many others, and longer where that does
+    /// not happen and many are out of reach.
+    #[cold]
+    fn judge(&mut self, now: Time) {
+        let passed = self.near.take_passed();
+        let sent_far = self.sent_far - self.judged;
+        let few = u64::from(self.period / 8);
+        if passed > 2 * few && self.shift > 0 {
+            self.set_shift(now, self.shift - 1);
+        } else if passed < few / 2 && sent_far > few && self.shift < LAST_SHIFT {
+            self.set_shift(now, self.shift + 1);
         }
-        heap[hole] = entry;
+        self.judged = self.sent_far;
+        // Sorting anew takes time for all that there is.
+        self.period = PERIOD.max(self.near.capacity());
+        self.left = self.period;
+    }
+
+    /// Sorts everything into buckets of another length.
+    fn set_shift(&mut self, now: Time, shift: u32) {
+        let mut near = Vec::new();
+        while let Some((bucket, at, event)) = self.near.take(self.current, Time::MAX) {
+            near.push((at, event));
+            self.current = bucket;
+        }
+        self.shift = shift;
+        self.current = self.bucket(now);
+        // In this order, as what is far is later than all of what was near.
+        for (at, event) in near {
+            self.push(at, event);
+        }
+        self.bring_near();
     }
 }
 
@@ -167,25 +178,28 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Against a sorted set, over a long mixture of operations; renumbering in between.
-    #[test]
-    fn events_come_by_time_and_then_in_order_of_scheduling() {
-        let mut random = perhop_core::Stream::new(1, "agenda");
-        let mut agenda = Agenda { sequence: LAST_SEQUENCE - 5_000, ..Agenda::new() };
+    /// Against a sorted set, over a long mixture of operations, with `ahead` as what lies between
+    /// an event and what it causes.
+    fn check(seed: u64, steps: u64, ahead: impl Fn(&mut perhop_core::Stream) -> u64) -> Agenda {
+        let mut random = perhop_core::Stream::new(seed, "agenda");
+        let mut agenda = Agenda::new();
         let mut expected: BTreeSet<(Time, u64, EventId)> = BTreeSet::new();
-        for order in 0..20_000_u64 {
-            let at = Time::from_picos(random.up_to(50) + order / 100);
-            let event = random.up_to(EVENTS as u64 - 1) as EventId;
+        let mut now = Time::ZERO;
+        for order in 0..steps {
+            let event = random.up_to(u32::MAX.into()) as EventId;
             let first = expected.first().copied();
             if random.up_to(1) == 0 {
                 assert_eq!(agenda.peek(), first.map(|(at, ..)| at));
             }
-            if random.up_to(2) == 0 {
-                let until = Time::from_picos(random.up_to(400));
+            // Three events in flight for one taken, and then as many again.
+            if random.up_to(9) < if expected.len() < 1000 { 4 } else { 6 } {
+                let until = Time::from_picos(now.as_picos() + ahead(&mut random));
                 let due = first.filter(|(at, ..)| *at <= until);
                 assert_eq!(agenda.take(until), due.map(|(at, _, event)| (at, event)));
                 due.map(|first| expected.remove(&first));
+                now = due.map_or(until, |(at, ..)| at);
             } else {
+                let at = Time::from_picos(now.as_picos() + ahead(&mut random));
                 expected.insert((at, order, event));
                 agenda.push(at, event);
             }
@@ -195,6 +209,41 @@ mod tests {
         }
         assert_eq!(agenda.take(Time::MAX), None);
         assert_eq!(agenda.peek(), None);
-        assert!(agenda.sequence < LAST_SEQUENCE - 5_000, "the test never renumbered");
+        agenda
+    }
+
+    #[test]
+    fn events_come_by_time_and_then_in_order_of_scheduling() {
+        for seed in 0..20 {
+            // A few instants near each other, all at one instant, and spans from a picosecond to a
+            // minute.
+            check(seed, 10_000, |random| random.up_to(50));
+            check(seed, 10_000, |_| 0);
+            check(seed, 10_000, |random| 1 << random.up_to(46) | random.up_to(3));
+        }
+    }
+
+    #[test]
+    fn buckets_become_shorter_where_many_events_are_near() {
+        let agenda = check(1, 200_000, |random| random.up_to(100_000));
+        assert!(agenda.shift < FIRST_SHIFT, "{}", agenda.shift);
+    }
+
+    #[test]
+    fn buckets_become_longer_where_most_events_are_far() {
+        let agenda = check(1, 200_000, |random| random.up_to(1 << 44));
+        assert!(agenda.shift > FIRST_SHIFT, "{}", agenda.shift);
+    }
+
+    #[test]
+    fn the_end_of_time_is_an_instant_like_others() {
+        let mut agenda = Agenda::new();
+        agenda.push(Time::MAX, 1);
+        agenda.push(Time::ZERO, 2);
+        agenda.push(Time::MAX, 3);
+        assert_eq!(agenda.take(Time::MAX), Some((Time::ZERO, 2)));
+        assert_eq!(agenda.take(Time::MAX), Some((Time::MAX, 1)));
+        assert_eq!(agenda.take(Time::MAX), Some((Time::MAX, 3)));
+        assert_eq!(agenda.take(Time::MAX), None);
     }
 }

@@ -3,7 +3,7 @@
 use perhop_core::{NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
-use crate::agenda::{Agenda, EVENTS, EventId};
+use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
@@ -31,6 +31,9 @@ pub struct LinkSpec<B> {
     /// What stands before the transmitter at each end.
     pub queues: [Class<B>; 2],
 }
+
+/// So many links leave numbers for the hosts' timers.
+const MAX_LINKS: usize = 1 << 21;
 
 /// A timer of the hosts'; they number them as they like, from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,7 +121,7 @@ impl<B: Clone> Network<B> {
         if nodes.len() > usize::from(u16::MAX) {
             return Err(RouteError::TooLarge("nodes are numbered in 16 bits"));
         }
-        if links.len() > EVENTS / 8 {
+        if links.len() > MAX_LINKS {
             return Err(RouteError::TooLarge("more than two million links"));
         }
         for link in &links {

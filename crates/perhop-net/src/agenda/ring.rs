@@ -1,0 +1,186 @@
+//! Buckets of events, one after the other and around again.
+
+use perhop_core::Time;
+
+use super::EventId;
+
+/// How many there are: as many as two levels of 64 bits can tell apart.
+pub(super) const BUCKETS: u64 = 64 * 64;
+
+/// A list of events by time in each bucket, and which buckets have any. Whoever uses it numbers
+/// buckets without end, and has nothing in two of them that are [`BUCKETS`] apart.
+#[derive(Debug)]
+pub(super) struct Ring {
+    buckets: Box<[Bucket; BUCKETS as usize]>,
+    /// A bit for each bucket that is not empty, and one for each of these words that is not zero.
+    words: [u64; 64],
+    summary: u64,
+    /// The events of all buckets, and places for more.
+    entries: Vec<Entry>,
+    /// The first place that is free; they are a list, too.
+    free: u32,
+    /// How many events others were put before, each once for each of these.
+    passed: u64,
+}
+
+/// The first and the last event of a bucket that has any.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: Time,
+    event: EventId,
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+const fn slot(bucket: u64) -> usize {
+    (bucket % BUCKETS) as usize
+}
+
+impl Ring {
+    pub fn new() -> Self {
+        Self {
+            buckets: Box::new([Bucket::default(); BUCKETS as usize]),
+            words: [0; 64],
+            summary: 0,
+            entries: Vec::new(),
+            free: NONE,
+            passed: 0,
+        }
+    }
+
+    /// When the first event is due.
+    pub fn first(&self, current: u64) -> Option<Time> {
+        let bucket = self.first_bucket(current)?;
+        Some(self.entries[self.buckets[slot(bucket)].first as usize].at)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.summary == 0
+    }
+
+    /// The first bucket from `current` on that is not empty.
+    #[inline(always)]
+    fn first_bucket(&self, current: u64) -> Option<u64> {
+        let from = slot(current);
+        let rest = self.words[from / 64] >> (from % 64);
+        let ahead = match rest {
+            0 => self.ahead(from)?,
+            _ => u64::from(rest.trailing_zeros()),
+        };
+        Some(current + ahead)
+    }
+
+    /// How far after `from` the next bucket is that is not empty, if it is not in the same word.
+    #[inline]
+    fn ahead(&self, from: usize) -> Option<u64> {
+        if self.summary == 0 {
+            return None;
+        }
+        // The words after its own, and then around up to its own.
+        let after = (from / 64 + 1) % 64;
+        let word = (after + self.summary.rotate_right(after as u32).trailing_zeros() as usize) % 64;
+        let found = 64 * word + self.words[word].trailing_zeros() as usize;
+        Some((found as u64).wrapping_sub(from as u64) % BUCKETS)
+    }
+
+    /// Puts an event into a bucket, behind those that are due no later.
+    #[inline(always)]
+    pub fn insert(&mut self, bucket: u64, at: Time, event: EventId) {
+        let slot = slot(bucket);
+        let new = self.place(at, event);
+        let bucket = &mut self.buckets[slot];
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        if self.words[word] & bit == 0 {
+            self.words[word] |= bit;
+            self.summary |= 1 << word;
+            *bucket = Bucket { first: new, last: new };
+        } else if self.entries[bucket.last as usize].at <= at {
+            self.entries[bucket.last as usize].next = new;
+            bucket.last = new;
+        } else {
+            self.insert_before_last(slot, new, at);
+        }
+    }
+
+    /// Somewhere before the last event of a bucket.
+    fn insert_before_last(&mut self, slot: usize, new: u32, at: Time) {
+        let mut before = NONE;
+        let mut after = self.buckets[slot].first;
+        while self.entries[after as usize].at <= at {
+            before = after;
+            after = self.entries[after as usize].next;
+            self.passed += 1;
+        }
+        self.entries[new as usize].next = after;
+        match before {
+            NONE => self.buckets[slot].first = new,
+            _ => self.entries[before as usize].next = new,
+        }
+    }
+
+    #[inline(always)]
+    fn place(&mut self, at: Time, event: EventId) -> u32 {
+        let place = self.free;
+        if let Some(free) = self.entries.get_mut(place as usize) {
+            self.free = free.next;
+            // One by one: from the stack, all at once, they would wait for each other.
+            free.at = at;
+            free.event = event;
+            free.next = NONE;
+            return place;
+        }
+        self.add(Entry { at, event, next: NONE })
+    }
+
+    #[cold]
+    fn add(&mut self, entry: Entry) -> u32 {
+        self.entries.push(entry);
+        self.entries.len() as u32 - 1
+    }
+
+    /// Takes the first event out, if it is due up to `until`: its bucket, when, and which it is.
+    #[inline(always)]
+    pub fn take(&mut self, current: u64, until: Time) -> Option<(u64, Time, EventId)> {
+        let bucket = self.first_bucket(current)?;
+        let slot = slot(bucket);
+        let first = &mut self.buckets[slot].first;
+        let place = *first;
+        let entry = &mut self.entries[place as usize];
+        let Entry { at, event, next } = *entry;
+        if at > until {
+            return None;
+        }
+        *first = next;
+        entry.next = self.free;
+        self.free = place;
+        if next == NONE {
+            self.empty(slot);
+        }
+        Some((bucket, at, event))
+    }
+
+    #[inline(always)]
+    fn empty(&mut self, slot: usize) {
+        self.words[slot / 64] ^= 1 << (slot % 64);
+        if self.words[slot / 64] == 0 {
+            self.summary ^= 1 << (slot / 64);
+        }
+    }
+
+    /// How many events others were put before since this was last asked, each as often as it was.
+    pub fn take_passed(&mut self) -> u64 {
+        std::mem::take(&mut self.passed)
+    }
+
+    /// How many events it has held at most.
+    pub fn capacity(&self) -> u32 {
+        self.entries.len() as u32
+    }
+}
