@@ -101,6 +101,13 @@ impl<B> Packet<B> {
     pub const fn size(&self) -> Bytes {
         self.header.size()
     }
+
+    /// The packet as a router sends it on: with one hop less to live, of which it has one.
+    #[must_use]
+    pub fn forwarded(mut self) -> Self {
+        self.header.ttl -= 1;
+        self
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod marker;
 mod network;
 mod port;
 mod routes;
+mod under_way;
 
 pub use balance::Balance;
 pub use icmp::{IcmpError, IcmpErrors};

@@ -1,6 +1,6 @@
 //! Nodes, links, and the loop that moves packets.
 
-use perhop_core::{NodeId, Packet, Stream, Time};
+use perhop_core::{Bytes, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
 use crate::agenda::{Agenda, EventId};
@@ -8,7 +8,7 @@ use crate::balance::Balance;
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
 use crate::port::{LinkCounters, Port, PortId, Wire};
-use crate::routes::{RouteError, Routes};
+use crate::routes::{Fault, RouteError, Routes};
 
 /// What a node does with packets that are not for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl<B: Clone> Network<B> {
     /// From now on the node at which `port` ends marks what arrives there anew, before it looks at
     /// anything else.
     pub fn set_marker(&mut self, port: PortId, marker: Marker) {
-        self.ports[port.index()].marker = Some(Box::new(marker));
+        self.ports[port.index()].set_marker(marker);
     }
 
     /// From now on `node` sends so many ICMP errors.
@@ -261,7 +261,7 @@ impl<B: Clone> Network<B> {
     /// which sends through this port.
     pub fn watch(&mut self, interface: PortId) {
         self.ports[interface.index()].watch(self.now);
-        self.ports[interface.index() ^ 1].watched_at_end = true;
+        self.ports[interface.index() ^ 1].watch_arrivals();
         self.resume(interface, None);
     }
 
@@ -357,71 +357,102 @@ impl<B: Clone> Network<B> {
     }
 
     /// A packet reaches the far end of a link.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
-        let port = &mut self.ports[id.index()];
+        let port = &self.ports[id.index()];
         if port.is_special() {
             return self.arrive_specially(id, hosts);
         }
+        // Most packets go from ring to ring as a whole: what routers read, they read before.
+        let (node, header) = (port.to, port.arriving());
+        self.hops += 1;
+        if header.destination == node {
+            let packet = self.take_off_wire(id);
+            return hosts.receive(self, node, packet);
+        }
+        let size = header.size();
+        match self.routes.way(node, header) {
+            Ok(to) => self.relay(id, to, size),
+            Err(fault) => {
+                let packet = self.take_off_wire(id);
+                self.discard(node, packet, fault, hosts);
+            }
+        }
+    }
+
+    /// Takes the packet that arrives now off the wire, and schedules the arrival of the next one.
+    #[inline(always)]
+    fn take_off_wire(&mut self, id: PortId) -> Packet<B> {
+        let port = &mut self.ports[id.index()];
         let packet = port.take_off_wire().expect("an arrival is due only with a packet");
-        let node = port.to;
         if let Some(at) = port.next_arrival() {
             self.agenda.push(at, Self::arrival_event(id));
         }
-        self.deliver(node, packet, hosts);
+        packet
+    }
+
+    /// A router sends on, to another port, what arrives now by one, a packet of `size`.
+    #[inline(always)]
+    fn relay(&mut self, from: PortId, to: PortId, size: Bytes) {
+        let ports = self.ports.get_disjoint_mut([from.index(), to.index()]);
+        let Ok([source, port]) = ports else {
+            // There and back on the same link is by two ports.
+            unreachable!("a packet is sent where it has come from");
+        };
+        if !port.books() {
+            let packet = self.take_off_wire(from).forwarded();
+            return self.offer_to_discipline(to, packet);
+        }
+        match port.book(self.now, size) {
+            Ok(at) => {
+                let first = source.hand_on(port, at);
+                if let Some(at) = source.next_arrival() {
+                    self.agenda.push(at, Self::arrival_event(from));
+                }
+                if first {
+                    self.agenda.push(at, Self::arrival_event(to));
+                }
+            }
+            Err(cause) => {
+                let packet = self.take_off_wire(from).forwarded();
+                self.lose(packet, Loss::Queue(cause));
+            }
+        }
     }
 
     /// The same where packets are overtaken, duplicated, watched or marked.
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
-        if !port.plain && port.next_arrival() != Some(self.now) {
+        if !port.is_plain() && port.next_arrival() != Some(self.now) {
             // What was to arrive now was overtaken, and came with an event of what overtook it.
             return;
         }
-        let packet = port.take_off_wire().expect("an arrival is due only with a packet");
-        if let Some(at) = port.next_arrival() {
-            self.agenda.push(at, Self::arrival_event(id));
-        }
-        let copy = match !port.plain && port.duplicates() {
+        let packet = self.take_off_wire(id);
+        let port = &mut self.ports[id.index()];
+        let copy = match !port.is_plain() && port.duplicates() {
             true => hosts.copy(&packet).map(|body| Packet { header: packet.header, body }),
             false => None,
         };
         let port = &mut self.ports[id.index()];
         port.counters.duplicated += u64::from(copy.is_some());
-        let (node, watched) = (port.to, port.watched_at_end);
+        let (node, watched) = (port.to, port.are_arrivals_watched());
         for mut packet in [Some(packet), copy].into_iter().flatten() {
             if watched {
                 hosts.observe(self.now, PortId(id.0 ^ 1), Passage::Received, &packet);
             }
-            if let Some(marker) = &self.ports[id.index()].marker {
+            if let Some(marker) = self.ports[id.index()].marker() {
                 marker.mark(&mut packet.header);
             }
-            self.deliver(node, packet, hosts);
-        }
-    }
-
-    /// A packet has reached the node at the far end.
-    #[inline(always)]
-    fn deliver(&mut self, node: NodeId, packet: Packet<B>, hosts: &mut impl Hosts<B>) {
-        self.hops += 1;
-        if packet.header.destination == node {
-            hosts.receive(self, node, packet);
-        } else {
-            self.forward(node, packet, hosts);
-        }
-    }
-
-    /// A router sends on what is not for it.
-    #[inline(always)]
-    fn forward(&mut self, node: NodeId, mut packet: Packet<B>, hosts: &mut impl Hosts<B>) {
-        if packet.header.ttl <= 1 {
-            return self.discard(node, packet, IcmpError::TimeExceeded, Loss::Expired, hosts);
-        }
-        packet.header.ttl -= 1;
-        match self.routes.next_hop(node, &packet.header) {
-            Some(port) => self.offer(port, packet),
-            None => self.discard(node, packet, IcmpError::NetUnreachable, Loss::NoRoute, hosts),
+            self.hops += 1;
+            if packet.header.destination == node {
+                hosts.receive(self, node, packet);
+                continue;
+            }
+            match self.routes.way(node, &packet.header) {
+                Ok(to) => self.offer(to, packet.forwarded()),
+                Err(fault) => self.discard(node, packet, fault, hosts),
+            }
         }
     }
 
@@ -430,8 +461,7 @@ impl<B: Clone> Network<B> {
         &mut self,
         node: NodeId,
         packet: Packet<B>,
-        error: IcmpError,
-        loss: Loss,
+        (error, loss): Fault,
         hosts: &mut impl Hosts<B>,
     ) {
         self.complain(node, &packet, error, hosts);
@@ -467,22 +497,38 @@ impl<B: Clone> Network<B> {
         self.report_drops();
     }
 
-    /// A packet is offered to a port: transmitted if it is idle, else queued.
-    #[inline]
-    fn offer(&mut self, id: PortId, mut packet: Packet<B>) {
-        let event = self.transmitter_event(id);
+    /// A packet is offered to a port.
+    #[inline(always)]
+    fn offer(&mut self, id: PortId, packet: Packet<B>) {
         let port = &mut self.ports[id.index()];
         if port.books() {
             match port.book(self.now, packet.size()) {
-                Ok(arrival) => {
-                    if port.put_on_wire(arrival, packet) {
-                        self.agenda.push(arrival, Self::arrival_event(id));
-                    }
-                }
-                Err(cause) => self.losses.push((packet, Loss::Queue(cause))),
+                Ok(at) => self.put_on_wire(id, at, packet),
+                Err(cause) => self.lose(packet, Loss::Queue(cause)),
             }
-            return;
+        } else {
+            self.offer_to_discipline(id, packet);
         }
+    }
+
+    #[inline(always)]
+    fn put_on_wire(&mut self, id: PortId, at: Time, packet: Packet<B>) {
+        if self.ports[id.index()].put_on_wire(at, packet) {
+            self.agenda.push(at, Self::arrival_event(id));
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, packet: Packet<B>, loss: Loss) {
+        self.losses.push((packet, loss));
+    }
+
+    /// The same where a discipline decides: the packet is transmitted if the port is idle, else
+    /// queued.
+    #[inline(never)]
+    fn offer_to_discipline(&mut self, id: PortId, mut packet: Packet<B>) {
+        let event = self.transmitter_event(id);
+        let port = &mut self.ports[id.index()];
         if port.wake == self.now {
             // A place that falls free now is free for what arrives now, whichever event was
             // scheduled first.
@@ -494,13 +540,9 @@ impl<B: Clone> Network<B> {
             match port.queue.pass(self.now, &mut packet) {
                 Pass::Send => {
                     let arrival = port.transmit(self.now, packet.size());
-                    self.follow(id, packet, arrival);
-                    return;
+                    return self.follow(id, packet, arrival);
                 }
-                Pass::Drop(cause) => {
-                    self.losses.push((packet, Loss::Queue(cause)));
-                    return;
-                }
+                Pass::Drop(cause) => return self.lose(packet, Loss::Queue(cause)),
                 Pass::Enqueue => {}
             }
         }
@@ -528,12 +570,8 @@ impl<B: Clone> Network<B> {
             self.watched.push((id, packet.clone()));
         }
         match arrival {
-            Some(at) => {
-                if self.ports[id.index()].put_on_wire(at, packet) {
-                    self.agenda.push(at, Self::arrival_event(id));
-                }
-            }
-            None => self.losses.push((packet, Loss::Link)),
+            Some(at) => self.put_on_wire(id, at, packet),
+            None => self.lose(packet, Loss::Link),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! One direction of a link.
 
-use std::collections::VecDeque;
-
-use perhop_core::{Bytes, Duration, NodeId, Overhead, Packet, Rate, Stream, Time};
+use perhop_core::{Bytes, Duration, Header, NodeId, Overhead, Packet, Rate, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::marker::Marker;
+use crate::under_way::UnderWay;
 
 /// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,6 +59,9 @@ pub struct LinkCounters {
     pub detoured: u64,
 }
 
+/// No length that a packet has.
+const NO_PACKET: (Bytes, Bytes, Duration) = (Bytes::MAX, Bytes::ZERO, Duration::ZERO);
+
 /// A queue, a transmitter and a wire. It holds packets in all three, and at most two events: the
 /// next arrival at the far end, and, only while packets wait, the end of the transmission.
 #[derive(Debug)]
@@ -72,9 +74,9 @@ pub(crate) struct Port<B> {
     /// Whether the hosts want to know of what is transmitted here, …
     pub watched_at_start: bool,
     /// … and of what arrives at the other end.
-    pub watched_at_end: bool,
+    watched_at_end: bool,
     /// What becomes of marks at the far end.
-    pub marker: Option<Box<Marker>>,
+    marker: Option<Box<Marker>>,
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
@@ -85,7 +87,7 @@ pub(crate) struct Port<B> {
     /// is.
     begins: Time,
     /// Packets on the wire, and those that are booked, by time of arrival.
-    under_way: VecDeque<(Time, Packet<B>)>,
+    under_way: UnderWay<B>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
     /// down.
     busy_until: Time,
@@ -97,10 +99,12 @@ pub(crate) struct Port<B> {
     in_order: Time,
     /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
     /// taken back.
-    pub plain: bool,
-    /// The length on the wire of the last packet and the time it took. Packets of a length follow
-    /// each other, and a division takes longer than the rest of a transmission.
-    last: (Bytes, Duration),
+    plain: bool,
+    /// Whether more happens to what arrives than that it arrives: one of the three above.
+    special: bool,
+    /// The length of the last packet, its length on the wire, and the time it took. Packets of a
+    /// length follow each other, and a division takes longer than the rest of a transmission.
+    last: (Bytes, Bytes, Duration),
 }
 
 impl Wire {
@@ -124,13 +128,14 @@ impl<B> Port<B> {
             watched_at_end: false,
             marker: None,
             wake: Time::MAX,
-            under_way: VecDeque::new(),
+            under_way: UnderWay::new(),
             busy_until: Time::ZERO,
             down: None,
             not_before: Time::ZERO,
             in_order: Time::ZERO,
             plain: wire.is_plain(),
-            last: (Bytes::ZERO, Duration::ZERO),
+            special: !wire.is_plain(),
+            last: NO_PACKET,
         }
     }
 
@@ -174,8 +179,9 @@ impl<B> Port<B> {
         self.unbook(now);
         self.wire = wire;
         self.plain &= wire.is_plain();
-        self.last = (Bytes::ZERO, Duration::ZERO);
-        self.not_before = self.under_way.back().map_or(Time::ZERO, |(at, _)| *at);
+        self.special |= !self.plain;
+        self.last = NO_PACKET;
+        self.not_before = self.under_way.last().unwrap_or(Time::ZERO);
         self.rebook(now)
     }
 
@@ -220,6 +226,33 @@ impl<B> Port<B> {
         self.watched_at_start = true;
     }
 
+    /// From now on somebody wants to know of what arrives.
+    pub fn watch_arrivals(&mut self) {
+        self.watched_at_end = true;
+        self.special = true;
+    }
+
+    /// Whether somebody wants to know of what arrives.
+    pub fn are_arrivals_watched(&self) -> bool {
+        self.watched_at_end
+    }
+
+    /// From now on what arrives is marked anew.
+    pub fn set_marker(&mut self, marker: Marker) {
+        self.marker = Some(Box::new(marker));
+        self.special = true;
+    }
+
+    /// What becomes of the marks of what arrives.
+    pub fn marker(&self) -> Option<&Marker> {
+        self.marker.as_deref()
+    }
+
+    /// Whether every arrival that is scheduled is still that of a packet.
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
     /// Whether packets are booked, and not enqueued and transmitted.
     #[inline]
     pub fn books(&self) -> bool {
@@ -228,28 +261,35 @@ impl<B> Port<B> {
 
     /// Books the transmission of a packet of `size`, after those before it; returns when it arrives,
     /// or why it is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn book(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
         self.settle(now);
         let begins = self.queue.book(now, self.busy_until, size)?;
+        let arrival = self.occupy(begins, size);
         if begins == now {
-            self.counters.packets += 1;
-            self.counters.bytes += self.wire.overhead.on_wire(size);
+            self.count();
         } else {
             self.begins = self.begins.min(begins);
         }
-        Ok(self.occupy(begins, size))
+        Ok(arrival)
     }
 
     /// Gives the transmitter a packet of `size` from `begins` on; returns when it arrives.
-    #[inline]
+    #[inline(always)]
     fn occupy(&mut self, begins: Time, size: Bytes) -> Time {
-        let size = self.wire.overhead.on_wire(size);
         if size != self.last.0 {
-            self.last = (size, size / self.wire.rate);
+            let on_wire = self.wire.overhead.on_wire(size);
+            self.last = (size, on_wire, on_wire / self.wire.rate);
         }
-        self.busy_until = begins + self.last.1;
+        self.busy_until = begins + self.last.2;
         (self.busy_until + self.wire.delay).max(self.not_before)
+    }
+
+    /// Counts the transmission of the packet that the transmitter was given last.
+    #[inline(always)]
+    fn count(&mut self) {
+        self.counters.packets += 1;
+        self.counters.bytes += self.last.1;
     }
 
     /// Moves what is booked and has not begun back into the queue.
@@ -263,7 +303,8 @@ impl<B> Port<B> {
             // What is being transmitted stays, and with it the next arrival; unless the link has
             // lost it, and an arrival is scheduled of what goes back.
             self.plain &= number < self.under_way.len();
-            for (_, packet) in self.under_way.drain(self.under_way.len() - number..) {
+            self.special |= !self.plain;
+            for packet in self.under_way.split_off(number) {
                 self.queue.enqueue(now, packet, &mut Ledger::new());
             }
             self.busy_until = first;
@@ -294,9 +335,8 @@ impl<B> Port<B> {
     #[inline]
     pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);
-        self.counters.packets += 1;
-        self.counters.bytes += self.wire.overhead.on_wire(size);
         let mut arrival = self.occupy(now, size);
+        self.count();
         if self.wire.loss_ppb > 0 && self.random.chance_ppb(self.wire.loss_ppb) {
             self.counters.lost += 1;
             return None;
@@ -323,36 +363,51 @@ impl<B> Port<B> {
     /// Puts a packet on the wire, to arrive at `at`; says whether it is the next one to arrive.
     #[inline(always)]
     pub fn put_on_wire(&mut self, at: Time, packet: Packet<B>) -> bool {
-        if self.plain {
-            self.under_way.push_back((at, packet));
-            return self.under_way.len() == 1;
+        if !self.plain {
+            return self.overtake(at, packet);
         }
-        self.overtake(at, packet)
+        self.under_way.push(at, packet);
+        self.under_way.len() == 1
     }
 
     /// Puts a packet before those that take a detour, of which there are few.
     #[cold]
     fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
-        let place = self.under_way.iter().rposition(|(ahead, _)| *ahead <= at).map_or(0, |p| p + 1);
-        self.under_way.insert(place, (at, packet));
-        place == 0
+        self.under_way.insert(at, packet)
+    }
+
+    /// Puts the packet that has arrived first on another wire, too, to arrive at `at` with one hop
+    /// less to live; says whether it is the next one to arrive there.
+    #[inline(always)]
+    pub fn hand_on(&mut self, to: &mut Self, at: Time) -> bool {
+        if !to.plain {
+            return self.take_off_wire().is_some_and(|packet| to.overtake(at, packet.forwarded()));
+        }
+        self.under_way.hand_on(&mut to.under_way, at);
+        to.under_way.len() == 1
     }
 
     /// Whether more happens to what arrives than that it arrives.
     #[inline(always)]
     pub fn is_special(&self) -> bool {
-        !self.plain | self.watched_at_end | self.marker.is_some()
+        self.special
+    }
+
+    /// The header of the packet that arrives next.
+    #[inline(always)]
+    pub fn arriving(&self) -> &Header {
+        self.under_way.header().expect("an arrival is due only with a packet")
     }
 
     /// Takes the packet that arrives next off the wire.
-    #[inline]
+    #[inline(always)]
     pub fn take_off_wire(&mut self) -> Option<Packet<B>> {
-        self.under_way.pop_front().map(|(_, packet)| packet)
+        self.under_way.pop()
     }
 
     /// When the next packet arrives.
-    #[inline]
+    #[inline(always)]
     pub fn next_arrival(&self) -> Option<Time> {
-        self.under_way.front().map(|(at, _)| *at)
+        self.under_way.next()
     }
 }

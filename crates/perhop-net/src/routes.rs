@@ -7,7 +7,7 @@ use perhop_core::{Duration, Header, NodeId, Stream};
 use thiserror::Error;
 
 use crate::balance::Group;
-use crate::{Balance, LinkSpec, NodeKind, PortId};
+use crate::{Balance, IcmpError, LinkSpec, Loss, NodeKind, PortId};
 
 /// A network that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,6 +46,9 @@ struct Edge {
     delay: Duration,
     up: bool,
 }
+
+/// Why a router sends a packet no further: what it says of that, and what becomes of the packet.
+pub(crate) type Fault = (IcmpError, Loss);
 
 const NONE: u32 = u32::MAX;
 const GROUP: u32 = 1 << 31;
@@ -176,6 +179,15 @@ impl Routes {
             }
         }
         best
+    }
+
+    /// The port on which `node`, a router, sends a packet on that is not for it.
+    #[inline(always)]
+    pub fn way(&mut self, node: NodeId, header: &Header) -> Result<PortId, Fault> {
+        if header.ttl <= 1 {
+            return Err((IcmpError::TimeExceeded, Loss::Expired));
+        }
+        self.next_hop(node, header).ok_or((IcmpError::NetUnreachable, Loss::NoRoute))
     }
 
     /// The port on which `node` sends this packet.

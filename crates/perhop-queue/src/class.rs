@@ -106,7 +106,7 @@ impl<B> Class<B> {
     /// Books the transmission of a packet of `size`, the transmitter being `free` then, of a plain
     /// class whose transmissions that have begun were counted. Returns when the
     /// transmission begins, or why the packet is dropped.
-    #[inline]
+    #[inline(always)]
     pub fn book(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
         match self.plain().book(now, free, size) {
             Some(at) => {

@@ -82,7 +82,7 @@ impl<B> Fifo<B> {
 
     /// Books the transmission of a packet of `size` for when the transmitter is `free`; none if
     /// there is no room. A packet that need not wait takes none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn book(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog(), size) {
             return None;

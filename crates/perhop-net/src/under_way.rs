@@ -1,0 +1,217 @@
+//! Packets on a wire.
+
+use perhop_core::{Header, Packet, Time};
+
+/// Packets in order of arrival, with when they arrive. A packet goes from one wire to the next as a
+/// whole, which is most of what a hop is, so that this is a ring made for it: places are a power of
+/// two, and are read where they are.
+#[derive(Debug)]
+pub(crate) struct UnderWay<B> {
+    places: Vec<Place<B>>,
+    /// The place of the first packet, beyond what [`place`](Self::place) takes off.
+    first: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Place<B> {
+    at: Time,
+    header: Header,
+    /// None if there is no packet.
+    body: Option<B>,
+}
+
+impl<B> UnderWay<B> {
+    pub const fn new() -> Self {
+        Self { places: Vec::new(), first: 0, len: 0 }
+    }
+
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The index of the packet with so many before it.
+    #[inline(always)]
+    const fn place(&self, number: usize) -> usize {
+        (self.first + number) & (self.places.len() - 1)
+    }
+
+    /// The header of the packet that arrives first.
+    #[inline(always)]
+    pub fn header(&self) -> Option<&Header> {
+        (self.len > 0).then(|| &self.places[self.place(0)].header)
+    }
+
+    /// When the first packet arrives.
+    #[inline(always)]
+    pub fn next(&self) -> Option<Time> {
+        (self.len > 0).then(|| self.places[self.place(0)].at)
+    }
+
+    /// When the last packet arrives.
+    pub fn last(&self) -> Option<Time> {
+        (self.len > 0).then(|| self.places[self.place(self.len - 1)].at)
+    }
+
+    /// Takes out the first packet.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Packet<B>> {
+        if self.len == 0 {
+            return None;
+        }
+        let index = self.place(0);
+        let place = &mut self.places[index];
+        let (header, body) = (place.header, place.body.take());
+        self.first += 1;
+        self.len -= 1;
+        body.map(|body| Packet { header, body })
+    }
+
+    /// Puts a packet behind the others, to arrive `at` then.
+    #[inline(always)]
+    pub fn push(&mut self, at: Time, packet: Packet<B>) {
+        self.append(at, &packet.header, Some(packet.body));
+    }
+
+    /// Moves the first packet to the end of another wire, to arrive there `at` then, with one hop
+    /// less to live.
+    #[inline(always)]
+    pub fn hand_on(&mut self, to: &mut Self, at: Time) {
+        debug_assert!(self.len > 0);
+        let index = self.place(0);
+        let place = &mut self.places[index];
+        to.append(at, &place.header, place.body.take()).ttl -= 1;
+        self.first += 1;
+        self.len -= 1;
+    }
+
+    /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.
+    pub fn insert(&mut self, at: Time, packet: Packet<B>) -> bool {
+        self.push(at, packet);
+        let mut number = self.len - 1;
+        while number > 0 && self.places[self.place(number - 1)].at > at {
+            let (one, other) = (self.place(number - 1), self.place(number));
+            self.places.swap(one, other);
+            number -= 1;
+        }
+        number == 0
+    }
+
+    /// Takes out the last `number` packets, in their order.
+    pub fn split_off(&mut self, number: usize) -> Vec<Packet<B>> {
+        let mut packets = Vec::with_capacity(number);
+        for number in self.len - number..self.len {
+            let index = self.place(number);
+            let place = &mut self.places[index];
+            let header = place.header;
+            packets.extend(place.body.take().map(|body| Packet { header, body }));
+        }
+        self.len -= packets.len();
+        packets
+    }
+
+    /// The header where it has come to lie. What is to be written to it is written there: to copy
+    /// what was just written in parts keeps a processor waiting.
+    #[inline(always)]
+    fn append(&mut self, at: Time, header: &Header, body: Option<B>) -> &mut Header {
+        if self.len == self.places.len() {
+            self.grow(header);
+        }
+        let index = self.place(self.len);
+        self.len += 1;
+        let place = &mut self.places[index];
+        place.at = at;
+        place.header = *header;
+        place.body = body;
+        &mut place.header
+    }
+
+    #[cold]
+    fn grow(&mut self, filler: &Header) {
+        if self.len > 0 {
+            let first = self.place(0);
+            self.places.rotate_left(first);
+        }
+        self.first = 0;
+        let places = (2 * self.places.len()).max(4);
+        self.places.resize_with(places, || Place { at: Time::MAX, header: *filler, body: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perhop_core::{NodeId, Protocol, Stream, TrafficClass};
+    use std::collections::VecDeque;
+
+    fn packet(body: u64) -> Packet<u64> {
+        let header = Header {
+            size: body as u32,
+            source: NodeId(1),
+            destination: NodeId(2),
+            source_port: 3,
+            destination_port: 4,
+            protocol: Protocol::Udp,
+            traffic_class: TrafficClass::default(),
+            ttl: 9,
+        };
+        Packet { header, body }
+    }
+
+    /// Two wires against two lists, over a long mixture of all that may be done.
+    #[test]
+    fn packets_keep_their_order() {
+        let mut random = Stream::new(1, "wires");
+        let mut wires = [UnderWay::new(), UnderWay::new()];
+        let mut lists = [VecDeque::new(), VecDeque::new()];
+        for number in 0..50_000 {
+            let from = random.up_to(1) as usize;
+            let last = |list: &VecDeque<(Time, Packet<u64>)>| {
+                list.back().map_or(0, |(at, _): &(Time, _)| at.as_picos())
+            };
+            // Fill for a while, empty for a while.
+            match random.up_to(if number / 1000 % 2 == 0 { 7 } else { 4 }) {
+                0..=2 => {
+                    assert_eq!(
+                        wires[from].pop(),
+                        lists[from].pop_front().map(|(_, packet)| packet)
+                    );
+                }
+                3 if !lists[from].is_empty() => {
+                    let at = Time::from_picos(last(&lists[1 - from]) + random.up_to(9));
+                    let [one, other] = &mut wires;
+                    match from {
+                        0 => one.hand_on(other, at),
+                        _ => other.hand_on(one, at),
+                    }
+                    let (_, mut packet) = lists[from].pop_front().expect("it is not empty");
+                    packet.header.ttl = packet.header.ttl.wrapping_sub(1);
+                    lists[1 - from].push_back((at, packet));
+                }
+                4 if random.up_to(99) == 0 => {
+                    let number = random.up_to(lists[from].len() as u64) as usize;
+                    let rest = lists[from].split_off(lists[from].len() - number);
+                    let rest: Vec<_> = rest.into_iter().map(|(_, packet)| packet).collect();
+                    assert_eq!(wires[from].split_off(number), rest);
+                }
+                5 => {
+                    let at = Time::from_picos(random.up_to(last(&lists[from])));
+                    let place = lists[from].partition_point(|(ahead, _)| *ahead <= at);
+                    lists[from].insert(place, (at, packet(number)));
+                    assert_eq!(wires[from].insert(at, packet(number)), place == 0);
+                }
+                _ => {
+                    let at = Time::from_picos(last(&lists[from]) + random.up_to(9));
+                    lists[from].push_back((at, packet(number)));
+                    wires[from].push(at, packet(number));
+                }
+            }
+            for (wire, list) in wires.iter().zip(&lists) {
+                assert_eq!(wire.len(), list.len());
+                assert_eq!(wire.next(), list.front().map(|(at, _)| *at));
+                assert_eq!(wire.last(), list.back().map(|(at, _)| *at));
+                assert_eq!(wire.header(), list.front().map(|(_, packet)| &packet.header));
+            }
+        }
+    }
+}
