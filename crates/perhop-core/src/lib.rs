@@ -4,6 +4,7 @@
 //! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is
 //! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
 
+mod checksum;
 mod dscp;
 mod elementary;
 mod overhead;
@@ -11,6 +12,7 @@ mod packet;
 mod random;
 mod units;
 
+pub use checksum::{checksum, fold, sum_of_words};
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elementary::power;
 pub use overhead::Overhead;

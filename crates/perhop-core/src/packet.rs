@@ -22,6 +22,8 @@ pub enum Protocol {
     Tcp,
     /// User datagram protocol.
     Udp,
+    /// Another one, of which nothing is known; its ports are zero. Modelled hosts have none.
+    Other,
 }
 
 /// What routers read of a packet. Addresses are nodes: a prefix is resolved to the nodes in it

@@ -3,7 +3,8 @@
 //! An engine keeps cumulative counters and reads them at marks. What happened between two marks is
 //! a row of a [table](Table); [`StreamReading`] is what there is to know of a stream at one of them.
 //! Statistics that are more than a counter have a type each: [`Histogram`], [`Jitter`] (RFC 3550),
-//! [`Order`] (RFC 4737), [`Density`] (RFC 5236). A [`Pinger`] says when probes are due and notes who
+//! [`Order`] (RFC 4737), [`Density`] (RFC 5236). A [`NetworkMeter`] reads
+//! the queues and links of a network. A [`Pinger`] says when probes are due and notes who
 //! answers. [`Captures`] are pcapng files.
 //!
 //! Nothing here has a clock: instants are arguments.
@@ -12,6 +13,7 @@ mod capture;
 mod density;
 mod histogram;
 mod jitter;
+mod network;
 mod order;
 mod pinger;
 mod reading;
@@ -21,6 +23,7 @@ pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
 pub use density::Density;
 pub use histogram::Histogram;
 pub use jitter::Jitter;
+pub use network::NetworkMeter;
 pub use order::{Order, OrderCounts};
 pub use pinger::{Answer, Pinger, ProbeRecord};
 pub use reading::{Samples, StreamReading};

@@ -23,18 +23,24 @@ impl IcmpError {
         }
     }
 
-    /// The header of the packet by which `node` answers a packet with this header. It quotes the
-    /// IP header and the 8 bytes after it, as RFC 792 asks; routers mark it CS6 (RFC 1812, section
-    /// 4.3.2.5: precedence 6), hosts do not (RFC 1122, section 3.2.2).
-    pub(crate) fn header(self, node: NodeId, about: &Header) -> Header {
+    /// The length of an IPv4 packet that quotes as much as RFC 792 asks of a packet of this length:
+    /// the IP header and the 8 bytes after it.
+    pub fn packet_size(about: u32) -> u32 {
         const HEADERS: u32 = 28; // of IPv4 and of ICMP
         const QUOTE: u32 = 28; // an IPv4 header and 8 bytes
+        HEADERS + about.min(QUOTE)
+    }
+
+    /// The header of the packet of `size` by which `node` answers a packet with this header. Routers
+    /// mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC 1122, section
+    /// 3.2.2).
+    pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
             Self::TimeExceeded | Self::NetUnreachable => Dscp::CS6,
             Self::PortUnreachable => Dscp::DEFAULT,
         };
         Header {
-            size: HEADERS + about.size.min(QUOTE),
+            size,
             source: node,
             destination: about.source,
             source_port: 0,

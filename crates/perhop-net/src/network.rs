@@ -81,9 +81,9 @@ pub trait Hosts<B> {
     }
 
     /// The body of the ICMP error that `node`, a router or a host, sends about `packet`: what it
-    /// quotes of it. The network makes the header. None if no error may be sent about the packet,
+    /// quotes of it, and the length of the error's packet. The network makes the header. None if no error may be sent about the packet,
     /// which is an ICMP error itself (RFC 1122, section 3.2.2).
-    fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<B>;
+    fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<(B, u32)>;
 
     /// A packet passes an interface that is [watched](Network::watch), as it is on the link. What
     /// the link then loses was sent all the same.
@@ -282,10 +282,10 @@ impl<B: Clone> Network<B> {
         hosts: &mut impl Hosts<B>,
     ) {
         if self.errors[node.index()].allows(self.now)
-            && let Some(body) = hosts.quote(node, packet, error)
+            && let Some((body, size)) = hosts.quote(node, packet, error)
         {
             self.errors[node.index()].spend(self.now);
-            self.send(node, Packet { header: error.header(node, &packet.header), body });
+            self.send(node, Packet { header: error.header(node, &packet.header, size), body });
         }
     }
 

@@ -322,7 +322,7 @@ impl Hosts<BodyId> for ModelledHosts {
         _node: NodeId,
         packet: &Packet<BodyId>,
         error: IcmpError,
-    ) -> Option<BodyId> {
+    ) -> Option<(BodyId, u32)> {
         let Body { endpoint, identification, sent, message } = self.bodies.get(packet.body);
         let (kind, sequence) = match message {
             Message::Error { .. } => return None,
@@ -336,6 +336,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let endpoint = self.endpoints[endpoint as usize].line.peer;
         let quoted = packet.header;
         let message = Message::Error { error, quoted, kind, identification, sequence };
-        Some(self.bodies.put(endpoint, sent, message))
+        let body = self.bodies.put(endpoint, sent, message);
+        Some((body, IcmpError::packet_size(quoted.size)))
     }
 }

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use perhop_core::{Dscp, NodeId, Rate, Time};
+use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Links, Pings, Queues,
+    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, NetworkMeter, Pings,
     Rtts, Samples, Sink, StreamReading, Table,
 };
-use perhop_net::{LinkCounters, Network, NodeKind, PortId};
+use perhop_net::{Network, NodeKind, PortId};
 use perhop_plan::{BuildError, Effect, Timeline};
-use perhop_queue::Counters;
 use perhop_workload::FlowPlan;
 
 use crate::build::{pinger, stream};
@@ -30,14 +29,6 @@ struct Stream {
     last: StreamReading,
 }
 
-/// The classes before a port's transmitter, depth first.
-#[derive(Debug)]
-struct PortQueues {
-    /// The number of the first.
-    first: usize,
-    last: Vec<Counters>,
-}
-
 /// A running simulation.
 #[derive(Debug)]
 pub struct Simulation {
@@ -47,16 +38,12 @@ pub struct Simulation {
     flows: usize,
     /// The endpoints of the pings.
     pingers: Vec<usize>,
-    rates: Vec<Rate>,
+    meter: NetworkMeter,
     marks: Vec<Time>,
     /// The first mark that was not reached.
     next_mark: usize,
     /// Up to where the tables go.
     recorded: Time,
-    last_links: Vec<LinkCounters>,
-    last_queues: Vec<PortQueues>,
-    /// How many classes there have been.
-    classes: usize,
     /// What is still to change.
     changes: Timeline<BodyId>,
     /// Of each flow: its destination and its source, and the mark of its packets.
@@ -64,8 +51,6 @@ pub struct Simulation {
     last_dscps: Vec<DscpCounts>,
     codepoints: Codepoints,
     intervals: Intervals,
-    queues: Queues,
-    links: Links,
     delays: Delays,
     /// Where delays begin anew, the first of these that was not reached, and the last that was.
     cuts: Vec<Time>,
@@ -134,15 +119,12 @@ impl Simulation {
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
 
         let mut simulation = Self {
-            last_links: vec![LinkCounters::default(); network.ports().count()],
-            last_queues: Vec::new(),
-            classes: 0,
+            meter: NetworkMeter::new(&network, plan.network.rates()?),
             changes: plan.network.timeline()?,
             network,
             streams,
             flows: plan.flows.len(),
             pingers,
-            rates: plan.network.rates()?,
             marks,
             next_mark: 0,
             recorded: Time::ZERO,
@@ -151,28 +133,13 @@ impl Simulation {
             codepoints: Codepoints::default(),
             ends,
             intervals: Intervals::default(),
-            queues: Queues::default(),
-            links: Links::default(),
             delays: Delays::default(),
             cuts: plan.cuts.iter().copied().map(Time::from_picos).collect(),
             next_cut: 0,
             cut: Time::ZERO,
         };
-        for port in simulation.network.ports() {
-            let queues = simulation.number_classes(port);
-            simulation.last_queues.push(queues);
-        }
         simulation.change();
         Ok(simulation)
-    }
-
-    /// The classes that a port has now, with the numbers that come next.
-    fn number_classes(&mut self, port: PortId) -> PortQueues {
-        let mut last = Vec::new();
-        self.network.queue(port).visit(&mut |_, _| last.push(Counters::default()));
-        let first = self.classes;
-        self.classes += last.len();
-        PortQueues { first, last }
     }
 
     /// Does what is to change by now.
@@ -185,11 +152,11 @@ impl Simulation {
                 _ => None,
             };
             if let &Effect::Wire { link, rate, .. } = &effect {
-                self.rates[2 * link as usize..][..2].fill(rate);
+                self.meter.set_rate(link, rate);
             }
             effect.apply(&mut self.network);
             if let Some(port) = new_queue {
-                self.last_queues[port.0 as usize] = self.number_classes(port);
+                self.meter.set_queue(&self.network, port);
             }
         }
     }
@@ -272,10 +239,7 @@ impl Simulation {
     }
 
     /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `codepoints`, `rtts`, `delays`,
-    /// `displacements`. Flows, pings and
-    /// links are numbers; a port is `2 · link` or, back, `2 · link + 1`; classes are numbered over
-    /// all ports, each port's root first and then its classes, depth first, and then over every
-    /// queue that takes the place of another, in the order of the changes.
+    /// `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
@@ -289,11 +253,12 @@ impl Simulation {
         rtts.push_flows(&self.hosts.rtts);
         let mut delays = self.delays.clone();
         delays.push_flows((self.cut, self.now()), &self.hosts.delays);
+        let [queues, links] = self.meter.tables();
         vec![
             ("intervals", self.intervals.clone().into_table()),
             ("pings", pings.into_table()),
-            ("queues", self.queues.clone().into_table()),
-            ("links", self.links.clone().into_table()),
+            queues,
+            links,
             ("codepoints", self.codepoints.clone().into_table()),
             ("rtts", rtts.into_table()),
             ("delays", delays.into_table()),
@@ -352,21 +317,7 @@ impl Simulation {
             self.hosts.delays.iter_mut().for_each(Histogram::clear);
             self.cut = now;
         }
-        let span = now.since(self.recorded).as_secs_f64();
-        for port in self.network.ports() {
-            let index = port.0 as usize;
-            let counters = self.network.link_counters(port);
-            let capacity = self.rates[index].bits_per_second() as f64 / 8.0 * span;
-            self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
-            self.last_links[index] = counters;
-            let PortQueues { first, last } = &mut self.last_queues[index];
-            let mut classes = (*first..).zip(last);
-            self.network.queue(port).visit(&mut |counters, backlog| {
-                let (class, last) = classes.next().expect("a class was added");
-                self.queues.push(class, stretch, last, counters, backlog);
-                *last = *counters;
-            });
-        }
+        self.meter.record(&self.network, stretch);
         self.recorded = now;
     }
 

@@ -54,7 +54,7 @@ impl perhop_net::Hosts<Line> for Sink {
         _: NodeId,
         _: &perhop_core::Packet<Line>,
         _: perhop_net::IcmpError,
-    ) -> Option<Line> {
+    ) -> Option<(Line, u32)> {
         None
     }
 }

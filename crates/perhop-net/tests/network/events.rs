@@ -27,7 +27,7 @@ impl Hosts<Line> for Clock {
 
     fn lost(&mut self, _: Packet<Line>, _: Loss) {}
 
-    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<Line> {
+    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
         None
     }
 }

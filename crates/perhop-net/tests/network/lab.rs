@@ -92,9 +92,15 @@ impl Hosts<Line> for Scripted {
         Some(packet.body)
     }
 
-    fn quote(&mut self, node: NodeId, packet: &Packet<Line>, error: IcmpError) -> Option<Line> {
+    fn quote(
+        &mut self,
+        node: NodeId,
+        packet: &Packet<Line>,
+        error: IcmpError,
+    ) -> Option<(Line, u32)> {
         self.quoted.push((node, *packet, error));
-        (packet.body & ERROR == 0).then_some(packet.body | ERROR)
+        let size = IcmpError::packet_size(packet.header.size);
+        (packet.body & ERROR == 0).then_some((packet.body | ERROR, size))
     }
 }
 

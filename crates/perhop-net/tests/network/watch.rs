@@ -31,7 +31,7 @@ impl Hosts<Line> for Watching {
         self.hosts.lost(packet, loss);
     }
 
-    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<Line> {
+    fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
         None
     }
 

@@ -5,7 +5,7 @@
 
 use std::net::Ipv4Addr;
 
-use perhop_core::{Header, Protocol};
+use perhop_core::{Header, Protocol, checksum, sum_of_words};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use crate::hosts::{Body, Kind, Message};
@@ -56,7 +56,7 @@ pub(super) fn packet(
             ip(out, addresses, &quoted, identification);
             quote(out, &quoted, (kind, sequence as u32), body.endpoint);
             out.resize(start + ICMP_HEADER + IP_HEADER + QUOTE, 0);
-            let sum = checksum(sum(&out[start..]));
+            let sum = checksum(sum_of_words(&out[start..]));
             out[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
         }
     }
@@ -86,7 +86,7 @@ fn ip(out: &mut Vec<u8>, addresses: &[Ipv4Addr], header: &Header, id: u16) {
     for node in [header.source, header.destination] {
         out.extend_from_slice(&addresses[node.index()].octets());
     }
-    let sum = checksum(sum(&out[start..]));
+    let sum = checksum(sum_of_words(&out[start..]));
     out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
@@ -96,6 +96,7 @@ const fn protocol(header: &Header) -> u8 {
         Protocol::Icmp => 1,
         Protocol::Tcp => 6,
         Protocol::Udp => 17,
+        Protocol::Other => unreachable!(),
     }
 }
 
@@ -225,7 +226,7 @@ fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
     out.extend_from_slice(&[kind, 0, 0, 0]);
     out.extend_from_slice(&(asker as u16).to_be_bytes());
     out.extend_from_slice(&(sequence as u16).to_be_bytes());
-    let sum = checksum(sum(&out[start..]));
+    let sum = checksum(sum_of_words(&out[start..]));
     out[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
@@ -233,32 +234,14 @@ fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
 /// `zero` takes the place of a sum that is zero.
 fn seal(out: &mut [u8], start: usize, place: usize, header: &Header, zero: u16) {
     // The addresses are the last eight bytes of the IP header before.
-    let pseudo = sum(&out[start - 8..start])
+    let pseudo = sum_of_words(&out[start - 8..start])
         + u64::from(protocol(header))
         + (u64::from(header.size) - IP_HEADER as u64);
-    let sum = match checksum(pseudo + sum(&out[start..])) {
+    let sum = match checksum(pseudo + sum_of_words(&out[start..])) {
         0 => zero,
         sum => sum,
     };
     out[start + place..start + place + 2].copy_from_slice(&sum.to_be_bytes());
-}
-
-/// The sum of 16-bit words, the last one filled up with zeros.
-fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks(2).map(|word| match *word {
-        [high, low] => u64::from(u16::from_be_bytes([high, low])),
-        [high] => u64::from(high) << 8,
-        _ => 0,
-    });
-    words.sum()
-}
-
-/// The Internet checksum of what adds up to `sum` (RFC 1071).
-const fn checksum(mut sum: u64) -> u16 {
-    while sum >> 16 > 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]
