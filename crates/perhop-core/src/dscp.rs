@@ -107,6 +107,11 @@ impl TrafficClass {
         Self(self.0 & !0b11 | ecn as u8)
     }
 
+    /// What the octet of an IP header says.
+    pub const fn from_octet(octet: u8) -> Self {
+        Self(octet)
+    }
+
     /// The whole octet, as it stands in the IP header.
     pub const fn octet(self) -> u8 {
         self.0

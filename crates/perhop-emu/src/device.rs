@@ -1,4 +1,4 @@
-//! Settings of network devices in the namespace of the calling thread (netdevice(7)).
+//! Network devices in the namespace of the calling thread, by ioctl(2): see netdevice(7).
 
 use std::io;
 use std::mem;
@@ -48,7 +48,41 @@ impl Device {
         ioctl(&self.socket, libc::SIOCSIFFLAGS as _, &mut request)
     }
 
-    fn request(&self) -> Request {
+    /// The longest packet that it takes.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu = mtu as libc::c_int;
+        ioctl(&self.socket, libc::SIOCSIFMTU as _, &mut request)
+    }
+
+    /// How many packets may wait before it.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_queue_length(&self, packets: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_metric = packets as libc::c_int;
+        ioctl(&self.socket, libc::SIOCSIFTXQLEN as _, &mut request)
+    }
+
+    /// Its number.
+    ///
+    /// # Errors
+    /// As the kernel says, above all if there is no such device.
+    pub fn index(&self) -> io::Result<u32> {
+        let mut request = self.request();
+        ioctl(&self.socket, libc::SIOCGIFINDEX as _, &mut request)?;
+        #[allow(unsafe_code)]
+        // SAFETY: the kernel has written the number, and any bits are one.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        Ok(index as u32)
+    }
+
+    /// A request about the device, nothing else being said.
+    pub fn request(&self) -> Request {
         #[allow(unsafe_code)]
         // SAFETY: it consists of integers and pointers, for which zeros are valid.
         let mut request: Request = unsafe { mem::zeroed() };
@@ -63,5 +97,17 @@ pub(crate) fn ioctl<T>(fd: &OwnedFd, request: libc::Ioctl, argument: &mut T) -> 
     // SAFETY: the argument lives until the call returns; that it is of the type which the request
     // names is up to the callers, which are all in this crate.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Hands the kernel a number as what it takes `request` to come with.
+pub(crate) fn ioctl_value(
+    fd: &OwnedFd,
+    request: libc::Ioctl,
+    value: libc::c_uint,
+) -> io::Result<()> {
+    #[allow(unsafe_code)]
+    // SAFETY: a number is no pointer, so that nothing is read or written of ours.
+    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, libc::c_ulong::from(value)) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -3,7 +3,21 @@
 //! A host is a [`Namespace`]: a network stack of its own, which has no name and ends with the process
 //! that made it, however that ends.
 
+mod clock;
 mod device;
+mod emulation;
+mod hosts;
+mod icmp;
+mod netlink;
 mod netns;
+mod offload;
+mod packet;
+mod running;
+mod store;
+mod tun;
 
+pub use clock::monotonic;
+pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan};
+pub use hosts::PacketCounters;
 pub use netns::{Namespace, NamespaceError, UserNamespaceError, enter_user_namespace};
+pub use tun::TunError;

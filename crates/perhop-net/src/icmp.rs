@@ -23,6 +23,15 @@ impl IcmpError {
         }
     }
 
+    /// The same in an ICMPv6 header (RFC 4443, sections 3.1 and 3.3).
+    pub const fn type_and_code_v6(self) -> (u8, u8) {
+        match self {
+            Self::TimeExceeded => (3, 0),
+            Self::NetUnreachable => (1, 0),
+            Self::PortUnreachable => (1, 4),
+        }
+    }
+
     /// The length of an IPv4 packet that quotes as much as RFC 792 asks of a packet of this length:
     /// the IP header and the 8 bytes after it.
     pub fn packet_size(about: u32) -> u32 {

@@ -1,12 +1,13 @@
 //! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
+mod emulation;
 mod namespaces;
 
 use std::io;
 
 use perhop_core::Time;
-use perhop_measure::{CapturePlan, Column, Sink};
+use perhop_measure::{CapturePlan, Column, Sink, Table};
 use perhop_sim::Plan;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -43,7 +44,7 @@ impl Simulation {
     fn capture(&mut self, plan: &str, file: Py<PyAny>) -> PyResult<()> {
         let plan: CapturePlan =
             serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let sink = Box::new(File { file, length: 0 });
+        let sink = Box::new(File::new(file));
         self.0.capture(&plan, sink).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
@@ -79,16 +80,25 @@ impl Simulation {
 
     /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tables = PyDict::new(py);
-        for (name, columns) in py.detach(|| self.0.tables()) {
-            let table = PyDict::new(py);
-            for (name, column) in columns {
-                table.set_item(name, memory(py, &column)?)?;
-            }
-            tables.set_item(name, table)?;
-        }
-        Ok(tables)
+        let found = py.detach(|| self.0.tables());
+        tables(py, found)
     }
+}
+
+/// Tables as dictionaries.
+fn tables<'py>(
+    py: Python<'py>,
+    tables: impl IntoIterator<Item = (&'static str, Table)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let by_name = PyDict::new(py);
+    for (name, columns) in tables {
+        let table = PyDict::new(py);
+        for (name, column) in columns {
+            table.set_item(name, memory(py, &column)?)?;
+        }
+        by_name.set_item(name, table)?;
+    }
+    Ok(by_name)
 }
 
 /// A file of Python's, without a buffer, that is written from its beginning.
@@ -106,6 +116,10 @@ impl Sink for File {
 }
 
 impl File {
+    fn new(file: Py<PyAny>) -> Self {
+        Self { file, length: 0 }
+    }
+
     fn write(&self, py: Python<'_>, mut blocks: &[u8]) -> PyResult<()> {
         while !blocks.is_empty() {
             let written = self.file.call_method1(py, "write", (PyBytes::new(py, blocks),))?;
@@ -145,6 +159,8 @@ fn native_bytes<T: Copy>(values: &[T], bytes: fn(T) -> [u8; 8]) -> Vec<u8> {
 mod _core {
     #[pymodule_export]
     use super::Simulation;
+    #[pymodule_export]
+    use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
 

@@ -13,14 +13,14 @@ use pyo3::types::PyBytes;
 
 /// Network namespaces without names, a host each. They end with this object and what runs in them.
 #[pyclass(module = "perhop._core", frozen)]
-pub(crate) struct Namespaces(pub(crate) Vec<Namespace>);
+pub(crate) struct Namespaces(pub(crate) Vec<Option<Namespace>>);
 
 #[pymethods]
 impl Namespaces {
     /// Makes so many.
     #[new]
     fn new(py: Python<'_>, number: usize) -> PyResult<Self> {
-        let made = py.detach(|| (0..number).map(|_| Namespace::new()).collect());
+        let made = py.detach(|| (0..number).map(|_| Namespace::new().map(Some)).collect());
         let made: Result<Vec<_>, _> = made;
         made.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
     }
@@ -67,7 +67,8 @@ impl Namespaces {
 
 impl Namespaces {
     fn host(&self, host: usize) -> PyResult<&Namespace> {
-        self.0.get(host).ok_or_else(|| PyIndexError::new_err(format!("there is no host {host}")))
+        let host_at = self.0.get(host).and_then(Option::as_ref);
+        host_at.ok_or_else(|| PyIndexError::new_err(format!("there is no host {host}")))
     }
 }
 

@@ -1,0 +1,349 @@
+//! An emulation, as it is made and asked.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::{fmt, io};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::prctl;
+use perhop_core::{NodeId, Time};
+use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Table};
+use perhop_net::{NodeKind, PortId};
+use perhop_plan::{BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan};
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::clock::Clock;
+use crate::hosts::{LinuxHosts, PacketCounters};
+use crate::icmp::Addresses;
+use crate::netns::{Namespace, NamespaceError};
+use crate::running::{Request, Running, quantile, run};
+use crate::tun::{Tun, TunError};
+
+/// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
+const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
+/// The shortest MTU with which IPv6 works (RFC 8200, section 5), and the longest packet.
+const MTUS: std::ops::RangeInclusive<u32> = 1280..=65_535;
+
+/// A network of Linux hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmulationPlan {
+    /// The network, and when it is measured.
+    pub network: NetworkPlan,
+    /// The longest packet that each node sends, in the nodes' order.
+    pub mtus: Vec<u32>,
+    /// Whether hosts leave checksums and cutting into packets to us, as they do to a real device.
+    #[serde(default = "yes")]
+    pub offload: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Why there is no emulation.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EmulationError {
+    /// The plan has something wrong.
+    #[error(transparent)]
+    Plan(#[from] BuildError),
+    /// A host cannot be made.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A host cannot have a device.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// There is not one MTU a node, or one that cannot be.
+    #[error("MTUs must be 1280 to 65535 bytes, one for each node")]
+    Mtu,
+    /// Something else went wrong.
+    #[error("an emulation cannot be made: {0}")]
+    Other(#[from] io::Error),
+}
+
+/// What an emulation has counted of itself.
+#[derive(Clone, Debug, Default)]
+pub struct EmulationCounters {
+    /// Links crossed by packets.
+    pub packet_hops: u64,
+    /// Packets that came and went.
+    pub packets: PacketCounters,
+    /// Packets that hosts have dropped before their devices, because we were late to read them.
+    pub overruns: u64,
+    /// How late the thread was, in nanoseconds, when it slept until something was due: at the
+    /// median, in 99 of 100 cases at most, and at most.
+    pub lateness_ns: Option<[u64; 3]>,
+}
+
+/// A network of Linux hosts in real time. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Emulation {
+    namespaces: Vec<Option<Namespace>>,
+    /// What is to run, until it does.
+    waiting: Option<Box<Running>>,
+    requests: Option<mpsc::Sender<Request>>,
+    bell: Arc<EventFd>,
+    reached: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+    end: Time,
+    /// What captures have taken, and the files do not have yet.
+    captures: Vec<Capture>,
+}
+
+/// A capture's file, and what waits for it.
+struct Capture {
+    backlog: Backlog,
+    file: Box<dyn Sink>,
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").field("backlog", &self.backlog).finish_non_exhaustive()
+    }
+}
+
+/// Bytes that wait for their file, as the thread that carries packets waits for none.
+#[derive(Clone, Debug, Default)]
+struct Backlog(Arc<Mutex<Vec<u8>>>);
+
+impl Sink for Backlog {
+    fn take(&mut self, blocks: &[u8]) -> io::Result<()> {
+        self.0.lock().expect("nobody panics with it").extend_from_slice(blocks);
+        Ok(())
+    }
+}
+
+/// The addresses of a node: the one that it has, and one of IPv6 that ends with it.
+pub(crate) fn addresses(v4: Ipv4Addr) -> Addresses {
+    let [a, b, c, d] = v4.octets();
+    let [p, q, r, s, t, u] = PREFIX_V6;
+    let last = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+    Addresses { v4, v6: Ipv6Addr::new(p, q, r, s, t, u, last[0], last[1]) }
+}
+
+impl Emulation {
+    /// Makes the hosts and their devices, and the network between them, in which time stands still.
+    ///
+    /// # Errors
+    /// [`EmulationError`] says what the plan has wrong, or this machine lacks.
+    pub fn new(plan: &EmulationPlan) -> Result<Self, EmulationError> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(io::Error::from)?;
+        let nodes = plan.network.nodes.len();
+        if plan.mtus.len() != nodes || !plan.mtus.iter().all(|mtu| MTUS.contains(mtu)) {
+            return Err(EmulationError::Mtu);
+        }
+        let marks = plan.network.marks()?;
+        let kinds = plan.network.kinds();
+        // Whoever has none of the addresses, and no link.
+        let nowhere = NodePlan {
+            kind: KindPlan::Host,
+            address: Ipv4Addr::UNSPECIFIED,
+            balance: BalancePlan::default(),
+            icmp_errors: IcmpErrorsPlan::None,
+        };
+        let mut network_plan = plan.network.clone();
+        network_plan.nodes.push(nowhere);
+        let network = network_plan.network()?;
+        let mut namespaces = Vec::with_capacity(nodes);
+        let mut made = Vec::with_capacity(nodes);
+        for ((kind, node), &mtu) in kinds.into_iter().zip(&plan.network.nodes).zip(&plan.mtus) {
+            let own = addresses(node.address);
+            let (namespace, tun) = match kind {
+                NodeKind::Router => (None, None),
+                NodeKind::Host => {
+                    let namespace = Namespace::new()?;
+                    let tun = Tun::open(&namespace, own, mtu, plan.offload)?;
+                    (Some(namespace), Some(tun))
+                }
+            };
+            namespaces.push(namespace);
+            made.push((kind, own, tun));
+        }
+        let longest = plan.mtus.iter().copied().max().unwrap_or(*MTUS.start());
+        let mut running = Running {
+            meter: NetworkMeter::new(&network, plan.network.rates()?),
+            changes: plan.network.timeline()?,
+            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest),
+            network,
+            end: marks.last().copied(),
+            marks,
+            next_mark: 0,
+            recorded: Time::ZERO,
+            lateness: Histogram::default(),
+            failure: None,
+        };
+        running.change();
+        Ok(Self {
+            namespaces,
+            end: running.end.unwrap_or(Time::MAX),
+            waiting: Some(Box::new(running)),
+            requests: None,
+            bell: Arc::new(bell),
+            reached: Arc::new(AtomicU64::new(0)),
+            thread: None,
+            captures: Vec::new(),
+        })
+    }
+
+    /// The namespaces of the nodes; routers have none.
+    pub fn namespaces(&self) -> &[Option<Namespace>] {
+        &self.namespaces
+    }
+
+    /// Lets time begin at an instant of the monotonic clock, in nanoseconds.
+    ///
+    /// # Errors
+    /// If no thread can be made.
+    ///
+    /// # Panics
+    /// If it has begun already.
+    pub fn start(&mut self, zero: u64) -> io::Result<()> {
+        let running = *self.waiting.take().expect("an emulation starts once");
+        let (requests, asked) = mpsc::channel();
+        let (bell, reached) = (Arc::clone(&self.bell), Arc::clone(&self.reached));
+        let work = move || {
+            // Otherwise the kernel may let us sleep for 50 µs more than we ask.
+            let _ = prctl::set_timerslack(1);
+            run(running, Clock { zero }, &asked, &bell, &reached);
+        };
+        self.thread = Some(thread::Builder::new().name("perhop-emu".into()).spawn(work)?);
+        self.requests = Some(requests);
+        Ok(())
+    }
+
+    /// The instant that the network has reached.
+    pub fn now(&self) -> Time {
+        Time::from_picos(self.reached.load(Ordering::Relaxed))
+    }
+
+    /// When the last counters are read.
+    pub fn end(&self) -> Time {
+        self.end
+    }
+
+    /// Has the loop do something, and waits for what it says.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Running) -> T + Send + 'static,
+    ) -> T {
+        let Some(requests) = &self.requests else {
+            let running = self.waiting.as_mut().expect("it waits until it has started");
+            return work(running);
+        };
+        let (answer, answered) = mpsc::channel();
+        let request = Box::new(move |running: &mut Running| {
+            let _ = answer.send(work(running));
+        });
+        requests.send(request).expect("the loop goes on as long as this does");
+        let _ = self.bell.write(1);
+        answered.recv().expect("the loop goes on as long as this does")
+    }
+
+    /// From now on what passes some interfaces goes to `sink`, as a file of packets, whenever
+    /// [`Emulation::write_captures`] is called.
+    ///
+    /// # Errors
+    /// [`BuildError::NoSuchPort`] if an interface does not exist.
+    pub fn capture(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> Result<(), BuildError> {
+        let plan = plan.clone();
+        let backlog = Backlog::default();
+        let waits = backlog.clone();
+        self.captures.push(Capture { backlog, file: sink });
+        self.ask(move |running| {
+            let ports = running.network.ports().count() as u32;
+            if let Some(interface) = plan.interfaces.iter().find(|each| each.port >= ports) {
+                return Err(BuildError::NoSuchPort(interface.port));
+            }
+            for interface in &plan.interfaces {
+                running.network.watch(PortId(interface.port));
+            }
+            running.hosts.captures.add(&plan, Box::new(waits));
+            Ok(())
+        })
+    }
+
+    /// Writes what was captured so far.
+    ///
+    /// # Errors
+    /// Why a file cannot be written. Its capture ends with it.
+    pub fn write_captures(&mut self) -> io::Result<()> {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        self.ask(|running| running.hosts.captures.flush());
+        let mut failure = Ok(());
+        self.captures.retain_mut(|Capture { backlog, file }| {
+            let blocks = std::mem::take(&mut *backlog.0.lock().expect("nobody panics with it"));
+            let written = if blocks.is_empty() { Ok(()) } else { file.take(&blocks) };
+            let goes_on = written.is_ok();
+            if failure.is_ok() {
+                failure = written;
+            }
+            goes_on
+        });
+        failure
+    }
+
+    /// Why the emulation cannot go on, once, if it cannot.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.ask(|running| running.failure.take())
+    }
+
+    /// Ends the measurement where it is: the tables then go up to here.
+    pub fn stop(&mut self) {
+        self.ask(|running| {
+            let now = running.network.now();
+            running.marks.truncate(running.next_mark);
+            if now > running.recorded && running.end.is_none_or(|end| running.recorded < end) {
+                running.record(now);
+            }
+        });
+    }
+
+    /// The tables, by name: `queues` and `links`, numbered as [`NetworkMeter`] does.
+    pub fn tables(&mut self) -> [(&'static str, Table); 2] {
+        self.ask(|running| running.meter.tables())
+    }
+
+    /// What was counted so far.
+    pub fn counters(&mut self) -> EmulationCounters {
+        let overruns = self.namespaces.iter().flatten().map(overruns).sum();
+        self.ask(move |running| EmulationCounters {
+            packet_hops: running.network.packet_hops(),
+            packets: running.hosts.counters,
+            overruns,
+            lateness_ns: lateness(&running.lateness),
+        })
+    }
+}
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        self.requests = None;
+        let _ = self.bell.write(1);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lateness(histogram: &Histogram) -> Option<[u64; 3]> {
+    let shares = [0.5, 0.99, 1.0].map(|share| quantile(histogram, share));
+    let [Some(median), Some(most), Some(worst)] = shares else { return None };
+    Some([median, most, worst].map(|time| time.as_picos() / 1_000))
+}
+
+/// The packets that a host's kernel has dropped before its device: `/proc/net/dev`, where the twelfth
+/// number is that (proc_net(5)).
+fn overruns(host: &Namespace) -> u64 {
+    let text = host.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let text = text.and_then(|text| text).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("perhop0:"));
+    let field = line.and_then(|line| line.split_whitespace().nth(11));
+    field.and_then(|number| number.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,359 @@
+//! Linux hosts at the ends of the network, and what its routers do themselves.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+
+use perhop_core::{Header, NodeId, Packet, Protocol, Time};
+use perhop_measure::Captures;
+use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
+
+use crate::icmp::{self, Addresses, is_unicast};
+use crate::offload::{Joined, VNET_HEADER, VnetHeader, complete, split};
+use crate::packet::{Parsed, patch};
+use crate::store::{Buffer, HEADROOM, Store};
+use crate::tun::Tun;
+
+/// The longest thing that a host hands over at once.
+const LONGEST: usize = 65_536 + VNET_HEADER;
+/// How many packets a host is handed at once at most (`IOV_MAX` is 1024).
+const MOST_PIECES: usize = 64;
+/// How much memory the packets under way may take; more are lost, and counted.
+const MEMORY: usize = 1 << 30;
+
+/// What the loop has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounters {
+    /// Packets that hosts have sent, as they are in the network.
+    pub sent: u64,
+    /// Packets that were handed to hosts.
+    pub received: u64,
+    /// How often a host handed something over: a packet, or several as one.
+    pub reads: u64,
+    /// How often something was handed to a host.
+    pub writes: u64,
+    /// Packets that a host did not take.
+    pub refused: u64,
+    /// What a host sent that is no packet, or cannot be sent by this host.
+    pub malformed: u64,
+    /// Packets to everybody, to a group, or from another address than the host's own: none of them
+    /// is carried.
+    pub foreign: u64,
+    /// Packets that were lost because too many are under way.
+    pub overflow: u64,
+}
+
+/// A node of the network.
+#[derive(Debug)]
+struct Node {
+    kind: NodeKind,
+    addresses: Addresses,
+    tun: Option<Tun>,
+    /// What is to be handed to it, with the length of each.
+    outbox: Vec<(Buffer, u32)>,
+}
+
+/// All hosts of an emulation.
+#[derive(Debug)]
+pub(crate) struct LinuxHosts {
+    nodes: Vec<Node>,
+    by_address: HashMap<IpAddr, NodeId>,
+    /// Where packets go to that no node has the address of.
+    nowhere: NodeId,
+    store: Store,
+    pub captures: Captures,
+    pub counters: PacketCounters,
+    /// Nodes with something in their outbox.
+    ready: Vec<NodeId>,
+    /// What a host hands over.
+    read: Box<[u8]>,
+    /// Of that, the packets.
+    packets: Vec<(Buffer, usize)>,
+    /// The packet that is observed.
+    observed: Vec<u8>,
+}
+
+type Net = Network<Buffer>;
+
+impl LinuxHosts {
+    /// Hosts and routers with these addresses, the hosts behind these devices, whose packets are at
+    /// most of this length.
+    pub fn new(
+        nodes: Vec<(NodeKind, Addresses, Option<Tun>)>,
+        nowhere: NodeId,
+        longest: u32,
+    ) -> Self {
+        let addresses = |(node, (_, own, _)): (usize, &(NodeKind, Addresses, Option<Tun>))| {
+            let node = NodeId(node as u16);
+            [(IpAddr::V4(own.v4), node), (IpAddr::V6(own.v6), node)]
+        };
+        let by_address = nodes.iter().enumerate().flat_map(addresses).collect();
+        let node = |(kind, addresses, tun)| Node { kind, addresses, tun, outbox: Vec::new() };
+        Self {
+            by_address,
+            nodes: nodes.into_iter().map(node).collect(),
+            nowhere,
+            // What routers say is at most the least MTU of IPv6.
+            store: Store::new(longest.max(1280) as usize, MEMORY),
+            captures: Captures::default(),
+            counters: PacketCounters::default(),
+            ready: Vec::new(),
+            read: vec![0; LONGEST].into_boxed_slice(),
+            packets: Vec::new(),
+            observed: Vec::new(),
+        }
+    }
+
+    /// The hosts' devices, with the nodes.
+    pub fn devices(&self) -> impl Iterator<Item = (NodeId, &Tun)> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes.filter_map(|(node, each)| Some((NodeId(node as u16), each.tun.as_ref()?)))
+    }
+
+    /// Whether a host's device is there.
+    pub fn has_device(&self, host: NodeId) -> bool {
+        self.nodes[host.index()].tun.is_some()
+    }
+
+    /// A host's device is gone.
+    pub fn remove(&mut self, host: NodeId) {
+        self.nodes[host.index()].tun = None;
+    }
+
+    /// Reads what a host has sent, and sends it into the network, now. Says whether there was
+    /// anything.
+    ///
+    /// # Errors
+    /// If the host's device is gone.
+    pub fn read(&mut self, host: NodeId, network: &mut Net) -> io::Result<bool> {
+        let Some(tun) = &self.nodes[host.index()].tun else { return Ok(false) };
+        let Some(length) = tun.read(&mut self.read)? else { return Ok(false) };
+        self.counters.reads += 1;
+        let offload = tun.offload;
+        if self.take_apart(host, length, offload, network).is_none() {
+            self.counters.malformed += 1;
+        }
+        Ok(true)
+    }
+
+    /// Sends what was read; none if it is no packet.
+    fn take_apart(
+        &mut self,
+        host: NodeId,
+        length: usize,
+        offload: bool,
+        network: &mut Net,
+    ) -> Option<()> {
+        let bytes = &self.read[..length];
+        let (vnet, bytes) = match offload {
+            true => bytes.split_first_chunk().map(|(vnet, rest)| (VnetHeader::read(vnet), rest))?,
+            false => (VnetHeader::default(), bytes),
+        };
+        let parsed = Parsed::new(bytes).ok()?;
+        let own = self.nodes[host.index()].addresses;
+        let from_itself = [IpAddr::V4(own.v4), IpAddr::V6(own.v6)].contains(&parsed.source);
+        if !from_itself || !is_unicast(parsed.destination) {
+            self.counters.foreign += 1;
+            return Some(());
+        }
+        let header = Header {
+            size: parsed.length as u32,
+            source: host,
+            destination: *self.by_address.get(&parsed.destination).unwrap_or(&self.nowhere),
+            source_port: parsed.ports[0],
+            destination_port: parsed.ports[1],
+            protocol: parsed.protocol,
+            traffic_class: parsed.traffic_class,
+            ttl: parsed.ttl,
+        };
+        self.packets.clear();
+        if vnet.is_super() {
+            let divided = split(bytes, (vnet, &parsed), &mut self.store, &mut self.packets);
+            if divided.is_none() {
+                self.packets.drain(..).for_each(|(buffer, _)| self.store.release(buffer));
+                self.counters.overflow += 1;
+                return Some(());
+            }
+        } else {
+            if parsed.length > self.store.length() {
+                return None;
+            }
+            let Some(buffer) = self.store.take() else {
+                self.counters.overflow += 1;
+                return Some(());
+            };
+            self.store.bytes_mut(buffer)[..parsed.length].copy_from_slice(&bytes[..parsed.length]);
+            self.store.set_partial(buffer, vnet.partial(parsed.length));
+            self.packets.push((buffer, parsed.length));
+        }
+        self.counters.sent += self.packets.len() as u64;
+        for &(body, length) in &self.packets {
+            network.send(host, Packet { header: Header { size: length as u32, ..header }, body });
+        }
+        Some(())
+    }
+
+    /// Hands the hosts what has arrived for them.
+    pub fn flush(&mut self) {
+        while let Some(node) = self.ready.pop() {
+            let mut outbox = std::mem::take(&mut self.nodes[node.index()].outbox);
+            if let Some(tun) = &self.nodes[node.index()].tun {
+                deliver(tun, &outbox, &mut self.store, &mut self.counters);
+            } else {
+                self.counters.refused += outbox.len() as u64;
+            }
+            outbox.drain(..).for_each(|(buffer, _)| self.store.release(buffer));
+            self.nodes[node.index()].outbox = outbox;
+        }
+    }
+
+    /// What a router does with a packet for itself: it answers pings, and has nobody listening.
+    fn at_router(&mut self, network: &mut Net, router: NodeId, packet: Packet<Buffer>) {
+        let Packet { header, body } = packet;
+        let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
+        patch(bytes, &header);
+        if let Ok(parsed) = Parsed::new(bytes)
+            && icmp::answer(bytes, &parsed)
+        {
+            self.store.set_partial(body, None);
+            let (source, destination) = (router, header.source);
+            let header = Header { source, destination, ttl: Header::TTL, ..header };
+            network.send(router, Packet { header, body });
+            return;
+        }
+        if matches!(header.protocol, Protocol::Tcp | Protocol::Udp) {
+            network.complain(router, &packet, IcmpError::PortUnreachable, self);
+        }
+        self.store.release(body);
+    }
+
+    /// A packet's bytes as they are on the wire.
+    fn on_wire(&mut self, packet: &Packet<Buffer>) -> &[u8] {
+        let bytes = &self.store.bytes(packet.body)[..packet.header.size as usize];
+        self.observed.clear();
+        self.observed.extend_from_slice(bytes);
+        patch(&mut self.observed, &packet.header);
+        if let Some(partial) = self.store.partial(packet.body) {
+            complete(&mut self.observed, partial);
+        }
+        &self.observed
+    }
+}
+
+/// Hands packets to a host in order, those of a connection together.
+fn deliver(tun: &Tun, packets: &[(Buffer, u32)], store: &mut Store, counters: &mut PacketCounters) {
+    let mut rest = packets;
+    while let Some((&(first, length), after)) = rest.split_first() {
+        let length = length as usize;
+        let partial = store.partial(first);
+        let joined = match tun.offload && !after.is_empty() {
+            true => Joined::begin(&store.bytes(first)[..length], partial),
+            false => None,
+        };
+        let (number, taken) = match joined {
+            Some(joined) => deliver_joined(tun, joined, rest, store),
+            None => (1, deliver_one(tun, (first, length), store)),
+        };
+        counters.writes += 1;
+        if taken {
+            counters.received += number as u64;
+        } else {
+            counters.refused += number as u64;
+        }
+        rest = &rest[number..];
+    }
+}
+
+fn deliver_one(tun: &Tun, (buffer, length): (Buffer, usize), store: &mut Store) -> bool {
+    let partial = store.partial(buffer);
+    if tun.offload {
+        let place = store.place_mut(buffer);
+        let start = HEADROOM - VNET_HEADER;
+        place[start..HEADROOM].copy_from_slice(&VnetHeader::of(partial).write());
+        return tun.write(&place[start..HEADROOM + length]);
+    }
+    let bytes = &mut store.bytes_mut(buffer)[..length];
+    if let Some(partial) = partial {
+        complete(bytes, partial);
+    }
+    tun.write(bytes)
+}
+
+/// Hands over as many of `packets` as can be joined; says how many, and whether the host took them.
+fn deliver_joined(
+    tun: &Tun,
+    mut joined: Joined,
+    packets: &[(Buffer, u32)],
+    store: &mut Store,
+) -> (usize, bool) {
+    let headers = joined.headers().len();
+    let mut number = 1;
+    while let Some(&(next, length)) = packets.get(number)
+        && number < MOST_PIECES
+        && joined.follow(&store.bytes(next)[..length as usize], store.partial(next))
+    {
+        number += 1;
+    }
+    if number == 1 {
+        let (buffer, length) = packets[0];
+        return (1, deliver_one(tun, (buffer, length as usize), store));
+    }
+    joined.seal();
+    let vnet = joined.vnet.write();
+    let mut pieces = [IoSlice::new(&[]); MOST_PIECES + 2];
+    pieces[0] = IoSlice::new(&vnet);
+    pieces[1] = IoSlice::new(joined.headers());
+    for (piece, &(buffer, length)) in pieces[2..].iter_mut().zip(&packets[..number]) {
+        *piece = IoSlice::new(&store.bytes(buffer)[headers..length as usize]);
+    }
+    (number, tun.write_pieces(&pieces[..number + 2]))
+}
+
+impl Hosts<Buffer> for LinuxHosts {
+    fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<Buffer>) {
+        if self.nodes[host.index()].kind == NodeKind::Router {
+            return self.at_router(network, host, packet);
+        }
+        let Packet { header, body } = packet;
+        patch(&mut self.store.bytes_mut(body)[..header.size as usize], &header);
+        let outbox = &mut self.nodes[host.index()].outbox;
+        if outbox.is_empty() {
+            self.ready.push(host);
+        }
+        outbox.push((body, header.size));
+    }
+
+    fn timer(&mut self, _network: &mut Net, _timer: TimerId) {}
+
+    fn lost(&mut self, packet: Packet<Buffer>, _loss: Loss) {
+        self.store.release(packet.body);
+    }
+
+    fn copy(&mut self, packet: &Packet<Buffer>) -> Option<Buffer> {
+        self.store.copy(packet.body)
+    }
+
+    fn quote(
+        &mut self,
+        node: NodeId,
+        packet: &Packet<Buffer>,
+        error: IcmpError,
+    ) -> Option<(Buffer, u32)> {
+        let own = self.nodes[node.index()].addresses;
+        self.on_wire(packet);
+        let parsed = Parsed::new(&self.observed).ok()?;
+        if !icmp::may_be_complained_of(&self.observed, &parsed) {
+            return None;
+        }
+        let body = self.store.take()?;
+        let out = self.store.bytes_mut(body);
+        let length = icmp::error(out, own, (&self.observed, &parsed), error);
+        Some((body, length as u32))
+    }
+
+    fn observe(&mut self, at: Time, interface: PortId, passage: Passage, packet: &Packet<Buffer>) {
+        self.on_wire(packet);
+        let bytes = (&self.observed[..], packet.header.size);
+        self.captures.packet(at, (interface, passage), bytes);
+    }
+}

@@ -1,0 +1,217 @@
+//! What is split is what a device would have sent, and joining takes it back.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::packet::tests::{v4, v6};
+
+/// The Internet checksum of a transport and its pseudo-header, word by word; zero if it is right.
+fn transport_checksum(packet: &[u8], parsed: &Parsed) -> u16 {
+    let addresses = if packet[0] >> 4 == 6 { &packet[8..40] } else { &packet[12..20] };
+    let payload = parsed.payload(packet);
+    let mut covered = addresses.to_vec();
+    covered.extend([0, parsed.number]);
+    covered.extend((payload.len() as u16).to_be_bytes());
+    covered.extend(payload);
+    covered.resize(covered.len().next_multiple_of(2), 0);
+    let mut sum = 0_u32;
+    for word in covered.chunks(2) {
+        sum += u32::from(word[0]) << 8 | u32::from(word[1]);
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !sum as u16
+}
+
+/// A segment of TCP with so many words of options.
+fn segment(sequence: u32, flags: u8, options: usize, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x30, 0x39, 0x14, 0x51];
+    bytes.extend(sequence.to_be_bytes());
+    bytes.extend(0x0102_0304_u32.to_be_bytes());
+    bytes.extend([(5 + options as u8) << 4, flags, 0x01, 0xf5, 0, 0, 0, 0]);
+    bytes.resize(20 + 4 * options, 1);
+    bytes.extend(payload);
+    bytes
+}
+
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x30, 0x39, 0x14, 0x51];
+    bytes.extend((8 + payload.len() as u16).to_be_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend(payload);
+    bytes
+}
+
+fn ip(is_v4: bool, number: u8, payload: &[u8]) -> Vec<u8> {
+    if is_v4 { v4(0x28, 0x4000, 64, number, 0, payload) } else { v6(0x28, 64, number, payload) }
+}
+
+fn super_header(is_v4: bool, number: u8, size: u16) -> VnetHeader {
+    let gso = match (number, is_v4) {
+        (TCP, true) => GSO_TCP_V4,
+        (TCP, false) => GSO_TCP_V6,
+        _ => GSO_UDP,
+    };
+    VnetHeader { flags: NEEDS_CHECKSUM, gso, headers: 0, size, checksum: Partial::default() }
+}
+
+/// The packets, each with the checksum that it leaves open.
+fn pieces(bytes: &[u8], header: VnetHeader) -> Option<Vec<(Vec<u8>, Option<Partial>)>> {
+    let parsed = Parsed::new(bytes).ok()?;
+    let mut store = Store::new(1500, 1 << 23);
+    let mut packets = Vec::new();
+    split(bytes, (header, &parsed), &mut store, &mut packets)?;
+    let piece = |&(buffer, length): &(Buffer, usize)| {
+        (store.bytes(buffer)[..length].to_vec(), store.partial(buffer))
+    };
+    Some(packets.iter().map(piece).collect())
+}
+
+proptest! {
+    #[test]
+    fn segments_are_those_that_a_device_would_send(
+        is_v4 in any::<bool>(), sequence in any::<u32>(), options in 0..11_usize,
+        size in 8..1400_usize, length in 1..20_000_usize, flags in any::<u8>(),
+    ) {
+        let payload: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
+        let bytes = ip(is_v4, TCP, &segment(sequence, flags, options, &payload));
+        let packets = pieces(&bytes, super_header(is_v4, TCP, size as u16)).unwrap();
+        prop_assert_eq!(packets.len(), length.div_ceil(size));
+        let mut seen = Vec::new();
+        for (number, (packet, partial)) in packets.iter().enumerate() {
+            let mut whole = packet.clone();
+            complete(&mut whole, partial.unwrap());
+            let parsed = Parsed::new(&whole).unwrap();
+            prop_assert_eq!(parsed.length, whole.len());
+            prop_assert_eq!(transport_checksum(&whole, &parsed), 0);
+            let own = parsed.payload(&whole);
+            let expected = sequence.wrapping_add(seen.len() as u32);
+            prop_assert_eq!(&own[4..8], &expected.to_be_bytes());
+            let last = number + 1 == packets.len();
+            let kept = if last { 0xff } else { !(FIN | PSH) } & if number > 0 { !CWR } else { 0xff };
+            prop_assert_eq!(own[13], flags & kept);
+            seen.extend_from_slice(&own[20 + 4 * options..]);
+            prop_assert!(last || own.len() == 20 + 4 * options + size);
+        }
+        prop_assert_eq!(seen, payload);
+    }
+
+    #[test]
+    fn datagrams_are_those_that_a_device_would_send(
+        is_v4 in any::<bool>(), size in 8..1400_usize, length in 1..20_000_usize,
+    ) {
+        let payload: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
+        let bytes = ip(is_v4, UDP, &datagram(&payload));
+        let packets = pieces(&bytes, super_header(is_v4, UDP, size as u16)).unwrap();
+        let mut seen = Vec::new();
+        for (packet, partial) in &packets {
+            let mut whole = packet.clone();
+            complete(&mut whole, partial.unwrap());
+            let parsed = Parsed::new(&whole).unwrap();
+            let own = parsed.payload(&whole);
+            prop_assert_eq!(transport_checksum(&whole, &parsed), 0);
+            prop_assert_ne!(&own[6..8], &[0, 0]);
+            prop_assert_eq!(usize::from(u16::from_be_bytes([own[4], own[5]])), own.len());
+            seen.extend_from_slice(&own[8..]);
+        }
+        prop_assert_eq!(seen, payload);
+    }
+
+    /// Joining what was split gives the segment that was sent, whatever is lost in between.
+    #[test]
+    fn joining_takes_splitting_back(
+        is_v4 in any::<bool>(), sequence in any::<u32>(), options in 0..11_usize,
+        size in 8..1400_usize, length in 1..20_000_usize, pushed in any::<bool>(),
+        lost in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let payload: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
+        let flags = ACK | if pushed { PSH } else { 0 };
+        let bytes = ip(is_v4, TCP, &segment(sequence, flags, options, &payload));
+        let packets = pieces(&bytes, super_header(is_v4, TCP, size as u16)).unwrap();
+        let lost = lost.map(|lost| lost.index(packets.len()));
+        let sent = packets.iter().enumerate().filter(|(number, _)| Some(*number) != lost);
+        let mut sent = sent.map(|(_, packet)| packet).peekable();
+        let (mut groups, mut seen) = (0, Vec::new());
+        while let Some((first, partial)) = sent.next() {
+            let mut joined = Joined::begin(first, *partial).unwrap();
+            let headers = joined.headers().len();
+            let mut whole = first[headers..].to_vec();
+            while let Some((next, partial)) = sent.peek() && joined.follow(next, *partial) {
+                whole.extend_from_slice(&next[headers..]);
+                sent.next();
+            }
+            joined.seal();
+            let mut packet = joined.headers().to_vec();
+            packet.extend_from_slice(&whole);
+            let open = joined.vnet.partial(packet.len()).unwrap();
+            complete(&mut packet, open);
+            let parsed = Parsed::new(&packet).unwrap();
+            prop_assert_eq!(parsed.length, packet.len());
+            prop_assert_eq!(transport_checksum(&packet, &parsed), 0);
+            let at = u32::from_be_bytes(parsed.payload(&packet)[4..8].try_into().unwrap());
+            seen.push((at.wrapping_sub(sequence) as usize, whole));
+            groups += 1;
+        }
+        prop_assert!(groups <= 1 + usize::from(lost.is_some()));
+        let mut expected = payload.clone();
+        if let Some(lost) = lost {
+            expected[lost * size..((lost + 1) * size).min(length)].fill(0);
+        }
+        let mut arrived = vec![0; length];
+        for (at, bytes) in seen {
+            arrived[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        prop_assert_eq!(arrived, expected);
+    }
+
+    #[test]
+    fn headers_are_read_as_they_are_written(words in any::<[u16; 4]>(), flags in any::<[u8; 2]>()) {
+        let header = VnetHeader {
+            flags: flags[0],
+            gso: flags[1],
+            headers: words[0],
+            size: words[1],
+            checksum: Partial { start: words[2], offset: words[3] },
+        };
+        prop_assert_eq!(VnetHeader::read(&header.write()), header);
+        // What does not lie in the packet is not believed.
+        if let Some(partial) = header.partial(1500) {
+            complete(&mut [0; 1500], partial);
+        }
+    }
+
+    /// Nothing that is not a super-packet is split as if it were one.
+    #[test]
+    fn nonsense_is_not_split(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), gso in any::<u8>(), size in any::<u16>(),
+        number in prop::sample::select(vec![1, TCP, UDP, 58]), is_v4 in any::<bool>(),
+    ) {
+        let header = VnetHeader { flags: 1, gso, size, ..VnetHeader::default() };
+        for (packet, partial) in pieces(&ip(is_v4, number, &bytes), header).unwrap_or_default() {
+            prop_assert!(packet.len() <= 1500);
+            let _ = Joined::begin(&packet, partial);
+        }
+    }
+}
+
+#[test]
+fn other_packets_are_not_joined() {
+    let packet = |sequence, flags, class: u8| {
+        let mut bytes = v4(class, 0x4000, 64, TCP, 0, &segment(sequence, flags, 3, &[5; 100]));
+        bytes.truncate(20 + 32 + 100);
+        bytes
+    };
+    let partial = Some(Partial { start: 20, offset: TCP_CHECKSUM });
+    let first = || Joined::begin(&packet(1000, ACK, 0), partial).unwrap();
+    assert!(first().follow(&packet(1100, ACK, 0), partial));
+    assert!(!first().follow(&packet(1101, ACK, 0), partial), "a hole");
+    assert!(!first().follow(&packet(1100, ACK | FIN, 0), partial), "an end");
+    assert!(!first().follow(&packet(1100, ACK, 3), partial), "a mark of congestion");
+    assert!(!first().follow(&packet(1100, ACK, 0), None), "a checksum of its own");
+    let mut acknowledges = packet(1100, ACK, 0);
+    acknowledges[31] ^= 1;
+    assert!(!first().follow(&acknowledges, partial), "another acknowledgement");
+    let mut pushed = Joined::begin(&packet(1000, ACK | PSH, 0), partial).unwrap();
+    assert!(!pushed.follow(&packet(1100, ACK, 0), partial), "behind a push");
+    assert!(Joined::begin(&packet(1000, ACK | CWR, 0), partial).is_none());
+    assert!(Joined::begin(&packet(1000, ACK, 0), None).is_none());
+}

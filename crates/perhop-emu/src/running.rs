@@ -1,0 +1,222 @@
+//! The loop: a network in real time.
+//!
+//! A thread sleeps until a host sends something or the network's next event is due. What is read is
+//! sent into the network at the instant of the clock at which it is read; events happen at the
+//! instants at which they are due, however late the thread wakes for them, so that what is late now
+//! makes nothing late that follows.
+
+use std::array;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use perhop_core::{Duration, NodeId, Time};
+use perhop_measure::{Histogram, NetworkMeter};
+use perhop_net::Network;
+use perhop_plan::{Effect, Timeline};
+
+use crate::clock::Clock;
+use crate::hosts::LinuxHosts;
+use crate::store::Buffer;
+
+/// How many times a host is read before others have their turn, and what is due is done.
+const BATCH: usize = 16;
+/// How long the thread sleeps at most.
+const LONGEST_SLEEP: u64 = 1_000_000_000;
+
+/// What the loop is asked to do between two turns.
+pub(crate) type Request = Box<dyn FnOnce(&mut Running) + Send>;
+
+/// The network, its hosts, and what is measured of them.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub network: Network<Buffer>,
+    pub hosts: LinuxHosts,
+    pub meter: NetworkMeter,
+    pub changes: Timeline<Buffer>,
+    pub marks: Vec<Time>,
+    /// The last of them, if there is one.
+    pub end: Option<Time>,
+    /// The first mark that was not reached.
+    pub next_mark: usize,
+    /// Up to where the tables go.
+    pub recorded: Time,
+    /// How late the thread was when it slept until something was due.
+    pub lateness: Histogram,
+    /// Why there is no going on.
+    pub failure: Option<io::Error>,
+}
+
+impl Running {
+    /// Lets everything happen up to `now`, reading counters at marks.
+    fn advance(&mut self, now: Time) {
+        while let Some(&mark) = self.marks.get(self.next_mark)
+            && mark <= now
+        {
+            self.network.run(mark, &mut self.hosts);
+            self.next_mark += 1;
+            self.record(mark);
+            self.change();
+        }
+        self.network.run(now, &mut self.hosts);
+    }
+
+    /// Adds a row to each table for what happened since the last one.
+    pub fn record(&mut self, now: Time) {
+        self.meter.record(&self.network, (self.recorded, now));
+        self.recorded = now;
+    }
+
+    /// Does what is to change by now.
+    pub fn change(&mut self) {
+        let now = self.network.now();
+        while self.changes.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, effect) = self.changes.pop_front().expect("there is one in front");
+            self.apply(effect);
+        }
+    }
+
+    /// Changes something now.
+    pub fn apply(&mut self, effect: Effect<Buffer>) {
+        let queue = match effect {
+            Effect::Queue { port, .. } => Some(port),
+            Effect::Wire { link, rate, .. } => {
+                self.meter.set_rate(link, rate);
+                None
+            }
+            _ => None,
+        };
+        effect.apply(&mut self.network);
+        if let Some(port) = queue {
+            self.meter.set_queue(&self.network, port);
+        }
+    }
+
+    /// When something is due next.
+    fn deadline(&self) -> Time {
+        let mark = self.marks.get(self.next_mark).copied().unwrap_or(Time::MAX);
+        self.network.next_event().unwrap_or(Time::MAX).min(mark)
+    }
+
+    /// Reads what a host has sent, as far as it has its turn.
+    fn read(&mut self, host: NodeId, clock: Clock) {
+        for _ in 0..BATCH {
+            self.advance(clock.now());
+            match self.hosts.read(host, &mut self.network) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.hosts.remove(host);
+                    self.failure.get_or_insert(error);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Runs the loop until nobody can ask for anything any more.
+pub(crate) fn run(
+    mut running: Running,
+    clock: Clock,
+    requests: &Receiver<Request>,
+    bell: &EventFd,
+    reached: &Arc<AtomicU64>,
+) {
+    let fds: io::Result<Vec<(NodeId, OwnedFd)>> = running
+        .hosts
+        .devices()
+        .map(|(node, tun)| Ok((node, tun.as_fd().try_clone_to_owned()?)))
+        .collect();
+    let mut fds = fds.unwrap_or_else(|error| {
+        running.failure.get_or_insert(error);
+        Vec::new()
+    });
+    let mut ready = Vec::new();
+    loop {
+        running.advance(clock.now());
+        running.hosts.flush();
+        reached.store(running.network.now().as_picos(), Ordering::Relaxed);
+        let deadline = running.deadline();
+        let sleep = clock.until(deadline).min(LONGEST_SLEEP);
+        match wait(&fds, bell, sleep, &mut ready) {
+            Ok(0) if sleep > 0 && clock.until(deadline) == 0 => {
+                running.lateness.add(clock.now().since(deadline));
+            }
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => {
+                running.failure.get_or_insert(errno.into());
+                fds.clear();
+            }
+        }
+        for host in ready.drain(..) {
+            match host {
+                Some(host) => running.read(host, clock),
+                None => {
+                    let _ = bell.read();
+                    loop {
+                        match requests.try_recv() {
+                            Ok(request) => request(&mut running),
+                            Err(TryRecvError::Empty) => break,
+                            Err(TryRecvError::Disconnected) => return,
+                        }
+                    }
+                }
+            }
+        }
+        if running.failure.is_some() {
+            fds.retain(|(host, _)| running.hosts.has_device(*host));
+        }
+    }
+}
+
+/// Sleeps for so many nanoseconds at most; fills `ready` with who has something, none for the bell.
+fn wait(
+    fds: &[(NodeId, OwnedFd)],
+    bell: &EventFd,
+    sleep: u64,
+    ready: &mut Vec<Option<NodeId>>,
+) -> Result<i32, Errno> {
+    const FEW: usize = 64;
+    let mut few: [_; FEW] = array::from_fn(|_| PollFd::new(bell.as_fd(), PollFlags::POLLIN));
+    let mut many;
+    let polled: &mut [PollFd<'_>] = if fds.len() < FEW {
+        &mut few[..=fds.len()]
+    } else {
+        many =
+            Vec::from_iter((0..=fds.len()).map(|_| PollFd::new(bell.as_fd(), PollFlags::POLLIN)));
+        &mut many
+    };
+    for (place, (_, fd)) in polled[1..].iter_mut().zip(fds) {
+        *place = PollFd::new(fd.as_fd(), PollFlags::POLLIN);
+    }
+    let timeout = TimeSpec::new((sleep / 1_000_000_000) as i64, (sleep % 1_000_000_000) as i64);
+    let number = ppoll(polled, Some(timeout), None)?;
+    if number > 0 {
+        let has = |place: &PollFd<'_>| place.revents().is_none_or(|events| !events.is_empty());
+        let hosts = fds.iter().map(|(host, _)| Some(*host));
+        let who = std::iter::once(None).chain(hosts);
+        ready.extend(polled.iter().zip(who).filter(|(place, _)| has(place)).map(|(_, who)| who));
+    }
+    Ok(number)
+}
+
+/// The bins that together have a share of what was counted, up to where.
+pub(crate) fn quantile(histogram: &Histogram, share: f64) -> Option<Duration> {
+    let total: u64 = histogram.bins().map(|(.., count)| count).sum();
+    let mut seen = 0;
+    let wanted = share * total as f64;
+    histogram
+        .bins()
+        .find(|(.., count)| {
+            seen += count;
+            seen as f64 >= wanted
+        })
+        .map(|(_, high, _)| high)
+}

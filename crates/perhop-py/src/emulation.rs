@@ -1,0 +1,106 @@
+//! Emulations, as Python has them.
+
+use perhop_emu::{EmulationPlan, monotonic};
+use perhop_measure::CapturePlan;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::namespaces::Namespaces;
+use crate::{File, tables};
+
+/// An emulation of a plan.
+#[pyclass(module = "perhop._core")]
+pub(crate) struct Emulation(perhop_emu::Emulation);
+
+#[pymethods]
+impl Emulation {
+    /// Makes the hosts of a plan, given as JSON, and the network between them.
+    #[new]
+    fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
+        let plan: EmulationPlan =
+            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        py.detach(|| perhop_emu::Emulation::new(&plan)).map(Self).map_err(|error| match error {
+            perhop_emu::EmulationError::Plan(error) => PyValueError::new_err(error.to_string()),
+            error => PyOSError::new_err(error.to_string()),
+        })
+    }
+
+    /// The monotonic clock, in nanoseconds.
+    #[staticmethod]
+    fn monotonic_ns() -> u64 {
+        monotonic()
+    }
+
+    /// The namespaces of the nodes, in their order; routers have none.
+    fn namespaces(&self) -> Namespaces {
+        Namespaces(self.0.namespaces().to_vec())
+    }
+
+    /// Lets time begin at an instant of the monotonic clock.
+    fn start(&mut self, zero_ns: u64) -> PyResult<()> {
+        Ok(self.0.start(zero_ns)?)
+    }
+
+    /// From now on what passes some interfaces, given as JSON, is written to a file.
+    fn capture(&mut self, py: Python<'_>, plan: &str, file: Py<PyAny>) -> PyResult<()> {
+        let plan: CapturePlan =
+            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let sink = Box::new(File::new(file));
+        py.detach(|| self.0.capture(&plan, sink))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Writes what was captured. Raises what a file raised that is captured to, or why the emulation
+    /// cannot go on.
+    fn check(&mut self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.0.write_captures()?;
+            self.0.take_failure().map_or(Ok(()), Err)
+        })?;
+        Ok(())
+    }
+
+    /// Ends the measurement where it is, and records what was measured so far.
+    fn stop(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.0.now().as_picos()
+    }
+
+    /// What the emulation has counted of itself, by name.
+    fn counters<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counted = py.detach(|| self.0.counters());
+        let packets = counted.packets;
+        let by_name = PyDict::new(py);
+        for (name, count) in [
+            ("packet_hops", counted.packet_hops),
+            ("packets_sent", packets.sent),
+            ("packets_received", packets.received),
+            ("reads", packets.reads),
+            ("writes", packets.writes),
+            ("refused", packets.refused),
+            ("malformed", packets.malformed),
+            ("foreign", packets.foreign),
+            ("overflow", packets.overflow),
+            ("overruns", counted.overruns),
+        ] {
+            by_name.set_item(name, count)?;
+        }
+        if let Some([median, most, worst]) = counted.lateness_ns {
+            by_name.set_item("late_median_ns", median)?;
+            by_name.set_item("late_p99_ns", most)?;
+            by_name.set_item("late_max_ns", worst)?;
+        }
+        Ok(by_name)
+    }
+
+    /// The tables of queues and links: columns by name, each a memory of 64-bit integers or floats.
+    fn tables<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.tables());
+        tables(py, found)
+    }
+}
