@@ -76,6 +76,11 @@ def run(
     Prints what each flow got in each phase, the published figures beside the measured ones where
     the scenario has some, and a verdict on everything it expects.
     """
+    from perhop import rights
+
+    if engine in rights.REAL_ENGINES:
+        rights.enable()
+
     from perhop import engines, gallery
     from perhop.cli.progress import watching
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import OutputError, UsageError
 from perhop.scenario.text import did_you_mean
-from perhop.units import quote
+from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Scenario
 
-__all__ = ["SNAPLEN", "Capture", "planned", "writing"]
+__all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "writing"]
 
 SNAPLEN: Final = 128
 """How many bytes of a packet are kept unless more is wanted: all headers, and little else."""
@@ -44,6 +45,25 @@ class Capture:
     path: Path
     interfaces: tuple[str, ...]
     snaplen: int
+
+
+def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> dict[str, Any]:
+    """A capture as the core takes it."""
+    directions = scenario.directions
+    ports = {name: number for number, name in enumerate(directions)}
+    title = scenario.title and f": {scenario.title}"
+
+    def interface(name: str) -> dict[str, Any]:
+        link, sender = directions[name]
+        end = f"{sender}'s end of its link to {link.other(sender)}, {format_rate(link.rate)}"
+        return {"port": ports[name], "name": name, "description": end, "speed": link.rate}
+
+    return {
+        "snaplen": capture.snaplen,
+        "application": f"perhop {version('perhop')}",
+        "comment": f"{scenario.name}{title}, seed {seed}",
+        "interfaces": [interface(name) for name in capture.interfaces],
+    }
 
 
 def planned(
