@@ -1,9 +1,58 @@
 from io import FileIO
 from typing import final
 
-__all__ = ["Emulation", "Namespaces", "Simulation", "__version__"]
+__all__ = ["Calendar", "Emulation", "Namespaces", "Simulation", "__version__"]
 
 __version__: str
+
+_Short = tuple[int, int | None, int, int, int]
+_Limits = tuple[list[int], list[int], list[int], int | None, int | None]
+
+@final
+class Calendar:
+    def __new__(
+        cls, origin: int, links: list[tuple[int, int, int, int, list[int]]]
+    ) -> Calendar: ...
+    @property
+    def bookings(self) -> int: ...
+    def restore(
+        self,
+        paths: list[list[int]],
+        rows: list[tuple[int, int, int | None, int, int, int]],
+    ) -> None: ...
+    def book(
+        self, number: int, links: list[int], class_: int | None, start: int, end: int, rate: int
+    ) -> _Short | None: ...
+    def change(
+        self, number: int, links: list[int], class_: int | None, start: int, end: int, rate: int
+    ) -> _Short | None: ...
+    def check(
+        self, links: list[int], class_: int | None, start: int, end: int, rate: int
+    ) -> _Short | None: ...
+    def release(self, number: int) -> tuple[list[int], int | None, int, int, int]: ...
+    def free(
+        self, links: list[int], class_: int | None, start: int, end: int
+    ) -> list[tuple[int, int, int]]: ...
+    def earliest(
+        self, links: list[int], class_: int | None, start: int, end: int, seconds: int, rate: int
+    ) -> int | None: ...
+    def paths(
+        self,
+        ends: tuple[int, int],
+        class_: int | None,
+        start: int,
+        end: int,
+        rate: int,
+        limits: _Limits,
+        count: int,
+    ) -> list[tuple[list[int], int]]: ...
+    def widest(
+        self, ends: tuple[int, int], class_: int | None, start: int, end: int, limits: _Limits
+    ) -> tuple[list[int], int, int] | None: ...
+    def forget_before(self, instant: int) -> None: ...
+    def occupy(self, ends: int, number: int, about: int, start: int, end: int) -> None: ...
+    def vacate(self, ends: int, number: int, start: int, end: int) -> bool: ...
+    def meeting(self, ends: int, start: int, end: int) -> list[tuple[int, int]]: ...
 
 @final
 class Simulation:

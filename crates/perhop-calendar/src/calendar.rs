@@ -169,6 +169,21 @@ impl Calendar {
         Ok(())
     }
 
+    /// Books whether or not there is room: what has been promised stays promised when a link has
+    /// become smaller.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it makes no sense, or exists.
+    pub fn restore(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
+        if self.bookings.contains_key(&id) {
+            return Err(Refusal::Exists(id));
+        }
+        self.check_sense(&booking)?;
+        self.enter(&booking);
+        self.bookings.insert(id, booking);
+        Ok(())
+    }
+
     /// Puts another booking in the place of one, if there is room for it once that is gone.
     ///
     /// # Errors
@@ -202,13 +217,7 @@ impl Calendar {
     /// [`Refusal`] says what is in the way: of shortages the one that leaves the least free.
     pub fn check(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
-        self.check_links(links, class)?;
-        if rate == 0 || rate >= 1 << 62 {
-            return Err(Refusal::Rate);
-        }
-        if span.start() < self.origin || span.end() - self.origin > HORIZON {
-            return Err(Refusal::Horizon(self.origin));
-        }
+        self.check_sense(booking)?;
         let short = |&(_, resource): &(Place, usize)| self.resources[resource].free(span) < rate;
         let worst = self
             .taken(links, class)
@@ -357,6 +366,19 @@ impl Calendar {
                 .min()
                 .unwrap_or(0),
             Err(_) => 0,
+        }
+    }
+
+    /// Whether it could be booked, if there were room.
+    fn check_sense(&self, booking: &Booking) -> Result<(), Refusal> {
+        let &Booking { ref links, class, span, rate } = booking;
+        self.check_links(links, class)?;
+        if rate == 0 || rate >= 1 << 62 {
+            return Err(Refusal::Rate);
+        }
+        match span.start() < self.origin || span.end() - self.origin > HORIZON {
+            true => Err(Refusal::Horizon(self.origin)),
+            false => Ok(()),
         }
     }
 

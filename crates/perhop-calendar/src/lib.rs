@@ -9,11 +9,13 @@
 //! it.
 
 mod calendar;
+mod overlaps;
 mod paths;
 mod span;
 mod timeline;
 
 pub use calendar::{Booking, Calendar, LinkSpec, Refusal, Shortage};
+pub use overlaps::Overlaps;
 pub use paths::{Constraints, Path};
 pub use span::Span;
 pub use timeline::Stretch;

@@ -1,6 +1,6 @@
 //! The calendar against one that looks at every booking, and paths against all that there are.
 
-use perhop_calendar::{Booking, Calendar, Constraints, LinkSpec, Path, Refusal, Span};
+use perhop_calendar::{Booking, Calendar, Constraints, LinkSpec, Overlaps, Path, Refusal, Span};
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 1_700_000_000;
@@ -369,4 +369,64 @@ fn what_is_over_is_forgotten() {
     calendar.check(&booking(100_000, 100_001)).unwrap();
     calendar.release(2).unwrap();
     calendar.check(&booking(50_000, 100_001)).unwrap();
+}
+
+/// What is kept between two ends: number, about what, when.
+fn kept() -> impl Strategy<Value = Vec<(u32, u32, Span)>> {
+    let span = (0_u64..400, 1_u64..120).prop_map(|(start, length)| {
+        Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty")
+    });
+    prop::collection::vec((0_u32..3, 0_u32..5, span), 0..40)
+}
+
+proptest! {
+    /// Those that meet a span are found, in order, and no others; also after some are gone.
+    #[test]
+    fn overlaps_are_those_that_meet(
+        all in kept(),
+        gone in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        start in 0_u64..500,
+        length in 1_u64..200,
+    ) {
+        let mut overlaps = Overlaps::default();
+        let mut left: Vec<(u64, u32, u32, Span)> = Vec::new();
+        for (id, &(ends, about, span)) in all.iter().enumerate() {
+            overlaps.add(ends, id as u64, about, span);
+            left.push((id as u64, ends, about, span));
+        }
+        for index in gone {
+            if !left.is_empty() {
+                let (id, ends, _, span) = left.remove(index.index(left.len()));
+                prop_assert!(overlaps.remove(ends, id, span));
+                prop_assert!(!overlaps.remove(ends, id, span));
+            }
+        }
+        let asked = Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty");
+        left.sort_by_key(|&(id, _, _, span)| (span.start(), id));
+        for ends in 0..3 {
+            let expected: Vec<(u64, u32)> = left
+                .iter()
+                .filter(|&&(_, between, _, span)| {
+                    between == ends && span.start() < asked.end() && asked.start() < span.end()
+                })
+                .map(|&(id, _, about, _)| (id, about))
+                .collect();
+            prop_assert_eq!(overlaps.meeting(ends, asked), expected);
+        }
+    }
+}
+
+/// A link that has become smaller keeps what was promised, and takes nothing more.
+#[test]
+fn what_was_promised_is_restored() {
+    let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: Vec::new() };
+    let mut calendar = Calendar::new(ORIGIN, &[link]);
+    let span = Span::new(ORIGIN, ORIGIN + 60).expect("not empty");
+    let booking = |rate| Booking { links: vec![0], class: None, span, rate };
+    assert_eq!(calendar.restore(1, booking(30)), Ok(()));
+    assert_eq!(calendar.restore(1, booking(30)), Err(Refusal::Exists(1)));
+    assert_eq!(calendar.restore(2, booking(0)), Err(Refusal::Rate));
+    assert!(matches!(calendar.book(3, booking(1)), Err(Refusal::Shortage(_))));
+    assert_eq!(calendar.change(1, booking(10)), Ok(()));
+    assert_eq!(calendar.release(1), Ok(booking(10)));
 }

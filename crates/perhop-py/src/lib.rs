@@ -1,6 +1,7 @@
 //! The Python module `perhop._core`: the one gate between Rust and Python. It converts, releases
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
+mod calendar;
 mod emulation;
 mod namespaces;
 
@@ -163,6 +164,8 @@ mod _core {
     use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
+    #[pymodule_export]
+    use super::calendar::Calendar;
 
     /// The version that this module was built as.
     #[pymodule_export]

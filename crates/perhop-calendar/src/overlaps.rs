@@ -1,0 +1,54 @@
+//! Which reservations meet in time, of those that could be for the same packets.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::Span;
+
+/// Reservations by what they are between, such as two hosts, and by when.
+///
+/// What is looked up begins after the span's start less the longest that is kept between the same
+/// ends, and before the span's end. That is a range of an ordered map, so that those which are over
+/// or far ahead cost nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Overlaps {
+    between: HashMap<u32, Lane>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    /// The end, and what it is about, by start and number.
+    entries: BTreeMap<(u64, u64), (u64, u32)>,
+    /// At least the length of the longest.
+    longest: u64,
+}
+
+impl Overlaps {
+    /// Keeps reservation `id`, between some ends, about something, for a time. One reservation may
+    /// be kept once between each.
+    pub fn add(&mut self, ends: u32, id: u64, about: u32, span: Span) {
+        let lane = self.between.entry(ends).or_default();
+        lane.longest = lane.longest.max(span.seconds());
+        lane.entries.insert((span.start(), id), (span.end(), about));
+    }
+
+    /// Takes out what [`add`](Self::add) kept with the same arguments. Whether it was there.
+    pub fn remove(&mut self, ends: u32, id: u64, span: Span) -> bool {
+        let Some(lane) = self.between.get_mut(&ends) else { return false };
+        let found = lane.entries.remove(&(span.start(), id)).is_some();
+        if lane.entries.is_empty() {
+            self.between.remove(&ends);
+        }
+        found
+    }
+
+    /// The numbers of those between some ends that meet a span, by start, and what each is about.
+    pub fn meeting(&self, ends: u32, span: Span) -> Vec<(u64, u32)> {
+        let Some(lane) = self.between.get(&ends) else { return Vec::new() };
+        let earliest = span.start().saturating_sub(lane.longest);
+        lane.entries
+            .range((earliest, 0)..(span.end(), 0))
+            .filter(|&(_, &(end, _))| end > span.start())
+            .map(|(&(_, id), &(_, about))| (id, about))
+            .collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! The calendar of reservations, for Python.
+
+use perhop_calendar::{Booking, Constraints, LinkSpec, Overlaps, Path, Refusal, Shortage, Span};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A shortage: link, class, what is free, and from when until when there is too little.
+type Short = (u32, Option<u32>, u64, u64, u64);
+
+/// What was booked: links, class, start, end, rate.
+type Booked = (Vec<u32>, Option<u32>, u64, u64, u64);
+
+/// A booking: number, which of the paths, class, start, end, rate.
+type Row = (u64, usize, Option<u32>, u64, u64, u64);
+
+/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at most.
+type Limits = (Vec<u32>, Vec<u32>, Vec<u32>, Option<u32>, Option<u64>);
+
+/// What is booked on each link when.
+#[pyclass(module = "perhop._core")]
+pub struct Calendar {
+    calendar: perhop_calendar::Calendar,
+    overlaps: Overlaps,
+}
+
+#[pymethods]
+impl Calendar {
+    /// An empty calendar from `origin` on. A link is its two nodes, its delay in nanoseconds, what
+    /// can be reserved in all, and what in each class.
+    #[new]
+    fn new(origin: u64, links: Vec<(u32, u32, u64, u64, Vec<u64>)>) -> Self {
+        let spec = |(from, to, delay_ns, reservable, classes)| LinkSpec {
+            ends: [from, to],
+            delay_ns,
+            reservable,
+            classes,
+        };
+        let links: Vec<LinkSpec> = links.into_iter().map(spec).collect();
+        let calendar = perhop_calendar::Calendar::new(origin, &links);
+        Self { calendar, overlaps: Overlaps::default() }
+    }
+
+    #[getter]
+    fn bookings(&self) -> usize {
+        self.calendar.len()
+    }
+
+    /// Books bookings whether or not there is room; each names one of `paths` by its place.
+    fn restore(&mut self, py: Python<'_>, paths: Vec<Vec<u32>>, rows: Vec<Row>) -> PyResult<()> {
+        py.detach(|| {
+            rows.into_iter().try_for_each(|(id, path, class, start, end, rate)| {
+                let links = paths.get(path).ok_or_else(|| format!("there is no path {path}"))?;
+                let booking = booking(links.clone(), class, (start, end), rate)?;
+                self.calendar.restore(id, booking).map_err(|refusal| refusal.to_string())
+            })
+        })
+        .map_err(PyValueError::new_err)
+    }
+
+    /// Books; if there is too little room anywhere, says where and changes nothing.
+    fn book(
+        &mut self,
+        number: u64,
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        rate: u64,
+    ) -> PyResult<Option<Short>> {
+        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
+        shortage(self.calendar.book(number, booking))
+    }
+
+    /// Puts another booking in the place of one; if there is too little room, changes nothing.
+    fn change(
+        &mut self,
+        number: u64,
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        rate: u64,
+    ) -> PyResult<Option<Short>> {
+        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
+        shortage(self.calendar.change(number, booking))
+    }
+
+    /// Whether there is room; if not, where there is too little.
+    fn check(
+        &self,
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        rate: u64,
+    ) -> PyResult<Option<Short>> {
+        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
+        shortage(self.calendar.check(&booking))
+    }
+
+    /// Takes a booking out, and answers what it was: links, class, start, end, rate.
+    fn release(&mut self, number: u64) -> PyResult<Booked> {
+        let Booking { links, class, span, rate } =
+            self.calendar.release(number).map_err(refused)?;
+        Ok((links, class, span.start(), span.end(), rate))
+    }
+
+    /// What is free on all of some links together: start, end and rate, stretch by stretch.
+    fn free(
+        &self,
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+    ) -> PyResult<Vec<(u64, u64, u64)>> {
+        let free = self.calendar.free(&links, class_, span(start, end)?).map_err(refused)?;
+        Ok(free.iter().map(|each| (each.span.start(), each.span.end(), each.level)).collect())
+    }
+
+    /// From when on `rate` is free on all of some links for `seconds`, between `start` and `end`.
+    fn earliest(
+        &self,
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        seconds: u64,
+        rate: u64,
+    ) -> PyResult<Option<u64>> {
+        let within = span(start, end)?;
+        self.calendar.earliest(&links, class_, within, seconds, rate).map_err(refused)
+    }
+
+    /// Up to `count` paths on which `rate` is free: their links and delays in nanoseconds.
+    #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
+    fn paths(
+        &self,
+        ends: (u32, u32),
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        rate: u64,
+        limits: Limits,
+        count: usize,
+    ) -> PyResult<Vec<(Vec<u32>, u64)>> {
+        let when = (span(start, end)?, rate);
+        let found = self.calendar.paths(ends, class_, when, &constraints(limits), count);
+        Ok(found.into_iter().map(|Path { links, delay_ns }| (links, delay_ns)).collect())
+    }
+
+    /// The path on which most is free throughout: its links, its delay, and how much.
+    fn widest(
+        &self,
+        ends: (u32, u32),
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        limits: Limits,
+    ) -> PyResult<Option<(Vec<u32>, u64, u64)>> {
+        let widest = self.calendar.widest(ends, class_, span(start, end)?, &constraints(limits));
+        Ok(widest.map(|(Path { links, delay_ns }, rate)| (links, delay_ns, rate)))
+    }
+
+    /// Forgets what was booked before `instant`.
+    fn forget_before(&mut self, instant: u64) {
+        self.calendar.forget_before(instant);
+    }
+
+    /// Keeps what a booking is for: between which ends, about what, when.
+    fn occupy(&mut self, ends: u32, number: u64, about: u32, start: u64, end: u64) -> PyResult<()> {
+        self.overlaps.add(ends, number, about, span(start, end)?);
+        Ok(())
+    }
+
+    /// Takes back what `occupy` kept.
+    fn vacate(&mut self, ends: u32, number: u64, start: u64, end: u64) -> PyResult<bool> {
+        Ok(self.overlaps.remove(ends, number, span(start, end)?))
+    }
+
+    /// The bookings between some ends that meet a span, and what each is about.
+    fn meeting(&self, ends: u32, start: u64, end: u64) -> PyResult<Vec<(u64, u32)>> {
+        Ok(self.overlaps.meeting(ends, span(start, end)?))
+    }
+}
+
+fn span(start: u64, end: u64) -> PyResult<Span> {
+    whole(start, end).map_err(PyValueError::new_err)
+}
+
+fn whole(start: u64, end: u64) -> Result<Span, String> {
+    Span::new(start, end).ok_or_else(|| format!("nothing lies between {start} and {end}"))
+}
+
+fn booking(
+    links: Vec<u32>,
+    class: Option<u32>,
+    (start, end): (u64, u64),
+    rate: u64,
+) -> Result<Booking, String> {
+    Ok(Booking { links, class, span: whole(start, end)?, rate })
+}
+
+fn constraints((avoid_nodes, avoid_links, via, max_hops, max_delay_ns): Limits) -> Constraints {
+    Constraints { avoid_nodes, avoid_links, via, max_hops, max_delay_ns }
+}
+
+fn refused(refusal: Refusal) -> PyErr {
+    PyValueError::new_err(refusal.to_string())
+}
+
+fn shortage(answer: Result<(), Refusal>) -> PyResult<Option<Short>> {
+    match answer {
+        Ok(()) => Ok(None),
+        Err(Refusal::Shortage(Shortage { link, class, free, crowded })) => {
+            Ok(Some((link, class, free, crowded.start(), crowded.end())))
+        }
+        Err(refusal) => Err(refused(refusal)),
+    }
+}
