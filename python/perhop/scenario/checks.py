@@ -111,6 +111,28 @@ def link_policies(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
+def reservable(scenario: Scenario) -> Iterator[Finding]:
+    """No more can be reserved than a link has, nor in a class than in all."""
+    for index, link in enumerate(scenario.links):
+        if link.reservable is None:
+            continue
+        loc: Loc = ("links", index, "reservable")
+        total = link.reservable.total.of(link.rate)
+        if total > link.rate:
+            yield Finding(
+                loc,
+                f"{format_rate(total)} is more than the link's {format_rate(link.rate)}; "
+                "expected at most that",
+            )
+        for name, part in link.reservable.classes.items():
+            if part.of(link.rate) > total:
+                yield Finding(
+                    (*loc, "classes", name),
+                    f"{format_rate(part.of(link.rate))} is more than the {format_rate(total)} "
+                    "that can be reserved in all",
+                )
+
+
 def egress_policies(scenario: Scenario) -> Iterator[Finding]:
     """An egress names a policy that exists."""
     for index, link in enumerate(scenario.links):
@@ -198,8 +220,9 @@ def names_of_senders(scenario: Scenario) -> Iterator[Finding]:
 
 
 def something_sent(scenario: Scenario) -> Iterator[Finding]:
-    """There is a flow or a ping."""
-    if not scenario.flows and not scenario.pings:
+    """There is a flow or a ping, unless it is a network to reserve."""
+    reserved = any(link.reservable for link in scenario.links)
+    if not scenario.flows and not scenario.pings and not reserved:
         yield Finding(("flows",), "is empty, and so is `pings`; expected a flow or a ping")
 
 
@@ -444,10 +467,11 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (addresses, {"nodes"}),
     (link_ends, NETWORK),
     (link_policies, {"links"}),
+    (reservable, {"links"}),
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),
     (names_of_senders, TRAFFIC),
-    (something_sent, TRAFFIC),
+    (something_sent, TRAFFIC | {"links"}),
     (transports, {"flows"}),
     (datagrams, {"flows"}),
     (probes, TRAFFIC),

@@ -17,7 +17,7 @@ from perhop.scenario.base import Model, with_short_form
 from perhop.scenario.classes import Shape
 from perhop.scenario.marking import Marking
 from perhop.scenario.names import Address, Name
-from perhop.scenario.network import LinkOverhead, Overhead
+from perhop.scenario.network import ClassBandwidth, LinkOverhead, Overhead
 from perhop.scenario.quantities import (
     Chance,
     Duration,
@@ -26,8 +26,10 @@ from perhop.scenario.quantities import (
     Rate,
     Share,
     Streams,
+    schema_of,
 )
 from perhop.scenario.queues import LINK_LIMIT, Queue
+from perhop.units import RATE, SHARE
 
 
 class Node(Model):
@@ -91,6 +93,39 @@ class Reorder(Model):
     """How much longer."""
 
 
+class Reservable(Model):
+    """What of a link, in each direction, can be reserved.
+
+    Written ``50%``, ``2 Gbps`` or ``{total: 50%, classes: {gold: 20%}}``.
+    """
+
+    short_form: ClassVar[str] = "a share such as `50%`, a rate such as `2 Gbps`"
+
+    total: ClassBandwidth
+    """How much in all: a rate, or a share of the link."""
+
+    classes: dict[Name, ClassBandwidth] = Field(default_factory=dict)
+    """How much of that in each class; together they may be more than the total."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_total(cls, value: object) -> object:
+        return {"total": value} if isinstance(value, (str, int, float)) else value
+
+    @model_serializer(mode="wrap")
+    def _to_total(self, handler: SerializerFunctionWrapHandler) -> Any:
+        written = handler(self)
+        return written if self.classes else written["total"]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A total, or a mapping."""
+        short = {"anyOf": [schema_of(SHARE), schema_of(RATE)]}
+        return with_short_form(schema, handler, short)
+
+
 class Link(Model):
     """A full-duplex link between two nodes, the same in both directions except for `egress`."""
 
@@ -129,6 +164,9 @@ class Link(Model):
 
     shape: Annotated[dict[Name, Shape], Field(default={})]
     """What an end sends into the link at most, by node."""
+
+    reservable: Reservable | None = None
+    """What of it `perhop reserve` may give away, in each direction; by default nothing."""
 
     remark: dict[Name, Marking] = Field(default_factory=dict)
     """How an end marks what it receives over the link, by node."""
