@@ -1,0 +1,242 @@
+"""A database, open: one process at a time, with every step of `migrations` taken.
+
+SQLite commits to the disk before it answers (`synchronous=FULL`), and readers see the last commit
+while the writer works on the next (write-ahead log). PostgreSQL is spoken to by pg8000.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from perhop.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
+
+_PAGE: Final = 20_000
+
+
+class Database:
+    """A database with the tables of `schema`, held against other processes until it is closed."""
+
+    def __init__(self, url: str) -> None:
+        """Open, lock and migrate.
+
+        Args:
+            url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``.
+
+        Raises:
+            UsageError: The URL is of another kind, or another process has the database.
+            OutputError: The database cannot be opened.
+        """
+        self.url = _url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._lock: int | None = None
+        self._guard: sa.Connection | None = None
+        try:
+            self._lock_file()
+            self.engine = self._engine()
+            self._lock_server()
+            self._migrate()
+        except sa.exc.SQLAlchemyError as error:
+            self.close()
+            raise OutputError(f"{self.name}: {_short(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """What messages call it; without a password."""
+        return str(self.url.database) if self.is_sqlite else self.url.render_as_string()
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._guard is not None:
+            self._guard.close()
+        if hasattr(self, "engine"):
+            self.engine.dispose()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that writes; committed at the end, or not at all."""
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    def insert(
+        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Insert many rows, at one go where the server is a round trip away."""
+        if not rows:
+            return
+        if self.is_sqlite:
+            connection.execute(table.insert(), list(rows))
+            return
+        names = ", ".join(f'"{column.name}"' for column in table.columns if column.name in rows[0])
+        statement = (
+            f"INSERT INTO {table.name} ({names}) SELECT {names} "
+            f"FROM json_populate_recordset(NULL::{table.name}, CAST(:rows AS json))"
+        )
+        connection.execute(sa.text(statement), {"rows": json.dumps(list(rows))})
+
+    def stream(self, select: sa.Select[Any]) -> Iterator[list[Sequence[Any]]]:
+        """The rows of a query, thousands at a time, by its first column, which tells them apart.
+
+        Columns are whole numbers, or text without tabs and line breaks; numbers may come as text.
+        From PostgreSQL a page comes as one text, because pg8000 takes longer to read rows value by
+        value than the server takes to find them.
+        """
+        key = next(iter(select.selected_columns))
+        after = -1
+        with self.engine.connect() as connection:
+            while True:
+                page = select.where(key > after).order_by(key).limit(_PAGE)
+                rows: list[Sequence[Any]]
+                if self.is_sqlite:
+                    literal = page.compile(self.engine, compile_kwargs={"literal_binds": True})
+                    rows = connection.connection.cursor().execute(str(literal)).fetchall()
+                else:
+                    columns = [sa.func.coalesce(sa.cast(c, sa.Text), "") for c in page.subquery().c]
+                    line = sa.func.concat_ws("\t", *columns)
+                    text = connection.execute(sa.select(sa.func.string_agg(line, "\n"))).scalar()
+                    rows = [line.split("\t") for line in text.split("\n")] if text else []
+                if not rows:
+                    return
+                after = int(rows[-1][0])
+                yield rows
+
+    def _engine(self) -> sa.Engine:
+        if not self.is_sqlite:
+            return sa.create_engine(self.url, pool_size=8, pool_pre_ping=True)
+        engine = sa.create_engine(
+            self.url, connect_args={"check_same_thread": False, "timeout": 30}, pool_size=8
+        )
+
+        @sa.event.listens_for(engine, "connect")
+        def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+            # SQLAlchemy says when a transaction begins, not the driver.
+            connection.isolation_level = None
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(connection: sa.Connection) -> None:
+            # Whoever is going to write waits for its turn here, not in the middle.
+            writes = connection.get_execution_options().get("writes")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+        return engine
+
+    def _lock_file(self) -> None:
+        """Hold the file beside SQLite's that says that a process has it."""
+        path = self.url.database
+        if not self.is_sqlite or path in (None, "", ":memory:"):
+            return
+        place = Path(f"{path}.lock")
+        try:
+            self._lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OutputError(f"{place}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip()
+            raise UsageError(
+                f"{path} is in use by process {holder or '?'}; one process at a time may have it. "
+                "Stop that one, or ask it over HTTP"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _lock_server(self) -> None:
+        """Hold the advisory lock of a PostgreSQL database, for as long as the connection lives."""
+        if self.is_sqlite:
+            return
+        self._guard = self.engine.connect()
+        got = self._guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar()
+        self._guard.commit()
+        if not got:
+            raise UsageError(
+                f"{self.name} is in use by another perhop; one process at a time may have it. "
+                "Stop that one, or ask it over HTTP"
+            )
+
+    def holds_lock(self) -> bool:
+        """Whether it is still ours; a connection that was lost has lost its lock."""
+        if self._guard is None:
+            return True
+        try:
+            self._guard.execute(sa.text("SELECT 1"))
+            self._guard.commit()
+        except sa.exc.SQLAlchemyError:
+            return False
+        return True
+
+    def lock_again(self) -> None:
+        """Take the lock again after the connection was lost.
+
+        Raises:
+            UsageError: Another process was faster.
+            sqlalchemy.exc.SQLAlchemyError: The server does not answer.
+        """
+        if self._guard is not None:
+            self._guard.invalidate()
+            self._guard.close()
+            self._lock_server()
+
+    def _migrate(self) -> None:
+        config = Config()
+        config.set_main_option("script_location", "perhop:reservations/migrations")
+        config.set_main_option("path_separator", "os")
+        with self.engine.connect() as connection:
+            config.attributes["connection"] = connection
+            try:
+                command.upgrade(config, "head")
+            except Exception as error:
+                if "Can't locate revision" in str(error):
+                    raise UsageError(
+                        f"{self.name} was made by a newer perhop; expected one of this version"
+                    ) from None
+                raise
+            connection.commit()
+
+
+def _url(text: str) -> sa.URL:
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        raise UsageError(f"{text!r} is not a database; expected a path or a URL") from None
+    match url.get_backend_name():
+        case "sqlite":
+            return url
+        case "postgresql":
+            return url.set(drivername="postgresql+pg8000")
+        case other:
+            raise UsageError(
+                f"{other} is not a database of perhop's; expected sqlite or postgresql"
+            )
+
+
+def _short(error: Exception) -> str:
+    """The first line of a database's complaint."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
+        return str(cause.args[0].get("M", cause))
+    return str(cause).splitlines()[0]

@@ -1,0 +1,57 @@
+"""A PostgreSQL server of the tests' own, on a socket in a folder; gone when they are over."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def _programs() -> Path | None:
+    """The newest version's programs; Debian keeps them off the path."""
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: p.parts[4])
+    if versions:
+        return versions[-1].parent
+    found = shutil.which("initdb")
+    return Path(found).parent if found else None
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of an empty database. Skips the test where there is no PostgreSQL, except in CI."""
+    programs = _programs()
+    if programs is None:
+        if "CI" in os.environ:
+            raise RuntimeError("needs PostgreSQL")
+        pytest.skip("needs PostgreSQL (Debian: postgresql)")
+    # PostgreSQL does not run as root.
+    user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    who = pwd.getpwnam(user)
+    folder = Path(tempfile.mkdtemp(prefix="perhop-postgres-"))
+    os.chown(folder, who.pw_uid, who.pw_gid)
+    switch = (
+        {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+    )
+
+    def call(*arguments: str) -> None:
+        subprocess.run(arguments, check=True, capture_output=True, timeout=60, cwd=folder, **switch)
+
+    try:
+        data, initdb = str(folder / "data"), str(programs / "initdb")
+        call(initdb, "-D", data, "-U", "perhop", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+        options = f"-k {folder} -h '' -c shared_buffers=32MB -c max_connections=40"
+        control = str(programs / "pg_ctl")
+        call(
+            control, "-D", data, "-w", "-t", "60", "-l", str(folder / "log"), "-o", options, "start"
+        )
+        try:
+            yield f"postgresql://perhop@/postgres?unix_sock={folder}/.s.PGSQL.5432"
+        finally:
+            call(control, "-D", data, "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
