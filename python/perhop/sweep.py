@@ -9,10 +9,6 @@ that it does not depend on how many worked on it.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import signal
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -20,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from perhop import engines, gallery
+from perhop import gallery
 from perhop.analysis import summary
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, UsageError
 from perhop.scenario import Scenario, to_mapping
+from perhop.workers import Task, cores, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -124,7 +121,8 @@ class Sweep:
         done = len(points) - len(todo)
         if watch is not None:
             watch(done, len(points))
-        for _ in self._work(todo, jobs or len(os.sched_getaffinity(0))):
+        tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
+        for _ in work(tasks, jobs or cores()):
             done += 1
             if watch is not None:
                 watch(done, len(points))
@@ -178,32 +176,6 @@ class Sweep:
             reason = error.strerror or str(error)
             raise OutputError(f"cannot write {self.folder}: {reason}") from error
 
-    def _work(self, todo: Sequence[Point], jobs: int) -> Iterator[None]:
-        """Run points in `jobs` processes; yield once for each that is finished."""
-        if not todo:
-            return
-        # A forked child of a process with threads, as polars has, may hang.
-        context = multiprocessing.get_context("spawn")
-        waiting = iter(todo)
-        with ProcessPoolExecutor(min(jobs, len(todo)), context, _ignore_interrupts) as pool:
-            running: set[Future[None]] = set()
-            try:
-                while True:
-                    # A few more than there are processes, so that none waits, and Ctrl-C finds
-                    # little that has begun.
-                    while len(running) < jobs + 2 and (point := next(waiting, None)) is not None:
-                        task = (to_mapping(point.scenario), self.engine, point.seed)
-                        running.add(pool.submit(_run_point, *task, str(self._place(point))))
-                    if not running:
-                        return
-                    finished, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        future.result()
-                        yield
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
-
 
 def parse_vary(text: str) -> tuple[str, list[str]]:
     """Path and values of ``PATH=V1,V2,…``; commas inside brackets do not separate.
@@ -229,16 +201,6 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     if repeated:
         raise UsageError(f"--vary {text}: {min(repeated)} stands there twice")
     return path.strip(), values
-
-
-def _run_point(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
-    """Run one point; in a process of its own."""
-    engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that hands out the points: those that have begun are finished."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:

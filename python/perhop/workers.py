@@ -1,0 +1,82 @@
+"""Many runs on all cores: each in one of a few processes, its dataset in a folder of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perhop import engines
+from perhop.scenario import Scenario, to_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["Task", "cores", "work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run that is to be made.
+
+    Attributes:
+        scenario: What is run.
+        folder: Where its dataset goes.
+        engine: What runs it.
+        seed: The seed of its random numbers.
+    """
+
+    scenario: Scenario
+    folder: Path
+    engine: str = "sim"
+    seed: int = 1
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
+    """Make runs in `jobs` processes; yield once for each that is finished, in any order.
+
+    Ctrl-C lets no further run begin; those that have begun are finished, and `KeyboardInterrupt`
+    goes on.
+    """
+    if not tasks:
+        return
+    # A forked child of a process with threads, as polars has, may hang.
+    context = multiprocessing.get_context("spawn")
+    waiting = iter(tasks)
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _ignore_interrupts) as pool:
+        running: set[Future[None]] = set()
+        try:
+            while True:
+                # A few more than there are processes, so that none waits, and Ctrl-C finds
+                # little that has begun.
+                while len(running) < jobs + 2 and (task := next(waiting, None)) is not None:
+                    facts = (to_mapping(task.scenario), task.engine, task.seed, str(task.folder))
+                    running.add(pool.submit(_run, *facts))
+                if not running:
+                    return
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                    yield
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
+    """Make one run; in a process of its own."""
+    engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that hands out the runs: those that have begun are finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
