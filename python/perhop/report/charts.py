@@ -1,10 +1,6 @@
-"""Charts as Vega-Lite specifications: plain data, drawn alike by a browser and by vl_convert.
+"""Charts of one run: specifications of Vega-Lite, drawn alike by a browser and by vl_convert."""
 
-Colours are Okabe and Ito's, which every kind of colour vision tells apart; each has a dash pattern
-of its own, so that the charts also read in black and white.
-"""
-
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
@@ -12,48 +8,53 @@ from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
 from perhop.report import labels, text
-from perhop.report.labels import HEIGHT, WIDTH
+from perhop.report.labels import WIDTH
+from perhop.report.style import (
+    COLOURS,
+    INK,
+    LINE_WIDTH,
+    SCHEMA,
+    Spec,
+    chart,
+    cycle,
+    ladder,
+    log_ticks,
+    rounded,
+    styles,
+    titled,
+)
 
-Spec = dict[str, Any]
-"""A Vega-Lite specification."""
-
-SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
-
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_DASHES: Final = ([1, 0], [8, 3], [2, 2], [10, 3, 2, 3], [5, 2], [14, 4])
-_RIBBON: Final = "#C4C4C4"
-_INK: Final = "#222222"
+__all__ = [
+    "MOST_FLOWS",
+    "SCHEMA",
+    "Spec",
+    "drawn_flows",
+    "grid_s",
+    "ping_chart",
+    "throughput_chart",
+]
 
 MOST_FLOWS: Final = 12
 """How many flows a chart draws; of more, those that delivered most."""
 
-LEGEND: Final[Spec] = {
-    "orient": "bottom",
-    "title": None,
-    "columns": 6,
-    "offset": 6,
-    "symbolType": "stroke",
-    "symbolSize": 1400,
-    "symbolStrokeWidth": 3,
-}
-_LINE_WIDTH: Final = 2.2
 _RIBBON_WIDTH: Final = 6
 _MOST_CELLS: Final = 4000
 _MOST_STEPS: Final = 500
 _LOG_DECADES: Final = 4
-CONFIG: Final[Spec] = {
-    "font": "Helvetica, Arial, Liberation Sans, sans-serif",
-    "background": "white",
-    "view": {"stroke": None},
-    "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
-    "axisX": {"grid": False, "labelFlush": False},
-    "axisY": {"gridColor": "#E8E8E8", "domain": False},
-    "legend": {"labelFontSize": 13, "labelLimit": 400},
-}
 
 
-def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear") -> Spec:
+def throughput_chart(
+    dataset: Dataset,
+    scale: Literal["linear", "log"] = "linear",
+    interval_s: float | None = None,
+    *,
+    capacity: bool = True,
+) -> Spec:
     """The goodput of every flow and of all together over time, the timeline's changes marked.
+
+    Means are over `interval_s`, a multiple of the report interval; over that, or what keeps the
+    chart small, if it is not given. The rate of the busiest link is a line unless `capacity` says
+    no, where flows have but little of it.
 
     A flow's line runs while the flow is active. On a log scale, which has no zero, an interval in
     which an active flow delivered nothing (or less than the axis shows) is a triangle on the axis
@@ -61,9 +62,9 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
     """
     flows = drawn_flows(dataset)
     names = [*flows, TOTAL]
-    step = grid_s(dataset)
+    step = interval_s or grid_s(dataset)
     cells = _active_cells(dataset, flows, step)
-    narrow = analysis.bottleneck(dataset)
+    narrow = analysis.bottleneck(dataset) if capacity else None
     top = max([*cells["throughput_bps"], narrow.rate_bps if narrow else 0, 1.0])
     factor, unit = text.rate_unit(top)
     log = scale == "log"
@@ -88,13 +89,13 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
         "type": "quantitative",
         "title": f"throughput ({unit})",
         "scale": {"domain": domain, "nice": False, "type": scale},
-        "axis": {"values": _ticks(domain), "format": "~r"} if log else {"tickCount": 6},
+        "axis": {"values": log_ticks(domain), "format": "~r"} if log else {"tickCount": 6},
     }
     layers = [
         *_changes(dataset, x, end),
         _lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
         *_capacity(narrow, y, factor),
-        _lines([p for p in points if p["flow"] != TOTAL], x, y, names, _LINE_WIDTH),
+        _lines([p for p in points if p["flow"] != TOTAL], x, y, names, LINE_WIDTH),
     ]
     if empty:
         layers.append(
@@ -107,7 +108,7 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
                     "opacity": 1,
                     "size": 45,
                 },
-                "encoding": {"x": x, "y": y, "color": _styles(names)["color"]},
+                "encoding": {"x": x, "y": y, "color": styles(names)["color"]},
             }
         )
     layers += [
@@ -126,10 +127,10 @@ def throughput_chart(dataset: Dataset, scale: Literal["linear", "log"] = "linear
         }
         for label in placed
     ]
-    return _chart(
+    return chart(
         layers,
         f"Throughput of {text.listed(names)} over time on a {scale} scale",
-        _title(dataset, _captions(dataset, scale, step, bool(empty))),
+        _titled(dataset, _captions(dataset, scale, step, bool(empty))),
     )
 
 
@@ -167,7 +168,7 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         "type": "quantitative",
         "title": f"round-trip time ({unit})",
         "scale": {"domain": domain, "nice": False, "type": "log" if log else "linear"},
-        "axis": {"values": _ticks(domain), "format": "~r"} if log else {},
+        "axis": {"values": log_ticks(domain), "format": "~r"} if log else {},
     }
     y: Spec = {
         "field": "y",
@@ -176,12 +177,12 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         "scale": {"domain": [0, 1]},
         "axis": {"format": ".0%"},
     }
-    layer = _lines(points, x, y, pings, _LINE_WIDTH)
-    title = _title(
+    layer = _lines(points, x, y, pings, LINE_WIDTH)
+    title = _titled(
         dataset, ["round-trip times of pings; a curve that ends below 100% lost the rest"]
     )
     description = f"Distribution of the round-trip times of {text.listed(pings)}"
-    return _chart([layer], description, title, 260)
+    return chart([layer], description, title, 260)
 
 
 def drawn_flows(dataset: Dataset) -> list[str]:
@@ -255,7 +256,7 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
                 "text": mark.text,
                 "align": mark.align,
                 "y": -8 - 15 * mark.row,
-                "color": _INK,
+                "color": INK,
                 "fontSize": labels.FONT,
             },
             "encoding": {"x": x},
@@ -272,11 +273,11 @@ def _capacity(narrow: analysis.Bottleneck | None, y: Spec, factor: float) -> lis
         return []
     values = {"values": [{"y": narrow.rate_bps / factor}]}
     label = f"{narrow.link}: {text.stated(narrow.rate_bps, 'bps')}"
-    mark = {"type": "text", "text": label, "align": "right", "x": WIDTH, "dy": -7, "color": _INK}
+    mark = {"type": "text", "text": label, "align": "right", "x": WIDTH, "dy": -7, "color": INK}
     return [
         {
             "data": values,
-            "mark": {"type": "rule", "color": _INK, "strokeWidth": 0.8},
+            "mark": {"type": "rule", "color": INK, "strokeWidth": 0.8},
             "encoding": {"y": y},
         },
         {"data": values, "mark": {**mark, "fontSize": labels.FONT}, "encoding": {"y": y}},
@@ -292,32 +293,8 @@ def _lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float)
             "strokeJoin": "round",
             "strokeWidth": width,
         },
-        "encoding": {"x": x, "y": y, **_styles(names)},
+        "encoding": {"x": x, "y": y, **styles(names)},
     }
-
-
-def _styles(names: list[str]) -> Spec:
-    """The colour and dash of each line; the total is grey."""
-    lines = sum(name != TOTAL for name in names)
-    grey = len(names) - lines
-
-    def channel(values: list[Any]) -> Spec:
-        return {
-            "field": "flow",
-            "type": "nominal",
-            "scale": {"domain": names, "range": values},
-            "legend": LEGEND,
-        }
-
-    return {
-        "color": channel(cycle(COLOURS, lines) + [_RIBBON] * grey),
-        "strokeDash": channel(cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
-    }
-
-
-def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
-    """`count` values, over and over; `skip` moves on by one each time, for other combinations."""
-    return [values[(i + skip * (i // len(values))) % len(values)] for i in range(count)]
 
 
 def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str]:
@@ -332,31 +309,8 @@ def _captions(dataset: Dataset, scale: str, step: float, gaps: bool) -> list[str
     return captions
 
 
-def _title(dataset: Dataset, captions: list[str]) -> Spec:
-    return {
-        "text": dataset.scenario.title or dataset.scenario.name,
-        "limit": WIDTH,
-        "subtitle": "; ".join(captions),
-        "anchor": "start",
-        "frame": "group",
-        "fontSize": 16,
-        "subtitleFontSize": 12,
-        "subtitleColor": "#555555",
-        "offset": 12,
-    }
-
-
-def _chart(layers: list[Spec], description: str, title: Spec, height: int = HEIGHT) -> Spec:
-    return {
-        "$schema": SCHEMA,
-        "description": description,
-        "title": title,
-        "width": WIDTH,
-        "height": height,
-        "padding": 12,
-        "layer": layers,
-        "config": CONFIG,
-    }
+def _titled(dataset: Dataset, captions: list[str]) -> Spec:
+    return titled(dataset.scenario.title or dataset.scenario.name, captions)
 
 
 def _phases(
@@ -378,21 +332,4 @@ def _phases(
 def _floor(rates: pl.Series, top: float) -> float:
     """Where a log axis begins: at 1, 2 or 5 times a power of ten, below what there is to show."""
     least = min((rate for rate in rates if rate > 0), default=top / 10)
-    return max(tick for tick in _ladder(top) if tick <= max(least, top / 10**_LOG_DECADES))
-
-
-def _ticks(domain: list[float]) -> list[float]:
-    low, high = domain
-    ticks = [tick for tick in _ladder(high) if low <= tick <= high]
-    return ticks if len(ticks) <= 10 else [t for t in ticks if f"{t:e}".startswith("1")]
-
-
-def _ladder(top: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten up to `top`, over some ten decades."""
-    exponent = int(f"{top:e}".split("e")[1])
-    return [float(f"{m}e{e}") for e in range(exponent - 10, exponent + 1) for m in (1, 2, 5)]
-
-
-def rounded(value: float) -> float:
-    """A value to the four digits that a chart can show."""
-    return float(f"{value:.4g}")
+    return max(tick for tick in ladder(top) if tick <= max(least, top / 10**_LOG_DECADES))

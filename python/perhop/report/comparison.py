@@ -4,17 +4,9 @@ from typing import Any, Final
 
 from perhop.analysis import TOTAL, Beside, SideBySide
 from perhop.report import text
-from perhop.report.charts import (
-    COLOURS,
-    CONFIG,
-    LEGEND,
-    MOST_FLOWS,
-    SCHEMA,
-    Spec,
-    cycle,
-    rounded,
-)
+from perhop.report.charts import MOST_FLOWS
 from perhop.report.labels import WIDTH
+from perhop.report.style import COLOURS, CONFIG, LEGEND, SCHEMA, Spec, cycle, rounded
 from perhop.report.tables import Column, Table
 
 MOST_DIFFERENCES: Final = 30

@@ -5,7 +5,8 @@ from typing import Final
 import polars as pl
 
 from perhop.report import text
-from perhop.report.charts import SCHEMA, Spec
+from perhop.report.plots import heat_layers
+from perhop.report.style import SCHEMA, Spec
 from perhop.report.tables import Column, Table
 
 _UNITS: Final = {
@@ -19,7 +20,6 @@ _UNITS: Final = {
 """The unit of each metric, as `text.quantity` names it; round-trip times are in seconds."""
 
 _CELL: Final = 84
-_INK: Final = "#222222"
 
 
 def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
@@ -153,38 +153,10 @@ def _line(paths: list[str], axis: str) -> Spec:
 
 
 def _heat(paths: list[str], axis: str, sizes: list[int]) -> Spec:
-    encoding: Spec = {
-        "y": {"field": "p0", "type": "ordinal", "sort": None, "title": paths[0]},
-        "x": {
-            "field": "p1",
-            "type": "ordinal",
-            "sort": None,
-            "title": paths[1],
-            "axis": {"labelAngle": 0},
-        },
-    }
-    colour = {
-        "field": "mean",
-        "type": "quantitative",
-        "title": axis,
-        # Light to dark, so that it reads in black and white; from zero, so that a small difference
-        # does not look like a large one.
-        "scale": {"scheme": "blues", "domainMin": 0},
-    }
     return {
         "width": max(3, sizes[1]) * _CELL,
         "height": max(2, sizes[0]) * _CELL // 2,
-        "layer": [
-            {"mark": "rect", "encoding": {**encoding, "color": colour}},
-            {
-                "mark": {"type": "text", "fontSize": 12, "color": _INK, "stroke": "white"},
-                "encoding": {**encoding, "text": {"field": "shown"}},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 12, "color": _INK},
-                "encoding": {**encoding, "text": {"field": "shown"}},
-            },
-        ],
+        "layer": heat_layers(paths[1], paths[0], axis, ("p1", "p0", "mean")),
     }
 
 

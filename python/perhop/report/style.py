@@ -1,0 +1,114 @@
+"""What all charts look like: Vega-Lite's settings, colours, dashes and shapes.
+
+Colours are Okabe and Ito's, which every kind of colour vision tells apart; each has a dash pattern
+and a shape of its own, so that the charts also read in black and white.
+"""
+
+from typing import Any, Final
+
+from perhop.analysis import TOTAL
+from perhop.report.labels import HEIGHT, WIDTH
+
+Spec = dict[str, Any]
+"""A Vega-Lite specification."""
+
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+INK: Final = "#222222"
+LINE_WIDTH: Final = 2.2
+
+_DASHES: Final = ([1, 0], [8, 3], [2, 2], [10, 3, 2, 3], [5, 2], [14, 4])
+_RIBBON: Final = "#C4C4C4"
+LEGEND: Final[Spec] = {
+    "orient": "bottom",
+    "title": None,
+    "columns": 6,
+    "offset": 6,
+    "symbolType": "stroke",
+    "symbolSize": 1400,
+    "symbolStrokeWidth": 3,
+}
+"""A legend of lines."""
+
+CONFIG: Final[Spec] = {
+    "font": "Helvetica, Arial, Liberation Sans, sans-serif",
+    "background": "white",
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
+    "axisX": {"grid": False, "labelFlush": False},
+    "axisY": {"gridColor": "#E8E8E8", "domain": False},
+    "legend": {"labelFontSize": 13, "labelLimit": 400},
+}
+
+
+def styles(names: list[str]) -> Spec:
+    """The colour and dash of each line; the total is grey."""
+    lines = sum(name != TOTAL for name in names)
+    grey = len(names) - lines
+
+    def channel(values: list[Any]) -> Spec:
+        return {
+            "field": "flow",
+            "type": "nominal",
+            "scale": {"domain": names, "range": values},
+            "legend": LEGEND,
+        }
+
+    return {
+        "color": channel(cycle(COLOURS, lines) + [_RIBBON] * grey),
+        "strokeDash": channel(cycle(_DASHES, lines, skip=True) + [[1, 0]] * grey),
+    }
+
+
+def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[Any]:
+    """`count` values, over and over; `skip` moves on by one each time, for other combinations."""
+    return [values[(i + skip * (i // len(values))) % len(values)] for i in range(count)]
+
+
+def titled(title: str, captions: list[str]) -> Spec:
+    """A title, and under it what the reader must know of the chart."""
+    return {
+        "text": title,
+        "limit": WIDTH,
+        "subtitle": "; ".join(captions),
+        "anchor": "start",
+        "frame": "group",
+        "fontSize": 16,
+        "subtitleFontSize": 12,
+        "subtitleColor": "#555555",
+        "offset": 12,
+    }
+
+
+def chart(layers: list[Spec], description: str, title: Spec, height: int = HEIGHT) -> Spec:
+    """A chart of layers, one over the other."""
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "title": title,
+        "width": WIDTH,
+        "height": height,
+        "padding": 12,
+        "layer": layers,
+        "config": CONFIG,
+    }
+
+
+def ladder(top: float) -> list[float]:
+    """1, 2 and 5 times the powers of ten up to `top`, over some ten decades."""
+    exponent = int(f"{top:e}".split("e")[1])
+    return [float(f"{m}e{e}") for e in range(exponent - 10, exponent + 1) for m in (1, 2, 5)]
+
+
+def log_ticks(domain: list[float]) -> list[float]:
+    """Where a logarithmic axis has its ticks."""
+    low, high = domain
+    ticks = [tick for tick in ladder(high) if low <= tick <= high]
+    return ticks if len(ticks) <= 10 else [t for t in ticks if f"{t:e}".startswith("1")]
+
+
+def rounded(value: float) -> float:
+    """Four significant digits: enough for any chart."""
+    return float(f"{value:.4g}")
