@@ -18,6 +18,7 @@ from perhop.analysis.distributions import (
     Distribution,
     completion,
     count,
+    distribution,
     flow_rtt,
     loss,
     owd,
@@ -27,6 +28,18 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.spreads import (
+    PERCENTILES,
+    correlation,
+    distribution_table,
+    fairness,
+    rate_spread,
+    rates,
+    rates_and_rtts,
+    stream_rates,
+    with_averages,
+    with_ratios,
+)
 from perhop.analysis.summary import class_counters, counter_readings, link_loads, summary
 from perhop.analysis.throughput import (
     TOTAL,
@@ -41,6 +54,7 @@ from perhop.analysis.throughput import (
 from perhop.analysis.windows import Window, seconds
 
 __all__ = [
+    "PERCENTILES",
     "TOTAL",
     "Beside",
     "Bottleneck",
@@ -61,9 +75,13 @@ __all__ = [
     "compare",
     "compared",
     "completion",
+    "correlation",
     "count",
     "counter_readings",
+    "distribution",
+    "distribution_table",
     "dscp_kept",
+    "fairness",
     "flow_rtt",
     "hops",
     "jitter",
@@ -73,6 +91,9 @@ __all__ = [
     "order",
     "owd",
     "phases",
+    "rate_spread",
+    "rates",
+    "rates_and_rtts",
     "reorder_density",
     "rtt",
     "sack_share",
@@ -80,7 +101,10 @@ __all__ = [
     "sent",
     "series",
     "settling",
+    "stream_rates",
     "summary",
     "throughput",
     "verdicts",
+    "with_averages",
+    "with_ratios",
 ]

@@ -15,15 +15,19 @@ from perhop.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What is worth knowing of a set of durations; all but `samples` in seconds.
+    """What is worth knowing of a set of numbers, such as durations in seconds; all in their unit.
 
-    `iqr` is the interquartile range, p75 - p25. `stdev` is None for a single sample.
+    `samples` is how many there are; `iqr` the interquartile range, p75 - p25. `stdev` is None for
+    a single sample.
     """
 
     samples: int
     min: float
     mean: float
+    p5: float
+    p25: float
     median: float
+    p75: float
     p95: float
     p99: float
     max: float
@@ -40,25 +44,31 @@ def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distributi
     return distribution(sent(dataset, ping, window)["rtt_s"])
 
 
-def distribution(durations: pl.Series) -> Distribution | None:
-    """What is worth knowing of durations in seconds, nulls left out; None if nothing is left."""
-    values = pl.DataFrame({"rtt_s": durations.drop_nulls()})
+def distribution(numbers: pl.Series) -> Distribution | None:
+    """What is worth knowing of some numbers, nulls left out; None if nothing is left."""
+    values = pl.DataFrame({"number": numbers.drop_nulls()})
     if values.is_empty():
         return None
-    rtt = pl.col("rtt_s")
-    shares = (0.25, 0.5, 0.75, 0.95, 0.99)
+    number = pl.col("number")
+    shares = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
     quantiles = values.select(
-        rtt.quantile(share, interpolation="linear").alias(str(share)) for share in shares
+        number.quantile(share, interpolation="linear").alias(str(share)) for share in shares
     )
-    p25, median, p75, p95, p99 = quantiles.row(0)
+    p5, p25, median, p75, p95, p99 = quantiles.row(0)
     least, mean, greatest, spread = values.select(
-        rtt.min().alias("min"), rtt.mean().alias("mean"), rtt.max().alias("max"), rtt.std(ddof=1)
+        number.min().alias("min"),
+        number.mean().alias("mean"),
+        number.max().alias("max"),
+        number.std(ddof=1),
     ).row(0)
     return Distribution(
         samples=len(values),
         min=least,
         mean=mean,
+        p5=p5,
+        p25=p25,
         median=median,
+        p75=p75,
         p95=p95,
         p99=p99,
         max=greatest,
@@ -129,7 +139,10 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
         samples=round(samples),
         min=least,
         mean=mean,
+        p5=quantile(0.05),
+        p25=quantile(0.25),
         median=quantile(0.5),
+        p75=quantile(0.75),
         p95=quantile(0.95),
         p99=quantile(0.99),
         max=greatest,
