@@ -38,19 +38,35 @@ class Verdict:
 class Comparison:
     """A published value beside the measured one, both in `unit`.
 
-    `difference` is (measured - published) / published, None where that has no meaning.
+    `published` is None where the document has it in a picture only.
+    `difference` is (measured - published) / published, None where that has no meaning. `within` is
+    how near the two must be to count as alike, as a share of the published value.
     """
 
     label: str
     metric: str
     target: str
     window: Window
-    published: float
+    published: float | None
     qualifier: str
     measured: float | None
     difference: float | None
     unit: str
     note: str
+    within: float | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the measured value is as published; None where no yardstick says so."""
+        if self.measured is None or self.published is None:
+            return None
+        if self.qualifier == "above":
+            return self.measured >= self.published
+        if self.qualifier == "below":
+            return self.measured <= self.published
+        if self.within is None:
+            return None
+        return abs(self.measured - self.published) <= self.within * abs(self.published)
 
 
 def measure(
@@ -132,6 +148,7 @@ def against_published(dataset: Dataset) -> list[Comparison]:
                 difference=None if value is None or not published else value / published - 1,
                 unit=unit,
                 note=item.note,
+                within=None if item.within is None else item.within / 10**9,
             )
         )
     return compared

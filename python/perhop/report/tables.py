@@ -1,5 +1,6 @@
 """The tables of a report as plain text, for the page and the terminal alike."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -124,23 +125,33 @@ def delay_table(dataset: Dataset) -> Table | None:
 def published_table(dataset: Dataset) -> Table | None:
     """Published beside measured; None if the scenario publishes nothing."""
     compared = analysis.against_published(dataset)
-    if not compared:
-        return None
+    return comparison_table(compared) if compared else None
+
+
+def comparison_table(
+    compared: Sequence[Comparison], title: str = "Published beside measured"
+) -> Table:
+    """Published values beside measured ones, and whether they are as near as their yardsticks."""
+    judged = any(c.within is not None for c in compared)
     rows = tuple(
         (
             c.label or f"{c.metric} of {c.target}",
             text.window(*c.window),
-            f"{c.qualifier} {text.stated(c.published, c.unit)}",
+            text.published(c),
             text.quantity(c.measured, c.unit),
             _difference(c),
+            *([_verdict(c)] if judged else []),
             c.note,
         )
         for c in compared
     )
-    left, right = "left", "right"
-    sides = (("figure", left), ("during", left), ("published", right), ("measured", right))
-    columns = (*(Column(*s) for s in sides), Column("difference"), Column("note", left))  # type: ignore[arg-type]
-    return Table("Published beside measured", columns, rows)
+    columns = (
+        *(Column(name, "left") for name in ("figure", "during")),
+        *map(Column, ("published", "measured", "difference")),
+        *([Column("verdict", "left")] if judged else []),
+        Column("note", "left"),
+    )
+    return Table(title, columns, rows)
 
 
 def expectation_table(dataset: Dataset) -> Table | None:
@@ -288,12 +299,18 @@ def hop_tables(dataset: Dataset) -> list[Table]:
 
 def _difference(compared: Comparison) -> str:
     """The relative difference, or that a bound was kept."""
-    difference, qualifier = compared.difference, compared.qualifier
-    if difference is not None and (
-        (qualifier == "above" and difference >= 0) or (qualifier == "below" and difference <= 0)
-    ):
+    if compared.qualifier in ("above", "below") and compared.agrees:
         return "agrees"
-    return text.difference(difference)
+    return text.difference(compared.difference)
+
+
+def _verdict(compared: Comparison) -> str:
+    """Whether the difference is within its yardstick; nothing where there is none."""
+    if compared.within is None or compared.agrees is None:
+        return ""
+    return (
+        f"{'within' if compared.agrees else 'NOT within'} {text.stated(compared.within, 'share')}"
+    )
 
 
 def _class_row(row: dict[str, Any]) -> tuple[str, ...]:

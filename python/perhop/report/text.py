@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from perhop.analysis import Comparison
 from perhop.scenario import Change, PoliceChange
 from perhop.scenario.changes import NO_POLICY
 
@@ -52,9 +53,16 @@ def count(number: float | None) -> str:
     return ABSENT if number is None else f"{round(number):,}"
 
 
+def ratio(value: float | None) -> str:
+    """`-0.42`: a number without a unit."""
+    return ABSENT if value is None else _digits(value)
+
+
 def quantity(value: float | None, unit: str) -> str:
-    """A value in one of the units of `perhop.analysis`: bps, s, share or packets."""
-    return {"bps": rate, "s": duration, "share": share, "packets": count}[unit](value)
+    """A value in one of the units of `perhop.analysis`: bps, s, share, packets or ratio."""
+    return {"bps": rate, "s": duration, "share": share, "packets": count, "ratio": ratio}[unit](
+        value
+    )
 
 
 def stated(value: float, unit: str) -> str:
@@ -64,6 +72,14 @@ def stated(value: float, unit: str) -> str:
         percent = "%" * number.endswith("%")
         number = number.removesuffix("%").rstrip("0").rstrip(".") + percent
     return f"{number} {name}".rstrip()
+
+
+def published(compared: Comparison) -> str:
+    """A published value as the document puts it: `about 8.7 Mb/s`; a picture has none."""
+    if compared.published is None:
+        return ABSENT
+    shown = stated(compared.published, compared.unit)
+    return shown if compared.qualifier == "exactly" else f"{compared.qualifier} {shown}"
 
 
 def clock(seconds: float) -> str:

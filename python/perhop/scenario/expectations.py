@@ -197,6 +197,10 @@ class Published(Measured):
     qualifier: Literal["about", "above", "below", "exactly"] = "about"
     """How the document puts it."""
 
+    within: Share | None = None
+    """How near a measured value must be to count as reproduced, as a share of `value`; without it,
+    the difference is told and not judged. Bounds (`above`, `below`) need none."""
+
     note: str = ""
     """What the document leaves open."""
 
