@@ -38,8 +38,7 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
 def page(dataset: Dataset) -> str:
     """The report of a run as one HTML document without references to anything outside it."""
     scenario = dataset.scenario
-    why = [p for p in _paragraphs(scenario.description) if p.startswith(WHY)]
-    about = [p for p in _paragraphs(scenario.description) if not p.startswith(WHY)]
+    about, why = told_apart(scenario.description)
     ping = charts.ping_chart(dataset)
     flows = dataset.scenario.flows
     body = join(
@@ -47,24 +46,24 @@ def page(dataset: Dataset) -> str:
         element("p", f"Source: {scenario.source}", class_="source") if scenario.source else "",
         element("p", lead(dataset), class_="lead"),
         *(element("p", paragraph) for paragraph in about),
-        _figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
-        _figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
-        _table(tables.phase_table(dataset) if flows else None),
-        _table(tables.change_table(dataset)),
-        _table(tables.published_table(dataset)),
+        figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
+        figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",
+        grid(tables.phase_table(dataset) if flows else None),
+        grid(tables.change_table(dataset)),
+        grid(tables.published_table(dataset)),
         *(element("p", paragraph) for paragraph in why),
-        _table(tables.expectation_table(dataset)),
-        _table(tables.flow_table(dataset) if flows else None),
-        _table(tables.codepoint_table(dataset)),
-        _table(tables.delay_table(dataset)),
-        _table(tables.link_table(dataset)),
+        grid(tables.expectation_table(dataset)),
+        grid(tables.flow_table(dataset) if flows else None),
+        grid(tables.codepoint_table(dataset)),
+        grid(tables.delay_table(dataset)),
+        grid(tables.link_table(dataset)),
         *_classes(dataset),
-        _figure("pings", ping) if ping else "",
-        _table(tables.ping_table(dataset)),
-        *(_table(table) for table in tables.hop_tables(dataset)),
+        figure("pings", ping) if ping else "",
+        grid(tables.ping_table(dataset)),
+        *(grid(table) for table in tables.hop_tables(dataset)),
         _again(dataset),
     )
-    return _document(scenario.title or scenario.name, body)
+    return document(scenario.title or scenario.name, body)
 
 
 def comparison_page(compared: SideBySide, title: str) -> str:
@@ -76,16 +75,16 @@ def comparison_page(compared: SideBySide, title: str) -> str:
         element(
             "p", f"{text.listed(list(compared.names))}; ratios are to the first.", class_="lead"
         ),
-        _table(differing),
-        _figure("comparison", chart) if chart else "",
-        *(_table(table) for table in others),
+        grid(differing),
+        figure("comparison", chart) if chart else "",
+        *(grid(table) for table in others),
     )
-    return _document(title, body)
+    return document(title, body)
 
 
-def _document(title: str, body: Html) -> str:
-    """A whole page around its content."""
-    script = _script()
+def document(title: str, body: Html) -> str:
+    """A whole page of the given title and content; its figures are drawn when it is opened."""
+    script = _script() if "<figure " in body else ""
     head = join(
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
@@ -93,23 +92,25 @@ def _document(title: str, body: Html) -> str:
         element("title", f"{title} - perhop"),
         element("style", Html(files("perhop.report").joinpath("document.css").read_text("utf-8"))),
     )
-    document = element(
+    whole = element(
         "html",
         element("head", head),
-        element("body", element("main", body), code(script)),
+        element("body", element("main", body), code(script) if script else ""),
         lang="en",
     )
-    return f"<!doctype html>\n{document}\n"
+    return f"<!doctype html>\n{whole}\n"
 
 
-def _figure(identifier: str, spec: Spec) -> Html:
+def figure(identifier: str, spec: Spec) -> Html:
+    """A chart, drawn when the page is opened; `identifier` is its own in the page."""
     return join(
         element("figure", element("div"), data_chart=f"{identifier}-spec", id=identifier),
         data(f"{identifier}-spec", spec),
     )
 
 
-def _table(table: Table | None) -> Html:
+def grid(table: Table | None) -> Html:
+    """A table under its title; nothing for none."""
     if table is None:
         return Html()
     heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
@@ -123,11 +124,11 @@ def _table(table: Table | None) -> Html:
         )
         for row in table.rows
     )
-    grid = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
+    cells = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
     return element(
         "section",
-        element("h2", table.title),
-        element("div", grid, class_="scroll"),
+        element("h2", table.title) if table.title else "",
+        element("div", cells, class_="scroll"),
         element("p", table.note, class_="note") if table.note else "",
     )
 
@@ -137,10 +138,10 @@ def _classes(dataset: Dataset) -> list[Html]:
     found = []
     for table in tables.class_tables(dataset):
         if table.title != tables.PLAIN:
-            found.append(_table(table))
+            found.append(grid(table))
             continue
         summary = element("summary", f"{len(table.rows)} plain queues without drops")
-        found.append(element("details", summary, _table(table)))
+        found.append(element("details", summary, grid(table)))
     return found
 
 
@@ -169,8 +170,15 @@ def _again(dataset: Dataset) -> Html:
     )
 
 
-def _paragraphs(description: str) -> list[str]:
+def paragraphs(description: str) -> list[str]:
+    """The paragraphs of a text, which empty lines part."""
     return [" ".join(part.split()) for part in description.split("\n\n") if part.strip()]
+
+
+def told_apart(description: str) -> tuple[list[str], list[str]]:
+    """The paragraphs of a description, those on why results differ apart."""
+    every = paragraphs(description)
+    return [p for p in every if not p.startswith(WHY)], [p for p in every if p.startswith(WHY)]
 
 
 @cache

@@ -42,7 +42,7 @@ def write(dataset: Dataset, folder: str | os.PathLike[str]) -> list[Path]:
         "throughput-log.png": png(log),
         "throughput-log.svg": svg(log).encode(),
     }
-    return _write_all(target, contents)
+    return write_all(target, contents)
 
 
 def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> list[Path]:
@@ -54,7 +54,7 @@ def save_sweep(table: pl.DataFrame, metric: str, target: str, folder: Path) -> l
     chart = sweep_chart(table, metric, target)
     buffer = BytesIO()
     table.write_parquet(buffer, compression="zstd")
-    return _write_all(
+    return write_all(
         folder.resolve(),
         {
             "sweep.parquet": buffer.getvalue(),
@@ -89,7 +89,12 @@ def svg(spec: Spec) -> str:
     return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE, allowed_base_urls=[])
 
 
-def _write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Write files of some contents into a folder, each whole or not at all.
+
+    Raises:
+        OutputError: If the folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
