@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 
 from perhop import gallery
 from perhop.scenario import json_schema
+from perhop.scenario.document import read_yaml
 
 SCHEMA = json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -21,7 +22,7 @@ def test_it_is_a_schema() -> None:
 
 @pytest.mark.parametrize("text", [VALID, *map(gallery.text, gallery.names())])
 def test_valid_files_match(text: str) -> None:
-    VALIDATOR.validate(yaml.safe_load(text))
+    VALIDATOR.validate(read_yaml(text, "scenario.yaml").data)
 
 
 @pytest.mark.parametrize(
