@@ -14,7 +14,6 @@ from perhop.report.tables import (
     change_table,
     class_tables,
     codepoint_table,
-    comparison_table,
     delay_table,
     expectation_table,
     flow_table,
@@ -23,6 +22,7 @@ from perhop.report.tables import (
     phase_table,
     ping_table,
     published_table,
+    value_table,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ __all__ = [
     "class_tables",
     "codepoint_table",
     "comparison_tables",
-    "comparison_table",
     "delay_table",
     "expectation_table",
     "flow_table",
@@ -48,6 +47,7 @@ __all__ = [
     "ping_table",
     "published_table",
     "save_comparison",
+    "value_table",
     "write",
 ]
 

@@ -125,10 +125,10 @@ def delay_table(dataset: Dataset) -> Table | None:
 def published_table(dataset: Dataset) -> Table | None:
     """Published beside measured; None if the scenario publishes nothing."""
     compared = analysis.against_published(dataset)
-    return comparison_table(compared) if compared else None
+    return value_table(compared) if compared else None
 
 
-def comparison_table(
+def value_table(
     compared: Sequence[Comparison], title: str = "Published beside measured"
 ) -> Table:
     """Published values beside measured ones, and whether they are as near as their yardsticks."""

@@ -1,0 +1,373 @@
+"""OSCARS Results (SLAC and ESnet, 2006): reservations enforced by a policer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from perhop import analysis, gallery
+from perhop.experiments.model import Case, Experiment, Value
+from perhop.report import Column, Table, change_table, class_tables, phase_table, ping_table, text
+from perhop.report.charts import ping_chart, throughput_chart
+from perhop.report.plots import Scale, line_plot, scatter_plot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perhop.analysis import Window
+    from perhop.dataset import Dataset
+    from perhop.experiments.model import Pictures, Runs
+
+_SOURCE: Final = "SLAC and ESnet, OSCARS Results, 2006"
+
+_FLOWS: Final = {
+    "oscars-10M": ("best_effort", "reserved", "best_effort_20", "reserved_20"),
+    "oscars-1M": ("best_effort", "reserved", "thrulay_best_effort", "thrulay_reserved"),
+    "oscars-burst": ("burst_1MB", "burst_100kB"),
+}
+
+FIRST: Final = (102.0, 600.0)
+"""Of what the document gives the statistics with a burst of 1 MB, in seconds."""
+
+SECOND: Final = (660.0, 1140.0)
+"""The 480 s with a burst of 100 kB."""
+
+
+def _all(name: str, setting: str) -> tuple[str, ...]:
+    """A setting of the TCP of every flow of a scenario."""
+    return tuple(f"flows.{flow}.tcp.{setting}" for flow in _FLOWS[name])
+
+
+def _of(part: str, flow: str, window: Window) -> Callable[[Dataset], float | None]:
+    """A statistic of a flow's throughput in intervals of a second."""
+
+    def measure(dataset: Dataset) -> float | None:
+        spread = analysis.rate_spread(dataset, flow, window, 1.0)
+        return None if spread is None else getattr(spread, part)
+
+    return measure
+
+
+def _spreads() -> tuple[Value, ...]:
+    """The document's table, with the digits of its text where that has more."""
+    rows = (
+        ("1 MB", "burst_1MB", FIRST, (0.944, 0.26, 0.332, 1.654)),
+        ("100 kB", "burst_100kB", SECOND, (0.93, 0.26, 0.31, 1.389)),
+    )
+    return tuple(
+        Value(
+            label=f"{label} with a burst of {burst}",
+            case="main",
+            published=1e6 * published,
+            unit="bps",
+            measure=_of(part, flow, window),
+            during=window,
+            qualifier="exactly",
+            within=0.05 if part == "median" else 0.2,
+        )
+        for burst, flow, window, values in rows
+        for (part, label), published in zip(
+            (("median", "median"), ("iqr", "IQR"), ("min", "least"), ("max", "most")),
+            values,
+            strict=True,
+        )
+    )
+
+
+def _correlation(dataset: Dataset) -> float | None:
+    pairs = analysis.rates_and_rtts(dataset, "burst_1MB", FIRST)
+    return analysis.correlation(pairs["throughput_bps"], pairs["rtt_s"])
+
+
+def _per_stream(dataset: Dataset) -> float | None:
+    rates = analysis.stream_rates(dataset, "reserved_20", (210.0, 270.0))
+    spread = analysis.distribution(rates)
+    return None if spread is None else spread.median
+
+
+def _least_later(dataset: Dataset) -> float | None:
+    spread = analysis.rate_spread(dataset, "thrulay_reserved", (172.0, 180.0), 1.0)
+    return None if spread is None else spread.min
+
+
+def _most_later(dataset: Dataset) -> float | None:
+    spread = analysis.rate_spread(dataset, "thrulay_reserved", (172.0, 180.0), 1.0)
+    return None if spread is None else spread.max
+
+
+def _ten_charts(runs: Runs) -> Pictures:
+    return {"throughput": throughput_chart(runs["main"], interval_s=1.0, capacity=False)}
+
+
+def _ten_tables(runs: Runs) -> Sequence[Table]:
+    rates = analysis.stream_rates(runs["main"], "reserved_20", (210.0, 270.0))
+    fair = analysis.fairness(rates)
+    cells = [text.rate(rate) for rate in rates]
+    note = f"Jain's fairness index: {text.ratio(fair)}."
+    streams = Table(
+        "The twenty reserved streams",
+        tuple(Column(str(number)) for number in range(1, 11)),
+        (tuple(cells[:10]), tuple(cells[10:])),
+        note,
+    )
+    return [phase_table(runs["main"]), streams, *class_tables(runs["main"])[:1]]
+
+
+def _one_charts(runs: Runs) -> Pictures:
+    def seconds(case: str, flow: str, start: float) -> list[tuple[float, float | None]]:
+        rates = analysis.rates(runs[case], flow, (start, start + 10.0), 1.0)
+        return [(second, rate / 1e6) for second, rate in enumerate(rates, 1)]
+
+    return {
+        "thrulay": line_plot(
+            "thrulay second by second: the reserved stream spends its burst of 1 MB at once",
+            Scale("second", "ordinal"),
+            Scale("throughput (Mb/s)"),
+            {
+                "best effort": seconds("main", "thrulay_best_effort", 150.0),
+                "reserved": seconds("main", "thrulay_reserved", 170.0),
+                "reserved, without SACK": seconds("no-sack", "thrulay_reserved", 170.0),
+            },
+        ),
+        "throughput": throughput_chart(runs["main"], interval_s=1.0, capacity=False),
+    }
+
+
+def _burst_charts(runs: Runs) -> Pictures:
+    main = runs["main"]
+    groups = {
+        label: [
+            (row["throughput_bps"] / 1e6, 1e3 * row["rtt_s"])
+            for row in analysis.rates_and_rtts(main, flow, window).to_dicts()
+        ]
+        for label, flow, window in (
+            ("burst of 1 MB", "burst_1MB", FIRST),
+            ("burst of 100 kB", "burst_100kB", SECOND),
+        )
+    }
+    found = _correlation(main)
+    return {
+        "throughput": throughput_chart(main, interval_s=1.0, capacity=False),
+        "scatter": scatter_plot(
+            "Throughput and round-trip time of each second",
+            Scale("throughput (Mb/s)"),
+            Scale("mean RTT (ms)", domain=(165.0, 195.0)),
+            groups,
+            captions=[f"correlation with a burst of 1 MB: {text.ratio(found)}"],
+        ),
+    }
+
+
+def _burst_tables(runs: Runs) -> Sequence[Table]:
+    return [
+        t for t in (change_table(runs["main"]), *class_tables(runs["main"])[:2]) if t is not None
+    ]
+
+
+def _ping_charts(runs: Runs) -> Pictures:
+    main = runs["main"]
+    lines: dict[str, list[tuple[float, float | None]]] = {}
+    for ping in ("best_effort", "reserved"):
+        rows = analysis.sent(main, ping).filter(pl.col("sent_s") % 4 == 0)
+        times = zip(rows["sent_s"], rows["rtt_s"], strict=True)
+        lines[ping] = [(at, None if rtt is None else 1e3 * rtt) for at, rtt in times]
+    chart = ping_chart(main)
+    return {
+        "pings": line_plot(
+            "Round-trip times before, beside and after forty streams of iperf",
+            Scale("time (s)", domain=(0.0, 740.0)),
+            Scale("RTT (ms)"),
+            lines,
+            captions=["every fourth ping"],
+            points=False,
+        ),
+        **({"distribution": chart} if chart else {}),
+    }
+
+
+def _ping_tables(runs: Runs) -> Sequence[Table]:
+    table = ping_table(runs["main"])
+    rows = []
+    for ping in ("best_effort", "reserved"):
+        found = analysis.rtt(runs["main"], ping, (80.0, 680.0))
+        if found is not None:
+            parts = (found.iqr, found.stdev, found.p5, found.p95, found.min, found.max)
+            rows.append((ping, *map(text.duration, parts)))
+    names = ("IQR", "st. dev.", "5%", "95%", "min", "max")
+    columns = (Column("ping", "left"), *map(Column, names))
+    jitter = Table("Round-trip times beside the load (80 to 680 s)", columns, tuple(rows))
+    return [jitter, *([table] if table else [])]
+
+
+def _less(part: str) -> Callable[[Dataset], float | None]:
+    """A statistic of the reserved pings' RTT beside the load, as a share of best effort's."""
+
+    def measure(dataset: Dataset) -> float | None:
+        found = [analysis.rtt(dataset, ping, (80.0, 680.0)) for ping in ("reserved", "best_effort")]
+        reserved, other = (each and getattr(each, part) for each in found)
+        return reserved / other if reserved is not None and other else None
+
+    return measure
+
+
+def _experiment(
+    name: str,
+    cases: Mapping[str, Case],
+    *,
+    values: tuple[Value, ...] = (),
+    tables: Callable[[Runs], Sequence[Table]],
+    pictures: Callable[[Runs], Pictures],
+) -> Experiment:
+    scenario = gallery.load(name)
+    return Experiment(
+        name=name,
+        title=scenario.title,
+        source=_SOURCE,
+        about=scenario.description,
+        cases=cases,
+        values=values,
+        tables=tables,
+        pictures=pictures,
+    )
+
+
+_BURST_VARIANTS: Final = {
+    "acknowledges each segment": "delayed_ack=0 s",
+    "CUBIC": "congestion_control=cubic",
+    "without SACK": "sack=false",
+    "without limited transmit": "limited_transmit=false",
+}
+
+EXPERIMENTS: Final = (
+    _experiment(
+        "oscars-10M",
+        cases={
+            "main": Case("oscars-10M"),
+            **{
+                key: Case("oscars-10M", _all("oscars-10M", f"window={window}"), "main", change)
+                for key, window, change in (
+                    ("asked", "10 MB", "the window that was asked for, 10 MB"),
+                    ("implied", "161500 B", "the window that 7.6 Mb/s in 170 ms are, 161500 B"),
+                    (
+                        "smaller",
+                        "131070 B",
+                        "a window of 131070 B: receive buffers of half as much",
+                    ),
+                )
+            },
+        },
+        values=(
+            Value(
+                "each of the 20 reserved streams",
+                "main",
+                0.5e6,
+                "bps",
+                _per_stream,
+                during=(210.0, 270.0),
+                within=0.2,
+            ),
+        ),
+        tables=_ten_tables,
+        pictures=_ten_charts,
+    ),
+    _experiment(
+        "oscars-1M",
+        cases={
+            "main": Case("oscars-1M"),
+            "no-sack": Case("oscars-1M", _all("oscars-1M", "sack=false"), "main", "without SACK"),
+            "implied": Case(
+                "oscars-1M",
+                _all("oscars-1M", "window=161500 B"),
+                "main",
+                "the window that 7.6 Mb/s in 170 ms are, 161500 B",
+            ),
+            "small-burst": Case(
+                "oscars-1M",
+                ("policies.oscars.classes.reserved.police.burst=100 kB",),
+                "main",
+                "a burst of 100 kB",
+            ),
+        },
+        values=(
+            Value(
+                "the least of its seconds 3 to 10",
+                "main",
+                0.064e6,
+                "bps",
+                _least_later,
+                during=(172.0, 180.0),
+                qualifier="exactly",
+                within=0.2,
+            ),
+            Value(
+                "the most of its seconds 3 to 10",
+                "main",
+                0.6e6,
+                "bps",
+                _most_later,
+                during=(172.0, 180.0),
+                qualifier="exactly",
+                within=0.2,
+            ),
+        ),
+        tables=lambda runs: [phase_table(runs["main"]), *class_tables(runs["main"])[:1]],
+        pictures=_one_charts,
+    ),
+    _experiment(
+        "oscars-burst",
+        cases={
+            "main": Case("oscars-burst"),
+            **{
+                f"variant-{number}": Case(
+                    "oscars-burst", _all("oscars-burst", setting), "main", change
+                )
+                for number, (change, setting) in enumerate(_BURST_VARIANTS.items(), 1)
+            },
+            "short-path": Case(
+                "oscars-burst", ("links.1.delay=42 ms",), "main", "half the round-trip time"
+            ),
+        },
+        values=(
+            *_spreads(),
+            Value(
+                "correlation of throughput and RTT",
+                "main",
+                0.0,
+                "ratio",
+                _correlation,
+                during=FIRST,
+                qualifier="below",
+                note="published as a scatter plot",
+            ),
+        ),
+        tables=_burst_tables,
+        pictures=_burst_charts,
+    ),
+    _experiment(
+        "oscars-ping",
+        cases={"main": Case("oscars-ping")},
+        values=tuple(
+            Value(
+                f"{label} of the reserved pings' RTT, part of best effort's",
+                "main",
+                1.0,
+                "share",
+                _less(part),
+                during=(80.0, 680.0),
+                qualifier="below",
+                note="published as pictures",
+            )
+            for part, label in (
+                ("iqr", "IQR"),
+                ("stdev", "standard deviation"),
+                ("p5", "5th percentile"),
+                ("p95", "95th percentile"),
+                ("min", "least"),
+                ("max", "most"),
+            )
+        ),
+        tables=_ping_tables,
+        pictures=_ping_charts,
+    ),
+)

@@ -1,0 +1,175 @@
+"""Experiments run, and their values beside the published ones."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from perhop import gallery
+from perhop.analysis import Comparison, against_published, verdicts
+from perhop.dataset import Dataset
+from perhop.workers import Task, cores, work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from perhop.experiments.model import Experiment, Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a variant says of the values of the case that it is a variant of.
+
+    Attributes:
+        case: The variant's name, …
+        of: … that of the case, …
+        change: … and what is different, in words.
+        values: The values of the case, as they are in the variant.
+    """
+
+    case: str
+    of: str
+    change: str
+    values: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """An experiment that was run.
+
+    Attributes:
+        experiment: What was run.
+        runs: Its datasets by case.
+        values: The document's values beside the measured ones, by case.
+        variants: The same with one thing changed.
+        failed: The expectations of its scenarios that do not hold, with their cases before them;
+            those of variants do not count.
+    """
+
+    experiment: Experiment
+    runs: Runs
+    values: tuple[tuple[str, Comparison], ...]
+    variants: tuple[Changed, ...]
+    failed: tuple[str, ...]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The document's values beside the measured ones."""
+        return [compared for _, compared in self.values]
+
+    @property
+    def judged(self) -> tuple[int, int]:
+        """How many values agree with the document, and how many could."""
+        verdict = [compared.agrees for compared in self.comparisons]
+        return verdict.count(True), len(verdict) - verdict.count(None)
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    folder: Path,
+    *,
+    engine: str = "sim",
+    seed: int = 1,
+    jobs: int | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> list[Reproduction]:
+    """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
+
+    Args:
+        experiments: What to run.
+        folder: Where results go.
+        engine: What runs them.
+        seed: The seed of every run.
+        jobs: How many runs at once; one a core by default, and one alone in real time.
+        watch: Called with the number of runs that are done, and of all.
+
+    Raises:
+        ScenarioError: If a scenario is wrong; nothing is run then.
+        UsageError: If the engine is unknown.
+        UnsupportedError: If the engine cannot run one of the scenarios here.
+        OutputError: If the folder cannot be written.
+    """
+    places = {
+        (each.name, case): folder / each.name / "runs" / case
+        for each in experiments
+        for case in each.cases
+    }
+    tasks = [
+        Task(gallery.load(case.scenario, overrides=case.settings), place, engine, seed)
+        for (each, case), place in zip(_cases(experiments), places.values(), strict=True)
+    ]
+    for task in tasks:
+        Dataset.check_writable(task.folder)
+    # Runs that take longest go first, so that none is left alone at the end.
+    tasks.sort(key=lambda task: -task.scenario.end_ps)
+    many = jobs or (cores() if engine == "sim" else 1)
+    for done, _ in enumerate(work(tasks, many), 1):
+        if watch is not None:
+            watch(done, len(tasks))
+    return [
+        compare(each, {case: Dataset.read(places[each.name, case]) for case in each.cases})
+        for each in experiments
+    ]
+
+
+def compare(experiment: Experiment, runs: Runs) -> Reproduction:
+    """An experiment's values, from its runs."""
+    main = [name for name, case in experiment.cases.items() if case.of is None]
+    variants = (
+        Changed(name, case.of, case.change, tuple(_values(experiment, case.of, runs[name])))
+        for name, case in experiment.cases.items()
+        if case.of is not None
+    )
+    return Reproduction(
+        experiment=experiment,
+        runs=runs,
+        values=tuple(
+            (name, value) for name in main for value in _values(experiment, name, runs[name])
+        ),
+        variants=tuple(variants),
+        failed=tuple(
+            f"{name}: {verdict.text}"
+            for name in main
+            for verdict in verdicts(runs[name])
+            if not verdict.ok
+        ),
+    )
+
+
+def summary(reproduced: Sequence[Reproduction]) -> dict[str, Any]:
+    """What was reproduced in one object of JSON types, by the names of experiments."""
+    return {
+        each.experiment.name: {
+            "title": each.experiment.title,
+            "source": each.experiment.source,
+            "values": [_described(compared, case) for case, compared in each.values],
+            "variants": [
+                {
+                    "case": variant.case,
+                    "of": variant.of,
+                    "change": variant.change,
+                    "values": [_described(value, variant.case) for value in variant.values],
+                }
+                for variant in each.variants
+            ],
+            "failed": list(each.failed),
+        }
+        for each in reproduced
+    }
+
+
+def _values(experiment: Experiment, case: str, dataset: Dataset) -> Iterator[Comparison]:
+    """The values of a case as a dataset has them: its scenario's, then the experiment's own."""
+    yield from against_published(dataset)
+    yield from (value.compare(dataset) for value in experiment.values if value.case == case)
+
+
+def _described(compared: Comparison, case: str) -> dict[str, Any]:
+    return {"case": case, **asdict(compared), "agrees": compared.agrees}
+
+
+def _cases(experiments: Sequence[Experiment]) -> Iterator[tuple[Experiment, Any]]:
+    for each in experiments:
+        for case in each.cases.values():
+            yield each, case
