@@ -24,7 +24,7 @@ __all__ = ["tc"]
     help="What r1's end of a link, 'r1>r2', is called there, such as eth1. May be given often.",
 )
 def tc(scenario: str, overrides: tuple[str, ...], devices: tuple[str, ...]) -> int:
-    """Print the commands that realise each router's policies on Linux.
+    """Print the commands that realise routers' policies on Linux.
 
     SCENARIO is a file, or a name that `perhop list` prints.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.report import Column, Table, value_table, text
+from perhop.report import Column, Table, text, value_table
 from perhop.report.document import document, figure, grid, paragraphs, told_apart
 from perhop.report.html import Html, element, join
 from perhop.report.output import png, svg, write_all

@@ -74,7 +74,7 @@ def save_comparison(compared: SideBySide, title: str, folder: str | os.PathLike[
     chart = comparison_chart(compared)
     if chart is not None:
         contents |= {"compare.png": png(chart), "compare.svg": svg(chart).encode()}
-    return _write_all(Path(folder).resolve(), contents)
+    return write_all(Path(folder).resolve(), contents)
 
 
 def png(spec: Spec) -> bytes:

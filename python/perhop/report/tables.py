@@ -128,9 +128,7 @@ def published_table(dataset: Dataset) -> Table | None:
     return value_table(compared) if compared else None
 
 
-def value_table(
-    compared: Sequence[Comparison], title: str = "Published beside measured"
-) -> Table:
+def value_table(compared: Sequence[Comparison], title: str = "Published beside measured") -> Table:
     """Published values beside measured ones, and whether they are as near as their yardsticks."""
     judged = any(c.within is not None for c in compared)
     rows = tuple(

@@ -44,18 +44,13 @@ def difference(part: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """`0.987` or `12.3`: how many times as much as the first."""
+    """`0.987` or `-0.42`: a number without a unit."""
     return ABSENT if value is None else _digits(value)
 
 
 def count(number: float | None) -> str:
     """`1,234,567`."""
     return ABSENT if number is None else f"{round(number):,}"
-
-
-def ratio(value: float | None) -> str:
-    """`-0.42`: a number without a unit."""
-    return ABSENT if value is None else _digits(value)
 
 
 def quantity(value: float | None, unit: str) -> str:
