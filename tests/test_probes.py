@@ -1,5 +1,6 @@
 """Pings of limited time to live, from the file to the tables."""
 
+import polars as pl
 import pytest
 
 import perhop
@@ -139,3 +140,25 @@ def test_classes_for_probes_and_their_answers_are_matched() -> None:
     datagrams = parse(PATH.format(ping="dscp: ef, protocol: udp", extra="", links=""))
     assert matching(datagrams, protocol="udp", destination_port=33434)
     assert matching(datagrams, dscp="be", protocol="icmp", source="b", destination="a")
+
+
+def test_a_ping_that_is_too_long_for_a_link_is_told_by_the_router_before_it() -> None:
+    text = """
+perhop: 1
+name: narrow
+nodes: {a: host, r1: router, r2: router, b: host}
+links:
+  - {ends: [a, r1], rate: 1 Gbps}
+  - {ends: [r1, r2], rate: 1 Gbps}
+  - {ends: [r2, b], rate: 1 Gbps, mtu: 1400 B}
+flows: {}
+pings:
+  fits: {from: a, to: b, every: 1 s, size: 1372 B}
+  does_not: {from: a, to: b, every: 1 s, size: 1373 B}
+duration: 3 s
+"""
+    pings = perhop.run(parse(text, "narrow")).pings
+    answers = pings.group_by("ping").agg(pl.col("answer").unique(), pl.col("node").unique())
+    found = {ping: (answer, node) for ping, answer, node in answers.rows()}
+    assert found == {"fits": (["echo reply"], ["b"]), "does_not": (["packet too big"], ["r2"])}
+    assert pings.filter(pl.col("ping") == "does_not")["rtt_s"].null_count() == 3

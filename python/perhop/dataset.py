@@ -165,7 +165,13 @@ _NULLABLE: Final = {
     "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
 }
 
-ANSWERS: Final = ("echo reply", "time exceeded", "net unreachable", "port unreachable")
+ANSWERS: Final = (
+    "echo reply",
+    "time exceeded",
+    "net unreachable",
+    "port unreachable",
+    "packet too big",
+)
 """What may come back of a ping's request."""
 
 _MANIFEST: Final = "manifest.json"

@@ -1,6 +1,7 @@
 //! An emulation, as it is made and asked.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -24,8 +25,8 @@ use crate::tun::{Tun, TunError};
 
 /// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
 const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
-/// The shortest MTU with which IPv6 works (RFC 8200, section 5), and the longest packet.
-const MTUS: std::ops::RangeInclusive<u32> = 1280..=65_535;
+/// What every host must take (RFC 791, section 3.1), and the longest packet.
+const MTUS: RangeInclusive<u32> = 576..=65_535;
 
 /// A network of Linux hosts.
 #[derive(Clone, Debug, Deserialize)]
@@ -58,7 +59,7 @@ pub enum EmulationError {
     #[error(transparent)]
     Tun(#[from] TunError),
     /// There is not one MTU a node, or one that cannot be.
-    #[error("MTUs must be 1280 to 65535 bytes, one for each node")]
+    #[error("MTUs must be 576 to 65535 bytes, one for each node")]
     Mtu,
     /// Something else went wrong.
     #[error("an emulation cannot be made: {0}")]

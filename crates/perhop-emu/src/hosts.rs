@@ -8,6 +8,7 @@ use perhop_core::{Header, NodeId, Packet, Protocol, Time};
 use perhop_measure::Captures;
 use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
 
+use crate::fragment::divide;
 use crate::icmp::{self, Addresses, is_unicast};
 use crate::offload::{Joined, VNET_HEADER, VnetHeader, complete, split};
 use crate::packet::{Parsed, patch};
@@ -349,6 +350,16 @@ impl Hosts<Buffer> for LinuxHosts {
         let out = self.store.bytes_mut(body);
         let length = icmp::error(out, own, (&self.observed, &parsed), error);
         Some((body, length as u32))
+    }
+
+    fn divide(&mut self, packet: &Packet<Buffer>, mtu: u32, pieces: &mut Vec<(Buffer, u32)>) {
+        self.on_wire(packet);
+        if let Ok(parsed) = Parsed::new(&self.observed) {
+            divide(&self.observed, &parsed, mtu as usize, &mut self.store, pieces);
+        }
+        if !pieces.is_empty() {
+            self.store.release(packet.body);
+        }
     }
 
     fn observe(&mut self, at: Time, interface: PortId, passage: Passage, packet: &Packet<Buffer>) {

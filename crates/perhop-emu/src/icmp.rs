@@ -74,6 +74,7 @@ pub(crate) fn error(
         IpAddr::V4(_) => error.type_and_code(),
         IpAddr::V6(_) => error.type_and_code_v6(),
     };
+    message[4..8].copy_from_slice(&error.word().to_be_bytes());
     message[ICMP_HEADER..].copy_from_slice(quote);
     let from = match parsed.source {
         IpAddr::V4(_) => IpAddr::V4(own.v4),

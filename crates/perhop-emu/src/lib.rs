@@ -6,6 +6,7 @@
 mod clock;
 mod device;
 mod emulation;
+mod fragment;
 mod hosts;
 mod icmp;
 mod netlink;

@@ -20,6 +20,9 @@ use crate::offload::VNET_HEADER;
 /// The device's name in every host.
 pub(crate) const NAME: &str = "perhop0";
 
+/// The shortest MTU with which IPv6 works.
+const LEAST_MTU_V6: u32 = 1280;
+
 /// How many packets may wait for us in the kernel: as many as come while we are not let run for tens
 /// of milliseconds.
 const QUEUE: u32 = 10_000;
@@ -167,7 +170,8 @@ fn configure(addresses: Addresses, mtu: u32) -> Result<(), TunError> {
         add_default_route(index, address).map_err(setup("given a route"))
     };
     address(IpAddr::V4(addresses.v4))?;
-    if fs::exists("/proc/sys/net/ipv6").unwrap_or(false) {
+    // IPv6 needs links of 1280 bytes (RFC 8200, section 5), and a kernel that has it.
+    if mtu >= LEAST_MTU_V6 && fs::exists("/proc/sys/net/ipv6").unwrap_or(false) {
         address(IpAddr::V6(addresses.v6))?;
     }
     Ok(())

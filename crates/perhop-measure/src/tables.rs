@@ -241,7 +241,8 @@ impl Intervals {
 }
 
 impl Pings {
-    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable.
+    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable,
+    /// packet too big.
     pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &ProbeRecord) {
         let answer = record.answer.as_ref();
         let of_answer = |value: &dyn Fn(&Answer) -> i64| answer.map_or(-1, value);
@@ -250,7 +251,10 @@ impl Pings {
         self.ttl.push(record.ttl.into());
         self.sent_s.push(record.sent.as_secs_f64());
         // Whom the network cannot reach has no round-trip time.
-        let reached = answer.filter(|answer| answer.error != Some(IcmpError::NetUnreachable));
+        let turned_back = |error: &IcmpError| {
+            matches!(error, IcmpError::NetUnreachable | IcmpError::TooBig { .. })
+        };
+        let reached = answer.filter(|answer| !answer.error.as_ref().is_some_and(turned_back));
         self.rtt_s.push(reached.map_or(f64::NAN, |answer| answer.rtt.as_secs_f64()));
         self.node.push(of_answer(&|answer| answer.node.0.into()));
         self.answer.push(of_answer(&|answer| match answer.error {
@@ -258,6 +262,7 @@ impl Pings {
             Some(IcmpError::TimeExceeded) => 1,
             Some(IcmpError::NetUnreachable) => 2,
             Some(IcmpError::PortUnreachable) => 3,
+            Some(IcmpError::TooBig { .. }) => 4,
         }));
         self.dscp_sent.push(dscp.get().into());
         self.dscp_arrived.push(of_answer(&|answer| answer.dscp_arrived.get().into()));

@@ -11,6 +11,11 @@ pub enum IcmpError {
     NetUnreachable,
     /// Nobody at its destination listens on its port: type 3, code 3.
     PortUnreachable,
+    /// It is longer than the next link takes: type 3, code 4 (RFC 1191, section 4).
+    TooBig {
+        /// The longest packet that it takes.
+        mtu: u32,
+    },
 }
 
 impl IcmpError {
@@ -20,15 +25,25 @@ impl IcmpError {
             Self::TimeExceeded => (11, 0),
             Self::NetUnreachable => (3, 0),
             Self::PortUnreachable => (3, 3),
+            Self::TooBig { .. } => (3, 4),
         }
     }
 
-    /// The same in an ICMPv6 header (RFC 4443, sections 3.1 and 3.3).
+    /// The same in an ICMPv6 header (RFC 4443, sections 3.1 to 3.3).
     pub const fn type_and_code_v6(self) -> (u8, u8) {
         match self {
             Self::TimeExceeded => (3, 0),
             Self::NetUnreachable => (1, 0),
             Self::PortUnreachable => (1, 4),
+            Self::TooBig { .. } => (2, 0),
+        }
+    }
+
+    /// What the last word of the ICMP header says: the longest packet that would pass, or nothing.
+    pub const fn word(self) -> u32 {
+        match self {
+            Self::TooBig { mtu } => mtu,
+            _ => 0,
         }
     }
 
@@ -45,7 +60,7 @@ impl IcmpError {
     /// 3.2.2).
     pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
-            Self::TimeExceeded | Self::NetUnreachable => Dscp::CS6,
+            Self::TimeExceeded | Self::NetUnreachable | Self::TooBig { .. } => Dscp::CS6,
             Self::PortUnreachable => Dscp::DEFAULT,
         };
         Header {

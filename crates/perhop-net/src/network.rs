@@ -1,6 +1,6 @@
 //! Nodes, links, and the loop that moves packets.
 
-use perhop_core::{Bytes, NodeId, Packet, Stream, Time};
+use perhop_core::{Bytes, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
 
 use crate::agenda::{Agenda, EventId};
@@ -50,6 +50,8 @@ pub enum Loss {
     NoRoute,
     /// Its time to live was used up.
     Expired,
+    /// It is longer than a link takes.
+    TooBig,
 }
 
 /// Which way a packet passes an interface, seen from the node whose interface it is.
@@ -84,6 +86,12 @@ pub trait Hosts<B> {
     /// quotes of it, and the length of the error's packet. The network makes the header. None if no error may be sent about the packet,
     /// which is an ICMP error itself (RFC 1122, section 3.2.2).
     fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<(B, u32)>;
+
+    /// Divides a packet into some of `mtu` bytes at most (RFC 791, section 3.2), with the length of
+    /// each, and gives up its body; or leaves it, which is what hosts do that forbid it.
+    fn divide(&mut self, packet: &Packet<B>, mtu: u32, pieces: &mut Vec<(B, u32)>) {
+        let _ = (packet, mtu, pieces);
+    }
 
     /// A packet passes an interface that is [watched](Network::watch), as it is on the link. What
     /// the link then loses was sent all the same.
@@ -201,6 +209,19 @@ impl<B: Clone> Network<B> {
         self.ports[port.index()].set_marker(marker);
     }
 
+    /// From now on a link takes packets of at most `mtu` bytes, layer-2 overhead apart. Routers
+    /// [divide](Hosts::divide) longer ones, or send them back.
+    pub fn set_mtu(&mut self, link: u32, mtu: u32) {
+        let both = [2 * link, 2 * link + 1].map(|port| port as usize);
+        for port in both {
+            self.ports[port].mtu = mtu;
+        }
+        let ends = both.map(|port| self.ports[port].to);
+        for port in self.ports.iter_mut().filter(|port| ends.contains(&port.to)) {
+            port.measure_arrivals();
+        }
+    }
+
     /// From now on `node` sends so many ICMP errors.
     pub fn set_icmp_errors(&mut self, node: NodeId, errors: IcmpErrors) {
         self.errors[node.index()] = ErrorBudget::new(errors);
@@ -268,8 +289,11 @@ impl<B: Clone> Network<B> {
     /// A host sends a packet, now.
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
         match self.routes.next_hop(host, &packet.header) {
-            Some(port) => self.offer(port, packet),
-            None => self.losses.push((packet, Loss::NoRoute)),
+            Some(port) if packet.header.size <= self.ports[port.index()].mtu => {
+                self.offer(port, packet);
+            }
+            Some(_) => self.lose(packet, Loss::TooBig),
+            None => self.lose(packet, Loss::NoRoute),
         }
     }
 
@@ -450,9 +474,33 @@ impl<B: Clone> Network<B> {
                 continue;
             }
             match self.routes.way(node, &packet.header) {
-                Ok(to) => self.offer(to, packet.forwarded()),
+                Ok(to) => self.offer_if_short(node, to, packet, hosts),
                 Err(fault) => self.discard(node, packet, fault, hosts),
             }
+        }
+    }
+
+    /// A router sends on a packet that may be longer than the next link takes.
+    fn offer_if_short(
+        &mut self,
+        node: NodeId,
+        to: PortId,
+        packet: Packet<B>,
+        hosts: &mut impl Hosts<B>,
+    ) {
+        let mtu = self.ports[to.index()].mtu;
+        if packet.header.size <= mtu {
+            return self.offer(to, packet.forwarded());
+        }
+        let mut pieces = Vec::new();
+        hosts.divide(&packet, mtu, &mut pieces);
+        if pieces.is_empty() {
+            let fault = (IcmpError::TooBig { mtu }, Loss::TooBig);
+            return self.discard(node, packet, fault, hosts);
+        }
+        for (body, size) in pieces {
+            let header = Header { size, ..packet.header };
+            self.offer(to, Packet { header, body }.forwarded());
         }
     }
 

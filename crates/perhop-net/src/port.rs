@@ -77,6 +77,8 @@ pub(crate) struct Port<B> {
     watched_at_end: bool,
     /// What becomes of marks at the far end.
     marker: Option<Box<Marker>>,
+    /// The longest packet that is sent here.
+    pub mtu: u32,
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
@@ -100,7 +102,8 @@ pub(crate) struct Port<B> {
     /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
     /// taken back.
     plain: bool,
-    /// Whether more happens to what arrives than that it arrives: one of the three above.
+    /// Whether more happens to what arrives than that it arrives: one of the above, or the node there
+    /// sends through a port that does not take every packet.
     special: bool,
     /// The length of the last packet, its length on the wire, and the time it took. Packets of a
     /// length follow each other, and a division takes longer than the rest of a transmission.
@@ -127,6 +130,7 @@ impl<B> Port<B> {
             watched_at_start: false,
             watched_at_end: false,
             marker: None,
+            mtu: u32::MAX,
             wake: Time::MAX,
             under_way: UnderWay::new(),
             busy_until: Time::ZERO,
@@ -385,6 +389,11 @@ impl<B> Port<B> {
         }
         self.under_way.hand_on(&mut to.under_way, at);
         to.under_way.len() == 1
+    }
+
+    /// The node at the far end looks how long packets are.
+    pub fn measure_arrivals(&mut self) {
+        self.special = true;
     }
 
     /// Whether more happens to what arrives than that it arrives.

@@ -85,6 +85,9 @@ impl NetworkPlan {
             network.set_icmp_errors(node, icmp_errors(plan.icmp_errors)?);
         }
         for (number, plan) in self.links.iter().enumerate() {
+            if let Some(mtu) = plan.mtu {
+                network.set_mtu(number as u32, mtu);
+            }
             // What arrives at the first end has come from the second, by the odd port.
             for (end, port) in [(0, 1), (1, 0)] {
                 if !plan.remarks[end].is_empty() {

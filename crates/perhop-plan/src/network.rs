@@ -180,6 +180,9 @@ pub struct LinkPlan {
     pub detour: (u32, u64),
     /// Layer-2 overhead.
     pub overhead: OverheadPlan,
+    /// The longest packet that it takes, if there is a limit.
+    #[serde(default)]
+    pub mtu: Option<u32>,
     /// The queue at each end.
     pub queues: [QueuePlan; 2],
     /// What each end may send, of IP bytes, if that is not what the rate allows.

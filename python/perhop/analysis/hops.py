@@ -18,7 +18,8 @@ class Hop:
         ttl: The time to live: the hop's number.
         nodes: Who answered, in order of appearance; several where load is shared.
         answers: How they did: "time exceeded" on the way, "echo reply" or "port unreachable" at the
-            destination, "net unreachable" where no path led on.
+            destination, "net unreachable" where no path led on, "packet too big" where a link took
+            none so long.
         sent: How many requests there were.
         loss: The share of them that was not answered, or that could not be delivered.
         rtt: How long the others took; None if there are none.

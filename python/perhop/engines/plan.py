@@ -94,6 +94,7 @@ def _link(
         "loss_ppb": link.loss,
         "duplicate_ppb": link.duplicate,
         "detour": (link.reorder.share, link.reorder.by) if link.reorder else (0, 0),
+        "mtu": link.mtu,
         "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
         "queues": list(map(queue, link.ends, names)),
         "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],

@@ -125,6 +125,12 @@ PacketSize = Annotated[
 """The length of an IP packet in bytes."""
 
 
+Mtu = Annotated[
+    int, Text(_size_between(576, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
+]
+"""The longest IP packet of a link in bytes; at least what every host must take (RFC 791)."""
+
+
 # Whole numbers
 
 

@@ -22,6 +22,7 @@ from perhop.scenario.quantities import (
     Chance,
     Duration,
     Loss,
+    Mtu,
     PositiveDuration,
     Rate,
     Share,
@@ -155,6 +156,10 @@ class Link(Model):
 
     overhead: LinkOverhead = Overhead(0)
     """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
+
+    mtu: Mtu | None = None
+    """The longest IP packet that it takes, layer-2 overhead apart; any unless set. Routers send
+    back what is longer, as packets of modelled hosts forbid to be divided."""
 
     egress: dict[Name, Name] = Field(default_factory=dict)
     """The policy by which an end sends into the link, by node."""

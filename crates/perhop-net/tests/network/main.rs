@@ -8,5 +8,6 @@ mod events;
 mod icmp;
 mod lab;
 mod links;
+mod mtu;
 mod routes;
 mod watch;

@@ -52,7 +52,8 @@ pub(super) fn packet(
         Message::Error { error, quoted, kind, identification, sequence } => {
             let start = out.len();
             let (code, subcode) = error.type_and_code();
-            out.extend_from_slice(&[code, subcode, 0, 0, 0, 0, 0, 0]);
+            out.extend_from_slice(&[code, subcode, 0, 0]);
+            out.extend_from_slice(&error.word().to_be_bytes());
             ip(out, addresses, &quoted, identification);
             quote(out, &quoted, (kind, sequence as u32), body.endpoint);
             out.resize(start + ICMP_HEADER + IP_HEADER + QUOTE, 0);
