@@ -4,6 +4,7 @@
 mod calendar;
 mod emulation;
 mod namespaces;
+mod wires;
 
 use std::io;
 
@@ -166,6 +167,8 @@ mod _core {
     use super::namespaces::Namespaces;
     #[pymodule_export]
     use super::calendar::Calendar;
+    #[pymodule_export]
+    use super::wires::Wires;
 
     /// The version that this module was built as.
     #[pymodule_export]
