@@ -26,6 +26,7 @@ LAYERS = [
     "analysis",
     "workers",
     "sweep",
+    "crosscheck",
     "report",
     "experiments",
     "reservations",
@@ -36,8 +37,8 @@ LAYERS = [
 NEVER = {"analysis": {"engines", "gallery"}, "report": {"engines", "gallery", "workers", "sweep"}}
 NEVER = {
     "analysis": {"engines", "gallery"},
-    "report": {"engines", "gallery", "sweep"},
-    "reservations": {"engines", "gallery", "dataset", "analysis", "sweep", "report"},
+    "report": {"engines", "gallery", "sweep", "crosscheck"},
+    "reservations": {"engines", "gallery", "dataset", "analysis", "sweep", "crosscheck", "report"},
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""
 
