@@ -63,7 +63,7 @@ def crosscheck(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a scenario in every engine that can, and say how far they differ.
+    """Run a scenario in every engine, and compare.
 
     SCENARIO is a file, or a name that `perhop list` prints.
 
