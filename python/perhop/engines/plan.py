@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.queues import Place, queue_plan
+from perhop.engines.workload import flow_plan, ping_plan
 from perhop.scenario.cbq import ALTQ_CBQ, Cbq
 from perhop.scenario.changes import steps
 from perhop.scenario.classes import CEILING_BURST
@@ -15,18 +16,14 @@ if TYPE_CHECKING:
 
     from perhop.scenario import (
         Action,
-        Bursts,
         Class,
-        Flow,
         Link,
         Match,
         Node,
-        Ping,
         Police,
         Policy,
         Scenario,
         Shape,
-        Udp,
     )
     from perhop.scenario.changes import Step
 
@@ -42,8 +39,8 @@ def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     return {
         "network": network_plan(scenario, seed),
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
-        "flows": [_flow(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
-        "pings": [_ping(scenario, ping, nodes) for ping in scenario.pings.values()],
+        "flows": [flow_plan(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
+        "pings": [ping_plan(scenario, ping, nodes) for ping in scenario.pings.values()],
     }
 
 
@@ -280,86 +277,4 @@ def _match(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[s
         "destination_ports": list(match.destination_port or ()),
         "sources": within(match.source),
         "destinations": within(match.destination),
-    }
-
-
-def _flow(scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]) -> dict[str, Any]:
-    transport: dict[str, Any]
-    if flow.tcp is not None:
-        tcp = flow.tcp
-        transport = {
-            "tcp": {
-                "congestion_control": tcp.congestion_control,
-                "send_window": tcp.effective_send_window,
-                "receive_window": tcp.effective_receive_window,
-                "mss": tcp.mss,
-                "hystart": tcp.hystart,
-                "sack": tcp.sack,
-                "dsack": tcp.effective_dsack,
-                "rack": tcp.loss_detection == "rack",
-                "prr": tcp.prr,
-                "window_scaling": tcp.window_scaling,
-                "timestamps": tcp.timestamps,
-                "limited_transmit": tcp.limited_transmit,
-                "initial_window": tcp.initial_window,
-                "min_rto": tcp.min_rto,
-                "delayed_ack": tcp.delayed_ack,
-                "ecn": tcp.effective_ecn,
-                "pacing": tcp.effective_pacing,
-                "name": name,
-            }
-        }
-    else:
-        assert flow.udp is not None
-        transport = {"udp": _udp(name, flow.udp)}
-    return {
-        "from": nodes[flow.source],
-        "to": nodes[flow.destination],
-        "dscp": flow.dscp,
-        "port": scenario.port_of(name),
-        "streams": flow.streams,
-        "start": flow.start,
-        "stop": flow.stop,
-        "volume": flow.volume,
-        "transport": transport,
-    }
-
-
-def _udp(name: str, udp: Udp) -> dict[str, Any]:
-    common = {"layer": udp.layer, "ecn": udp.ecn, "name": name}
-    if udp.replay is not None:
-        replay = {"packets": udp.replay.packets, "repeat": udp.replay.repeat}
-        return {**common, "replay": replay}
-    return {
-        **common,
-        "rate": udp.rate,
-        "size": udp.size,
-        "gaps": "exponential" if udp.pattern == "poisson" else "constant",
-        "sizes": "exponential" if udp.sizes == "exponential" else "constant",
-        "bursts": udp.bursts and _bursts(udp.bursts),
-    }
-
-
-def _bursts(bursts: Bursts) -> dict[str, Any]:
-    lengths = {
-        "equal": "constant",
-        "exponential": "exponential",
-        "pareto": {"pareto": bursts.effective_shape},
-    }
-    return {"on": bursts.on, "off": bursts.off, "lengths": lengths[bursts.lengths]}
-
-
-def _ping(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str, Any]:
-    start, stop = scenario.active_ps(ping)
-    return {
-        "from": nodes[ping.source],
-        "to": nodes[ping.destination],
-        "dscp": ping.dscp,
-        "every": ping.every,
-        "size": ping.size,
-        "start": start,
-        "stop": stop,
-        "ttl": ping.ttl,
-        "train": ping.train,
-        "udp_port": ping.effective_port,
     }
