@@ -26,7 +26,6 @@ LAYERS = [
     "analysis",
     "workers",
     "sweep",
-    "crosscheck",
     "report",
     "experiments",
     "reservations",
@@ -34,10 +33,11 @@ LAYERS = [
 ]
 """The parts of the package; each may import from itself and from those before it."""
 
+NEVER = {"analysis": {"engines", "gallery"}, "report": {"engines", "gallery", "workers", "sweep"}}
 NEVER = {
     "analysis": {"engines", "gallery"},
-    "report": {"engines", "gallery", "workers", "sweep", "crosscheck"},
-    "reservations": {"engines", "gallery", "dataset", "analysis", "sweep", "crosscheck", "report"},
+    "report": {"engines", "gallery", "sweep"},
+    "reservations": {"engines", "gallery", "dataset", "analysis", "sweep", "report"},
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""
 
@@ -51,8 +51,12 @@ CRATES: dict[str, set[str]] = {
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
     "emu": {"core", "queue", "net", "plan", "measure"},
+    "traffic": {"core", "net", "workload", "measure"},
     "sim": {"core", "queue", "tcp", "net", "workload", "plan", "measure"},
-    "py": {"core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu", "sim"},
+    "py": {
+        *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
+        *("traffic", "sim"),
+    },
 }
 """What each crate may depend on."""
 

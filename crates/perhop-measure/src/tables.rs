@@ -330,8 +330,13 @@ impl Delays {
     /// Adds the delays of each flow, in order, in a stretch.
     pub fn push_flows(&mut self, stretch: Stretch, flows: &[Histogram]) {
         for (flow, histogram) in flows.iter().enumerate() {
-            histogram.bins().for_each(|bin| self.push(flow, stretch, bin));
+            self.push_flow(flow, stretch, histogram);
         }
+    }
+
+    /// Adds the delays of a flow in a stretch.
+    pub fn push_flow(&mut self, flow: usize, stretch: Stretch, delays: &Histogram) {
+        delays.bins().for_each(|bin| self.push(flow, stretch, bin));
     }
 
     fn push(

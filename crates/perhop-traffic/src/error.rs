@@ -1,0 +1,93 @@
+//! What can go wrong before traffic runs.
+
+use std::io;
+use std::net::IpAddr;
+
+use perhop_core::InvalidDscp;
+use perhop_workload::WorkloadError;
+use thiserror::Error;
+
+/// Why a job cannot be done here.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TrafficError {
+    /// A flow or a ping cannot be sent by anybody.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A DSCP has too many bits.
+    #[error(transparent)]
+    Dscp(#[from] InvalidDscp),
+    /// The instants at which counters are read do not rise.
+    #[error("marks and cuts must rise, and there must be a mark")]
+    Marks,
+    /// A flow or a ping names a node that there is not, that has no address, or in which no socket
+    /// can be opened.
+    #[error("node {0} is not a host")]
+    NotAHost(u16),
+    /// The ends of a flow or a ping have addresses of two families.
+    #[error("{0} and {1} are not of one family of addresses")]
+    Families(IpAddr, IpAddr),
+    /// Datagrams have no room for their number and the time.
+    #[error("flow {flow}: datagrams of {size} B; expected at least {least} B, to number them")]
+    SmallDatagrams {
+        /// The flow.
+        flow: String,
+        /// Their payload.
+        size: usize,
+        /// The least that there must be.
+        least: usize,
+    },
+    /// The kernel does not have a congestion control.
+    #[error("flow {flow}: this kernel has no congestion control {name}; it has {available}")]
+    NoCongestionControl {
+        /// The flow.
+        flow: String,
+        /// What it asks for.
+        name: &'static str,
+        /// What there is.
+        available: String,
+    },
+    /// The kernel refuses a setting.
+    #[error("flow {flow}: this kernel cannot set {what}: {error}")]
+    Refused {
+        /// The flow.
+        flow: String,
+        /// The setting.
+        what: &'static str,
+        /// What it says.
+        error: io::Error,
+    },
+    /// A node's network stack has no such setting.
+    #[error("node {node}: {name} cannot be set to {value}: {error}")]
+    Setting {
+        /// The node.
+        node: u16,
+        /// The setting.
+        name: String,
+        /// What it was to be.
+        value: String,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// A socket cannot be opened.
+    #[error("node {node}: {what}: {error}")]
+    Socket {
+        /// Where.
+        node: u16,
+        /// What was to be done.
+        what: String,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// There would be too many sockets.
+    #[error("{needed} sockets are needed, and a process may have {limit} files; raise `ulimit -n`")]
+    TooManyFiles {
+        /// How many there would be.
+        needed: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// No thread can be started.
+    #[error("no thread can be started: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,114 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn numbered() -> Numbered {
+    Numbered {
+        from: (Ipv4Addr::new(192, 0, 2, 1), 49_152),
+        to: (Ipv4Addr::new(192, 0, 2, 9), 33_434),
+        traffic_class: TrafficClass::new(Dscp::new(46).unwrap()),
+        ttl: 3,
+        number: 0x1234,
+        size: 32,
+    }
+}
+
+/// An error about a packet, of which as much is quoted as `kept` says.
+fn error(kind: u8, code: u8, packet: &[u8], kept: usize) -> Vec<u8> {
+    let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    bytes.extend(&packet[..kept.min(packet.len())]);
+    bytes
+}
+
+#[test]
+fn an_error_names_the_datagram_by_its_first_eight_bytes() {
+    let mut packet = Vec::new();
+    numbered().write(&mut packet);
+    assert_eq!(packet.len(), 20 + 8 + 32);
+    let expected = Message::Error {
+        error: IcmpError::TimeExceeded,
+        probe: Probe::Datagram { source_port: 49_152, destination_port: 33_434, number: 0x1234 },
+        dscp: Dscp::new(46).unwrap(),
+        destination: Ipv4Addr::new(192, 0, 2, 9).into(),
+    };
+    assert_eq!(message(&error(TIME_EXCEEDED, 0, &packet, 28)), Some(expected));
+    // Too little of it.
+    assert_eq!(message(&error(TIME_EXCEEDED, 0, &packet, 23)), None);
+    // Fragmentation needed says nothing of who is there.
+    assert_eq!(message(&error(UNREACHABLE, 4, &packet, 28)), None);
+}
+
+#[test]
+fn the_checksum_of_a_datagram_holds() {
+    let mut packet = Vec::new();
+    numbered().write(&mut packet);
+    let datagram = &packet[IPV4_HEADER..];
+    let pseudo = [u16::from(UDP), datagram.len() as u16];
+    // With its own checksum in it a sum is all ones, whose complement is zero.
+    let sum = checksum(words(&packet[12..20]).chain(pseudo).chain(words(datagram)));
+    assert_eq!(sum, 0);
+}
+
+#[test]
+fn an_echo_and_what_answers_it() {
+    let mut bytes = Vec::new();
+    write_echo(&mut bytes, ECHO_REQUEST, 7, 9, 56);
+    assert_eq!(bytes.len(), 64);
+    assert_eq!(checksum(words(&bytes)), 0);
+    let probe = Probe::Echo { identifier: 7, sequence: 9 };
+    assert_eq!(message(&bytes), Some(Message::Request(probe)));
+    bytes[0] = ECHO_REPLY;
+    assert_eq!(message(&bytes), Some(Message::Reply(probe)));
+    write_echo(&mut bytes, ECHO_REQUEST_6, 7, 9, 0);
+    assert_eq!(message_6(&bytes), Some(Message::Request(probe)));
+}
+
+#[test]
+fn an_error_over_ipv6_names_an_echo() {
+    let mut packet = vec![0; 40];
+    packet[0] = 6 << 4 | 0xb; // traffic class 0xb8: EF
+    packet[1] = 0x80;
+    packet[6] = ICMP_6;
+    packet[24..40].copy_from_slice(&Ipv6Addr::LOCALHOST.octets());
+    let mut inner = Vec::new();
+    write_echo(&mut inner, ECHO_REQUEST_6, 1, 2, 8);
+    packet.extend(inner);
+    let expected = Message::Error {
+        error: IcmpError::NetUnreachable,
+        probe: Probe::Echo { identifier: 1, sequence: 2 },
+        dscp: Dscp::new(46).unwrap(),
+        destination: Ipv6Addr::LOCALHOST.into(),
+    };
+    assert_eq!(message_6(&error(UNREACHABLE_6, 0, &packet, 99)), Some(expected));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn anything_can_be_read(kind in prop_oneof![Just(0_u8), Just(3), Just(11), Just(1), any::<u8>()],
+                            code in 0..5_u8,
+                            first in prop_oneof![Just(0x45_u8), Just(0x60), any::<u8>()],
+                            bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let mut whole = vec![kind, code, 0, 0, 0, 0, 0, 0, first];
+        whole.extend(bytes);
+        for length in 0..whole.len() {
+            let _ = (message(&whole[..length]), message_6(&whole[..length]), ipv4(&whole[..length]));
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_changed_is_never_taken_for_another_probe_of_the_same_ports(
+        at in 0..28_usize, to: u8,
+    ) {
+        let mut packet = Vec::new();
+        numbered().write(&mut packet);
+        packet[at] = to;
+        if let Some(Message::Error { probe: Probe::Datagram { number, .. }, .. }) =
+            message(&error(TIME_EXCEEDED, 0, &packet, 28))
+        {
+            // Only the identification and the length of the header say which it is.
+            prop_assert!(number == 0x1234 || matches!(at, 4 | 5));
+        }
+    }
+}

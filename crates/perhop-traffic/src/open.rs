@@ -1,0 +1,453 @@
+//! Everything that is opened in a host before traffic runs.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+
+use perhop_core::{Dscp, Ecn, TrafficClass};
+use perhop_workload::{EcnModePlan, FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan};
+
+use crate::error::TrafficError;
+use crate::icmp;
+use crate::job::{Job, flow_name, linux_name};
+use crate::payload;
+use crate::sys::{Level, Socket};
+use crate::tap;
+
+/// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
+const FIRST_SOURCE_PORT: u16 = 49_152;
+
+// linux/tcp.h; not in every libc.
+const TCP_RTO_MIN_US: libc::c_int = 45;
+const TCP_DELACK_MAX_US: libc::c_int = 46;
+/// What `min_rto` and `delayed_ack` are unless somebody sets them, in picoseconds.
+const USUAL_MIN_RTO: u64 = 200_000_000_000;
+const USUAL_DELAYED_ACK: u64 = 40_000_000_000;
+
+const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
+const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
+
+/// Where a stream comes from and goes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub flow: usize,
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+}
+
+/// What was opened in a host.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    /// By number of the stream.
+    pub senders: Vec<(usize, Socket)>,
+    pub listeners: Vec<(SocketAddr, Socket)>,
+    pub datagrams: Vec<(SocketAddr, Socket)>,
+    /// By number of the ping.
+    pub probes: Vec<(usize, Socket)>,
+    /// Where ICMP comes in, with whether it is that of IPv6.
+    pub icmp: Vec<(bool, Socket)>,
+    pub tap: Option<Socket>,
+}
+
+/// The streams of a job, one after the other; each has addresses and ports of its own.
+pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
+    let mut taken = HashSet::new();
+    let mut lines = Vec::new();
+    for (index, flow) in job.flows.iter().enumerate() {
+        let (from, to) = (host(job, flow.from)?, host(job, flow.to)?);
+        same_family(from, to)?;
+        let is_tcp = matches!(flow.transport, TransportPlan::Tcp(_));
+        let to = SocketAddr::new(to, flow.port);
+        for number in 0..flow.streams {
+            let ports = (0..=u16::MAX - FIRST_SOURCE_PORT)
+                .map(|more| FIRST_SOURCE_PORT | number.wrapping_add(more));
+            let mut free = ports.map(|port| SocketAddr::new(from, port));
+            let from = free.find(|&from| taken.insert((is_tcp, from, to))).ok_or_else(|| {
+                let error = io::ErrorKind::AddrInUse.into();
+                TrafficError::Socket {
+                    node: flow.from,
+                    what: "ports for its streams".into(),
+                    error,
+                }
+            })?;
+            lines.push(Line { flow: index, from, to });
+        }
+    }
+    Ok(lines)
+}
+
+/// The address of a host.
+pub(crate) fn host(job: &Job, node: u16) -> Result<IpAddr, TrafficError> {
+    let plan = job.nodes.get(usize::from(node)).filter(|plan| plan.namespace.is_some());
+    plan.and_then(|plan| plan.addresses.first().copied()).ok_or(TrafficError::NotAHost(node))
+}
+
+/// The address of a node, which need not be a host.
+pub(crate) fn node(job: &Job, node: u16) -> Result<IpAddr, TrafficError> {
+    let plan = job.nodes.get(usize::from(node));
+    plan.and_then(|plan| plan.addresses.first().copied()).ok_or(TrafficError::NotAHost(node))
+}
+
+pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> {
+    match from.is_ipv4() == to.is_ipv4() {
+        true => Ok(()),
+        false => Err(TrafficError::Families(from, to)),
+    }
+}
+
+/// Opens what each host needs, in its namespace.
+pub(crate) fn open_hosts(
+    job: &Job,
+    lines: &[Line],
+    enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
+) -> Result<BTreeMap<u16, Opened>, TrafficError> {
+    let mut hosts = BTreeMap::new();
+    for node in 0..job.nodes.len() as u16 {
+        let flows = job.flows.iter().any(|flow| flow.from == node || flow.to == node);
+        let pings = job.pings.iter().any(|ping| ping.from == node || ping.to == node);
+        let plan = &job.nodes[usize::from(node)];
+        let Some(namespace) = plan.namespace else { continue };
+        if !(flows || pings || !plan.settings.is_empty()) {
+            continue;
+        }
+        // A thread of its own, because a thread that has entered a namespace stays there.
+        let opened = thread::scope(|scope| {
+            let open = || {
+                enter(namespace).map_err(|error| {
+                    let what = "its network namespace cannot be entered".to_owned();
+                    TrafficError::Socket { node, what, error }
+                })?;
+                Host { job, lines, node }.open()
+            };
+            let thread = thread::Builder::new().spawn_scoped(scope, open);
+            let thread = thread.map_err(TrafficError::Thread)?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        hosts.insert(node, opened);
+    }
+    Ok(hosts)
+}
+
+struct Host<'a> {
+    job: &'a Job,
+    lines: &'a [Line],
+    node: u16,
+}
+
+impl Host<'_> {
+    fn failed(&self, what: impl Into<String>) -> impl FnOnce(io::Error) -> TrafficError {
+        let (node, what) = (self.node, what.into());
+        move |error| TrafficError::Socket { node, what, error }
+    }
+
+    fn open(&self) -> Result<Opened, TrafficError> {
+        for (name, value) in &self.job.nodes[usize::from(self.node)].settings {
+            // What `net.ipv4.tcp_sack` means is the namespace's of whoever asks.
+            let path = format!("/proc/sys/{}", name.replace('.', "/"));
+            fs::write(path, value).map_err(|error| {
+                let (name, value) = (name.clone(), value.clone());
+                TrafficError::Setting { node: self.node, name, value, error }
+            })?;
+        }
+        let mut opened = Opened::default();
+        for (number, line) in self.lines.iter().enumerate() {
+            let flow = &self.job.flows[line.flow];
+            if flow.to == self.node {
+                self.open_receiver(&mut opened, flow, line.to)?;
+            }
+            if flow.from == self.node {
+                opened.senders.push((number, self.open_sender(flow, *line)?));
+            }
+        }
+        for (number, ping) in self.job.pings.iter().enumerate() {
+            if ping.from == self.node {
+                opened.probes.push((number, self.open_probe(ping, number)?));
+            }
+        }
+        if self.job.pings.iter().any(|ping| ping.from == self.node || ping.to == self.node) {
+            for v6 in self.families() {
+                opened.icmp.push((v6, self.open_icmp(v6)?));
+            }
+        }
+        let mut expected = Vec::new();
+        for flow in
+            self.job.flows.iter().filter(|flow| !matches!(flow.transport, TransportPlan::Udp(_)))
+        {
+            if flow.to == self.node {
+                expected.push(tap::Expected { port: flow.port, to_port: true, dscp: flow.dscp });
+            }
+            if flow.from == self.node {
+                expected.push(tap::Expected { port: flow.port, to_port: false, dscp: flow.dscp });
+            }
+        }
+        if !expected.is_empty() {
+            opened.tap =
+                Some(tap::open(&expected).map_err(self.failed("packets cannot be watched"))?);
+        }
+        Ok(opened)
+    }
+
+    /// Whether pings from or to here need ICMP, and ICMPv6.
+    fn families(&self) -> impl Iterator<Item = bool> {
+        let addresses = &self.job.nodes[usize::from(self.node)].addresses;
+        let v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
+        std::iter::once(!v4)
+    }
+
+    /// The socket at which a flow arrives, unless there is one already.
+    fn open_receiver(
+        &self,
+        opened: &mut Opened,
+        flow: &FlowPlan,
+        at: SocketAddr,
+    ) -> Result<(), TrafficError> {
+        let failed = || self.failed(format!("{at} cannot be listened on"));
+        let marked = TrafficClass::new(Dscp::new(flow.dscp)?);
+        match &flow.transport {
+            TransportPlan::Tcp(tcp) => {
+                if opened.listeners.iter().any(|(address, _)| *address == at) {
+                    return Ok(());
+                }
+                let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
+                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+                set_traffic_class(&socket, at, marked).map_err(failed())?;
+                self.set_tcp(&socket, flow_name(flow), tcp)?;
+                set_receive_window(&socket, tcp).map_err(failed())?;
+                socket.bind(at).map_err(failed())?;
+                socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
+                opened.listeners.push((at, socket));
+            }
+            TransportPlan::Udp(_) => {
+                if opened.datagrams.iter().any(|(address, _)| *address == at) {
+                    return Ok(());
+                }
+                let socket = Socket::like(at, libc::SOCK_DGRAM, 0).map_err(failed())?;
+                tell_traffic_class(&socket, at.ip()).map_err(failed())?;
+                socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
+                // What bursts need; what the kernel does not allow it cuts.
+                set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 8 << 20)
+                    .map_err(failed())?;
+                // Where the kernel has it (Linux 5.0).
+                let _ = socket.set((libc::SOL_UDP, libc::UDP_GRO), 1);
+                socket.bind(at).map_err(failed())?;
+                opened.datagrams.push((at, socket));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_sender(&self, flow: &FlowPlan, line: Line) -> Result<Socket, TrafficError> {
+        let failed = || self.failed(format!("a socket to send from {} cannot be had", line.from));
+        let marked = TrafficClass::new(Dscp::new(flow.dscp)?);
+        match &flow.transport {
+            TransportPlan::Tcp(tcp) => {
+                let socket = Socket::like(line.from, libc::SOCK_STREAM, 0).map_err(failed())?;
+                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+                set_traffic_class(&socket, line.from, marked).map_err(failed())?;
+                self.set_tcp(&socket, flow_name(flow), tcp)?;
+                // In flight is what the receiver's window allows; the buffer holds twice as much.
+                let buffer = window(tcp).saturating_mul(2).max(256 << 10);
+                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)
+                    .map_err(failed())?;
+                socket
+                    .set(TCP(libc::TCP_NOTSENT_LOWAT), crate::tcp::LEAST_UNSENT)
+                    .map_err(failed())?;
+                socket.bind(line.from).map_err(failed())?;
+                Ok(socket)
+            }
+            TransportPlan::Udp(udp) => {
+                check_datagrams(flow_name(flow), udp)?;
+                let ecn = udp.ecn.map_or(Ecn::NotEct, |ecn| ecn.ecn());
+                let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
+                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+                set_traffic_class(&socket, line.from, marked.with_ecn(ecn)).map_err(failed())?;
+                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20)
+                    .map_err(failed())?;
+                socket.bind(line.from).map_err(failed())?;
+                socket.connect(line.to).map_err(failed())?;
+                Ok(socket)
+            }
+        }
+    }
+
+    /// What both ends of a connection are told of TCP.
+    fn set_tcp(&self, socket: &Socket, flow: &str, tcp: &TcpPlan) -> Result<(), TrafficError> {
+        let refused = |what| {
+            let flow = flow.to_owned();
+            move |error| TrafficError::Refused { flow, what, error }
+        };
+        let name = linux_name(tcp.congestion_control);
+        let set = socket.set_bytes(TCP(libc::TCP_CONGESTION), name.as_bytes());
+        set.map_err(|_| {
+            let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+            let available = fs::read_to_string(available).unwrap_or_default();
+            let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
+            TrafficError::NoCongestionControl { flow: flow.to_owned(), name, available }
+        })?;
+        // What a packet holds without options is not diminished by those that it will have (RFC
+        // 9293, section 3.7.1).
+        let options = if tcp.timestamps { 12 } else { 0 };
+        let mss = libc::c_int::from(tcp.mss) + options;
+        socket.set(TCP(libc::TCP_MAXSEG), mss).map_err(refused("a segment size"))?;
+        if tcp.min_rto != USUAL_MIN_RTO {
+            let micros = (tcp.min_rto / 1_000_000).max(1) as libc::c_int;
+            socket.set(TCP(TCP_RTO_MIN_US), micros).map_err(refused("min_rto"))?;
+        }
+        if tcp.delayed_ack != USUAL_DELAYED_ACK {
+            let micros = (tcp.delayed_ack / 1_000_000).max(1) as libc::c_int;
+            socket.set(TCP(TCP_DELACK_MAX_US), micros).map_err(refused("delayed_ack"))?;
+        }
+        if tcp.pacing {
+            // Any limit at all has TCP pace itself, here at its own rate.
+            let most = u64::MAX / 2;
+            socket.set(SOCKET(libc::SO_MAX_PACING_RATE), most).map_err(refused("pacing"))?;
+        }
+        debug_assert!(matches!(
+            tcp.ecn,
+            EcnModePlan::Off | EcnModePlan::Classic | EcnModePlan::Dctcp | EcnModePlan::Accurate
+        ));
+        Ok(())
+    }
+
+    /// The socket that a ping's requests go out by. It takes nothing in.
+    fn open_probe(&self, ping: &PingPlan, number: usize) -> Result<Socket, TrafficError> {
+        let failed = || self.failed("a raw socket for pings cannot be had");
+        let from = SocketAddr::new(host(self.job, self.node)?, 0);
+        let v4 = from.is_ipv4();
+        let socket = match (ping.udp_port, v4) {
+            (Some(_), true) => Socket::like(from, libc::SOCK_RAW, libc::IPPROTO_RAW),
+            (Some(_), false) => Socket::like(from, libc::SOCK_DGRAM, 0),
+            (None, true) => Socket::like(from, libc::SOCK_RAW, libc::IPPROTO_ICMP),
+            (None, false) => Socket::like(from, libc::SOCK_RAW, libc::IPPROTO_ICMPV6),
+        };
+        let socket = socket.map_err(failed())?;
+        if ping.udp_port.is_none() {
+            filter_icmp(&socket, !v4, &[]).map_err(failed())?;
+        }
+        let marked = TrafficClass::new(Dscp::new(ping.dscp)?);
+        set_traffic_class(&socket, from, marked).map_err(failed())?;
+        let port = if ping.udp_port.is_some() && !v4 { probe_port(number) } else { 0 };
+        socket.bind(SocketAddr::new(from.ip(), port)).map_err(failed())?;
+        Ok(socket)
+    }
+
+    fn open_icmp(&self, v6: bool) -> Result<Socket, TrafficError> {
+        let failed = || self.failed("a raw socket for ICMP cannot be had");
+        let (family, protocol, kinds) = if v6 {
+            let kinds = [
+                icmp::ECHO_REQUEST_6,
+                icmp::ECHO_REPLY_6,
+                icmp::UNREACHABLE_6,
+                icmp::TIME_EXCEEDED_6,
+            ];
+            (libc::AF_INET6, libc::IPPROTO_ICMPV6, kinds)
+        } else {
+            let kinds =
+                [icmp::ECHO_REQUEST, icmp::ECHO_REPLY, icmp::UNREACHABLE, icmp::TIME_EXCEEDED];
+            (libc::AF_INET, libc::IPPROTO_ICMP, kinds)
+        };
+        let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;
+        filter_icmp(&socket, v6, &kinds).map_err(failed())?;
+        let address = host(self.job, self.node)?;
+        tell_traffic_class(&socket, address).map_err(failed())?;
+        socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
+        set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 1 << 20).map_err(failed())?;
+        socket.bind(SocketAddr::new(address, 0)).map_err(failed())?;
+        Ok(socket)
+    }
+}
+
+/// The source port of a ping's datagrams.
+pub(crate) fn probe_port(ping: usize) -> u16 {
+    FIRST_SOURCE_PORT | ping as u16
+}
+
+/// Marks what a socket sends.
+pub(crate) fn set_traffic_class(
+    socket: &Socket,
+    like: SocketAddr,
+    class: TrafficClass,
+) -> io::Result<()> {
+    let value = libc::c_int::from(class.octet());
+    match like.is_ipv4() {
+        true => socket.set((libc::IPPROTO_IP, libc::IP_TOS), value),
+        false => socket.set((libc::IPPROTO_IPV6, libc::IPV6_TCLASS), value),
+    }
+}
+
+/// Has the kernel say how what arrives is marked.
+fn tell_traffic_class(socket: &Socket, like: IpAddr) -> io::Result<()> {
+    match like.is_ipv4() {
+        true => socket.set((libc::IPPROTO_IP, libc::IP_RECVTOS), 1),
+        false => socket.set((libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS), 1),
+    }
+}
+
+/// Sets a buffer beyond what users may, where we may; the kernel doubles what is asked for.
+fn set_buffer(
+    socket: &Socket,
+    force: libc::c_int,
+    usual: libc::c_int,
+    bytes: u32,
+) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    socket.set(SOCKET(force), bytes).or_else(|_| socket.set(SOCKET(usual), bytes))
+}
+
+/// What a connection may have in flight: the lesser of its two windows.
+pub(crate) fn window(tcp: &TcpPlan) -> u32 {
+    tcp.send_window.min(tcp.receive_window)
+}
+
+/// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as large
+/// as it is told to, holds that with what packets take beside their data.
+fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
+    let buffer = window(tcp).clamp(4096, 1 << 30);
+    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
+    hold_window(socket, window(tcp));
+    Ok(())
+}
+
+/// Has a receiver offer no more than this from now on. Linux forgets it when it learns how much
+/// memory packets take (`tcp_measure_rcv_mss`), which is with a connection's first ones, so that it
+/// must be said again.
+pub(crate) fn hold_window(socket: &Socket, window: u32) {
+    let window = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
+    let _ = socket.set(TCP(libc::TCP_WINDOW_CLAMP), window);
+}
+
+/// Lets only these types of messages in (`ICMP_FILTER`, raw(7); `ICMP6_FILTER`, RFC 3542, section
+/// 3.2). Both are bit maps in which Linux has a one for what is kept out.
+fn filter_icmp(socket: &Socket, v6: bool, kinds: &[u8]) -> io::Result<()> {
+    // linux/icmp.h and linux/icmpv6.h.
+    const ICMP_FILTER: libc::c_int = 1;
+    const ICMPV6_FILTER: libc::c_int = 1;
+    let mut blocked = [u32::MAX; 8];
+    for &kind in kinds {
+        blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
+    }
+    match v6 {
+        true => socket.set((libc::IPPROTO_ICMPV6, ICMPV6_FILTER), blocked),
+        false => socket.set((libc::SOL_RAW, ICMP_FILTER), blocked[0]),
+    }
+}
+
+/// Datagrams carry their number and the time.
+fn check_datagrams(flow: &str, udp: &UdpPlan) -> Result<(), TrafficError> {
+    let header = match udp.layer {
+        perhop_workload::LayerPlan::Application => 0,
+        perhop_workload::LayerPlan::Ip => 28,
+    };
+    let smallest = match &udp.replay {
+        Some(replay) => replay.packets.iter().map(|&(_, size)| size).min().unwrap_or(u16::MAX),
+        None => udp.size,
+    };
+    let size = usize::from(smallest.saturating_sub(header));
+    if size < payload::SIZE {
+        let (flow, least) = (flow.to_owned(), payload::SIZE);
+        return Err(TrafficError::SmallDatagrams { flow, size, least });
+    }
+    Ok(())
+}

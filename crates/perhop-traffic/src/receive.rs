@@ -1,0 +1,285 @@
+//! Everything that comes in: one thread accepts connections, reads from them, takes datagrams and
+//! hears of probes.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use perhop_core::{Dscp, Ecn, TrafficClass};
+
+use crate::clock::duration;
+use crate::icmp::{self, Message};
+use crate::open::{hold_window, set_traffic_class};
+use crate::payload::Payload;
+use crate::ping::Answered;
+use crate::shared::{Place, Shared};
+use crate::stream::{FlowReceived, lock};
+use crate::sys::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
+use crate::tap;
+
+/// How many bytes of a stream are taken at once.
+const CHUNK: usize = 4 << 20;
+/// How many batches are taken of one socket before others have their turn.
+const TURNS: usize = 4;
+
+/// For how many windows of data a connection is looked after closely.
+const YOUTH: u64 = 16;
+
+/// Where something comes in.
+#[derive(Debug)]
+pub(crate) enum Inlet {
+    Listener(SocketAddr, Socket),
+    Datagrams(SocketAddr, Socket),
+    /// ICMP, or ICMPv6, of a node with these addresses.
+    Icmp {
+        v6: bool,
+        at: Vec<IpAddr>,
+        socket: Socket,
+    },
+    Tap(Socket),
+    Connection(Place),
+}
+
+struct Receiver<'a> {
+    shared: &'a Shared,
+    epoll: Epoll,
+    inlets: Vec<Inlet>,
+    /// Room for super-packets, and for headers.
+    large: Batch,
+    small: Batch,
+    /// Whose the last datagram was, that came from here and went there.
+    last: Option<((SocketAddr, SocketAddr), Place)>,
+}
+
+/// Takes what comes in until all is over.
+pub(crate) fn receive(shared: &Shared, inlets: Vec<Inlet>) -> io::Result<()> {
+    let epoll = Epoll::new()?;
+    for (number, inlet) in inlets.iter().enumerate() {
+        let socket = match inlet {
+            Inlet::Listener(_, socket)
+            | Inlet::Datagrams(_, socket)
+            | Inlet::Icmp { socket, .. }
+            | Inlet::Tap(socket) => socket,
+            Inlet::Connection(_) => continue,
+        };
+        epoll.add(socket.as_fd(), number as u64, Interest::Readable)?;
+    }
+    let (large, small) = (Batch::new(16, 1 << 16), Batch::new(256, tap::SNAP));
+    let mut receiver = Receiver { shared, epoll, inlets, large, small, last: None };
+    let mut ready = vec![Event { events: 0, u64: 0 }; 256];
+    while !shared.clock.is_over() {
+        let count = receiver.epoll.wait(&mut ready, shared.clock.wake(Nanos::MAX))?;
+        for event in &ready[..count] {
+            receiver.serve(event.u64 as usize)?;
+        }
+    }
+    Ok(())
+}
+
+impl Receiver<'_> {
+    fn serve(&mut self, number: usize) -> io::Result<()> {
+        match &self.inlets[number] {
+            Inlet::Listener(..) => self.accept(number),
+            &Inlet::Connection(place) => self.read(place),
+            Inlet::Datagrams(at, socket) => {
+                for _ in 0..TURNS {
+                    let Ok(count) = self.large.receive(socket) else { break };
+                    let mut received = None;
+                    for number in 0..count {
+                        let datagram = self.large.get(number);
+                        take(self.shared, *at, &datagram, &mut self.last, &mut received);
+                    }
+                    if count < 16 {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Inlet::Icmp { v6, at, socket } => {
+                while let Ok(count) = self.small.receive(socket) {
+                    for number in 0..count {
+                        hear(self.shared, (*v6, at), &self.small.get(number));
+                    }
+                    if count < 256 {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Inlet::Tap(socket) => {
+                for _ in 0..TURNS {
+                    let Ok(count) = self.small.receive(socket) else { break };
+                    for number in 0..count {
+                        watch(self.shared, &self.small.get(number));
+                    }
+                    if count < 256 {
+                        break;
+                    }
+                }
+                let dropped = socket.take_packets_dropped();
+                self.shared.counters.unseen.fetch_add(dropped, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    fn accept(&mut self, number: usize) -> io::Result<()> {
+        let Inlet::Listener(at, listener) = &self.inlets[number] else { return Ok(()) };
+        let at = *at;
+        let mut accepted = Vec::new();
+        while let Ok((socket, from)) = listener.accept() {
+            match from.and_then(|from| self.shared.find(false, from, at)) {
+                Some(place) => accepted.push((place, socket)),
+                None => self.shared.stranger(),
+            }
+        }
+        for (place, socket) in accepted {
+            let (flow, stream) = self.shared.at(place);
+            // The listener may be another flow's, too.
+            let _ = set_traffic_class(&socket, at, TrafficClass::new(flow.dscp));
+            hold_window(&socket, flow.window);
+            if stream.receiver.set(socket).is_err() {
+                self.shared.stranger();
+                continue;
+            }
+            let socket = stream.receiver.get().expect("it was just set");
+            self.epoll.add(socket.as_fd(), self.inlets.len() as u64, Interest::Readable)?;
+            self.inlets.push(Inlet::Connection(place));
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, place: Place) -> io::Result<()> {
+        let (flow, stream) = self.shared.at(place);
+        let Some(socket) = stream.receiver.get() else { return Ok(()) };
+        match socket.discard(CHUNK) {
+            Ok(0) => {
+                socket.end();
+                self.epoll.remove(socket.as_fd())
+            }
+            Ok(bytes) => {
+                if stream.delivered.load(Ordering::Relaxed) < YOUTH * u64::from(flow.window) {
+                    hold_window(socket, flow.window);
+                }
+                let since_start = self.shared.clock.now().saturating_sub(flow.start);
+                stream.deliver(bytes as u64, flow.volume, since_start);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(_) => self.epoll.remove(socket.as_fd()),
+        }
+    }
+}
+
+/// Takes a datagram, or several that the kernel has put together.
+fn take<'a>(
+    shared: &'a Shared,
+    at: SocketAddr,
+    datagram: &Datagram<'_>,
+    last: &mut Option<((SocketAddr, SocketAddr), Place)>,
+    received: &mut Option<(usize, std::sync::MutexGuard<'a, FlowReceived>)>,
+) {
+    let Some(from) = datagram.from else { return shared.stranger() };
+    let place = match last {
+        Some((ends, place)) if *ends == (from, at) => Some(*place),
+        _ => shared.find(true, from, at),
+    };
+    let Some(place) = place else { return shared.stranger() };
+    *last = Some(((from, at), place));
+    if received.as_ref().is_none_or(|(flow, _)| *flow != place.flow) {
+        // Unlocked before another one is locked.
+        *received = None;
+        *received = Some((place.flow, lock(&shared.flows[place.flow].received)));
+    }
+    let Some((_, flow)) = received else { return };
+    let size = datagram.control.segment.unwrap_or(datagram.bytes.len()).max(1);
+    for bytes in datagram.bytes.chunks(size) {
+        match Payload::read(bytes, shared.tag) {
+            Some(payload) if payload.sequence < shared.at(place).1.sent.load(Ordering::Acquire) => {
+                count(flow, place.stream, payload, bytes.len(), &datagram.control);
+            }
+            _ => shared.stranger(),
+        }
+    }
+}
+
+/// Counts a datagram.
+fn count(
+    flow: &mut FlowReceived,
+    stream: usize,
+    payload: Payload,
+    bytes: usize,
+    control: &Control,
+) {
+    let class = control.traffic_class.unwrap_or(0);
+    flow.count(0, class >> 2, 1);
+    let arrived = control.stamp.unwrap_or_else(realtime);
+    // The sender reads its clock before it sends, and somebody may set it back meanwhile.
+    let delay = duration(arrived.saturating_sub(payload.sent));
+    let received = &mut flow.datagrams[stream];
+    received.jitter.add(delay);
+    received.next = received.next.max(payload.sequence + 1);
+    received.longest = received.longest.max(delay);
+    if received.order.add(payload.sequence) {
+        received.delivered += bytes as u64;
+        received.packets += 1;
+        received.marked += u64::from(class & 3 == Ecn::Ce as u8);
+        received.delay.add(delay);
+        flow.delays.add(delay);
+    }
+}
+
+/// Hears what ICMP says.
+fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
+    let marked = || Dscp::new(datagram.control.traffic_class? >> 2).ok();
+    let (dscp, message) = if v6 {
+        (marked(), icmp::message_6(datagram.bytes))
+    } else {
+        match icmp::ipv4(datagram.bytes) {
+            Some((dscp, behind)) => (Some(dscp), icmp::message(behind)),
+            None => (None, None),
+        }
+    };
+    let (Some(from), Some(dscp), Some(message)) = (datagram.from, dscp, message) else { return };
+    let ends = (from.ip(), at);
+    let stamp = datagram.control.stamp.unwrap_or_else(realtime);
+    let answer = |probe, answered: Answered| {
+        shared.pings.iter().any(|ping| ping.on_answer(shared, ends, stamp, probe, answered))
+    };
+    let ours = match message {
+        Message::Request(probe) => {
+            shared.pings.iter().any(|ping| ping.on_request(ends, probe, dscp))
+        }
+        Message::Reply(probe) => {
+            answer(probe, Answered { dscp, error: None, quoted: None, destination: None })
+        }
+        Message::Error { error, probe, dscp: quoted, destination } => answer(
+            probe,
+            Answered {
+                dscp,
+                error: Some(error),
+                quoted: Some(quoted),
+                destination: Some(destination),
+            },
+        ),
+    };
+    if !ours {
+        shared.stranger();
+    }
+}
+
+/// Counts a packet of TCP that was remarked.
+fn watch(shared: &Shared, datagram: &Datagram<'_>) {
+    let Some(packet) = tap::parse(datagram.bytes) else { return };
+    let data = shared.find(false, packet.from, packet.to).map(|place| (place, 0));
+    let answer = || shared.find(false, packet.to, packet.from).map(|place| (place, 1));
+    let Some((place, end)) = data.or_else(answer) else { return shared.stranger() };
+    let flow = &shared.flows[place.flow];
+    if packet.dscp == flow.dscp.get() {
+        return; // another flow's ports
+    }
+    // What the kernel has put together counts for as many segments as it was.
+    let segments = (packet.payload as u64).div_ceil(flow.segment.max(1)).max(1);
+    lock(&flow.received).count(end, packet.dscp, segments);
+}

@@ -1,0 +1,365 @@
+//! Readings: every counter at every mark.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use perhop_core::{Dscp, Duration, Time};
+use perhop_measure::{
+    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, Samples, StreamReading,
+    Table,
+};
+
+use crate::clock::{duration, nanos, time};
+use crate::open::hold_window;
+use crate::shared::{Place, Shared};
+use crate::stream::{DscpCounts, FlowState, StreamState, lock};
+use crate::sys::{Nanos, TcpInfo};
+use crate::tcp;
+
+/// How often round-trip times are asked for; less often where there are many connections.
+const SAMPLE: Nanos = 10_000_000;
+/// What one connection may take of that.
+const SAMPLE_SHARE: Nanos = 20_000;
+
+/// How long a datagram may be under way before it counts as lost, beyond twice the longest that one
+/// was. Those that one of a higher number has overtaken count at once.
+const PATIENCE: Nanos = 1_000_000_000;
+
+/// What is known of a stream beside what its state says.
+#[derive(Debug, Default)]
+struct Follow {
+    last: StreamReading,
+    /// Round-trip times since the last mark.
+    rtt: Samples,
+    /// What the connection had received when it was last sampled.
+    segments: u32,
+    /// How much may wait unsent in it.
+    unsent: u32,
+    /// How many datagrams had been sent when, since long ago.
+    sent: VecDeque<(Nanos, u64)>,
+    /// The greatest window that was offered.
+    window: u32,
+}
+
+/// Reads every counter at every mark.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    marks: Vec<Time>,
+    next_mark: usize,
+    /// Up to where the tables go.
+    recorded: Time,
+    cuts: Vec<Time>,
+    next_cut: usize,
+    cut: Time,
+    places: Vec<Place>,
+    follows: Vec<Follow>,
+    rtts: Vec<Histogram>,
+    /// Of each flow: packets that had arrived at its destination and its source.
+    last_dscps: Vec<[DscpCounts; 2]>,
+    /// The numbers of the nodes at each flow's ends, its destination's first.
+    ends: Vec<[u16; 2]>,
+    intervals: Intervals,
+    codepoints: Codepoints,
+    delays: Delays,
+    sampled: Nanos,
+}
+
+impl Recorder {
+    pub fn new(shared: &Shared, marks: Vec<Time>, cuts: Vec<Time>, ends: Vec<[u16; 2]>) -> Self {
+        let places: Vec<_> = shared.places().collect();
+        Self {
+            marks,
+            next_mark: 0,
+            recorded: Time::ZERO,
+            cuts,
+            next_cut: 0,
+            cut: Time::ZERO,
+            follows: places.iter().map(|_| Follow::default()).collect(),
+            places,
+            rtts: vec![Histogram::default(); shared.flows.len()],
+            last_dscps: vec![[[0; Dscp::COUNT]; 2]; shared.flows.len()],
+            ends,
+            intervals: Intervals::default(),
+            codepoints: Codepoints::default(),
+            delays: Delays::default(),
+            sampled: 0,
+        }
+    }
+
+    /// The next mark.
+    fn mark(&self) -> Option<Time> {
+        self.marks.get(self.next_mark).copied()
+    }
+
+    /// Whether the last mark is reached.
+    pub fn is_done(&self) -> bool {
+        self.mark().is_none()
+    }
+
+    /// Up to where the tables go.
+    pub fn recorded(&self) -> Time {
+        self.recorded
+    }
+
+    /// When there is something to read.
+    pub fn deadline(&self, shared: &Shared) -> Nanos {
+        let open = if shared.flows.is_empty() { Nanos::MAX } else { self.next_sample() };
+        self.mark().map_or(Nanos::MAX, |mark| nanos(mark.as_picos())).min(open)
+    }
+
+    fn next_sample(&self) -> Nanos {
+        self.sampled + SAMPLE.max(SAMPLE_SHARE * self.places.len() as Nanos)
+    }
+
+    /// Reads what is due.
+    pub fn run(&mut self, shared: &Shared) {
+        let now = shared.clock.now();
+        if now >= self.next_sample() {
+            self.sample(shared, now);
+            self.sampled = now;
+        }
+        while let Some(mark) = self.mark()
+            && mark <= time(now)
+        {
+            self.record(shared, mark);
+            self.next_mark += 1;
+        }
+    }
+
+    /// Records what was measured since the last mark, and no more.
+    pub fn stop(&mut self, shared: &Shared) {
+        if let Some(last) = self.marks.last() {
+            let now = time(shared.clock.now()).min(*last);
+            self.marks.truncate(self.next_mark);
+            if now > self.recorded {
+                self.record(shared, now);
+                self.marks.push(now);
+                self.next_mark += 1;
+            }
+        }
+    }
+
+    fn sample(&mut self, shared: &Shared, now: Nanos) {
+        for (place, follow) in self.places.iter().zip(&mut self.follows) {
+            let (_, stream) = shared.at(*place);
+            if shared.is_udp(place.flow) {
+                let sent = stream.sent.load(Ordering::Relaxed);
+                if follow.sent.back().is_none_or(|&(at, _)| now - at >= PATIENCE / 10) {
+                    follow.sent.push_back((now, sent));
+                }
+                continue;
+            }
+            if !stream.open.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Some(receiver) = stream.receiver.get() {
+                hold_window(receiver, shared.flows[place.flow].window);
+            }
+            let Ok(info) = TcpInfo::of(&stream.sender) else { continue };
+            follow.window = follow.window.max(info.snd_wnd);
+            if info.segs_in != follow.segments && info.rtt > 0 {
+                follow.segments = info.segs_in;
+                let rtt = Duration::from_micros(info.rtt.into());
+                follow.rtt.add(rtt);
+                self.rtts[place.flow].add(rtt);
+            }
+            let unsent = tcp::unsent(info.delivery_rate);
+            if unsent / 2 >= follow.unsent || unsent <= follow.unsent / 2 {
+                follow.unsent = unsent;
+                let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+                let _ = stream.sender.set(option, unsent);
+            }
+        }
+    }
+
+    fn record(&mut self, shared: &Shared, mark: Time) {
+        let stretch = (self.recorded, mark);
+        let now = shared.clock.now();
+        let flows = shared.flows.len();
+        let mut arrived = vec![[0_u64; 2]; flows];
+        for (place, follow) in self.places.iter().zip(&mut self.follows) {
+            let (flow, stream) = shared.at(*place);
+            let reading = if shared.is_udp(place.flow) {
+                datagrams(flow, stream, place.stream, follow, now)
+            } else {
+                let (reading, segments) = connection(flow, stream, follow);
+                for (sum, more) in arrived[place.flow].iter_mut().zip(segments) {
+                    *sum += more;
+                }
+                reading
+            };
+            let reading = since(follow.last, reading);
+            self.intervals.push((place.flow, place.stream), stretch, &follow.last, &reading);
+            follow.last = reading;
+            follow.rtt = Samples::default();
+        }
+        for (index, flow) in shared.flows.iter().enumerate() {
+            let counts = dscps(flow, shared.is_udp(index), arrived[index]);
+            for (end, node) in self.ends[index].into_iter().enumerate() {
+                let before = &mut self.last_dscps[index][end];
+                // An estimate may fall; what was counted stays.
+                let after: Vec<u64> =
+                    counts[end].iter().zip(&*before).map(|(now, last)| *now.max(last)).collect();
+                self.codepoints.push((index, node, flow.dscp), stretch, before, &after);
+                before.copy_from_slice(&after);
+            }
+        }
+        if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= mark) {
+            self.next_cut = self.cuts.partition_point(|&cut| cut <= mark);
+            for (index, flow) in shared.flows.iter().enumerate() {
+                let delays = &mut lock(&flow.received).delays;
+                self.delays.push_flow(index, (self.cut, mark), delays);
+                delays.clear();
+            }
+            self.cut = mark;
+        }
+        self.recorded = mark;
+    }
+
+    /// The tables up to the last mark.
+    pub fn tables(&self, shared: &Shared) -> Vec<(&'static str, Table)> {
+        let mut pings = Pings::default();
+        for (index, ping) in shared.pings.iter().enumerate() {
+            let arrived = lock(&ping.arrived);
+            for (sequence, record) in lock(&ping.pinger).records.iter().enumerate() {
+                let mut record = *record;
+                // Where the request was seen to arrive, nobody needs to guess from the reply.
+                if let (Some(answer), Some(&dscp)) =
+                    (&mut record.answer, arrived.get(&(sequence as u32)))
+                    && answer.error.is_none()
+                {
+                    answer.dscp_arrived = dscp;
+                }
+                pings.push(index, sequence, ping.dscp, &record);
+            }
+        }
+        let mut rtts = Rtts::default();
+        rtts.push_flows(&self.rtts);
+        let mut delays = self.delays.clone();
+        let mut displacements = Displacements::default();
+        for (index, flow) in shared.flows.iter().enumerate() {
+            let received = lock(&flow.received);
+            delays.push_flow(index, (self.cut, self.recorded), &received.delays);
+            let streams = received.datagrams.iter().map(|stream| &stream.order.density);
+            displacements.push_flow(index, streams);
+        }
+        vec![
+            ("intervals", self.intervals.clone().into_table()),
+            ("pings", pings.into_table()),
+            ("codepoints", self.codepoints.clone().into_table()),
+            ("rtts", rtts.into_table()),
+            ("delays", delays.into_table()),
+            ("displacements", displacements.into_table()),
+        ]
+    }
+
+    /// The greatest window that was offered to a stream of each flow; zero for one of datagrams.
+    pub fn windows(&self, shared: &Shared) -> Vec<u32> {
+        let mut windows = vec![0; shared.flows.len()];
+        for (place, follow) in self.places.iter().zip(&self.follows) {
+            windows[place.flow] = follow.window.max(windows[place.flow]);
+        }
+        windows
+    }
+}
+
+/// A reading whose counters are never below those of the one before: some are estimates.
+fn since(before: StreamReading, now: StreamReading) -> StreamReading {
+    StreamReading {
+        delivered: now.delivered.max(before.delivered),
+        packets: now.packets.max(before.packets),
+        lost: now.lost.max(before.lost),
+        reordered: now.reordered.max(before.reordered),
+        marked: now.marked.max(before.marked),
+        echoed: now.echoed.max(before.echoed),
+        retransmits: now.retransmits.max(before.retransmits),
+        acks: now.acks.max(before.acks),
+        sacks: now.sacks.max(before.sacks),
+        ..now
+    }
+}
+
+/// What there is to know of a stream of datagrams.
+fn datagrams(
+    flow: &FlowState,
+    stream: &StreamState,
+    number: usize,
+    follow: &mut Follow,
+    now: Nanos,
+) -> StreamReading {
+    let sent = stream.sent.load(Ordering::Relaxed);
+    let mut received = lock(&flow.received);
+    let received = &mut received.datagrams[number];
+    let patience = duration(PATIENCE) + received.longest * 2;
+    let long_ago = now.saturating_sub(patience.as_picos() / 1_000);
+    while let [_, (second, _), ..] = follow.sent.make_contiguous()
+        && *second <= long_ago
+    {
+        follow.sent.pop_front();
+    }
+    let given_up =
+        follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
+    let due = received.next.max(given_up).min(sent);
+    let counts = received.order.counts();
+    let reading = StreamReading {
+        delivered: received.delivered,
+        packets: received.packets,
+        lost: due.saturating_sub(received.packets),
+        reordered: counts.reordered,
+        marked: received.marked,
+        delay: received.delay,
+        order: Some(counts),
+        jitter: received.jitter.estimate(),
+        ..StreamReading::default()
+    };
+    received.delay = Samples::default();
+    received.order.reset_extent_max();
+    reading
+}
+
+/// What there is to know of a connection, and how many segments its two ends received, the
+/// receiver's first.
+fn connection(
+    flow: &FlowState,
+    stream: &StreamState,
+    follow: &Follow,
+) -> (StreamReading, [u64; 2]) {
+    if !stream.open.load(Ordering::Relaxed) {
+        return (follow.last, [0; 2]);
+    }
+    let sender = TcpInfo::of(&stream.sender).unwrap_or_default();
+    let receiver = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
+    let receiver = receiver.unwrap_or_default();
+    let completion = stream.completion.load(Ordering::Relaxed);
+    let retransmits = u64::from(sender.total_retrans);
+    let reading = StreamReading {
+        delivered: stream.delivered.load(Ordering::Relaxed),
+        packets: receiver.data_segs_in.into(),
+        // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
+        lost: retransmits.saturating_sub(sender.dsack_dups.into()),
+        reordered: sender.reord_seen.into(),
+        marked: sender.delivered_ce.into(),
+        echoed: sender.delivered_ce.into(),
+        retransmits,
+        acks: receiver.segs_out.saturating_sub(receiver.data_segs_out).into(),
+        cwnd: Some(u64::from(sender.snd_cwnd) * u64::from(sender.snd_mss)),
+        completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
+        rtt: follow.rtt,
+        ..StreamReading::default()
+    };
+    (reading, [receiver.segs_in.into(), sender.segs_in.into()])
+}
+
+/// With which marks packets have arrived at both ends, `arrived` being how many of TCP's did.
+fn dscps(flow: &FlowState, udp: bool, arrived: [u64; 2]) -> [DscpCounts; 2] {
+    let received = lock(&flow.received);
+    let mut counts =
+        [0, 1].map(|end| received.dscps[end].as_deref().copied().unwrap_or([0; Dscp::COUNT]));
+    if !udp {
+        for (counts, arrived) in counts.iter_mut().zip(arrived) {
+            let others: u64 = counts.iter().sum();
+            counts[usize::from(flow.dscp.get())] = arrived.saturating_sub(others);
+        }
+    }
+    counts
+}

@@ -1,0 +1,88 @@
+//! What the threads of a run share.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::Clock;
+use crate::payload::Tag;
+use crate::ping::PingState;
+use crate::stream::{FlowState, StreamState, lock};
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub flow: usize,
+    pub stream: usize,
+}
+
+/// What the threads of a run share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub clock: Clock,
+    pub tag: Tag,
+    pub flows: Vec<FlowState>,
+    /// Whether each flow is of datagrams.
+    pub udp: Vec<bool>,
+    /// Whose a packet is, by where it comes from and goes to: of TCP, and of UDP.
+    pub by_address: [HashMap<(SocketAddr, SocketAddr), Place>; 2],
+    pub pings: Vec<PingState>,
+    /// Which node an address is of.
+    pub nodes: HashMap<IpAddr, u16>,
+    /// What went wrong on the way, the first of it.
+    pub complaints: Mutex<Vec<String>>,
+    pub counters: Counters,
+}
+
+/// What the traffic counts of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// What came in and is not ours.
+    pub strangers: AtomicU64,
+    /// Datagrams that were sent more than a millisecond after they were due.
+    pub late: AtomicU64,
+    /// The longest that one was late, in nanoseconds.
+    pub latest: AtomicU64,
+    /// Remarked packets that could not be looked at in time.
+    pub unseen: AtomicU64,
+}
+
+/// How many complaints are kept.
+const MAX_COMPLAINTS: usize = 20;
+
+impl Shared {
+    pub fn is_udp(&self, flow: usize) -> bool {
+        self.udp[flow]
+    }
+
+    /// The places of all streams, in order.
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        let flows = self.flows.iter().enumerate();
+        flows.flat_map(|(flow, state)| {
+            (0..state.streams.len()).map(move |stream| Place { flow, stream })
+        })
+    }
+
+    pub fn at(&self, place: Place) -> (&FlowState, &StreamState) {
+        let flow = &self.flows[place.flow];
+        (flow, &flow.streams[place.stream])
+    }
+
+    /// Whose a packet is.
+    pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<Place> {
+        self.by_address[usize::from(udp)].get(&(from, to)).copied()
+    }
+
+    /// Notes what went wrong.
+    pub fn complain(&self, what: String) {
+        let mut complaints = lock(&self.complaints);
+        if complaints.len() < MAX_COMPLAINTS {
+            complaints.push(what);
+        }
+    }
+
+    pub fn stranger(&self) {
+        self.counters.strangers.fetch_add(1, Ordering::Relaxed);
+    }
+}

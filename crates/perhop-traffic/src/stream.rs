@@ -1,0 +1,109 @@
+//! What threads share of each flow: its streams, their sockets and what was counted.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use perhop_core::{Dscp, Duration};
+use perhop_measure::{Histogram, Jitter, Order, Samples};
+
+use crate::sys::{Nanos, Socket};
+
+/// How many packets there were of each code point.
+pub(crate) type DscpCounts = [u64; Dscp::COUNT];
+
+/// A flow, of whichever transport.
+#[derive(Debug)]
+pub(crate) struct FlowState {
+    pub name: String,
+    pub dscp: Dscp,
+    /// When it starts, by the clock of the scenario.
+    pub start: Nanos,
+    pub stop: Option<Nanos>,
+    pub volume: Option<u64>,
+    /// The payload of a full segment, of TCP.
+    pub segment: u64,
+    /// What may be in flight, of TCP.
+    pub window: u32,
+    pub streams: Vec<StreamState>,
+    pub received: Mutex<FlowReceived>,
+}
+
+/// What was received of a flow.
+#[derive(Debug, Default)]
+pub(crate) struct FlowReceived {
+    /// How long data was under way, since the last cut.
+    pub delays: Histogram,
+    /// Of UDP: by stream.
+    pub datagrams: Vec<DatagramsReceived>,
+    /// Packets that arrived at the destination, and at the source: of UDP all of them, of TCP those
+    /// that have another code point than they were sent with.
+    pub dscps: [Option<Box<DscpCounts>>; 2],
+}
+
+impl FlowReceived {
+    pub fn count(&mut self, end: usize, dscp: u8, packets: u64) {
+        let counts = self.dscps[end].get_or_insert_with(|| Box::new([0; Dscp::COUNT]));
+        counts[usize::from(dscp)] += packets;
+    }
+}
+
+/// What was received of a stream of datagrams.
+#[derive(Debug, Default)]
+pub(crate) struct DatagramsReceived {
+    pub delivered: u64,
+    /// Each counted once.
+    pub packets: u64,
+    pub marked: u64,
+    pub order: Order,
+    pub delay: Samples,
+    pub jitter: Jitter,
+    /// One above the highest number.
+    pub next: u64,
+    /// The longest that one was under way.
+    pub longest: Duration,
+}
+
+/// A stream: its sockets, and the counts of its sender and its receiver.
+#[derive(Debug)]
+pub(crate) struct StreamState {
+    pub to: SocketAddr,
+    pub sender: Socket,
+    /// Of TCP: the other end, once there is one.
+    pub receiver: OnceLock<Socket>,
+    /// Of TCP: bytes that the receiver's application took.
+    pub delivered: AtomicU64,
+    /// Of TCP: when the whole volume had arrived, in nanoseconds after the start; zero before.
+    pub completion: AtomicU64,
+    /// Of TCP: whether it is open, so that there is something to know of it.
+    pub open: AtomicBool,
+    /// Of UDP: datagrams sent.
+    pub sent: AtomicU64,
+}
+
+impl StreamState {
+    pub fn new(to: SocketAddr, sender: Socket) -> Self {
+        Self {
+            to,
+            sender,
+            receiver: OnceLock::new(),
+            delivered: AtomicU64::new(0),
+            completion: AtomicU64::new(0),
+            open: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes arrive of which the stream sends `volume`, so long after its start.
+    pub fn deliver(&self, bytes: u64, volume: Option<u64>, since_start: Nanos) {
+        let before = self.delivered.fetch_add(bytes, Ordering::Relaxed);
+        if volume == Some(before + bytes) {
+            self.completion.store(since_start.max(1), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Locks what is only counted, and therefore as good as it was if somebody panicked meanwhile.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

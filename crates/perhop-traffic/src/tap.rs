@@ -1,0 +1,189 @@
+//! Packets of TCP that arrive with another mark than they were sent with.
+//!
+//! A TCP socket does not say how what it receives is marked. A packet socket (packet(7)) would copy
+//! every packet; a filter in the kernel (classic BPF, linux/filter.h) has it copy only those that
+//! were remarked on their way, of which there are mostly none. How many arrived in all the
+//! connections themselves count.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::sys::Socket;
+
+/// Packets that should arrive with this mark: to a port, or from one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub port: u16,
+    pub to_port: bool,
+    pub dscp: u8,
+}
+
+/// How much is copied of a packet: an IP header with options, and the ports.
+pub(crate) const SNAP: usize = 128;
+
+const TCP: u32 = 6;
+
+// linux/bpf_common.h, linux/filter.h.
+const LD_W_ABS: u16 = 0x20;
+const LD_H_ABS: u16 = 0x28;
+const LD_B_ABS: u16 = 0x30;
+const LD_H_IND: u16 = 0x48;
+const LD_MEM: u16 = 0x60;
+const LDX_B_MSH: u16 = 0xb1;
+const ST: u16 = 0x02;
+const LDX_IMM: u16 = 0x01;
+const AND: u16 = 0x54;
+const RSH: u16 = 0x74;
+const JEQ: u16 = 0x15;
+const JA: u16 = 0x05;
+const RET: u16 = 0x06;
+/// Where the kernel shows the direction of a packet.
+const SKF_AD_PKTTYPE: u32 = -0x1000_i32 as u32 + 4;
+const PACKET_OUTGOING: u32 = 4;
+const BPF_MAXINSNS: usize = 4096;
+
+// Words of the filter's memory.
+const MARK: u32 = 0;
+const FROM: u32 = 1;
+const TO: u32 = 2;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Instruction {
+    code: u16,
+    jump_true: u8,
+    jump_false: u8,
+    k: u32,
+}
+
+const fn op(code: u16, k: u32) -> Instruction {
+    Instruction { code, jump_true: 0, jump_false: 0, k }
+}
+
+const fn jump_if(k: u32, jump_true: u8, jump_false: u8) -> Instruction {
+    Instruction { code: JEQ, jump_true, jump_false, k }
+}
+
+/// Lets packets in that belong to one of these and have another mark.
+fn filter(expected: &[Expected]) -> Vec<Instruction> {
+    let keep = op(RET, SNAP as u32);
+    let drop = op(RET, 0);
+    // Either family ends with the mark in memory, and in the index register where the ports are.
+    let v4 = [
+        jump_if(4, 1, 0),
+        drop,
+        op(LD_B_ABS, 9),
+        jump_if(TCP, 1, 0),
+        drop,
+        op(LD_B_ABS, 1),
+        op(RSH, 2),
+        op(ST, MARK),
+        op(LDX_B_MSH, 0),
+    ];
+    let v6 = [
+        op(LD_B_ABS, 6),
+        jump_if(TCP, 1, 0),
+        drop,
+        op(LD_H_ABS, 0),
+        op(RSH, 6),
+        op(AND, 63),
+        op(ST, MARK),
+        op(LDX_IMM, 40),
+        op(JA, v4.len() as u32),
+    ];
+    let mut program = vec![
+        op(LD_W_ABS, SKF_AD_PKTTYPE),
+        jump_if(PACKET_OUTGOING, 0, 1),
+        drop,
+        op(LD_B_ABS, 0),
+        op(RSH, 4),
+        jump_if(6, 0, v6.len() as u8),
+    ];
+    program.extend(v6);
+    program.extend(v4);
+    program.extend([op(LD_H_IND, 0), op(ST, FROM), op(LD_H_IND, 2), op(ST, TO)]);
+    for each in expected {
+        program.extend([
+            op(LD_MEM, if each.to_port { TO } else { FROM }),
+            jump_if(each.port.into(), 0, 4),
+            op(LD_MEM, MARK),
+            jump_if(each.dscp.into(), 0, 1),
+            drop,
+            keep,
+        ]);
+    }
+    program.push(drop);
+    program
+}
+
+/// `struct sock_fprog`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Program {
+    length: u16,
+    instructions: *const Instruction,
+}
+
+/// Watches what arrives in the calling thread's namespace. Where there are too many flows for one
+/// filter the last ones are not watched.
+pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
+    let mut expected = expected.to_vec();
+    let order = |each: &Expected| (each.port, each.to_port, each.dscp);
+    expected.sort_by_key(order);
+    expected.dedup_by_key(|each| order(each));
+    expected.truncate((BPF_MAXINSNS - 64) / 6);
+    let program = filter(&expected);
+    // Bound to no protocol it receives nothing until the filter is there.
+    let socket = Socket::new(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
+    let attached = Program { length: program.len() as u16, instructions: program.as_ptr() };
+    socket.set((libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), attached)?;
+    socket.set((libc::SOL_SOCKET, libc::SO_RCVBUF), 4 << 20)?;
+    socket.bind_packets()?;
+    Ok(socket)
+}
+
+/// A packet of TCP's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub dscp: u8,
+    /// Bytes behind the headers.
+    pub payload: usize,
+}
+
+/// Reads the headers of a packet that begins with these bytes; without trust. What the kernel has put
+/// together has the header of a long packet.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
+    let octet = |at: usize| bytes.get(at).copied();
+    let word = |at: usize| Some(u16::from_be_bytes([octet(at)?, octet(at + 1)?]));
+    let (from, to, header, length): (IpAddr, IpAddr, usize, usize) = match octet(0)? >> 4 {
+        4 if octet(9)? == TCP as u8 => {
+            let address = |at: usize| -> Option<Ipv4Addr> {
+                let octets: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
+                Some(octets.into())
+            };
+            let header = usize::from(octet(0)? & 15) * 4;
+            (address(12)?.into(), address(16)?.into(), header, word(2)?.into())
+        }
+        6 if octet(6)? == TCP as u8 => {
+            let address = |at: usize| -> Option<Ipv6Addr> {
+                let octets: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;
+                Some(octets.into())
+            };
+            (address(8)?.into(), address(24)?.into(), 40, 40 + usize::from(word(4)?))
+        }
+        _ => return None,
+    };
+    let traffic_class = if from.is_ipv4() { octet(1)? } else { (word(0)? >> 4) as u8 };
+    let headers = header + usize::from(octet(header + 12)? >> 4) * 4;
+    Some(Packet {
+        from: SocketAddr::new(from, word(header)?),
+        to: SocketAddr::new(to, word(header + 2)?),
+        dscp: traffic_class >> 2,
+        payload: length.saturating_sub(headers),
+    })
+}
+
+#[cfg(test)]
+mod tests;

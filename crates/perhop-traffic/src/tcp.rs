@@ -1,0 +1,159 @@
+//! Applications that write to TCP connections: one thread serves them all.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use crate::shared::Shared;
+use crate::sys::{Epoll, Event, Interest, Nanos, Socket, memory_file};
+
+/// How many bytes wait in a connection at least until it is told to stop waiting for more: as much
+/// as keeps a slow one busy. A fast one has what it sends in [`LATENCY`].
+pub(crate) const LEAST_UNSENT: u32 = 16 << 10;
+const MOST_UNSENT: u64 = 4 << 20;
+/// For how long a connection can send what waits in it, so that it stops when it is told to.
+const LATENCY: Nanos = 10_000_000;
+
+/// How much is written at once.
+const CHUNK: usize = 1 << 20;
+
+/// How much may wait unsent in a connection that delivers so many bytes a second.
+pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
+    let bytes = u128::from(bytes_per_second) * u128::from(LATENCY) / 1_000_000_000;
+    bytes.clamp(LEAST_UNSENT.into(), MOST_UNSENT.into()) as u32
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Start,
+    Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Connecting,
+    Running,
+    Ended,
+}
+
+struct Application {
+    phase: Phase,
+    /// Bytes still to be written.
+    left: u64,
+}
+
+/// Runs every TCP sender until all is over.
+pub(crate) fn send(shared: &Shared) -> io::Result<()> {
+    // What is sent, from where pages go to the network without a copy.
+    let mut file = memory_file()?;
+    file.write_all(&vec![0; CHUNK])?;
+    let epoll = Epoll::new()?;
+    let places: Vec<_> = shared.places().filter(|place| !shared.is_udp(place.flow)).collect();
+    let mut events = BinaryHeap::new();
+    let mut applications = Vec::new();
+    for (number, place) in places.iter().enumerate() {
+        let flow = &shared.flows[place.flow];
+        applications
+            .push(Application { phase: Phase::Waiting, left: flow.volume.unwrap_or(u64::MAX) });
+        events.push(Reverse((flow.start, What::Start, number)));
+        if let Some(stop) = flow.stop {
+            events.push(Reverse((stop, What::Stop, number)));
+        }
+    }
+    let mut ready = vec![Event { events: 0, u64: 0 }; 256];
+    while !shared.clock.is_over() {
+        let next = events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let count = epoll.wait(&mut ready, shared.clock.wake(next))?;
+        for event in &ready[..count] {
+            let number = event.u64 as usize;
+            let place = places[number];
+            let (flow, stream) = shared.at(place);
+            let application = &mut applications[number];
+            if application.phase == Phase::Connecting {
+                if let Some(error) = stream.sender.take_error() {
+                    let to = stream.to;
+                    shared.complain(format!("{}: {to} cannot be connected to: {error}", flow.name));
+                    application.phase = Phase::Ended;
+                    epoll.remove(stream.sender.as_fd())?;
+                    continue;
+                }
+                application.phase = Phase::Running;
+                stream.open.store(true, Ordering::Relaxed);
+            }
+            if application.phase == Phase::Ended {
+                // The other end is done, too, or has given up.
+                if let Some(error) = stream.sender.take_error() {
+                    shared.complain(format!("{}: the connection was lost: {error}", flow.name));
+                }
+                epoll.remove(stream.sender.as_fd())?;
+                continue;
+            }
+            if let Err(error) = write(&stream.sender, &file, application) {
+                shared.complain(format!("{}: the connection was lost: {error}", flow.name));
+                application.phase = Phase::Ended;
+                epoll.remove(stream.sender.as_fd())?;
+            } else if application.left == 0 {
+                end(&epoll, &stream.sender, number, application)?;
+            }
+        }
+        let now = shared.clock.now();
+        while let Some(&Reverse((at, what, number))) = events.peek()
+            && at <= now
+        {
+            events.pop();
+            let (flow, stream) = shared.at(places[number]);
+            let application = &mut applications[number];
+            match (what, application.phase) {
+                (What::Start, Phase::Waiting) => {
+                    application.phase = Phase::Connecting;
+                    epoll.add(stream.sender.as_fd(), number as u64, Interest::Writable)?;
+                    if let Err(error) = stream.sender.connect(stream.to) {
+                        let to = stream.to;
+                        shared.complain(format!("{}: {to} cannot be reached: {error}", flow.name));
+                        application.phase = Phase::Ended;
+                        epoll.remove(stream.sender.as_fd())?;
+                    }
+                }
+                (What::Stop, Phase::Running) => {
+                    end(&epoll, &stream.sender, number, application)?;
+                }
+                (What::Stop, Phase::Connecting) => {
+                    application.phase = Phase::Ended;
+                    epoll.remove(stream.sender.as_fd())?;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing more is written; what waits is still sent, and then a FIN.
+fn end(
+    epoll: &Epoll,
+    socket: &Socket,
+    number: usize,
+    application: &mut Application,
+) -> io::Result<()> {
+    application.phase = Phase::Ended;
+    socket.end();
+    epoll.change(socket.as_fd(), number as u64, Interest::Errors)
+}
+
+fn write(socket: &Socket, file: &File, application: &mut Application) -> io::Result<()> {
+    let most = application.left.min(CHUNK as u64) as usize;
+    match socket.send_file(file.as_fd(), most) {
+        Ok(written) => {
+            if application.left != u64::MAX {
+                application.left -= written as u64;
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,326 @@
+//! A job under way.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use perhop_core::{Dscp, Time};
+use perhop_measure::Table;
+use perhop_workload::{TransportPlan, pattern};
+
+use crate::clock::{Clock, nanos, time};
+use crate::error::TrafficError;
+use crate::job::{Job, flow_name};
+use crate::open::{self, Line, Opened};
+use crate::ping::PingState;
+use crate::receive::{Inlet, receive};
+use crate::record::Recorder;
+use crate::shared::{Counters, Place, Shared};
+use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
+use crate::sys::{monotonic, realtime, spare_timers, unlimit_files};
+use crate::udp::Datagrams;
+use crate::{tcp, udp};
+
+/// Files that a process has open beside our sockets, at most.
+const OTHER_FILES: u64 = 256;
+
+/// Flows and pings between hosts: everything is opened, then it is started, then it is measured
+/// until the last mark or until somebody stops it.
+#[derive(Debug)]
+pub struct Traffic {
+    shared: Arc<Shared>,
+    recorder: Arc<Mutex<Recorder>>,
+    /// What the threads take with them when they start.
+    waiting: Option<(Vec<Datagrams>, Vec<Inlet>)>,
+    threads: Vec<JoinHandle<()>>,
+    end: Time,
+}
+
+impl Traffic {
+    /// Opens everything. `enter` puts the calling thread into the network namespace of a number; it
+    /// is called in a thread of its own for each host that has something to do.
+    ///
+    /// # Errors
+    /// [`TrafficError`] says what the job has wrong, or what this machine lacks.
+    pub fn new(
+        job: &Job,
+        enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
+    ) -> Result<Self, TrafficError> {
+        let rising = |marks: &[u64]| marks.is_sorted_by(|a, b| a < b);
+        let Some(&end) = job.marks.last() else { return Err(TrafficError::Marks) };
+        if !rising(&job.marks) || !rising(&job.cuts) || job.marks[0] == 0 || end == u64::MAX {
+            return Err(TrafficError::Marks);
+        }
+        for ping in &job.pings {
+            ping.check()?;
+            open::same_family(open::host(job, ping.from)?, open::node(job, ping.to)?)?;
+        }
+        let lines = open::lines(job)?;
+        let needed = 2 * lines.len() as u64 + 4 * job.nodes.len() as u64 + OTHER_FILES;
+        let limit = unlimit_files().unwrap_or(u64::MAX);
+        if needed > limit {
+            return Err(TrafficError::TooManyFiles { needed, limit });
+        }
+        let patterns = patterns(job)?;
+        let mut opened = open::open_hosts(job, &lines, enter)?;
+        let shared = Arc::new(share(job, &lines, &mut opened)?);
+        let senders = patterns
+            .into_iter()
+            .map(|(place, pattern)| Datagrams::new(place, shared.at(place).0, pattern))
+            .collect();
+        let inlets = opened.into_iter().flat_map(|(node, opened)| inlets(job, node, opened));
+        let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
+        let ends = job.flows.iter().map(|flow| [flow.to, flow.from]).collect();
+        let recorder = Recorder::new(&shared, times(&job.marks), times(&job.cuts), ends);
+        Ok(Self {
+            waiting: Some((senders, inlets.collect())),
+            recorder: Arc::new(Mutex::new(recorder)),
+            shared,
+            threads: Vec::new(),
+            end: Time::from_picos(end),
+        })
+    }
+
+    /// An instant of the monotonic clock (`CLOCK_MONOTONIC`) that is `nanos` ahead of now: one that
+    /// several engines can agree to [start](Self::start) at.
+    pub fn soon(nanos: u64) -> u64 {
+        monotonic() + nanos
+    }
+
+    /// Starts the threads; the scenario begins when the monotonic clock shows `zero`, in
+    /// nanoseconds. A second call does nothing.
+    ///
+    /// # Errors
+    /// [`TrafficError::Thread`] if a thread cannot be started.
+    pub fn start(&mut self, zero: u64) -> Result<(), TrafficError> {
+        let Some((senders, inlets)) = self.waiting.take() else { return Ok(()) };
+        self.shared.clock.start(zero);
+        let shared = Arc::clone(&self.shared);
+        self.spawn("receive", move || receive(&shared, inlets))?;
+        if self.shared.udp.contains(&false) {
+            let shared = Arc::clone(&self.shared);
+            self.spawn("tcp", move || tcp::send(&shared))?;
+        }
+        if !senders.is_empty() || !self.shared.pings.is_empty() {
+            let shared = Arc::clone(&self.shared);
+            self.spawn("udp", move || {
+                udp::send(&shared, senders);
+                Ok(())
+            })?;
+        }
+        let (shared, recorder) = (Arc::clone(&self.shared), Arc::clone(&self.recorder));
+        self.spawn("record", move || {
+            spare_timers();
+            while !shared.clock.is_over() {
+                let deadline = lock(&recorder).deadline(&shared);
+                if deadline > shared.clock.now() {
+                    shared.clock.sleep_until(deadline);
+                    continue;
+                }
+                let mut recorder = lock(&recorder);
+                recorder.run(&shared);
+                if recorder.is_done() {
+                    shared.clock.end();
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<(), TrafficError> {
+        let shared = Arc::clone(&self.shared);
+        let named = format!("perhop-{name}");
+        let thread = thread::Builder::new().name(named.clone()).spawn(move || {
+            if let Err(error) = work() {
+                shared.complain(format!("{named} ended: {error}"));
+            }
+        });
+        self.threads.push(thread.map_err(TrafficError::Thread)?);
+        Ok(())
+    }
+
+    /// The instant of the scenario that is now; its end once that was reached.
+    pub fn now(&self) -> Time {
+        match self.waiting {
+            Some(_) => Time::ZERO,
+            None => time(self.shared.clock.now()).min(self.end),
+        }
+    }
+
+    /// Up to where the tables go.
+    pub fn recorded(&self) -> Time {
+        lock(&self.recorder).recorded()
+    }
+
+    /// Whether everything is over and recorded.
+    pub fn is_finished(&self) -> bool {
+        self.waiting.is_none() && self.shared.clock.is_over()
+    }
+
+    /// Bytes that each flow has delivered so far.
+    pub fn delivered(&self) -> Vec<u64> {
+        let of_flow = |(index, flow): (usize, &FlowState)| -> u64 {
+            if self.shared.is_udp(index) {
+                lock(&flow.received).datagrams.iter().map(|stream| stream.delivered).sum()
+            } else {
+                flow.streams.iter().map(|stream| stream.delivered.load(Ordering::Relaxed)).sum()
+            }
+        };
+        self.shared.flows.iter().enumerate().map(of_flow).collect()
+    }
+
+    /// What went wrong on the way, such as a connection that was refused; the first twenty.
+    pub fn take_complaints(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.shared.complaints))
+    }
+
+    /// What the traffic counts of itself, by name: datagrams that came from strangers
+    /// (`strangers`), those sent more than a millisecond after they were due (`late_datagrams`) and
+    /// the longest that one was late (`latest_datagram_us`), remarked packets that could not be
+    /// looked at in time (`unseen_packets`).
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Counters { strangers, late, latest, unseen } = &self.shared.counters;
+        vec![
+            ("strangers", strangers.load(Ordering::Relaxed)),
+            ("late_datagrams", late.load(Ordering::Relaxed)),
+            ("latest_datagram_us", latest.load(Ordering::Relaxed) / 1_000),
+            ("unseen_packets", unseen.load(Ordering::Relaxed)),
+        ]
+    }
+
+    /// The greatest window that each flow's receivers have offered, in bytes: what was got of what
+    /// was asked for. Zero for a flow of datagrams.
+    pub fn windows(&self) -> Vec<u32> {
+        lock(&self.recorder).windows(&self.shared)
+    }
+
+    /// Ends the run where it is, and records what was measured since the last mark.
+    pub fn stop(&mut self) {
+        if self.waiting.is_none() && !self.shared.clock.is_over() {
+            lock(&self.recorder).stop(&self.shared);
+        }
+        self.join();
+    }
+
+    fn join(&mut self) {
+        self.shared.clock.end();
+        for thread in self.threads.drain(..) {
+            // It has said what went wrong, or panicked on its own.
+            let _ = thread.join();
+        }
+    }
+
+    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `delays`, `displacements`.
+    /// Flows, pings and nodes are numbers.
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        lock(&self.recorder).tables(&self.shared)
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// The pattern of each stream of datagrams, and its place.
+fn patterns(job: &Job) -> Result<Vec<(Place, perhop_workload::Pattern)>, TrafficError> {
+    let mut patterns = Vec::new();
+    for (flow, plan) in job.flows.iter().enumerate() {
+        if let TransportPlan::Udp(udp) = &plan.transport {
+            for stream in 0..usize::from(plan.streams) {
+                patterns.push((Place { flow, stream }, pattern(udp, stream, job.seed)?));
+            }
+        }
+    }
+    Ok(patterns)
+}
+
+/// What the threads share, with the sockets that send.
+fn share(
+    job: &Job,
+    lines: &[Line],
+    opened: &mut std::collections::BTreeMap<u16, Opened>,
+) -> Result<Shared, TrafficError> {
+    // Anything that no other run is likely to have, too.
+    let tag = (realtime() ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)) as u16;
+    let mut flows = Vec::new();
+    for plan in &job.flows {
+        let (segment, window) = match &plan.transport {
+            TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp)),
+            TransportPlan::Udp(_) => (0, 0),
+        };
+        let mut received = FlowReceived::default();
+        if segment == 0 {
+            received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
+        }
+        flows.push(FlowState {
+            name: flow_name(plan).to_owned(),
+            dscp: Dscp::new(plan.dscp)?,
+            start: nanos(plan.start),
+            stop: plan.stop.map(nanos),
+            volume: plan.volume,
+            segment,
+            window,
+            streams: Vec::new(),
+            received: Mutex::new(received),
+        });
+    }
+    let udp: Vec<_> =
+        job.flows.iter().map(|flow| matches!(flow.transport, TransportPlan::Udp(_))).collect();
+    let mut senders: Vec<_> = opened.values_mut().flat_map(|host| host.senders.drain(..)).collect();
+    senders.sort_by_key(|(number, _)| *number);
+    let mut by_address = [HashMap::new(), HashMap::new()];
+    for (number, socket) in senders {
+        let Line { flow, from, to } = lines[number];
+        let streams = &mut flows[flow].streams;
+        let place = Place { flow, stream: streams.len() };
+        by_address[usize::from(udp[flow])].insert((from, to), place);
+        streams.push(StreamState::new(to, socket));
+    }
+    let mut probes: Vec<_> = opened.values_mut().flat_map(|host| host.probes.drain(..)).collect();
+    probes.sort_by_key(|(number, _)| *number);
+    let mut pings = Vec::new();
+    for (number, socket) in probes {
+        let plan = &job.pings[number];
+        let ends = (open::host(job, plan.from)?, &job.nodes[usize::from(plan.to)].addresses[..]);
+        let dscp = Dscp::new(plan.dscp)?;
+        pings.push(PingState::new(plan, number, tag, ends, (dscp, socket)));
+    }
+    let named = job.nodes.iter().enumerate();
+    let nodes = named
+        .flat_map(|(node, plan)| plan.addresses.iter().map(move |address| (*address, node as u16)));
+    Ok(Shared {
+        clock: Clock::default(),
+        tag,
+        flows,
+        udp,
+        by_address,
+        pings,
+        nodes: nodes.collect(),
+        complaints: Mutex::default(),
+        counters: Counters::default(),
+    })
+}
+
+/// Where something comes in at a host.
+fn inlets(job: &Job, node: u16, opened: Opened) -> Vec<Inlet> {
+    let listen = |(at, socket): (SocketAddr, _)| Inlet::Listener(at, socket);
+    let at = &job.nodes[usize::from(node)].addresses;
+    let mut inlets: Vec<_> = opened.listeners.into_iter().map(listen).collect();
+    inlets.extend(opened.datagrams.into_iter().map(|(at, socket)| Inlet::Datagrams(at, socket)));
+    inlets.extend(opened.icmp.into_iter().map(|(v6, socket)| Inlet::Icmp {
+        v6,
+        at: at.clone(),
+        socket,
+    }));
+    inlets.extend(opened.tap.map(Inlet::Tap));
+    inlets
+}

@@ -1,0 +1,81 @@
+use perhop_traffic::TrafficError;
+use serde_json::json;
+
+use crate::lab::{MS, floats, integers, job, merge, open, run, sum, tcp};
+
+#[test]
+fn a_volume_arrives_whole_and_says_when() {
+    for v6 in [false, true] {
+        let mut flow = tcp(8, None, Some(3_000_000), json!({}));
+        merge(&mut flow, &json!({"streams": 3}));
+        let (traffic, tables) = run(&job(v6, &[200 * MS, 1000 * MS], vec![flow], vec![]));
+        assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+        assert_eq!(traffic.delivered(), [9_000_000]);
+        assert_eq!(sum(&tables, "intervals", "bytes"), 9_000_000);
+        let completed = floats(&tables, "intervals", "completion_s");
+        let completed: Vec<_> = completed.iter().filter(|time| !time.is_nan()).collect();
+        assert_eq!(completed.len(), 3, "{completed:?}");
+        assert!(completed.iter().all(|&&time| time > 0.0 && time < 1.0), "{completed:?}");
+        // Everything that arrived was marked, in both directions.
+        assert!(integers(&tables, "codepoints", "dscp_arrived").iter().all(|&dscp| dscp == 8));
+        let packets = sum(&tables, "codepoints", "packets");
+        assert!(packets > 9_000_000 / 1460, "{packets}");
+        assert!(sum(&tables, "intervals", "packets") >= 9_000_000 / 1460);
+        assert!(sum(&tables, "intervals", "acks") > 0);
+        assert!(sum(&tables, "rtts", "samples") > 0);
+        assert!(integers(&tables, "intervals", "cwnd").iter().all(|&cwnd| cwnd > 0));
+    }
+}
+
+#[test]
+fn a_connection_stops_when_it_is_told_to() {
+    let flow = tcp(0, Some(200 * MS), None, json!({}));
+    let (traffic, tables) = run(&job(false, &[200 * MS, 400 * MS, 600 * MS], vec![flow], vec![]));
+    assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+    let bytes = integers(&tables, "intervals", "bytes");
+    assert!(bytes[0] > 1_000_000, "{bytes:?}");
+    assert_eq!(bytes[2], 0, "{bytes:?}");
+}
+
+#[test]
+fn no_more_than_the_window_is_ever_offered() {
+    for window in [8 << 10, 64 << 10, 1 << 20] {
+        let windows = json!({"send_window": window, "receive_window": 4 << 20});
+        let flow = tcp(0, Some(300 * MS), None, windows);
+        let (traffic, tables) = run(&job(false, &[300 * MS], vec![flow], vec![]));
+        let got = traffic.windows()[0];
+        // What packets take beside their data may cost a little, and the kernel may offer more for
+        // a moment until it is told not to.
+        assert!(got < 2 * window && got > window / 2, "{got} of {window}");
+        assert!(sum(&tables, "intervals", "bytes") > 0);
+    }
+}
+
+#[test]
+fn what_a_kernel_does_not_have_is_named() {
+    let flow = tcp(0, None, None, json!({"congestion_control": "prague"}));
+    let refused = open(&job(false, &[MS], vec![flow], vec![])).unwrap_err();
+    assert!(matches!(refused, TrafficError::NoCongestionControl { name: "prague", .. }));
+    let message = refused.to_string();
+    assert!(message.contains("reno") && message.contains("bulk"), "{message}");
+}
+
+#[test]
+fn many_streams_share_a_few_threads() {
+    let mut flow = tcp(0, Some(300 * MS), None, json!({"receive_window": 64 << 10}));
+    merge(&mut flow, &json!({"streams": 300}));
+    let (traffic, tables) = run(&job(false, &[500 * MS], vec![flow], vec![]));
+    assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+    let bytes = integers(&tables, "intervals", "bytes");
+    assert!(bytes.iter().all(|&bytes| bytes > 0), "{bytes:?}");
+}
+
+#[test]
+fn who_is_not_there_is_named_and_nobody_waits() {
+    let flow = tcp(0, Some(100 * MS), None, json!({}));
+    let mut job = job(false, &[100 * MS], vec![flow], vec![]);
+    // An address to which there is no way from the loopback device's.
+    job["nodes"][0]["addresses"] = json!(["192.0.2.1"]);
+    let refused = open(&job).unwrap_err().to_string();
+    assert!(refused.contains("192.0.2.1") && refused.contains("assign"), "{refused}");
+}

@@ -1,0 +1,98 @@
+//! Jobs, run to their end.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::Duration;
+
+use perhop_measure::Column;
+use perhop_traffic::{Job, Traffic, TrafficError};
+use serde_json::{Value, json};
+
+/// Picoseconds.
+pub const MS: u64 = 1_000_000_000;
+
+/// Tables by name, columns by name.
+pub type Tables = HashMap<&'static str, HashMap<&'static str, Column>>;
+
+/// Ports that no other test of this process uses, nor another process by chance.
+pub fn ports() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    20_000 + (std::process::id() % 1_000) as u16 * 20 + NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+pub fn tcp(dscp: u8, stop: Option<u64>, volume: Option<u64>, more: Value) -> Value {
+    let mut tcp = json!({
+        "congestion_control": "cubic", "send_window": 1 << 20, "receive_window": 1 << 20,
+        "mss": 1460, "sack": true, "timestamps": true, "limited_transmit": true,
+        "initial_window": 10, "min_rto": 200 * MS, "delayed_ack": 40 * MS, "name": "bulk",
+    });
+    merge(&mut tcp, &more);
+    json!({
+        "from": 0, "to": 1, "dscp": dscp, "port": ports(), "streams": 1, "start": 0, "stop": stop,
+        "volume": volume, "transport": {"tcp": tcp},
+    })
+}
+
+pub fn udp(dscp: u8, stop: u64, more: Value) -> Value {
+    let mut udp = json!({"rate": 1_000_000, "size": 200, "name": "call"});
+    merge(&mut udp, &more);
+    json!({
+        "from": 0, "to": 1, "dscp": dscp, "port": ports(), "streams": 1, "start": 0, "stop": stop,
+        "volume": null, "transport": {"udp": udp},
+    })
+}
+
+pub fn merge(into: &mut Value, more: &Value) {
+    for (key, value) in more.as_object().into_iter().flatten() {
+        into[key] = value.clone();
+    }
+}
+
+/// A job between 127.0.0.1 and 127.0.0.2, or between ::1 and itself.
+pub fn job(v6: bool, marks: &[u64], flows: Vec<Value>, pings: Vec<Value>) -> Value {
+    let node = |address: &str| json!({"namespace": 0, "addresses": [address]});
+    let nodes = match v6 {
+        false => json!([node("127.0.0.1"), node("127.0.0.2")]),
+        true => json!([node("::1"), node("::1")]),
+    };
+    json!({"seed": 1, "marks": marks, "nodes": nodes, "flows": flows, "pings": pings})
+}
+
+pub fn open(job: &Value) -> Result<Traffic, TrafficError> {
+    let job: Job = serde_json::from_value(job.clone()).expect("the job is complete");
+    Traffic::new(&job, &|_| Ok(()))
+}
+
+/// Runs a job to its end.
+pub fn run(job: &Value) -> (Traffic, Tables) {
+    let mut traffic = open(job).expect("it can be opened");
+    traffic.start(Traffic::soon(1_000_000)).expect("it can be started");
+    while !traffic.is_finished() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let tables = tables(&traffic);
+    (traffic, tables)
+}
+
+pub fn tables(traffic: &Traffic) -> Tables {
+    traffic.tables().into_iter().map(|(name, table)| (name, table.into_iter().collect())).collect()
+}
+
+pub fn integers<'a>(tables: &'a Tables, table: &str, column: &str) -> &'a [i64] {
+    match &tables[table][column] {
+        Column::Integers(values) => values,
+        Column::Floats(_) => panic!("{table}.{column} has floats"),
+    }
+}
+
+pub fn floats<'a>(tables: &'a Tables, table: &str, column: &str) -> &'a [f64] {
+    match &tables[table][column] {
+        Column::Floats(values) => values,
+        Column::Integers(_) => panic!("{table}.{column} has integers"),
+    }
+}
+
+pub fn sum(tables: &Tables, table: &str, column: &str) -> i64 {
+    integers(tables, table, column).iter().sum()
+}

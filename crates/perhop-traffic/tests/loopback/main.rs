@@ -1,0 +1,6 @@
+//! Traffic between two addresses of the loopback device.
+
+mod connections;
+mod datagrams;
+mod lab;
+mod probes;
