@@ -16,11 +16,9 @@ mod packet;
 mod running;
 mod store;
 mod tun;
-mod wire;
 
 pub use clock::monotonic;
 pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan};
 pub use hosts::PacketCounters;
 pub use netns::{Namespace, NamespaceError, UserNamespaceError, enter_user_namespace};
 pub use tun::TunError;
-pub use wire::{WireCounters, WireEnd, WireError, Wires};

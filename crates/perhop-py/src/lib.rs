@@ -4,7 +4,7 @@
 mod calendar;
 mod emulation;
 mod namespaces;
-mod wires;
+mod traffic;
 
 use std::io;
 
@@ -162,13 +162,13 @@ mod _core {
     #[pymodule_export]
     use super::Simulation;
     #[pymodule_export]
+    use super::calendar::Calendar;
+    #[pymodule_export]
     use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
     #[pymodule_export]
-    use super::calendar::Calendar;
-    #[pymodule_export]
-    use super::wires::Wires;
+    use super::traffic::Traffic;
 
     /// The version that this module was built as.
     #[pymodule_export]

@@ -4,7 +4,6 @@ Rates are bits per second, times and windows seconds since the start of the run,
 Throughput is goodput at the receiving application.
 """
 
-from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.codepoints import codepoints, dscp_kept
 from perhop.analysis.comparison import (
@@ -56,12 +55,10 @@ from perhop.analysis.windows import Window, seconds
 
 __all__ = [
     "PERCENTILES",
-    "TOLERANCES",
     "TOTAL",
     "Beside",
     "Bottleneck",
     "Comparison",
-    "Deviation",
     "Difference",
     "Distribution",
     "Hop",
@@ -72,7 +69,6 @@ __all__ = [
     "Window",
     "active",
     "against_published",
-    "agreement",
     "bottleneck",
     "class_counters",
     "codepoints",

@@ -1,0 +1,87 @@
+//! Traffic on real sockets, as Python has it.
+
+use std::collections::HashMap;
+use std::io;
+
+use perhop_traffic::Job;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::namespaces::Namespaces;
+use crate::tables;
+
+/// Flows and pings between hosts that have network stacks of their own.
+#[pyclass(module = "perhop._core")]
+pub(crate) struct Traffic(perhop_traffic::Traffic);
+
+#[pymethods]
+impl Traffic {
+    /// Opens every socket of a job, given as JSON, in these namespaces; in the caller's if there are
+    /// none. An OSError says what this machine lacks.
+    #[new]
+    fn new(py: Python<'_>, job: &str, namespaces: Option<Bound<'_, Namespaces>>) -> PyResult<Self> {
+        let job: Job =
+            serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let hosts = namespaces.map_or(Vec::new(), |namespaces| namespaces.get().0.clone());
+        let enter = |number: usize| match hosts.get(number) {
+            Some(Some(host)) => host.enter(),
+            None if hosts.is_empty() => Ok(()),
+            _ => Err(io::Error::other(format!("there is no namespace {number}"))),
+        };
+        let traffic = py.detach(|| perhop_traffic::Traffic::new(&job, &enter));
+        traffic.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Starts it: the scenario begins when the monotonic clock shows `zero_ns`.
+    fn start(&mut self, zero_ns: u64) -> PyResult<()> {
+        self.0.start(zero_ns).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Ends it where it is, and records what was measured so far.
+    fn stop(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.0.now().as_picos()
+    }
+
+    /// Up to where the tables go.
+    #[getter]
+    fn recorded_ps(&self) -> u64 {
+        self.0.recorded().as_picos()
+    }
+
+    #[getter]
+    fn finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Bytes that each flow has delivered so far.
+    fn delivered(&self) -> Vec<u64> {
+        self.0.delivered()
+    }
+
+    /// The greatest window that each flow's receivers have offered; zero for datagrams.
+    fn windows(&self) -> Vec<u32> {
+        self.0.windows()
+    }
+
+    /// What the traffic counts of itself.
+    fn counters(&self) -> HashMap<&'static str, u64> {
+        self.0.counters().into_iter().collect()
+    }
+
+    /// What went wrong on the way since this was last asked.
+    fn take_complaints(&self) -> Vec<String> {
+        self.0.take_complaints()
+    }
+
+    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.tables());
+        tables(py, found)
+    }
+}
