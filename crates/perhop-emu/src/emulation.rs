@@ -228,7 +228,7 @@ impl Emulation {
     }
 
     /// Has the loop do something, and waits for what it says.
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Running) -> T + Send + 'static,
     ) -> T {

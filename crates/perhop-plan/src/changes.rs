@@ -54,7 +54,11 @@ pub enum Effect<B> {
 pub type Timeline<B> = VecDeque<(Time, Effect<B>)>;
 
 impl<B: Clone> Effect<B> {
-    fn of(plan: &EffectPlan, links: usize, seed: u64) -> Result<Self, BuildError> {
+    /// What a plan of a change does in a network of so many links.
+    ///
+    /// # Errors
+    /// [`BuildError`] if it is of a link that there is not, or cannot be built.
+    pub fn of(plan: &EffectPlan, links: usize, seed: u64) -> Result<Self, BuildError> {
         let link = |link: u32| match (link as usize) < links {
             true => Ok(link),
             false => Err(BuildError::NoSuchLink(link)),

@@ -2,6 +2,8 @@
 
 use perhop_emu::{EmulationPlan, monotonic};
 use perhop_measure::CapturePlan;
+use perhop_plan::EffectPlan;
+use perhop_queue::{Backlog, Counters};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -59,6 +61,40 @@ impl Emulation {
             self.0.take_failure().map_or(Ok(()), Err)
         })?;
         Ok(())
+    }
+
+    /// Changes something now, given as JSON like an effect of a plan.
+    fn apply(&mut self, py: Python<'_>, effect: &str, seed: u64) -> PyResult<()> {
+        let wrong = |error: String| PyValueError::new_err(error);
+        let effect: EffectPlan =
+            serde_json::from_str(effect).map_err(|error| wrong(error.to_string()))?;
+        py.detach(|| self.0.apply(&effect, seed)).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// For each port, for its root and then each class depth first, what was counted by now.
+    fn read<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Vec<Bound<'py, PyDict>>>> {
+        let ports = py.detach(|| self.0.read());
+        let class = |(counters, backlog): &(Counters, Backlog)| {
+            let by_name = PyDict::new(py);
+            for (name, count) in [
+                ("sent_packets", counters.sent.packets),
+                ("sent_bytes", counters.sent.bytes.get()),
+                ("dropped_packets", counters.dropped_total()),
+                ("marked_packets", counters.marked),
+                ("conformed_packets", counters.conformed.packets),
+                ("conformed_bytes", counters.conformed.bytes.get()),
+                ("exceeded_packets", counters.exceeded.packets),
+                ("exceeded_bytes", counters.exceeded.bytes.get()),
+                ("violated_packets", counters.violated.packets),
+                ("violated_bytes", counters.violated.bytes.get()),
+                ("backlog_packets", backlog.packets),
+                ("backlog_bytes", backlog.bytes.get()),
+            ] {
+                by_name.set_item(name, count)?;
+            }
+            Ok(by_name)
+        };
+        ports.iter().map(|port| port.classes.iter().map(class).collect()).collect()
     }
 
     /// Ends the measurement where it is, and records what was measured so far.

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::thread;
 
-use perhop_emu::{Namespace, enter_user_namespace};
+use perhop_emu::{Namespace, enter_user_namespace, join_namespaces};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,6 +31,13 @@ impl Namespaces {
     #[staticmethod]
     fn enable() -> PyResult<()> {
         enter_user_namespace().map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Joins the network namespace to which process `pid` holds the descriptor `link`, with the
+    /// file `hosts` as /etc/hosts.
+    #[staticmethod]
+    fn join(pid: u32, link: RawFd, hosts: PathBuf) -> PyResult<()> {
+        Ok(join_namespaces(pid, link, &hosts)?)
     }
 
     /// The file descriptor that stands for a host's namespace.

@@ -17,6 +17,7 @@ import click
 
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
+from perhop.cli.lab import lab
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
 from perhop.cli.run import run
@@ -53,7 +54,7 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, compare, reproduce, sweep, list_, schema, tc):
+for command in (run, report, compare, reproduce, sweep, lab, list_, schema, tc):
     perhop.add_command(command)
 
 

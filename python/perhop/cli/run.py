@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perhop.dataset import Dataset
 
-__all__ = ["run"]
+__all__ = ["captured", "run"]
 
 
 @click.command()
@@ -84,7 +84,7 @@ def run(
     from perhop import engines, gallery
     from perhop.cli.progress import watching
 
-    files = _captures(captures)
+    files = captured(captures)
     loaded = gallery.load(scenario, overrides=overrides)
     with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
         dataset = engines.run(
@@ -103,7 +103,7 @@ def run(
     return _exit_code(dataset)
 
 
-def _captures(given: tuple[str, ...]) -> dict[str, str]:
+def captured(given: tuple[str, ...]) -> dict[str, str]:
     """The file for each link, from ``LINK=FILE``."""
     from perhop.errors import UsageError
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.changes import Step
 
-__all__ = ["network_plan", "plan"]
+__all__ = ["effects", "network_plan", "plan"]
 
 _NOBODY: Final = 2**16 - 1
 """A node that there is not: what a prefix without a node in it stands for."""
@@ -59,7 +59,7 @@ def network_plan(scenario: Scenario, seed: int) -> dict[str, Any]:
         "changes": [
             {"at": step.change.at, "effect": effect}
             for step in steps(scenario)
-            for effect in _effects(scenario, step, nodes)
+            for effect in effects(scenario, step)
         ],
     }
 
@@ -119,7 +119,9 @@ def _queue(
     return _classes(scenario, scenario.policies[policy], capacity, nodes, name)
 
 
-def _effects(scenario: Scenario, step: Step, nodes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def effects(scenario: Scenario, step: Step) -> Iterator[dict[str, Any]]:
+    """What a change of the scenario does in the network."""
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
     change, link, number = step.change, step.link, step.number
     port = 2 * number + link.ends.index(step.node)
     if step.rewires:

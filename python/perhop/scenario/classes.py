@@ -287,6 +287,9 @@ class Policy(Model):
     classes: Annotated[dict[Name, Class], Field(min_length=1, max_length=1024)]
     """The classes in the order of matching; the last one matches ``any``."""
 
+    unused: StrictBool = False
+    """Whether no link uses it, and that is intended: `perhop lab policy` may put it on one."""
+
     def strict(self, part: Class) -> bool:
         """Whether a class of this policy goes before those after it, rather than sharing."""
         return part.priority == "strict" or self.scheduler == "priority"

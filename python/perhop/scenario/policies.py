@@ -151,8 +151,9 @@ def cycles(scenario: Scenario) -> Iterator[Finding]:
 
 
 def unused_policies(scenario: Scenario) -> Iterator[Finding]:
-    """Every policy is at the end of a link, or part of one that is."""
+    """Every policy is at the end of a link, or part of one that is, or says that it is not."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
+    reached += [name for name, policy in scenario.policies.items() if policy.unused]
     later = (change.policy for change in scenario.changes)
     reached += [policy for policy in later if policy is not None and policy != NO_POLICY]
     nested = {named for policy in scenario.policies.values() for _, named in _named(policy)}
@@ -168,7 +169,7 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
         if name not in used:
             yield Finding(
                 ("policies", name),
-                "is used by no link; expected an `egress` that names it",
+                "is used by no link; expected an `egress` that names it, or `unused: true`",
                 at_key=True,
             )
 

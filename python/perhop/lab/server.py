@@ -1,0 +1,237 @@
+"""The process that holds a lab: it carries the packets, and takes requests until it is told to end.
+
+Requests come over a Unix socket, a line of JSON each, and are answered by a line each. Only the
+user's own processes, and root's, can reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import struct
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.engines.captures import planned, writing
+from perhop.errors import PerhopError, ScenarioError, UsageError
+from perhop.lab.network import Network
+from perhop.lab.record import Record, began
+from perhop.scenario import Scenario, parse, to_mapping
+from perhop.scenario.text import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Server", "serve"]
+
+_LONGEST: Final = 2**20
+"""Bytes that a request may have."""
+
+_PATIENCE_S: Final = 2.0
+"""How long one that has connected may take to ask."""
+
+_NOW: Final = {"backlog_packets", "backlog_bytes"}
+"""What is counted that does not only grow."""
+
+_RATES_OVER_S: Final = 1.0
+"""Over how long rates are measured."""
+
+
+class Server:
+    """An emulated network, and what may be asked of it."""
+
+    def __init__(self, name: str, scenario: Scenario, seed: int) -> None:
+        # A lab has no timeline of its own: what changes is what its user changes.
+        self.scenario = scenario.model_copy(update={"changes": ()})
+        self._network = Network(self.scenario, seed)
+        self._since = time.monotonic()
+        self._resources = ExitStack()
+        self._cleared: dict[str, dict[str, dict[str, int]]] = {}
+        self._samples: list[tuple[float, dict[str, Any]]] = []
+        pid = os.getpid()
+        self.record = Record(
+            name=name,
+            scenario=scenario.name,
+            pid=pid,
+            started=began(pid) or 0,
+            hosts=self._network.hosts,
+        )
+
+    def sample(self) -> None:
+        """Notes what was counted so far, for rates."""
+        now = time.monotonic()
+        self._samples.append((now, self._network.counters()))
+        while len(self._samples) > 1 and self._samples[1][0] <= now - _RATES_OVER_S:
+            del self._samples[0]
+
+    def check(self) -> None:
+        """Raise what has ended the network, if anything has."""
+        self._network.check()
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what is asked.
+
+        Raises:
+            PerhopError: If it cannot be done; nothing has changed then.
+        """
+        actions: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "status": self._status,
+            "change": self._change,
+            "policy": self._policy,
+            "capture": self._capture,
+        }
+        action = actions.get(str(request.get("do")))
+        if action is None:
+            raise UsageError(f"a lab cannot do {request.get('do')!r}")
+        return action(request)
+
+    def close(self) -> None:
+        """End the network; captures end with whole packets."""
+        with suppress(OSError):
+            self._network.check()
+        self._network.stop()
+        self._resources.close()
+
+    def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self.sample()
+        (then, before), (now, counted) = self._samples[0], self._samples[-1]
+        span = max(now - then, 1e-9)
+        links: dict[str, Any] = {}
+        policies = self._network.policies
+        for link, classes in counted.items():
+            links[link] = {"policy": policies[link], "classes": {}}
+            for name, counters in classes.items():
+                earlier = before[link].get(name, {})
+                cleared = self._cleared.get(link, {}).get(name, {})
+                sent = counters["sent_bytes"] - earlier.get("sent_bytes", 0)
+                links[link]["classes"][name] = {
+                    **{
+                        key: value if key in _NOW else value - cleared.get(key, 0)
+                        for key, value in counters.items()
+                    },
+                    "rate_bps": max(0, sent) * 8 / span,
+                }
+        return {
+            "name": self.record.name,
+            "scenario": self.record.scenario,
+            "pid": self.record.pid,
+            "up_s": now - self._since,
+            "hosts": {name: str(address) for name, address in self.scenario.addresses.items()},
+            "links": links,
+        }
+
+    def _change(self, request: dict[str, Any]) -> dict[str, Any]:
+        change = request["change"]
+        if not isinstance(change, dict) or "at" in change:
+            raise UsageError(
+                "a change is a mapping without `at`, such as {on: r1>r2, rate: 1 Mbps}"
+            )
+        self._make(change, ())
+        if "clear" in change:
+            links = [change["on"]] if "on" in change else list(self.scenario.directions)
+            counted = self._network.counters()
+            self._cleared |= {link: counted[link] for link in links}
+        return {}
+
+    def _policy(self, request: dict[str, Any]) -> dict[str, Any]:
+        on, wanted = request["on"], request["policy"]
+        name = wanted or self._network.policies.get(on)
+        if name is None:
+            hint = did_you_mean(on, self.scenario.directions)
+            raise UsageError(f"there is no policy on {on!r} to change; {hint or 'name one'}")
+        inside = [f"policies.{name}.{text}" for text in request["set"]]
+        others = [
+            link for link, known in self._network.policies.items() if inside and known == name
+        ]
+        for link in dict.fromkeys([on, *others]):
+            self._make({"on": link, "policy": name}, inside)
+        return {}
+
+    def _make(self, change: dict[str, Any], overrides: Sequence[str]) -> None:
+        """Make a change, with the scenario's policies as `overrides` leave them."""
+        data = to_mapping(self.scenario)
+        # Any policy may have lost its last link.
+        data["policies"] = {
+            name: {**policy, "unused": True} for name, policy in data.get("policies", {}).items()
+        }
+        # All of them at the beginning, in their order: what counts is what they leave.
+        data["changes"] = [*data.get("changes", ()), {**change, "at": "0 s"}]
+        try:
+            changed = parse(json.dumps(data), overrides=overrides)
+        except ScenarioError as error:
+            # Lines of a file that nobody has written help nobody.
+            place = f"changes.{len(data['changes']) - 1}"
+            raise UsageError(
+                "; ".join(
+                    ": ".join(filter(None, [found.path.removeprefix(place).lstrip("."), said]))
+                    for found in error.problems
+                    for said in ["; ".join(filter(None, [found.message, found.hint]))]
+                )
+            ) from None
+        self._network.change(changed)
+        self.scenario = changed
+
+    def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
+        links, file = request["links"], request["file"]
+        planned_ = planned(self.scenario, dict.fromkeys(links, file), request["snaplen"], None)
+        opened = self._resources.enter_context(writing(planned_))
+        for capture, stream in zip(planned_, opened, strict=True):
+            self._network.capture(capture, stream)
+        return {}
+
+
+def serve(server: Server, ready: Callable[[], None]) -> None:
+    """Take requests until one says `down`, or a signal does."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    path = server.record.socket
+    path.unlink(missing_ok=True)
+    listener.bind(str(path))
+    listener.listen()
+    with selectors.DefaultSelector() as selector, listener:
+        selector.register(listener, selectors.EVENT_READ)
+        server.record.names.write_text(_hosts(server.scenario), encoding="utf-8")
+        server.record.write()
+        ready()
+        while True:
+            if selector.select(_RATES_OVER_S / 4):
+                link, _ = listener.accept()
+                with link, suppress(OSError):
+                    if not _serve_one(server, link):
+                        return
+            server.sample()
+            server.check()
+
+
+def _hosts(scenario: Scenario) -> str:
+    """The nodes by name, as /etc/hosts has them (hosts(5))."""
+    names = [("127.0.0.1", "localhost"), ("::1", "localhost")]
+    names += [(str(address), name) for name, address in scenario.addresses.items()]
+    return "".join(f"{address}\t{name}\n" for address, name in names)
+
+
+def _serve_one(server: Server, link: socket.socket) -> bool:
+    """Answers a request; says whether to go on."""
+    link.settimeout(_PATIENCE_S)
+    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    if struct.unpack("3i", credentials)[1] not in {0, os.getuid()}:
+        return True
+    received = b""
+    while not received.endswith(b"\n") and len(received) <= _LONGEST:
+        if not (part := link.recv(65536)):
+            return True
+        received += part
+    try:
+        request = json.loads(received)
+        if isinstance(request, dict) and request.get("do") == "down":
+            link.sendall(b"{}\n")
+            return False
+        answer = server.answer(request)
+    except PerhopError as error:
+        answer = {"error": str(error), "kind": type(error).__name__}
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        answer = {"error": f"this is no request: {error}", "kind": "UsageError"}
+    link.sendall(json.dumps(answer).encode() + b"\n")
+    return True
