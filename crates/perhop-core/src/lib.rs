@@ -9,6 +9,7 @@ mod dscp;
 mod elementary;
 mod overhead;
 mod packet;
+mod prefetch;
 mod random;
 mod units;
 
@@ -17,5 +18,6 @@ pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elementary::power;
 pub use overhead::Overhead;
 pub use packet::{Header, NodeId, Packet, Protocol};
+pub use prefetch::prefetch;
 pub use random::Stream;
 pub use units::{Bytes, Duration, Rate, Time};

@@ -75,6 +75,13 @@ pub trait Hosts<B> {
     /// losses as real ones do.
     fn lost(&mut self, packet: Packet<B>, loss: Loss);
 
+    /// A packet with this body arrives soon, after so many others on its link at most: a moment to
+    /// get from memory what it will need. It may not come all the same.
+    #[inline(always)]
+    fn expect(&mut self, body: &B, after: usize) {
+        let _ = (body, after);
+    }
+
     /// Another body for a copy of `packet`, which a link makes. None if it cannot be copied, and
     /// then it is not.
     fn copy(&mut self, packet: &Packet<B>) -> Option<B> {
@@ -392,6 +399,11 @@ impl<B: Clone> Network<B> {
         self.hops += 1;
         if header.destination == node {
             let packet = self.take_off_wire(id);
+            for after in 0..3 {
+                if let Some(body) = self.ports[id.index()].body_after(after) {
+                    hosts.expect(body, after);
+                }
+            }
             return hosts.receive(self, node, packet);
         }
         let size = header.size();

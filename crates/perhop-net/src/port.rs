@@ -402,6 +402,12 @@ impl<B> Port<B> {
         self.special
     }
 
+    /// The body of the packet that arrives after so many others.
+    #[inline(always)]
+    pub fn body_after(&self, others: usize) -> Option<&B> {
+        self.under_way.body(others)
+    }
+
     /// The header of the packet that arrives next.
     #[inline(always)]
     pub fn arriving(&self) -> &Header {

@@ -1,6 +1,6 @@
 //! Packets on a wire.
 
-use perhop_core::{Header, Packet, Time};
+use perhop_core::{Header, Packet, Time, prefetch};
 
 /// Packets in order of arrival, with when they arrive. A packet goes from one wire to the next as a
 /// whole, which is most of what a hop is, so that this is a ring made for it: places are a power of
@@ -12,6 +12,9 @@ pub(crate) struct UnderWay<B> {
     first: usize,
     len: usize,
 }
+
+/// A long wire is not in the cache: so many places ahead of the first are got from memory in time.
+const AHEAD: usize = 8;
 
 #[derive(Debug)]
 struct Place<B> {
@@ -42,6 +45,15 @@ impl<B> UnderWay<B> {
         (self.len > 0).then(|| &self.places[self.place(0)].header)
     }
 
+    /// The body of the packet with so many before it.
+    #[inline(always)]
+    pub fn body(&self, number: usize) -> Option<&B> {
+        match number < self.len {
+            true => self.places[self.place(number)].body.as_ref(),
+            false => None,
+        }
+    }
+
     /// When the first packet arrives.
     #[inline(always)]
     pub fn next(&self) -> Option<Time> {
@@ -64,6 +76,7 @@ impl<B> UnderWay<B> {
         let (header, body) = (place.header, place.body.take());
         self.first += 1;
         self.len -= 1;
+        prefetch(&self.places[self.place(AHEAD)]);
         body.map(|body| Packet { header, body })
     }
 
@@ -83,6 +96,7 @@ impl<B> UnderWay<B> {
         to.append(at, &place.header, place.body.take()).ttl -= 1;
         self.first += 1;
         self.len -= 1;
+        prefetch(&self.places[self.place(AHEAD)]);
     }
 
     /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.

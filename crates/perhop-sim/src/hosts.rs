@@ -10,7 +10,7 @@ mod bodies;
 mod tcp;
 mod udp;
 
-use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time};
+use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
 use perhop_measure::{Answer, Histogram, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
@@ -249,6 +249,20 @@ impl Hosts<BodyId> for ModelledHosts {
             (role, message) => unreachable!("{message:?} for {role:?}"),
         }
         self.set_timer(network, id);
+    }
+
+    /// The body, what it says where to go on from, and where that leads, each in time for the next.
+    #[inline(always)]
+    fn expect(&mut self, &body: &BodyId, after: usize) {
+        if after == 2 {
+            return self.bodies.prefetch(body);
+        }
+        let endpoint = &self.endpoints[self.bodies.endpoint(body) as usize];
+        match &endpoint.role {
+            _ if after == 1 => prefetch(endpoint),
+            Role::TcpSender(tcp) => prefetch(&**tcp),
+            _ => {}
+        }
     }
 
     fn timer(&mut self, network: &mut Net, TimerId(id): TimerId) {

@@ -1,6 +1,6 @@
 //! What modelled hosts send, apart from the headers.
 
-use perhop_core::{Dscp, Header, Time};
+use perhop_core::{Dscp, Header, Time, prefetch};
 use perhop_net::IcmpError;
 use perhop_tcp::Segment;
 
@@ -94,6 +94,18 @@ impl Bodies {
                 BodyId(self.slots.len() as u32 - 1)
             }
         }
+    }
+
+    /// Gets a body from memory.
+    #[inline(always)]
+    pub fn prefetch(&self, id: BodyId) {
+        prefetch(&self.slots[id.0 as usize]);
+    }
+
+    /// The endpoint that a packet is for.
+    #[inline(always)]
+    pub fn endpoint(&self, id: BodyId) -> u32 {
+        self.slots[id.0 as usize].body.endpoint
     }
 
     /// The body of a packet that is under way.
