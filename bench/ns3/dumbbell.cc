@@ -6,9 +6,11 @@
 //   dumbbell --cc=TcpNewReno --rate=100Mbps --delay=10ms --queue=100 --flows=4 --from=10 --to=40
 //
 // prints one JSON object: goodput in bit/s, packets enqueued and dropped at the bottleneck between
-// the two times, and the wall time of the simulation.
+// the two times, the mean of what waited there in packets, and the wall time of the simulation. With
+// --red-min and --red-max the bottleneck has RED.
 
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
 
 using namespace ns3;
 
@@ -30,6 +33,8 @@ main(int argc, char* argv[])
     uint32_t flows = 4;
     double from = 10;
     double to = 40;
+    double redMin = 0;
+    double redMax = 0;
     CommandLine command;
     command.AddValue("cc", "congestion control", cc);
     command.AddValue("rate", "rate of the bottleneck", rate);
@@ -38,6 +43,8 @@ main(int argc, char* argv[])
     command.AddValue("flows", "how many flows", flows);
     command.AddValue("from", "when counting begins, in seconds", from);
     command.AddValue("to", "when it ends", to);
+    command.AddValue("red-min", "RED's lower threshold in packets; 0 for no RED", redMin);
+    command.AddValue("red-max", "RED's upper threshold in packets", redMax);
     command.Parse(argc, argv);
 
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + cc));
@@ -69,7 +76,10 @@ main(int argc, char* argv[])
 
     // Without flow control a device gets no queue discipline above its own queue, which then drops
     // by itself, as a router's does.
-    bottleneck.DisableFlowControl();
+    if (redMin == 0)
+    {
+        bottleneck.DisableFlowControl();
+    }
     access.DisableFlowControl();
 
     Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.0");
@@ -79,7 +89,32 @@ main(int argc, char* argv[])
         addresses.NewNetwork();
         return std::make_pair(devices, interfaces);
     };
+    if (redMin > 0)
+    {
+        // RED above a device that takes one packet at a time.
+        bottleneck.SetQueue("ns3::DropTailQueue", "MaxSize", StringValue("1p"));
+    }
     auto middle = join(bottleneck, routers.Get(0), routers.Get(1));
+    Ptr<QueueDisc> red;
+    if (redMin > 0)
+    {
+        TrafficControlHelper control;
+        control.Uninstall(middle.first);
+        control.SetRootQueueDisc("ns3::RedQueueDisc",
+                                 "MaxSize",
+                                 QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, queue)),
+                                 "MinTh", DoubleValue(redMin),
+                                 "MaxTh", DoubleValue(redMax),
+                                 "LInterm", DoubleValue(10),
+                                 "QW", DoubleValue(0.002),
+                                 "Gentle", BooleanValue(true),
+                                 // Gaps of 1 to 1/p, as in the paper, and not of 1/p to 2/p.
+                                 "Wait", BooleanValue(false),
+                                 "MeanPktSize", UintegerValue(1502),
+                                 "LinkBandwidth", StringValue(rate),
+                                 "LinkDelay", StringValue(delay));
+        red = control.Install(middle.first.Get(0)).Get(0);
+    }
 
     std::vector<Ptr<PacketSink>> sinks;
     for (uint32_t flow = 0; flow < flows; flow++)
@@ -110,7 +145,20 @@ main(int argc, char* argv[])
         bytes += sign * delivered;
         received += sign * uint64_t(fifo->GetTotalReceivedPackets());
         dropped += sign * uint64_t(fifo->GetTotalDroppedPackets());
+        if (red)
+        {
+            dropped += sign * uint64_t(red->GetStats().nTotalDroppedPackets);
+        }
     };
+    // What waits, every 10 ms; what the device holds below RED is not RED's.
+    double waiting = 0;
+    uint64_t samples = 0;
+    std::function<void()> sample = [&] {
+        waiting += red ? red->GetNPackets() : fifo->GetNPackets();
+        samples++;
+        Simulator::Schedule(MilliSeconds(10), sample);
+    };
+    Simulator::Schedule(Seconds(from), sample);
     Simulator::Schedule(Seconds(from), [&] { count(-1); });
     Simulator::Schedule(Seconds(to), [&] { count(1); });
     Simulator::Stop(Seconds(to));
@@ -120,5 +168,5 @@ main(int argc, char* argv[])
     Simulator::Destroy();
 
     std::cout << "{\"goodput_bps\": " << 8.0 * bytes / (to - from) << ", \"sent\": " << received
-              << ", \"dropped\": " << dropped << ", \"wall_s\": " << wall.count() << "}\n";
+              << ", \"dropped\": " << dropped << ", \"queue\": " << waiting / samples << ", \"wall_s\": " << wall.count() << "}\n";
 }
