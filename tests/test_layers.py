@@ -39,7 +39,10 @@ NEVER = {
     "report": {"engines", "gallery", "lab", "workers", "sweep"},
     "sweep": {"lab"},
     "experiments": {"lab"},
-    "reservations": {"engines", "gallery", "dataset", "analysis", "sweep", "report"},
+    "reservations": {
+        *("engines", "gallery", "dataset", "analysis"),
+        *("workers", "sweep", "report", "experiments"),
+    },
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""
 
