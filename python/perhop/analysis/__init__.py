@@ -28,6 +28,7 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.paths import Capacity, capacities, narrowest
 from perhop.analysis.spreads import (
     PERCENTILES,
     correlation,
@@ -58,6 +59,7 @@ __all__ = [
     "TOTAL",
     "Beside",
     "Bottleneck",
+    "Capacity",
     "Comparison",
     "Difference",
     "Distribution",
@@ -70,6 +72,7 @@ __all__ = [
     "active",
     "against_published",
     "bottleneck",
+    "capacities",
     "class_counters",
     "codepoints",
     "compare",
@@ -88,6 +91,7 @@ __all__ = [
     "link_loads",
     "loss",
     "measure",
+    "narrowest",
     "order",
     "owd",
     "phases",
