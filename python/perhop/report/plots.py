@@ -165,8 +165,8 @@ def heat_map(
 ) -> Spec:
     """A grid of cells, each a column, a row, a value and what is written there.
 
-    Light to dark, so that it reads in black and white; from zero, so that a small difference does
-    not look like a large one.
+    Light to dark, so that it reads in black and white, and no darker than what is written bears;
+    from zero, so that a small difference does not look like a large one.
     """
     rows = [{"x": a, "y": b, "z": c, "shown": shown} for a, b, c, shown in cells]
     layers = heat_layers(across, down, value, ("x", "y", "z"))
@@ -198,15 +198,11 @@ def heat_layers(across: str, down: str, value: str, fields: tuple[str, str, str]
         "field": z,
         "type": "quantitative",
         "title": value,
-        "scale": {"scheme": "blues", "domainMin": 0},
+        "scale": {"scheme": {"name": "blues", "extent": [0.05, 0.6]}, "domainMin": 0},
     }
     words = {**encoding, "text": {"field": "shown"}}
     return [
         {"mark": "rect", "encoding": {**encoding, "color": colour}},
-        {
-            "mark": {"type": "text", "fontSize": 12, "color": INK, "stroke": "white"},
-            "encoding": words,
-        },
         {"mark": {"type": "text", "fontSize": 12, "color": INK}, "encoding": words},
     ]
 
