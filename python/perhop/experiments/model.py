@@ -43,10 +43,11 @@ class Value:
 
     Attributes:
         label: What the document calls it.
-        case: In which run it is measured.
+        case: In which run it is measured; None if several are compared.
         published: What the document says, in `unit`; None if it says it in a picture only.
         unit: "bps", "s", "share", "packets" or "ratio".
-        measure: What gives it from the run's dataset, None if there is nothing to measure.
+        measure: What gives it from the run's dataset, None if there is nothing to measure …
+        across: … or from all runs.
         during: The part of the run that it is of, in seconds; the whole run by default.
         qualifier: "about", "above", "below" or "exactly".
         within: How near is as published, as a share; without, the difference is not judged.
@@ -54,10 +55,11 @@ class Value:
     """
 
     label: str
-    case: str
+    case: str | None
     published: float | None
     unit: str
-    measure: Callable[[Dataset], float | None]
+    measure: Callable[[Dataset], float | None] | None = None
+    across: Callable[[Runs], float | None] | None = None
     during: Window | None = None
     qualifier: str = "about"
     within: float | None = None
@@ -65,13 +67,21 @@ class Value:
 
     def compare(self, dataset: Dataset) -> Comparison:
         """The value as it is in a run beside the published one."""
-        measured = self.measure(dataset)
+        measured = None if self.measure is None else self.measure(dataset)
+        return self._beside(measured, dataset.covered_s)
+
+    def compare_all(self, runs: Runs) -> Comparison:
+        """The value as it is across runs beside the published one."""
+        measured = None if self.across is None else self.across(runs)
+        return self._beside(measured, max(each.covered_s for each in runs.values()))
+
+    def _beside(self, measured: float | None, end_s: float) -> Comparison:
         there = measured is not None and bool(self.published)
         return Comparison(
             label=self.label,
             metric="",
             target="",
-            window=self.during or (0.0, dataset.covered_s),
+            window=self.during or (0.0, end_s),
             published=self.published,
             qualifier=self.qualifier,
             measured=measured,

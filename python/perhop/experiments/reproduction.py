@@ -41,7 +41,8 @@ class Reproduction:
     Attributes:
         experiment: What was run.
         runs: Its datasets by case.
-        values: The document's values beside the measured ones, by case.
+        values: The document's values beside the measured ones, by case; those across runs last,
+            with "".
         variants: The same with one thing changed.
         failed: The expectations of its scenarios that do not hold, with their cases before them;
             those of variants do not count.
@@ -124,8 +125,9 @@ def compare(experiment: Experiment, runs: Runs) -> Reproduction:
     return Reproduction(
         experiment=experiment,
         runs=runs,
-        values=tuple(
-            (name, value) for name in main for value in _values(experiment, name, runs[name])
+        values=(
+            *((name, value) for name in main for value in _values(experiment, name, runs[name])),
+            *(("", value.compare_all(runs)) for value in experiment.values if value.case is None),
         ),
         variants=tuple(variants),
         failed=tuple(

@@ -1,0 +1,251 @@
+"""Bulk Thruput Measurements - Stanford to Daresbury (SLAC, 2001): windows, streams and the path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from perhop import analysis, gallery
+from perhop.experiments.model import Case, Experiment, Value
+from perhop.report import Column, Table, text
+from perhop.report.plots import Scale, heat_map, line_plot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perhop.dataset import Dataset
+    from perhop.experiments.model import Pictures, Runs
+
+_SCENARIO: Final = "bulk-throughput"
+
+WINDOWS: Final = (8, 16, 32, 64, 128)
+"""In KB of 1024 bytes; iperf on Linux gave no more than 128."""
+
+STREAMS: Final = (1, 2, 4, 8, 16, 32)
+
+_DURING: Final = (5.0, 25.0)
+
+# Solaris asks for no selective acknowledgements, and agrees to them; each end acknowledges as its
+# own system does: after 40 ms at most on Linux, after 100 ms on Solaris.
+WAYS: Final = {
+    "SU>DL": ("elaine", "rtlin1", "stack: solaris-8, delayed_ack: 40 ms"),
+    "SUL>DL": ("loggy", "rtlin1", "stack: linux-2.2"),
+    "DL>SU": ("rtlin1", "elaine", "stack: linux-2.2, delayed_ack: 100 ms"),
+    "DL>SUL": ("rtlin1", "loggy", "stack: linux-2.2"),
+}
+"""The document's columns: source, destination, and the flow's TCP."""
+
+
+BOTH_WAYS: Final = ("SUL>DL", "DL>SUL")
+"""The two ways between the Linux hosts."""
+
+_EVEN: Final = ("links.4.rate=10 Mbps", "links.4.shape={}")
+
+
+def _name(way: str, window: int, streams: int) -> str:
+    return f"{way.lower().replace('>', '-to-')}-{window}k-{streams}"
+
+
+def _cases() -> dict[str, Case]:
+    cases = {"path": Case(_SCENARIO, ("flows={}", "duration=6 s"))}
+    for way, (source, destination, tcp) in WAYS.items():
+        for window in WINDOWS:
+            for streams in STREAMS:
+                flow = (
+                    f"{{from: {source}, to: {destination}, streams: {streams}, start: 5 s, "
+                    f"stop: 25 s, tcp: {{{tcp}, window: {window} KiB}}}}"
+                )
+                settings = (f"flows.bulk={flow}", "pings={}")
+                cases[_name(way, window, streams)] = Case(_SCENARIO, settings)
+                if way in BOTH_WAYS and window == max(WINDOWS):
+                    name = f"even-{_name(way, window, streams)}"
+                    cases[name] = Case(_SCENARIO, (*settings, *_EVEN))
+    return cases
+
+
+def throughputs(runs: Runs, way: str) -> list[float]:
+    """What iperf got one way, for each window and number of streams, in bits per second."""
+    return [
+        analysis.throughput(runs[_name(way, window, streams)], "bulk", _DURING) or 0.0
+        for window in WINDOWS
+        for streams in STREAMS
+    ]
+
+
+def statistics(runs: Runs) -> pl.DataFrame:
+    """The document's table: statistics of each column, averages of columns, and their ratios."""
+    table = analysis.distribution_table({way: throughputs(runs, way) for way in WAYS})
+    table = analysis.with_averages(
+        table, {"Avg DL>US": ("DL>SU", "DL>SUL"), "Avg US>DL": ("SU>DL", "SUL>DL")}
+    )
+    return analysis.with_ratios(
+        table,
+        {
+            "Sce Linux / Solaris": ("SUL>DL", "SU>DL"),
+            "Dst Linux / Solaris": ("DL>SUL", "DL>SU"),
+        },
+    )
+
+
+def _faster(statistic: str) -> Callable[[Runs], float | None]:
+    """How many times as fast Daresbury to the US is as the inverse, by a statistic."""
+
+    def measure(runs: Runs) -> float | None:
+        row = statistics(runs).filter(pl.col("statistic") == statistic)
+        there, back = row["Avg DL>US"].item(), row["Avg US>DL"].item()
+        return there / back if back else None
+
+    return measure
+
+
+def _capacity(node: str) -> Callable[[Dataset], float | None]:
+    def measure(dataset: Dataset) -> float | None:
+        hops = analysis.capacities(dataset, "path")
+        return next((hop.rate_bps for hop in hops if node in hop.nodes), None)
+
+    return measure
+
+
+def _last_hop(dataset: Dataset) -> float | None:
+    """1 if the bottleneck is the hop into rtlin1, 0 if it is another."""
+    narrow = analysis.narrowest(analysis.capacities(dataset, "path"))
+    return None if narrow is None else float("rtlin1" in narrow.nodes)
+
+
+def _tables(runs: Runs) -> Sequence[Table]:
+    found = statistics(runs)
+    names = found.columns[1:]
+    rows = tuple(
+        (
+            row["statistic"],
+            *((text.ratio if "/" in name else text.rate)(row[name]) for name in names),
+        )
+        for row in found.iter_rows(named=True)
+    )
+    columns = (Column("", "left"), *map(Column, names))
+    note = "SU: elaine (Solaris). SUL: loggy (Linux). DL: rtlin1. Sce: source. Dst: destination."
+    spread = Table("TCP throughput over windows and streams", columns, rows, note)
+    hops = tuple(
+        (
+            text.count(hop.ttl),
+            ", ".join(hop.nodes),
+            text.rate(hop.rate_bps),
+            "narrows the path" if hop.narrows else "",
+        )
+        for hop in analysis.capacities(runs["path"], "path")
+    )
+    narrow = analysis.narrowest(analysis.capacities(runs["path"], "path"))
+    named = f"The bottleneck is the hop into {', '.join(narrow.nodes)}. " if narrow else ""
+    path = Table(
+        "The path from loggy to rtlin1, by trains of 20 packets to each hop",
+        (Column("hop"), Column("node", "left"), Column("carries up to here"), Column("", "left")),
+        hops,
+        f"{named}Rates are of IP packets.",
+    )
+    return [spread, path, _even(runs)]
+
+
+def _even(runs: Runs) -> Table:
+    """What the largest window would get if the last hop were slow both ways."""
+
+    def got(way: str, streams: int, case: str) -> str:
+        run = runs[f"{case}{_name(way, max(WINDOWS), streams)}"]
+        return text.rate(analysis.throughput(run, "bulk", _DURING))
+
+    rows = tuple(
+        (
+            f"{way}, {how}",
+            *(got(way, streams, case) for streams in STREAMS),
+        )
+        for case, how in (("", "slow into rtlin1 only"), ("even-", "slow both ways"))
+        for way in BOTH_WAYS
+    )
+    heads = tuple(
+        Column(f"{streams} streams" if streams > 1 else "1 stream") for streams in STREAMS
+    )
+    title = f"The last hop, with windows of {max(WINDOWS)} KB"
+    return Table(title, (Column("", "left"), *heads), rows)
+
+
+def _charts(runs: Runs) -> Pictures:
+    pictures = {}
+    for way, (source, destination, _) in WAYS.items():
+        got = iter(throughputs(runs, way))
+        cells = []
+        for window in WINDOWS:
+            for streams in STREAMS:
+                bps = next(got)
+                cells.append((str(streams), f"{window} KB", bps / 1e6, text.rate(bps)))
+        pictures[f"heat-{_name(way, 0, 0).removesuffix('-0k-0')}"] = heat_map(
+            f"TCP from {source} to {destination}",
+            "streams",
+            "window",
+            "throughput (Mb/s)",
+            cells,
+        )
+    lines = {}
+    for way in ("SUL>DL", "DL>SUL"):
+        got = iter(throughputs(runs, way))
+        table = {(window, streams): next(got) for window in WINDOWS for streams in STREAMS}
+        for window in (8, 32, 128):
+            lines[f"{way}, {window} KB"] = [
+                (float(streams), table[window, streams] / 1e6) for streams in STREAMS
+            ]
+    pictures["streams"] = line_plot(
+        "More streams or larger windows: what counts is their product",
+        Scale("parallel streams", "log", (0.9, 36.0)),
+        Scale("throughput (Mb/s)"),
+        lines,
+    )
+    return pictures
+
+
+_BASE: Final = gallery.load(_SCENARIO)
+
+EXPERIMENTS: Final = (
+    Experiment(
+        name=_SCENARIO,
+        title=_BASE.title,
+        source=_BASE.source,
+        about=_BASE.description,
+        cases=_cases(),
+        values=(
+            Value(
+                "the bottleneck before the last hop",
+                "path",
+                45e6,
+                "bps",
+                _capacity("daresbury"),
+                within=0.05,
+            ),
+            Value(
+                "the main bottleneck is the last hop (1: it is)",
+                "path",
+                1.0,
+                "ratio",
+                _last_hop,
+                qualifier="exactly",
+                within=0.01,
+            ),
+            *(
+                Value(
+                    f"{label} from Daresbury, times that to it",
+                    None,
+                    1.0,
+                    "ratio",
+                    across=_faster(statistic),
+                    qualifier="above",
+                    note="published as a table in a picture",
+                )
+                for statistic, label in (
+                    ("mean", "mean"),
+                    ("75%", "75th percentile"),
+                    ("95%", "95th percentile"),
+                )
+            ),
+        ),
+        tables=_tables,
+        pictures=_charts,
+    ),
+)
