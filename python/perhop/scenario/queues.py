@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StrictBool
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from perhop.scenario.base import Model
 from perhop.scenario.dscp import DSCP_NAMES, Dscp
@@ -77,6 +79,17 @@ class WredProfile(Model):
 
     probability: Share = _TENTH
     """The share just below `max`."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """One code point, or a list."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        lists = whole["properties"]["dscp"]
+        text = {key: lists.pop(key) for key in ("description", "title") if key in lists}
+        whole["properties"]["dscp"] = {**text, "anyOf": [lists["items"], {**lists, "minItems": 1}]}
+        return whole
 
 
 class Wred(Model):
