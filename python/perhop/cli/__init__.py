@@ -20,6 +20,7 @@ from perhop.cli.compare import compare
 from perhop.cli.lab import lab
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
+from perhop.cli.reserve import reserve
 from perhop.cli.run import run
 from perhop.cli.schema import schema
 from perhop.cli.sweep import sweep
@@ -54,7 +55,7 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, compare, reproduce, sweep, lab, list_, schema, tc):
+for command in (run, report, compare, reproduce, sweep, lab, list_, schema, tc, reserve):
     perhop.add_command(command)
 
 

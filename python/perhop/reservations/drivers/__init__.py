@@ -1,0 +1,12 @@
+"""What makes routers do what was booked: a small protocol, and a driver for each kind of router."""
+
+from perhop.reservations.drivers.protocol import (
+    Counters,
+    Driver,
+    DriverError,
+    Rule,
+    Setting,
+)
+from perhop.reservations.drivers.registry import driver
+
+__all__ = ["Counters", "Driver", "DriverError", "Rule", "Setting", "driver"]

@@ -1,0 +1,520 @@
+"""Makes routers do what was booked, when it was booked, and says when they do not.
+
+A thread looks several times a second what starts, ends or expires. A reservation becomes active
+only when its rules were set and the router, asked again, says that they are in place. What has
+ended is removed until the router says that it is gone. On a schedule the routers are compared with
+what is on file, and their counters are read, and doubted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop.reservations.devices import PATIENCE, Device
+from perhop.reservations.drivers import Counters, DriverError, Rule
+from perhop.reservations.errors import (
+    BadRequestError,
+    ConflictError,
+    ReservationError,
+    UnavailableError,
+)
+from perhop.reservations.model import Reservation, State
+from perhop.reservations.plausible import doubt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perhop.reservations.drivers import Driver
+    from perhop.reservations.model import User
+    from perhop.reservations.service import Service
+
+BEAT: Final = 0.2
+"""Seconds between two looks at what is due."""
+
+EVERY: Final = 10.0
+"""Seconds between two readings of counters."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The counters of a rule when they were last read, by the monotonic clock."""
+
+    at: float
+    counters: Counters
+    rate: int
+    burst: int
+
+
+class Enforcer:
+    """Drives the routers of a service."""
+
+    def __init__(
+        self,
+        service: Service,
+        drivers: Mapping[str, Driver],
+        *,
+        beat: float = BEAT,
+        every: float = EVERY,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Start.
+
+        Args:
+            service: Whose reservations.
+            drivers: By router; ``*`` for every router that is not named.
+            beat: Seconds between two looks at what is due.
+            every: Seconds between two readings of counters.
+            patience: For how many seconds a router is waited for.
+        """
+        self.service = service
+        self._patience = patience
+        self._beat, self._every = beat, every
+        self._devices = {node: Device(node, each, patience) for node, each in drivers.items()}
+        self._readings: dict[str, _Reading] = {}
+        self._epochs: dict[int, int] = {}
+        self._busy: set[int] = set()
+        self._lock = threading.Lock()
+        self._reads = threading.RLock()
+        self._ending = threading.Event()
+        self._pool = ThreadPoolExecutor(8, "perhop-enforcement")
+        self._reading: Future[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="perhop-enforcer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; rules stay in place."""
+        self._ending.set()
+        self._thread.join()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for device in self._devices.values():
+            device.close()
+
+    # What is to be in place
+
+    def rules(self, reservation: Reservation) -> list[tuple[str, Rule]]:
+        """The rules of a reservation, each with the first router on its way."""
+        network, terms = self.service.network, reservation.terms
+        nodes = [reservation.path[0].split(">")[0]]
+        links = {link.name: link for link in network.links}
+        nodes += [links[name].target for name in reservation.path if name in links]
+        found = []
+        for source, destination, selector in terms.lanes:
+            forward = source == terms.source
+            order = nodes if forward else nodes[::-1]
+            routers = [node for node in order if node not in network.hosts]
+            rule = Rule(
+                name=f"perhop_{reservation.id}" + ("" if forward else "_back"),
+                source=network.addresses[source],
+                destination=network.addresses[destination],
+                selector=selector,
+                rate=terms.rate,
+                burst=terms.burst,
+                class_=terms.class_,
+            )
+            found.append((routers[0] if routers else "", rule))
+        return found
+
+    def device(self, node: str) -> Device:
+        """The router of a name.
+
+        Raises:
+            DriverError: Nothing enforces there.
+        """
+        device = self._devices.get(node) or self._devices.get("*")
+        if device is None:
+            where = f"at {node}" if node else "between two hosts without a router"
+            raise DriverError(f"nothing enforces {where}: the service has no driver for it")
+        return device
+
+    def needs_people(self, reservation: Reservation) -> bool:
+        """Whether a router of a reservation's is configured by people."""
+        return any(self.device(node).driver.needs_people for node, _ in self.rules(reservation))
+
+    def configuration(self, reservation: Reservation, what: str) -> str:
+        """What the routers of a reservation are told: to ``set``, ``change`` or ``remove`` it.
+
+        Raises:
+            BadRequestError: A change is asked for, and none is under way.
+            ConflictError: Nothing enforces there.
+        """
+        new = reservation
+        if what == "change":
+            if reservation.pending is None:
+                raise BadRequestError(f"reservation {reservation.id} is not being changed")
+            new = replace(reservation, terms=reservation.pending)
+        texts = []
+        try:
+            for (node, old), (_, rule) in zip(
+                self.rules(reservation), self.rules(new), strict=True
+            ):
+                driver = self.device(node).driver
+                text = driver.configuration(
+                    rule, old if what == "change" else None, remove=what == "remove"
+                )
+                texts.append(f"! {node}\n{text}")
+        except DriverError as error:
+            raise ConflictError(str(error)) from None
+        return "\n".join(texts)
+
+    # What people ask for
+
+    def apply_change(self, reservation: Reservation, author: str) -> Reservation:
+        """Put the pending terms of an active reservation in place, or leave the old ones there.
+
+        Raises:
+            UnavailableError: A router did not take them; the old terms are in place.
+        """
+        if reservation.pending is None:
+            return reservation
+        id_ = reservation.id
+        new = replace(reservation, terms=reservation.pending)
+        with self._only(id_):
+            try:
+                if self.needs_people(reservation):
+                    return reservation  # until it is confirmed
+                for node, rule in self.rules(new):
+                    self.device(node).put(rule)
+            except DriverError as error:
+                self._fall_back(reservation, str(error))
+                raise UnavailableError(f"reservation {id_} keeps its old terms: {error}") from None
+            return self.service.settle(id_, author).result()
+
+    def _fall_back(self, reservation: Reservation, reason: str) -> None:
+        self.service.take_back(reservation.id, f"not changed: {reason}").result()
+        try:
+            for node, rule in self.rules(reservation):
+                self.device(node).put(rule)
+        except DriverError as error:
+            # Now nobody knows what is in place.
+            self._fail(reservation, State.ACTIVE, f"{reason}; and back: {error}")
+
+    def confirm(self, user: User, reservation: Reservation) -> Reservation:
+        """People have configured the routers: for the start, or for a change.
+
+        Raises:
+            ConflictError: There is nothing to confirm.
+        """
+        if not self.needs_people(reservation):
+            raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
+        if reservation.pending is not None:
+            return self.service.settle(reservation.id, user.name).result()
+        if reservation.state is State.PLANNED and reservation.terms.start <= self.service.now:
+            text = f"configured by {user.name}"
+            moved = self.service.move(
+                reservation.id, State.PLANNED, State.ACTIVE, "start", text, reservation.version
+            ).result()
+            if moved is not None:
+                return moved
+        raise ConflictError(f"nothing of reservation {reservation.id} is to be confirmed now")
+
+    def cancelled(self, reservation: Reservation) -> None:
+        """A reservation is no more: remove what is in place of it, soon."""
+        self._spawn(reservation, self._remove)
+
+    def clear(self, user: User, reservation: Reservation) -> None:
+        """Set the counters of a reservation's rules to zero.
+
+        Raises:
+            ConflictError: It is not active.
+            UnavailableError: A router did not do it.
+        """
+        if reservation.state is not State.ACTIVE:
+            raise ConflictError(f"reservation {reservation.id} is {reservation.state}, not active")
+        with self._only(reservation.id), self._reads:
+            self._read_counters([reservation])
+            try:
+                for node, rule in self.rules(reservation):
+                    self.device(node).call(lambda driver, name=rule.name: driver.clear(name))  # type: ignore[misc]
+                    self._readings.pop(rule.name, None)
+            except DriverError as error:
+                raise UnavailableError(str(error)) from None
+            self._epochs[reservation.id] = self._epoch(reservation.id) + 1
+            self._read_counters([reservation])
+        self.service.note(reservation.id, user.name, "clear", "counters cleared").result()
+
+    def read(self) -> None:
+        """Compare the routers with what is on file and read all counters, now."""
+        with self._reads:
+            self._reconcile()
+
+    # The thread
+
+    def _run(self) -> None:
+        self._recover()
+        next_reading = time.monotonic()
+        while not self._ending.is_set():
+            began = time.monotonic()
+            try:
+                self._look()
+                idle = self._reading is None or self._reading.done()
+                if began >= next_reading and idle:
+                    next_reading = began + self._every
+                    self._reading = self._pool.submit(self.read)
+            except ReservationError:
+                pass  # the database is away; nothing starts or ends before it is back
+            self._ending.wait(max(0.0, self._beat - (time.monotonic() - began)))
+
+    def _recover(self) -> None:
+        """What was being changed when the service ended keeps its old terms."""
+        for reservation in self._active():
+            if reservation.pending is not None and not self._by_people(reservation):
+                reason = "not changed: perhop was interrupted"
+                self.service.take_back(reservation.id, reason).result()
+
+    def _look(self) -> None:
+        service, now = self.service, self.service.now
+        service.expire().result()
+        for reservation in service.due(State.ACTIVE, now, ending=True):
+            self._spawn(reservation, self._finish)
+        for reservation in service.due(State.PLANNED, now):
+            if reservation.terms.end <= now:
+                why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
+                service.move(reservation.id, State.PLANNED, State.FAILED, "fail", why).result()
+            elif not self._by_people(reservation):
+                self._spawn(reservation, self._start)
+            elif not reservation.trouble:
+                service.note_trouble(reservation.id, "waits for people to configure it").result()
+
+    def _by_people(self, reservation: Reservation) -> bool:
+        try:
+            return self.needs_people(reservation)
+        except DriverError:
+            return False
+
+    def _spawn(self, reservation: Reservation, work: Any) -> None:
+        """Have something done for a reservation, unless something is."""
+        with self._lock:
+            if reservation.id in self._busy:
+                return
+            self._busy.add(reservation.id)
+        self._pool.submit(self._guarded, reservation, work)
+
+    def _guarded(self, reservation: Reservation, work: Any) -> None:
+        try:
+            work(reservation)
+        except ReservationError:
+            pass  # the database is away; the next look finds it again
+        finally:
+            with self._lock:
+                self._busy.discard(reservation.id)
+
+    def _only(self, id_: int) -> _Only:
+        return _Only(self._busy, self._lock, id_, self._patience * 3)
+
+    def _start(self, reservation: Reservation) -> None:
+        try:
+            for node, rule in self.rules(reservation):
+                self.device(node).put(rule)
+        except DriverError as error:
+            self._fail(reservation, State.PLANNED, str(error))
+            return
+        moved = self.service.move(
+            reservation.id, State.PLANNED, State.ACTIVE, "start", "in place", reservation.version
+        ).result()
+        if moved is None:
+            # It was cancelled or changed meanwhile; a changed one is found again.
+            self._remove(reservation)
+
+    def _fail(self, reservation: Reservation, expected: State, reason: str) -> None:
+        self.service.move(reservation.id, expected, State.FAILED, "fail", reason).result()
+        self._remove(reservation)
+
+    def _finish(self, reservation: Reservation) -> None:
+        self._read_counters([reservation])
+        self._remove(reservation)
+        self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
+
+    def _remove(self, reservation: Reservation) -> None:
+        for node, rule in self.rules(reservation):
+            try:
+                device = self.device(node)
+                if not device.driver.needs_people:
+                    device.call(lambda driver, name=rule.name: driver.remove(name))  # type: ignore[misc]
+            except DriverError as error:
+                # What is left is found when the routers are compared with what is on file.
+                self.service.note_trouble(reservation.id, f"not removed: {error}").result()
+            self._readings.pop(rule.name, None)
+
+    def _active(self) -> list[Reservation]:
+        found: list[Reservation] = []
+        while True:
+            after = found[-1].id if found else 0
+            page = self.service.listed(states=[State.ACTIVE], after=after, limit=500)
+            found += page
+            if len(page) < 500:
+                return found
+
+    # Routers beside what is on file
+
+    def _reconcile(self) -> None:
+        """Set what is missing, remove what should not be there, read the counters."""
+        active = self._active()
+        with self._lock:
+            busy = set(self._busy)
+        wanted: dict[str, dict[str, tuple[Reservation, Rule]]] = {}
+        for reservation in active:
+            for node, rule in self.rules(reservation):
+                wanted.setdefault(node, {})[rule.name] = (reservation, rule)
+        known = {id(device): device for device in self._devices.values()}
+        for node in wanted:
+            try:
+                device = self.device(node)
+            except DriverError as error:
+                for reservation, _ in wanted[node].values():
+                    self._fail(reservation, State.ACTIVE, str(error))
+                continue
+            known[id(device)] = device
+        for device in known.values():
+            if not device.driver.needs_people:
+                own = {
+                    name: pair
+                    for node, rules in wanted.items()
+                    if self._devices.get(node, self._devices.get("*")) is device
+                    for name, pair in rules.items()
+                }
+                self._reconcile_device(device, own, busy)
+        self._read_counters([each for each in active if each.id not in busy])
+
+    def _reconcile_device(
+        self, device: Device, wanted: dict[str, tuple[Reservation, Rule]], busy: set[int]
+    ) -> None:
+        try:
+            found = device.call(lambda driver: driver.installed())
+        except DriverError as error:
+            for reservation, _ in wanted.values():
+                self.service.note_trouble(reservation.id, str(error)).result()
+            return
+        for name, (reservation, rule) in wanted.items():
+            if reservation.id in busy or found.get(name) == device.driver.expected(rule):
+                continue
+            try:
+                device.put(rule)
+                reason = f"{device.node} had lost it, or something else in its place; set again"
+                self.service.note(reservation.id, "perhop", "repair", reason).result()
+            except DriverError as error:
+                self._fail(reservation, State.ACTIVE, f"no longer in place: {error}")
+        for name in found.keys() - wanted.keys():
+            if _number(name) in busy or self._is_live(_number(name)):
+                continue
+            try:
+                device.call(lambda driver, name=name: driver.remove(name))  # type: ignore[misc]
+            except DriverError:
+                continue  # the next look finds it again
+
+    def _is_live(self, id_: int) -> bool:
+        """Whether a reservation is active, or may be by now."""
+        try:
+            return self.service.reservation(id_).state.is_live
+        except ReservationError:
+            return False
+
+    def _read_counters(self, reservations: list[Reservation]) -> None:
+        with self._reads:
+            answers: dict[int, Mapping[str, Counters] | DriverError] = {}
+            rows: list[dict[str, Any]] = []
+            for reservation in reservations:
+                total, trouble = Counters(), ""
+                for node, rule in self.rules(reservation):
+                    try:
+                        device = self.device(node)
+                        if device.driver.needs_people:
+                            break
+                        if id(device) not in answers:
+                            answers[id(device)] = _asked(device)
+                        counters, doubts = self._judge(answers[id(device)], node, rule)
+                        trouble = trouble or doubts
+                        total = _sum(total, counters)
+                    except DriverError as error:
+                        trouble = str(error)
+                else:
+                    self.service.note_trouble(reservation.id, trouble)
+                    if not trouble:
+                        rows.append(self._row(reservation.id, total))
+            if rows:
+                self.service.add_counters(rows).result()
+
+    def _judge(
+        self, answer: Mapping[str, Counters] | DriverError, node: str, rule: Rule
+    ) -> tuple[Counters, str]:
+        """The counters of a rule, and what is wrong with them."""
+        if isinstance(answer, DriverError):
+            raise answer
+        counters, now = answer.get(rule.name), time.monotonic()
+        if counters is None:
+            raise DriverError(f"{node} has no counters of {rule.name}")
+        last = self._readings.get(rule.name)
+        capacity = max(
+            (link.rate for link in self.service.network.links if link.target == node), default=0
+        )
+        if last is not None:
+            rate, burst = max(rule.rate, last.rate), max(rule.burst, last.burst)
+            why = doubt(last.counters, counters, now - last.at, rate, burst, capacity)
+            if why:
+                return counters, f"{node} counts what cannot be: {why}"
+        self._readings[rule.name] = _Reading(now, counters, rule.rate, rule.burst)
+        return counters, ""
+
+    def _row(self, id_: int, counters: Counters) -> dict[str, Any]:
+        return {
+            "reservation_id": id_,
+            "at_ms": int(self.service.clock() * 1000),
+            "epoch": self._epoch(id_),
+            "conformed_packets": counters.conformed_packets,
+            "conformed_bytes": counters.conformed_bytes,
+            "exceeded_packets": counters.exceeded_packets,
+            "exceeded_bytes": counters.exceeded_bytes,
+        }
+
+    def _epoch(self, id_: int) -> int:
+        """How often the counters of a reservation have been cleared."""
+        if id_ not in self._epochs:
+            series = self.service.series(id_)
+            self._epochs[id_] = series[-1]["epoch"] if series else 0
+        return self._epochs[id_]
+
+
+class _Only:
+    """Nothing else is done for a reservation meanwhile."""
+
+    def __init__(self, busy: set[int], lock: threading.Lock, id_: int, patience: float) -> None:
+        self._busy, self._lock, self._id, self._patience = busy, lock, id_, patience
+
+    def __enter__(self) -> None:
+        until = time.monotonic() + self._patience
+        while time.monotonic() < until:
+            with self._lock:
+                if self._id not in self._busy:
+                    self._busy.add(self._id)
+                    return
+            time.sleep(0.01)
+        raise UnavailableError(f"reservation {self._id} is busy; try again")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._busy.discard(self._id)
+
+
+def _asked(device: Device) -> Mapping[str, Counters] | DriverError:
+    try:
+        return device.call(lambda driver: driver.counters())
+    except DriverError as error:
+        return error
+
+
+def _sum(one: Counters, other: Counters) -> Counters:
+    return Counters(
+        one.conformed_packets + other.conformed_packets,
+        one.conformed_bytes + other.conformed_bytes,
+        one.exceeded_packets + other.exceeded_packets,
+        one.exceeded_bytes + other.exceeded_bytes,
+    )
+
+
+def _number(name: str) -> int:
+    """The reservation that a rule is of; 0 for a name that is none."""
+    number = name.removeprefix("perhop_").removesuffix("_back")
+    return int(number) if number.isdigit() else 0

@@ -1,0 +1,89 @@
+"""Serves: database, service, enforcement and HTTP, begun and ended in order."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from perhop.reservations.database import Database
+from perhop.reservations.enforcement import EVERY, Enforcer
+from perhop.reservations.http.application import application
+from perhop.reservations.people import People
+from perhop.reservations.service import Service
+from perhop.reservations.webhooks import Deliveries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from perhop.reservations.drivers import Driver
+    from perhop.reservations.network import Network
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is served, and how.
+
+    Attributes:
+        network: What there is to reserve.
+        database: Its URL or path.
+        drivers: What enforces, by router.
+        host: The address to listen at.
+        port: The port; 0 for any.
+        hosts: Names by which browsers may call it.
+        certificate: The file of a certificate for TLS.
+        key: The file of its private key.
+        every: Seconds between two readings of counters.
+    """
+
+    network: Network
+    database: str
+    drivers: Mapping[str, Driver]
+    host: str = "127.0.0.1"
+    port: int = 8471
+    hosts: frozenset[str] = field(default_factory=frozenset)
+    certificate: Path | None = None
+    key: Path | None = None
+    every: float = EVERY
+
+
+@contextlib.contextmanager
+def running(serving: Serving) -> Iterator[uvicorn.Server]:
+    """A server that is ready to run, with everything behind it."""
+    with contextlib.ExitStack() as stack:
+        database = Database(serving.database)
+        stack.callback(database.close)
+        service = Service(serving.network, database)
+        stack.callback(service.close)
+        enforcer = Enforcer(service, serving.drivers, every=serving.every)
+        stack.callback(enforcer.close)
+        stack.callback(Deliveries(service).close)
+        app = application(
+            service,
+            People(database),
+            enforcer,
+            hosts=serving.hosts,
+            secure=serving.certificate is not None,
+        )
+        config = uvicorn.Config(
+            app,
+            host=serving.host,
+            port=serving.port,
+            ssl_certfile=serving.certificate,
+            ssl_keyfile=serving.key,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=5,
+        )
+        yield uvicorn.Server(config)
+
+
+def serve(serving: Serving) -> None:
+    """Serve until asked to end."""
+    with running(serving) as server:
+        server.run()

@@ -1,0 +1,63 @@
+"""Reservations as a calendar that other programs subscribe to (RFC 5545)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from perhop.reservations.model import State
+from perhop.units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perhop.reservations.model import Reservation
+
+_STATUS = {State.HELD: "TENTATIVE", State.CANCELLED: "CANCELLED", State.FAILED: "CANCELLED"}
+
+
+def calendar(reservations: Iterable[Reservation], now: int) -> str:
+    """An iCalendar object with an event for each reservation."""
+    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//perhop//reservations//EN"]
+    for each in reservations:
+        terms = each.terms
+        what = f"{format_rate(terms.rate)} {terms.source} to {terms.destination}"
+        lines += [
+            "BEGIN:VEVENT",
+            f"UID:reservation-{each.id}@perhop",
+            f"DTSTAMP:{_instant(now)}",
+            f"SEQUENCE:{each.version - 1}",
+            f"DTSTART:{_instant(terms.start)}",
+            f"DTEND:{_instant(terms.end)}",
+            f"SUMMARY:{_text(what)}",
+            f"DESCRIPTION:{_text(terms.purpose)}",
+            f"STATUS:{_STATUS.get(each.state, 'CONFIRMED')}",
+            "TRANSP:TRANSPARENT",
+            "END:VEVENT",
+        ]
+    lines.append("END:VCALENDAR")
+    return "".join(f"{_folded(line)}\r\n" for line in lines)
+
+
+def _instant(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _text(value: str) -> str:
+    """Text with what means something escaped (section 3.3.11)."""
+    for plain, escaped in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\r", ""), ("\n", "\\n")):
+        value = value.replace(plain, escaped)
+    return "".join(c for c in value if c.isprintable() or c == "\t")
+
+
+def _folded(line: str) -> str:
+    """A line in pieces of up to 75 bytes (section 3.1), never inside a character."""
+    pieces, size = [""], 0
+    for character in line:
+        length = len(character.encode())
+        if size + length > 75:
+            pieces.append("")
+            size = 1  # the space that goes on
+        pieces[-1] += character
+        size += length
+    return "\r\n ".join(pieces)

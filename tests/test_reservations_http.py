@@ -1,0 +1,450 @@
+"""The service over HTTP: who may do what, and what bad input gets."""
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from perhop.reservations import messages as m
+from perhop.reservations.client import Client
+from perhop.reservations.drivers.file import FileDriver
+from perhop.reservations.errors import (
+    ConflictError,
+    NotAuthenticatedError,
+    ReservationError,
+    ThrottledError,
+)
+from perhop.reservations.http.server import Serving, running
+from perhop.reservations.model import Role
+from perhop.reservations.people import FREE_GUESSES, People, Throttle
+from postgres import server as postgresql
+from reserving import MBPS, PASSWORD, Clock, network
+
+
+@contextmanager
+def served(place: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    """A service on a port of its own, with an administrator, and its address."""
+    serving = Serving(network(), place, {"*": FileDriver(str(folder / "router.json"))}, port=0)
+    with running(serving) as server:
+        people: People = server.config.app.state.people  # type: ignore[union-attr]
+        for name, role in (
+            ("root", Role.ADMINISTRATOR),
+            ("op", Role.OPERATOR),
+            ("les", Role.REQUESTER),
+            ("eve", Role.REQUESTER),
+        ):
+            people.add(name, PASSWORD, role)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}", people
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
+    folder = tmp_path_factory.mktemp("served")
+    with served(str(folder / "b.db"), folder) as it:
+        yield it
+
+
+@pytest.fixture
+def url(service: tuple[str, People]) -> str:
+    return service[0]
+
+
+def client(service: tuple[str, People], name: str) -> Client:
+    url, people = service
+    return Client(url, token=people.make_token(people.named(name), "api", "test", None))
+
+
+_SPAN = iter(range(10_000))
+
+
+def booking(**given: Any) -> m.Booking:
+    """A booking at a time of its own."""
+    start = int(time.time()) + 3600 + 7200 * next(_SPAN)
+    return m.Booking(
+        **{"source": "slac", "destination": "cern", "rate": MBPS, "start": start, "seconds": 3600}
+        | given
+    )
+
+
+def test_a_reservation_lives(service: tuple[str, People]) -> None:
+    with client(service, "les") as les:
+        made = les.book(booking(purpose="demonstration", hold=60, class_="gold"))
+        assert (made.state, made.owner, made.path[0]) == ("held", "les", "slac>r1")
+        assert les.commit(made.id).state == "planned"
+        changed = les.change(made.id, m.Change(rate=2 * MBPS, reason="more", version=1))
+        assert (changed.rate, changed.version, changed.class_) == (2 * MBPS, 2, "gold")
+        assert [each.action for each in les.log(made.id)] == ["hold", "commit", "change"]
+        assert les.reservations(mine=True)[-1] == les.show(made.id) == changed
+        assert les.cancel(made.id, "rain").state == "cancelled"
+        assert les.counters(made.id) == []
+        free = les.free("slac", "cern", made.start, made.end, 900 * MBPS)
+        assert free.earliest is None
+        assert free.widest_rate == 800 * MBPS
+        assert les.timeline(made.start, made.end)["r1>r2"][0].free == 800 * MBPS
+        assert les.network().classes == ["gold"]
+
+
+def test_the_same_request_again_is_the_same_reservation(service: tuple[str, People]) -> None:
+    with client(service, "les") as les:
+        asked = booking(start=None, selector=m.SelectorMessage(protocol="udp"))
+        first = les.book(asked, key="once")
+        time.sleep(1.1)  # what begins now begins at another second by now
+        assert les.book(asked, key="once").id == first.id
+        with pytest.raises(ConflictError, match="used for reservation"):
+            les.book(booking(), key="once")
+        les.cancel(first.id)
+
+
+def test_sixteen_clients_want_the_last_capacity(service: tuple[str, People]) -> None:
+    last_capacity(service)
+
+
+def test_sixteen_clients_want_the_last_capacity_of_postgresql(tmp_path: Path) -> None:
+    with postgresql() as place, served(place, tmp_path) as it:
+        last_capacity(it)
+
+
+def last_capacity(service: tuple[str, People]) -> None:
+    start, begin = int(time.time()) + 10**7, threading.Barrier(16)
+
+    def ask(number: int) -> int:
+        with client(service, "les") as les:
+            selector = m.SelectorMessage(protocol="tcp", destination_ports=(number, number))
+            asked = booking(
+                start=start,
+                rate=30 * MBPS,
+                selector=selector,
+                class_="gold",
+                path=["slac>r1", "r1>r2", "r2>cern"],
+            )
+            begin.wait(30)
+            try:
+                return les.book(asked).id
+            except ConflictError as refused:
+                assert refused.detail["link"] == "r1>r2"
+                assert refused.detail["free"] == 20 * MBPS
+                return 0
+
+    with ThreadPoolExecutor(16) as pool:
+        got = [number for number in pool.map(ask, range(1, 17)) if number]
+    assert len(got) == 6
+    with client(service, "op") as op:
+        for number in got:
+            op.cancel(number)
+
+
+# Who may do what
+
+
+def test_nobody_does_anything(url: str) -> None:
+    described = httpx.get(f"{url}/api/openapi.json").json()
+    open_to_all = {("post", "/api/session"), ("post", "/api/token")}
+    tried = 0
+    for path, methods in described["paths"].items():
+        for method in methods.keys() & {"get", "post", "patch", "delete"}:
+            if (method, path) in open_to_all:
+                continue
+            where = url + path.replace("{number}", "1").replace("{name}", "les")
+            for headers in ({}, {"Authorization": "Bearer perhop_wrong"}):
+                params = {"token": "perhop_wrong"} if path.endswith(".ics") else {}
+                answer = httpx.request(method, where, headers=headers, params=params)
+                assert answer.status_code == 401, (method, path)
+                tried += 1
+    assert tried > 40
+
+
+def test_roles_are_kept(service: tuple[str, People]) -> None:
+    with client(service, "les") as les, client(service, "eve") as eve, client(service, "op") as op:
+        own = les.book(booking())
+        asked: list[tuple[str, str, Any]] = [
+            ("GET", "", None),
+            ("PATCH", "", {"rate": 5}),
+            ("POST", "/commit", None),
+            ("POST", "/cancel", {}),
+            ("GET", "/log", None),
+            ("GET", "/counters", None),
+            ("DELETE", "/counters", None),
+            ("GET", "/configuration", None),
+        ]
+        for method, path, body in asked:
+            answer = eve._http.request(method, f"/api/reservations/{own.id}{path}", json=body)
+            assert answer.status_code == 404, (method, path)
+        assert own.id not in [each.id for each in eve.reservations(limit=1000)]
+        for method, path in (
+            ("POST", f"/reservations/{own.id}/confirm"),
+            ("GET", "/webhooks"),
+            ("GET", "/users"),
+        ):
+            assert les._http.request(method, f"/api{path}").status_code == 403, path
+        assert op._http.get("/api/users").status_code == 403
+        assert own.id in [each.id for each in op.reservations(limit=1000)]
+        assert op.cancel(own.id, "by an operator").state == "cancelled"
+
+
+def test_administrators_look_after_users(service: tuple[str, People]) -> None:
+    url, _ = service
+    with client(service, "root") as root:
+        made = root.add_user(m.NewUser(name="new", password=PASSWORD, role=Role.REQUESTER))
+        assert (made.role, made.disabled) == ("requester", False)
+        with pytest.raises(ConflictError, match="there is a user 'new' already"):
+            root.add_user(m.NewUser(name="new", password=PASSWORD))
+        with Client(url) as new:
+            new.log_in("new", PASSWORD)
+            quota = m.QuotaMessage(reservations=0)
+            root.set_user("new", m.UserChange(quota=quota))
+            with pytest.raises(ConflictError, match="may have 0"):
+                new.book(booking())
+            root.set_user("new", m.UserChange(disabled=True))
+            with pytest.raises(ReservationError, match="the token is not known"):
+                new.network()
+            with pytest.raises(ReservationError, match="the name or the password is wrong"):
+                new.log_in("new", PASSWORD)
+        with pytest.raises(ConflictError, match="root is the last administrator"):
+            root.set_user("root", m.UserChange(role=Role.OPERATOR))
+        for wrong in ("perhop", "Root", "a b", "x" * 65):
+            with pytest.raises((ReservationError, ValueError)):
+                root.add_user(m.NewUser(name=wrong, password=PASSWORD))
+        with pytest.raises(ReservationError, match="a password has 12"):
+            root.add_user(m.NewUser(name="short", password="secret"))
+
+
+def test_a_browser_needs_the_other_secret(url: str) -> None:
+    with httpx.Client(base_url=url) as browser:
+        answer = browser.post("/api/session", json={"name": "eve", "password": PASSWORD})
+        assert answer.status_code == 201
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        csrf = answer.json()["csrf"]
+        asked = booking().model_dump(mode="json", by_alias=True)
+        for headers in (
+            {},
+            {"X-CSRF-Token": "x"},
+            {"X-CSRF-Token": csrf, "Sec-Fetch-Site": "cross-site"},
+            {"X-CSRF-Token": csrf, "Origin": "https://evil.example"},
+        ):
+            refused = browser.post("/api/reservations", json=asked, headers=headers)
+            assert refused.status_code == 403, headers
+        own = {"X-CSRF-Token": csrf, "Origin": url, "Sec-Fetch-Site": "same-origin"}
+        made = browser.post("/api/reservations", json=asked, headers=own)
+        assert made.status_code == 201
+        # The cookie's token is no bearer's, and a bearer's no cookie.
+        assert browser.get("/api/session").json()["csrf"] == csrf
+        assert browser.delete("/api/session", headers=own).status_code == 204
+        assert browser.get("/api/session").status_code == 401
+    answer = httpx.post(
+        f"{url}/api/session",
+        json={"name": "eve", "password": PASSWORD},
+        headers={"Origin": "https://evil.example"},
+    )
+    assert answer.status_code == 403
+
+
+def test_an_api_token_is_no_cookie(service: tuple[str, People]) -> None:
+    url, people = service
+    token = people.make_token(people.named("eve"), "api", "t", None)
+    cookies = {"perhop_session": token}
+    assert httpx.get(f"{url}/api/network", cookies=cookies).status_code == 401
+
+
+def test_guessing_is_throttled(service: tuple[str, People]) -> None:
+    clock = Clock(time.time())
+    people = People(service[1]._database, clock=clock)
+    for _ in range(FREE_GUESSES):
+        with pytest.raises(NotAuthenticatedError, match="the name or the password is wrong"):
+            people.log_in("op", "wrong password", "192.0.2.1")
+    # The right password has to wait, too, and whoever else comes from there.
+    for name, address in (("op", "192.0.2.2"), ("les", "192.0.2.1")):
+        with pytest.raises(ThrottledError, match="try again in 2 s"):
+            people.log_in(name, PASSWORD, address)
+    people.log_in("les", PASSWORD, "192.0.2.2")
+    clock.now += 1
+    assert people.log_in("op", PASSWORD, "192.0.2.2")[1].user.name == "op"
+
+
+def test_who_is_throttled_is_told_for_how_long(tmp_path: Path) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
+        for _ in range(FREE_GUESSES + 7):
+            people._throttle.failed(("address 127.0.0.1",))
+        answer = httpx.post(f"{url}/api/token", json={"name": "les", "password": PASSWORD})
+        assert answer.status_code == 429
+        assert 100 < int(answer.headers["Retry-After"]) <= 129
+
+
+def test_the_throttle_doubles_and_forgets() -> None:
+    clock = Clock()
+    throttle = Throttle(clock)
+    waits = []
+    for _ in range(14):
+        throttle.failed(("name les",))
+        start = clock.now
+        while True:
+            try:
+                throttle.check(("name les", "address ::1"))
+                break
+            except ReservationError:
+                clock.now += 1
+        waits.append(clock.now - start)
+    assert waits == [0] * 4 + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    throttle.succeeded(("name les",))
+    throttle.failed(("name les",))
+    throttle.check(("name les",))
+
+
+def test_who_there_is_is_not_told(tmp_path: Path) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
+        known = httpx.post(f"{url}/api/token", json={"name": "les", "password": "wrong-wrong!"})
+        nobody = httpx.post(f"{url}/api/token", json={"name": "none", "password": "wrong-wrong!"})
+    assert known.status_code == nobody.status_code == 401
+    assert known.json() == nobody.json()
+
+
+def test_secrets_are_not_on_file(service: tuple[str, People]) -> None:
+    _, people = service
+    token = people.make_token(people.named("les"), "api", "t", None)
+    path = Path(str(people._database.url.database))
+    held = b"".join(each.read_bytes() for each in path.parent.glob("b.db*"))
+    assert token.encode() not in held
+    assert PASSWORD.encode() not in held
+    assert b"$argon2id$" in held
+
+
+def test_a_feed_is_read_by_its_own_token(service: tuple[str, People]) -> None:
+    url, people = service
+    with client(service, "eve") as eve:
+        purpose = "Übertragung; a, long\\purpose\n" + "é" * 60
+        made = eve.book(booking(purpose=purpose))
+        feed = eve._ask("POST", "/api/tokens", m.Token, m.NewToken(label="cal", kind="feed")).token
+        answer = httpx.get(f"{url}/api/calendar.ics", params={"token": feed})
+        assert answer.headers["content-type"].startswith("text/calendar")
+        lines = answer.content.split(b"\r\n")
+        assert all(len(line) <= 75 for line in lines)
+        text = answer.content.replace(b"\r\n ", b"").decode()
+        assert f"UID:reservation-{made.id}@perhop" in text
+        assert "DESCRIPTION:Übertragung\\; a\\, long\\\\purpose\\n" + "é" * 60 in text
+        assert "SUMMARY:1 Mbps slac to cern" in text
+        wrong = httpx.get(f"{url}/api/network", headers={"Authorization": f"Bearer {feed}"})
+        assert wrong.status_code == 401
+        api = people.make_token(people.named("eve"), "api", "t", None)
+        refused = httpx.get(f"{url}/api/calendar.ics", params={"token": api})
+        assert refused.status_code == 401
+        eve.cancel(made.id)
+
+
+def test_tokens_end(service: tuple[str, People]) -> None:
+    with client(service, "eve") as eve:
+        token = eve._ask("POST", "/api/tokens", m.Token, m.NewToken(label="x")).token
+        with Client(service[0], token=token) as other:
+            other.network()
+            number = eve._ask("GET", "/api/tokens", list[m.TokenMessage])[-1].id
+            eve._send("DELETE", f"/api/tokens/{number}")
+            with pytest.raises(ReservationError, match="not known"):
+                other.network()
+    _, people = service
+    clock = Clock(time.time())
+    later = People(people._database, clock=clock)
+    token = later.make_token(later.named("eve"), "api", "short", 60)
+    later.who(token)
+    clock.now += 61
+    with pytest.raises(ReservationError, match="expired"):
+        later.who(token)
+
+
+def test_webhooks_are_told_in_order_and_again(service: tuple[str, People]) -> None:
+    got: list[tuple[dict[str, Any], str, bytes]] = []
+    failures = iter([503])
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = next(failures, 200)
+            if status == 200:
+                got.append((json.loads(body), self.headers["X-Perhop-Signature"], body))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    receiver = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    with client(service, "op") as op:
+        hook = op._ask(
+            "POST",
+            "/api/webhooks",
+            m.Webhook,
+            m.NewWebhook(url=f"http://127.0.0.1:{receiver.server_port}/told"),
+        )
+        made = op.book(booking())
+        op.cancel(made.id, "told")
+        deadline = time.monotonic() + 20
+        while len(got) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [(e["reservation"], e["action"]) for e, _, _ in got[:2]] == [
+            (made.id, "book"),
+            (made.id, "cancel"),
+        ]
+        for _, signed, body in got:
+            expected = hmac.new(hook.secret.encode(), body, hashlib.sha256).hexdigest()
+            assert signed == f"sha256={expected}"
+        op._send("DELETE", f"/api/webhooks/{hook.id}")
+    receiver.shutdown()
+    receiver.server_close()
+
+
+# Bad input
+
+
+def test_other_names_do_not_lead_here(url: str) -> None:
+    answer = httpx.get(f"{url}/", headers={"Host": "evil.example"})
+    assert answer.status_code == 400
+    page = httpx.get(f"{url}/")
+    assert page.status_code == 200
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"{", 422, "JSON"),
+        (b'{"source": "\\ud800", "destination": "cern", "rate": 1, "seconds": 1}', 422, "source"),
+        (b'{"source": "slac", "destination": "cern", "rate": NaN, "seconds": 1}', 422, "rate"),
+        (b'{"source": "slac", "destination": "cern", "rate": "1", "seconds": 1}', 422, "rate"),
+        (b'{"source": "slac", "destination": "cern", "rate": 1}', 422, "either `end` or"),
+        (b'{"source": "slac", "destination": "x", "rate": 1, "seconds": 1}', 422, "no host"),
+        (b'{"source": "slac", "destination": "cern", "rate": 1, "seconds": 1, "y": 1}', 422, "y"),
+        (b'{"source": "sl\\u0000ac", "destination": "cern", "rate": 1, "seconds": 1}', 422, "sou"),
+        (b'{"a": ' + b"[" * 30_000 + b"]" * 30_000 + b"}", 400, "parsing"),
+        (b" " * 70_000, 413, "65536 bytes at most"),
+    ],
+    ids=range(10),
+)
+def test_bad_input_is_explained(
+    service: tuple[str, People], body: bytes, status: int, message: str
+) -> None:
+    with client(service, "eve") as eve:
+        headers = {"Content-Type": "application/json"}
+        answer = eve._http.post("/api/reservations", content=body, headers=headers)
+        assert answer.status_code == status, answer.text
+        assert message in answer.json()["error"]
