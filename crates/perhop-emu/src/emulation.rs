@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::prctl;
 use perhop_core::{NodeId, Time};
 use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Table};
 use perhop_net::{NodeKind, PortId};
@@ -20,7 +19,7 @@ use crate::clock::Clock;
 use crate::hosts::{LinuxHosts, PacketCounters};
 use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
-use crate::running::{Request, Running, quantile, run};
+use crate::running::{Request, Running, be_on_time, quantile, run};
 use crate::tun::{Tun, TunError};
 
 /// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
@@ -75,6 +74,8 @@ pub struct EmulationCounters {
     pub packets: PacketCounters,
     /// Packets that hosts have dropped before their devices, because we were late to read them.
     pub overruns: u64,
+    /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
+    pub first_in_line: bool,
     /// How late the thread was, in nanoseconds, when it slept until something was due: at the
     /// median, in 99 of 100 cases at most, and at most.
     pub lateness_ns: Option<[u64; 3]>,
@@ -176,6 +177,7 @@ impl Emulation {
             next_mark: 0,
             recorded: Time::ZERO,
             lateness: Histogram::default(),
+            first_in_line: false,
             failure: None,
         };
         running.change();
@@ -204,12 +206,11 @@ impl Emulation {
     /// # Panics
     /// If it has begun already.
     pub fn start(&mut self, zero: u64) -> io::Result<()> {
-        let running = *self.waiting.take().expect("an emulation starts once");
+        let mut running = *self.waiting.take().expect("an emulation starts once");
         let (requests, asked) = mpsc::channel();
         let (bell, reached) = (Arc::clone(&self.bell), Arc::clone(&self.reached));
         let work = move || {
-            // Otherwise the kernel may let us sleep for 50 µs more than we ask.
-            let _ = prctl::set_timerslack(1);
+            running.first_in_line = be_on_time();
             run(running, Clock { zero }, &asked, &bell, &reached);
         };
         self.thread = Some(thread::Builder::new().name("perhop-emu".into()).spawn(work)?);
@@ -318,6 +319,7 @@ impl Emulation {
             packet_hops: running.network.packet_hops(),
             packets: running.hosts.counters,
             overruns,
+            first_in_line: running.first_in_line,
             lateness_ns: lateness(&running.lateness),
         })
     }

@@ -123,6 +123,7 @@ impl Emulation {
             ("foreign", packets.foreign),
             ("overflow", packets.overflow),
             ("overruns", counted.overruns),
+            ("real_time", counted.first_in_line.into()),
         ] {
             by_name.set_item(name, count)?;
         }
