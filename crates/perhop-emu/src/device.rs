@@ -58,16 +58,6 @@ impl Device {
         ioctl(&self.socket, libc::SIOCSIFMTU as _, &mut request)
     }
 
-    /// How many packets may wait before it.
-    ///
-    /// # Errors
-    /// As the kernel says.
-    pub fn set_queue_length(&self, packets: u32) -> io::Result<()> {
-        let mut request = self.request();
-        request.ifr_ifru.ifru_metric = packets as libc::c_int;
-        ioctl(&self.socket, libc::SIOCSIFTXQLEN as _, &mut request)
-    }
-
     /// Its number.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! Addresses and routes, by rtnetlink(7), in the namespace of the calling thread.
+//! Addresses, routes and queues, by rtnetlink(7), in the namespace of the calling thread.
 //!
-//! Two kinds of messages; running `ip` for them would take a thousand times as long, and need it.
+//! Three kinds of messages; running `ip` for them would take a thousand times as long, and need it.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,6 +11,20 @@ use nix::sys::socket::{
 };
 
 const HEADER: usize = 16;
+
+/// Has so many packets wait before a device. (The ioctl for it asks for rights outside of user
+/// namespaces.)
+///
+/// # Errors
+/// As the kernel says.
+pub(crate) fn set_queue_length(device: u32, packets: u32) -> io::Result<()> {
+    // struct ifinfomsg: family, padding, type, device, flags, and which of them change.
+    let mut body = vec![0; 4];
+    body.extend_from_slice(&device.to_ne_bytes());
+    body.extend_from_slice(&[0; 8]);
+    attribute(&mut body, libc::IFLA_TXQLEN, &packets.to_ne_bytes());
+    request(libc::RTM_SETLINK, &body)
+}
 
 /// Gives a device an address that is a network of its own.
 ///

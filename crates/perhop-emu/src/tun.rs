@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::device::{Device, ioctl, ioctl_value};
 use crate::icmp::Addresses;
-use crate::netlink::{add_address, add_default_route};
+use crate::netlink::{add_address, add_default_route, set_queue_length};
 use crate::netns::Namespace;
 use crate::offload::VNET_HEADER;
 
@@ -162,9 +162,9 @@ fn configure(addresses: Addresses, mtu: u32) -> Result<(), TunError> {
         let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0");
     }
     device.set_mtu(mtu).map_err(setup("given an MTU"))?;
-    device.set_queue_length(QUEUE).map_err(setup("given a queue"))?;
-    device.set_up().map_err(setup("brought up"))?;
     let index = device.index().map_err(setup("found"))?;
+    set_queue_length(index, QUEUE).map_err(setup("given a queue"))?;
+    device.set_up().map_err(setup("brought up"))?;
     let address = |address| {
         add_address(index, address).map_err(setup("given an address"))?;
         add_default_route(index, address).map_err(setup("given a route"))

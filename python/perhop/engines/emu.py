@@ -1,0 +1,138 @@
+"""The `emu` engine: real Linux hosts, in real time, on perhop's own network.
+
+Every host is a network namespace whose only device hands its packets to the network of the
+simulator, with the very queues, policies and links. What hosts send and receive are real packets of
+this machine's kernel; `traffic` has them do it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+from perhop._core import Emulation
+from perhop.engines.captures import capture_plan
+from perhop.engines.naming import Naming
+from perhop.engines.plan import network_plan
+from perhop.engines.traffic import Traffic
+from perhop.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from io import FileIO
+
+    import polars as pl
+
+    from perhop.engines.captures import Capture
+    from perhop.scenario import Flow, Scenario
+
+__all__ = ["EmuRun", "start"]
+
+_SLICE_S: Final = 0.1
+"""How long a slice is."""
+
+_LEAD_NS: Final = 50_000_000
+"""How long before the scenario begins everything that runs is told when it will."""
+
+_MTU: Final = 1500
+"""What a host's device takes unless its links or its flows say otherwise."""
+
+_TCP_HEADERS: Final = 20 + 20 + 12  # IPv4, TCP, timestamps
+_DATAGRAM_HEADERS: Final = 20 + 8
+
+
+def start(scenario: Scenario, seed: int) -> EmuRun:
+    """Make the hosts and the network between them.
+
+    Raises:
+        UnsupportedError: If this machine has no namespaces or TUN devices for its user, or Linux
+            cannot send what the scenario asks.
+    """
+    return EmuRun(scenario, seed)
+
+
+class EmuRun:
+    """An emulation under way. Its time begins with the first slice."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        """Make the hosts, their devices and sockets; nothing is sent yet."""
+        self._scenario = scenario
+        self._seed = seed
+        self._naming = Naming(scenario)
+        self._started = False
+        mtus = _mtus(scenario)
+        plan = {"network": network_plan(scenario, seed), "mtus": list(mtus.values())}
+        try:
+            self._core = Emulation(json.dumps(plan))
+        except OSError as error:
+            raise UnsupportedError(f"{scenario.name}: {error}") from error
+        hosts = [name for name, node in scenario.nodes.items() if node.kind == "host"]
+        least = min((mtus[host] for host in hosts), default=_MTU)
+        self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtu=least)
+
+    def capture(self, capture: Capture, file: FileIO) -> None:
+        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+        self._core.capture(json.dumps(capture_plan(self._scenario, self._seed, capture)), file)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds of the scenario so far."""
+        return min(self._core.now_ps, self._scenario.end_ps) / 1e12
+
+    @property
+    def finished(self) -> bool:
+        """Whether the scenario's end is reached, and all that was measured is recorded."""
+        return self._core.now_ps >= self._scenario.end_ps and self._traffic.finished
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What the network and the traffic have counted of themselves; see docs/engines.md."""
+        return {**self._core.counters(), **self._traffic.counters}
+
+    def advance(self) -> None:
+        """Wait for a tenth of a second, or until the end."""
+        if not self._started:
+            self._started = True
+            zero = Emulation.monotonic_ns() + _LEAD_NS
+            self._core.start(zero)
+            self._traffic.start(zero)
+        left = (self._scenario.end_ps - self._core.now_ps) / 1e12
+        time.sleep(min(_SLICE_S, max(left, 0.001)))
+        self._core.check()
+
+    def delivered(self) -> dict[str, int]:
+        """Bytes that each flow has delivered so far."""
+        return self._traffic.delivered()
+
+    def stop(self) -> None:
+        """End the emulation where it is."""
+        self._traffic.stop()
+        self._core.stop()
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The dataset's tables, up to the last mark."""
+        return {**self._traffic.tables(), **self._naming.tables(self._core.tables())}
+
+
+def _mtus(scenario: Scenario) -> dict[str, int]:
+    """The MTU of every node's device: the least of its links', or what its flows need."""
+    longest = max([_MTU, *map(_longest, scenario.flows.values())])
+
+    def least(node: str) -> int:
+        links = (link for link in scenario.links if node in link.ends)
+        return min((link.mtu or longest for link in links), default=_MTU)
+
+    return {node: least(node) for node in scenario.nodes}
+
+
+def _longest(flow: Flow) -> int:
+    """The longest packet that a flow sends, where it is none of 1500 bytes or less."""
+    if flow.tcp is not None:
+        return min(flow.tcp.mss + _TCP_HEADERS, 65_535) if flow.tcp.mss > _MTU - 40 else _MTU
+    udp = flow.udp
+    assert udp is not None
+    if udp.sizes == "exponential":
+        return _MTU
+    sizes = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
+    return max(sizes) + (0 if udp.layer == "ip" else _DATAGRAM_HEADERS)
