@@ -27,6 +27,7 @@ LAYERS = [
     "analysis",
     "workers",
     "sweep",
+    "crosscheck",
     "report",
     "experiments",
     "reservations",
@@ -36,12 +37,13 @@ LAYERS = [
 
 NEVER = {
     "analysis": {"engines", "gallery", "lab"},
-    "report": {"engines", "gallery", "lab", "workers", "sweep"},
+    "report": {"engines", "gallery", "lab", "workers", "sweep", "crosscheck"},
     "sweep": {"lab"},
+    "crosscheck": {"lab"},
     "experiments": {"lab"},
     "reservations": {
         *("engines", "gallery", "dataset", "analysis"),
-        *("workers", "sweep", "report", "experiments"),
+        *("workers", "sweep", "crosscheck", "report", "experiments"),
     },
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""

@@ -458,7 +458,7 @@ def test_linux_takes_any_tree(host: Namespaces, data: st.DataObject) -> None:
         parts = []
         for index in range(number + 1):
             match = "any" if index == number else f"{{dscp: {index + 1 + 4 * depth}}}"
-            share = data.draw(st.integers(1, 90 // (number + 1)))
+            share = data.draw(st.integers(10, 90 // (number + 1)))
             inside = ""
             if depth < 3 and data.draw(st.booleans()):
                 inside = f", classes: {{{classes(depth + 1, f'{prefix}{index}')}}}"

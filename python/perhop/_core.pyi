@@ -1,7 +1,15 @@
 from io import FileIO
 from typing import final
 
-__all__ = ["Calendar", "Emulation", "Namespaces", "Simulation", "Traffic", "__version__"]
+__all__ = [
+    "Calendar",
+    "Emulation",
+    "Namespaces",
+    "Simulation",
+    "Traffic",
+    "Wires",
+    "__version__",
+]
 
 __version__: str
 
@@ -116,3 +124,9 @@ class Traffic:
     def counters(self) -> dict[str, int]: ...
     def take_complaints(self) -> list[str]: ...
     def tables(self) -> dict[str, dict[str, memoryview[int] | memoryview[float]]]: ...
+
+@final
+class Wires:
+    def __new__(cls, hosts: Namespaces, plan: str, links: list[tuple[int, str, str]]) -> Wires: ...
+    def change(self, wire: int, rate: int, delay: int, loss_ppb: int) -> None: ...
+    def counters(self) -> list[list[int]]: ...

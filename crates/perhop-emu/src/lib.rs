@@ -18,6 +18,7 @@ mod packet;
 mod running;
 mod store;
 mod tun;
+mod wire;
 
 pub use clock::monotonic;
 pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan};
@@ -26,3 +27,4 @@ pub use join::join_namespaces;
 pub use live::PortReading;
 pub use netns::{Namespace, NamespaceError, UserNamespaceError, enter_user_namespace};
 pub use tun::TunError;
+pub use wire::{WireCounters, WireEnd, WireError, Wires};

@@ -63,10 +63,16 @@ impl Tun {
         offload: bool,
     ) -> Result<Self, TunError> {
         let work = || {
-            let fd = attach(offload)?;
+            let fd = attach(NAME, offload)?;
             configure(addresses, mtu)?;
             Ok(Self { fd, offload })
         };
+        namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
+    }
+
+    /// Makes a device of this name that is down, has no addresses, and gives packets as they are.
+    pub fn bare(namespace: &Namespace, name: &str) -> Result<Self, TunError> {
+        let work = || Ok(Self { fd: attach(name, false)?, offload: false });
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
     }
 
@@ -110,7 +116,7 @@ impl AsFd for Tun {
 }
 
 /// A device of this name in the thread's namespace, with us at its other end.
-fn attach(offload: bool) -> Result<OwnedFd, TunError> {
+fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -124,7 +130,7 @@ fn attach(offload: bool) -> Result<OwnedFd, TunError> {
         })?;
     let fd = OwnedFd::from(file);
     let setup = |what| move |error| TunError::Setup(what, error);
-    let mut request = Device::named(NAME).map_err(setup("named"))?.request();
+    let mut request = Device::named(name).map_err(setup("named"))?.request();
     let flags = libc::IFF_TUN | libc::IFF_NO_PI | if offload { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     ioctl(&fd, libc::TUNSETIFF, &mut request).map_err(|error| match error.kind() {

@@ -151,21 +151,31 @@ fn link<B>(plan: &LinkPlan, seed: u64) -> Result<LinkSpec<B>, BuildError> {
     Ok(LinkSpec {
         name: plan.name.clone(),
         ends: plan.ends.map(NodeId),
-        wire: Wire {
-            rate: non_zero_rate(plan.rate, "a link's rate")?,
-            delay: Duration::from_picos(plan.delay),
-            jitter: Duration::from_picos(plan.jitter),
-            loss_ppb: loss(plan.loss_ppb)?,
-            duplicate_ppb: loss(plan.duplicate_ppb)?,
-            detour_ppb: loss(plan.detour.0)?,
-            detour: Duration::from_picos(plan.detour.1),
-            overhead: match plan.overhead {
+        wire: plan.wire()?,
+        queues: [root(0)?, root(1)?],
+    })
+}
+
+impl LinkPlan {
+    /// What lies between the ends.
+    ///
+    /// # Errors
+    /// [`BuildError`] if its rate is zero or a probability above one.
+    pub fn wire(&self) -> Result<Wire, BuildError> {
+        Ok(Wire {
+            rate: non_zero_rate(self.rate, "a link's rate")?,
+            delay: Duration::from_picos(self.delay),
+            jitter: Duration::from_picos(self.jitter),
+            loss_ppb: loss(self.loss_ppb)?,
+            duplicate_ppb: loss(self.duplicate_ppb)?,
+            detour_ppb: loss(self.detour.0)?,
+            detour: Duration::from_picos(self.detour.1),
+            overhead: match self.overhead {
                 OverheadPlan::Fixed(bytes) => Overhead::Fixed(bytes),
                 OverheadPlan::Atm => Overhead::Atm,
             },
-        },
-        queues: [root(0)?, root(1)?],
-    })
+        })
+    }
 }
 
 pub(crate) fn queue<B>(plan: &QueuePlan, seed: u64) -> Result<Queue<B>, BuildError> {

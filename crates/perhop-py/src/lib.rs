@@ -5,6 +5,7 @@ mod calendar;
 mod emulation;
 mod namespaces;
 mod traffic;
+mod wires;
 
 use std::io;
 
@@ -169,6 +170,8 @@ mod _core {
     use super::namespaces::Namespaces;
     #[pymodule_export]
     use super::traffic::Traffic;
+    #[pymodule_export]
+    use super::wires::Wires;
 
     /// The version that this module was built as.
     #[pymodule_export]

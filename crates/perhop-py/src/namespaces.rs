@@ -74,7 +74,8 @@ impl Namespaces {
 }
 
 impl Namespaces {
-    fn host(&self, host: usize) -> PyResult<&Namespace> {
+    /// The namespace of a host.
+    pub fn host(&self, host: usize) -> PyResult<&Namespace> {
         let host_at = self.0.get(host).and_then(Option::as_ref);
         host_at.ok_or_else(|| PyIndexError::new_err(format!("there is no host {host}")))
     }

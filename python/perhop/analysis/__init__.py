@@ -4,6 +4,7 @@ Rates are bits per second, times and windows seconds since the start of the run,
 Throughput is goodput at the receiving application.
 """
 
+from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
 from perhop.analysis.codepoints import codepoints, dscp_kept
 from perhop.analysis.comparison import (
@@ -56,11 +57,13 @@ from perhop.analysis.windows import Window, seconds
 
 __all__ = [
     "PERCENTILES",
+    "TOLERANCES",
     "TOTAL",
     "Beside",
     "Bottleneck",
     "Capacity",
     "Comparison",
+    "Deviation",
     "Difference",
     "Distribution",
     "Hop",
@@ -71,6 +74,7 @@ __all__ = [
     "Window",
     "active",
     "against_published",
+    "agreement",
     "bottleneck",
     "capacities",
     "class_counters",

@@ -321,7 +321,9 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Besid
         part = clip(dataset, (0.0, end)) or (0.0, 0.0)
         counted = cut(dataset.queues, part).group_by("link", "class", maintain_order=True)
         sums = counted.agg(weighed("sent_bytes").alias("sent"), weighed("dropped_packets"))
-        total = pl.sum("sent").over("link")
+        # What is in a class of a class is in both.
+        outer = ~pl.col("class").str.contains("/", literal=True)
+        total = pl.col("sent").filter(outer).sum().over("link")
         share = pl.when(total > 0).then(pl.col("sent") / total)
         several = sums.filter(pl.len().over("link") > 1)
         parts = several.select("link", "class", share.alias("share"), "dropped_packets")

@@ -17,6 +17,7 @@ import click
 
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
+from perhop.cli.crosscheck import crosscheck
 from perhop.cli.lab import lab
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
@@ -55,7 +56,19 @@ def perhop() -> None:
     """
 
 
-for command in (run, report, compare, reproduce, sweep, lab, list_, schema, tc, reserve):
+for command in (
+    run,
+    report,
+    compare,
+    crosscheck,
+    reproduce,
+    sweep,
+    lab,
+    list_,
+    schema,
+    tc,
+    reserve,
+):
     perhop.add_command(command)
 
 

@@ -6,7 +6,7 @@ here does.
 
 from typing import TYPE_CHECKING, Any
 
-from perhop.report.comparison import comparison_tables
+from perhop.report.comparison import agreement_table, comparison_tables
 from perhop.report.sentences import lead
 from perhop.report.tables import (
     Column,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "Table",
+    "agreement_table",
     "change_table",
     "class_tables",
     "codepoint_table",

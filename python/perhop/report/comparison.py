@@ -1,8 +1,9 @@
 """Runs side by side as tables, as a chart and as a page."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from perhop.analysis import TOTAL, Beside, SideBySide
+from perhop.analysis import TOTAL, Beside, Deviation, SideBySide
 from perhop.report import text
 from perhop.report.charts import MOST_FLOWS
 from perhop.report.labels import WIDTH
@@ -16,6 +17,9 @@ MOST_PHASES: Final = 20
 """How many phases a chart shows."""
 
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
+
+_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median RTT"}
+"""What the kinds of deviations are called."""
 
 _WORDS: Final = {
     "rtt_median": "RTT median",
@@ -43,6 +47,27 @@ def comparison_tables(compared: SideBySide) -> list[Table]:
         ),
     ]
     return [table for table in found if table is not None]
+
+
+def agreement_table(compared: SideBySide, deviations: Sequence[Deviation]) -> Table:
+    """How far runs differ in what matters, and how far they may."""
+    rows = []
+    for each in deviations:
+        points = each.kind == "share"
+        amounts = [
+            f"{100 * part:.1f}{' points' if points else '%'}" if part is not None else text.ABSENT
+            for part in (each.difference, each.tolerance)
+        ]
+        values = (text.quantity(value, each.beside.unit) for value in each.beside.values)
+        verdict = "agree" if each.ok else "DIFFER"
+        rows.append((verdict, _KINDS[each.kind], each.name, *values, *amounts))
+    columns = (
+        *(Column(name, "left") for name in ("", "what", "of")),
+        *(Column(name) for name in compared.names),
+        Column("apart"),
+        Column("at most"),
+    )
+    return Table("Engines side by side", columns, tuple(rows))
 
 
 def comparison_chart(compared: SideBySide) -> Spec | None:

@@ -37,6 +37,7 @@ class Interface:
         direction: What results call what is sent there: "r1>r2".
         node: Who sends.
         device: The interface.
+        policy: The policy that they are of; None for a queue.
         htb: Its classes.
         tc: The commands that make them, without the leading `tc`.
         chain: The name of the chain of rules that classifies.
@@ -45,6 +46,7 @@ class Interface:
     direction: str
     node: str
     device: str
+    policy: str | None
     htb: Htb
     tc: tuple[str, ...]
     chain: str
@@ -139,6 +141,7 @@ def mapping(
             direction,
             node,
             names[direction],
+            policy,
             htb,
             tuple(tree.commands(htb, names[direction])),
             chain,
@@ -288,7 +291,7 @@ def _new_policy(
     chain = f"{interface.chain.partition('x')[0]}x{change.loc[1]}"
     device = interface.device
     lines = (f"qdisc del dev {device} root", *tree.commands(htb, device))
-    made = replace(interface, htb=htb, tc=lines, chain=chain)
+    made = replace(interface, policy=change.policy, htb=htb, tc=lines, chain=chain)
     chains, gaps = rules.classify(scenario, change.policy, htb, chain, change.capacity)
     first = f"goto {chain}" if chains else "accept"
     rule = f'insert rule {rules.TABLE} classes oifname "{device}" {first}'

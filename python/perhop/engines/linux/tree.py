@@ -155,7 +155,7 @@ def tree(
     for part in parts:
         own = tiny if strict else max(int(part.rate * scale), _LEAST_RATE)
         most, most_at_once = part.ceiling or (rate, burst)
-        most = min(most, rate)
+        most = max(min(most, rate), _LEAST_RATE)
         leaf = None
         if not part.divided:
             leaf = qdisc(

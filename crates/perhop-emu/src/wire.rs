@@ -1,0 +1,270 @@
+//! Wires: what carries packets between two interfaces of Linux, and adds what distance does to them.
+//!
+//! A wire has a TUN device at each end. Linux's own queue before the device decides what is sent and
+//! when; the wire sends the bits at its rate, as a link does, and delivers a packet when the last one
+//! has travelled its delay. It drops nothing but what it is told to lose, and what the other end's
+//! device does not take.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration as Wait;
+
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl;
+use nix::sys::time::TimeSpec;
+use nix::unistd::pipe2;
+use perhop_core::{Bytes, Duration, Stream, Time};
+use perhop_net::{LinkCounters, Wire};
+use thiserror::Error;
+
+use crate::clock::monotonic;
+use crate::netns::Namespace;
+use crate::tun::{Tun, TunError};
+
+/// What one direction of a wire has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WireCounters {
+    /// What came from the device at its beginning.
+    pub carried: LinkCounters,
+    /// Packets that the device at its end did not take.
+    pub refused: u64,
+}
+
+/// Why there is no wire.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// An end cannot be made.
+    #[error(transparent)]
+    Device(#[from] TunError),
+    /// Nothing can carry it.
+    #[error("a wire cannot be carried: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// An end of a wire: a TUN device of this name and longest packet in a namespace.
+#[derive(Clone, Debug)]
+pub struct WireEnd {
+    /// Where it is.
+    pub namespace: Namespace,
+    /// What it is called there.
+    pub name: String,
+}
+
+/// Wires that are carried by one thread, until this is dropped.
+#[derive(Debug)]
+pub struct Wires {
+    shared: Arc<Vec<Mutex<Direction>>>,
+    wake: File,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How many packets are read from a device before others have their turn.
+const BATCH: usize = 64;
+/// The longest packet.
+const LONGEST: usize = 65_536;
+/// How long the thread sleeps at most.
+const LONGEST_SLEEP: Wait = Wait::from_secs(3600);
+
+impl Wires {
+    /// Makes the devices, which are down and have no addresses, and begins to carry.
+    ///
+    /// # Errors
+    /// [`WireError`] if a device cannot be made, or there is no thread.
+    pub fn new(wires: &[([WireEnd; 2], Wire)], seed: u64) -> Result<Self, WireError> {
+        let mut directions = Vec::new();
+        for ([one, two], settings) in wires {
+            let near = Arc::new(Tun::bare(&one.namespace, &one.name)?);
+            let far = Arc::new(Tun::bare(&two.namespace, &two.name)?);
+            for (from, to, name) in [(&near, &far, &one.name), (&far, &near, &two.name)] {
+                let stream = Stream::new(seed, &format!("wire {name}"));
+                let ends = (Arc::clone(from), Arc::clone(to));
+                directions.push(Mutex::new(Direction::new(ends, *settings, stream)));
+            }
+        }
+        let shared = Arc::new(directions);
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
+        let carried = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("wires".into()).spawn(move || {
+            // Timers are late by 50 µs otherwise (PR_SET_TIMERSLACK, prctl(2)).
+            let _ = prctl::set_timerslack(1);
+            carry(&carried, &File::from(reader));
+        })?;
+        Ok(Self { shared, wake: File::from(writer), thread: Some(thread) })
+    }
+
+    /// From now on the wire `number` does this.
+    ///
+    /// # Panics
+    /// If there is no such wire.
+    pub fn set(&self, number: usize, settings: Wire) {
+        for direction in &self.shared[2 * number..2 * number + 2] {
+            lock(direction).settings = settings;
+        }
+    }
+
+    /// What each direction has counted: of the first wire from its first end, back, then of the next.
+    pub fn counters(&self) -> Vec<WireCounters> {
+        self.shared.iter().map(|direction| lock(direction).counters).collect()
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        let _ = self.wake.write_all(&[0]);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A direction, also where the thread that held it has panicked.
+fn lock(direction: &Mutex<Direction>) -> std::sync::MutexGuard<'_, Direction> {
+    direction.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is under way from one device to another.
+#[derive(Debug)]
+struct Direction {
+    from: Arc<Tun>,
+    to: Arc<Tun>,
+    settings: Wire,
+    random: Stream,
+    counters: WireCounters,
+    /// When the last bit of what has come so far will have been sent.
+    busy_until: Time,
+    /// When the last packet arrives that took no detour.
+    in_order: Time,
+    /// When what is under way arrives, in which order it came, and in which buffer it is.
+    under_way: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    came: u64,
+    buffers: Vec<Vec<u8>>,
+    free: Vec<usize>,
+}
+
+impl Direction {
+    fn new((from, to): (Arc<Tun>, Arc<Tun>), settings: Wire, random: Stream) -> Self {
+        Self {
+            from,
+            to,
+            settings,
+            random,
+            counters: WireCounters::default(),
+            busy_until: Time::ZERO,
+            in_order: Time::ZERO,
+            under_way: BinaryHeap::new(),
+            came: 0,
+            buffers: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// A packet came at `now`.
+    fn take(&mut self, now: Time, packet: &[u8]) {
+        let size = Bytes::new(packet.len() as u64);
+        let on_wire = self.settings.overhead.on_wire(size);
+        self.counters.carried.packets += 1;
+        self.counters.carried.bytes += on_wire;
+        self.busy_until = self.busy_until.max(now) + on_wire / self.settings.rate;
+        if self.settings.loss_ppb > 0 && self.random.chance_ppb(self.settings.loss_ppb) {
+            self.counters.carried.lost += 1;
+            return;
+        }
+        let mut arrival = self.busy_until + self.settings.delay;
+        if self.settings.jitter > Duration::ZERO {
+            arrival += Duration::from_picos(self.random.up_to(self.settings.jitter.as_picos()));
+        }
+        // Neither jitter nor a delay that has become shorter reorders.
+        arrival = arrival.max(self.in_order);
+        self.in_order = arrival;
+        if self.settings.detour_ppb > 0 && self.random.chance_ppb(self.settings.detour_ppb) {
+            self.counters.carried.detoured += 1;
+            arrival += self.settings.detour;
+        }
+        self.put(arrival, packet);
+        if self.settings.duplicate_ppb > 0 && self.random.chance_ppb(self.settings.duplicate_ppb) {
+            self.counters.carried.duplicated += 1;
+            self.put(arrival, packet);
+        }
+    }
+
+    fn put(&mut self, arrival: Time, packet: &[u8]) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Vec::new());
+            self.buffers.len() - 1
+        });
+        self.buffers[place].clear();
+        self.buffers[place].extend_from_slice(packet);
+        self.under_way.push(Reverse((arrival, self.came, place)));
+        self.came += 1;
+    }
+
+    /// Delivers what has arrived by `now`; says when the next packet does.
+    fn deliver(&mut self, now: Time) -> Option<Time> {
+        while let Some(&Reverse((arrival, _, place))) = self.under_way.peek() {
+            if arrival > now {
+                return Some(arrival);
+            }
+            self.under_way.pop();
+            // A device that is down, or whose queue is full, refuses; a wire does not wait for it.
+            if !self.to.write(&self.buffers[place]) {
+                self.counters.refused += 1;
+            }
+            self.free.push(place);
+        }
+        None
+    }
+}
+
+/// Carries packets until something comes by `stop`.
+fn carry(directions: &[Mutex<Direction>], stop: &File) {
+    let sources: Vec<Arc<Tun>> =
+        directions.iter().map(|direction| Arc::clone(&lock(direction).from)).collect();
+    let mut gone = vec![false; sources.len()];
+    let mut packet = vec![0; LONGEST];
+    loop {
+        let now = clock();
+        let next = directions.iter().filter_map(|one| lock(one).deliver(now)).min();
+        let sleep = next.map_or(LONGEST_SLEEP, |next| wait(clock(), next)).min(LONGEST_SLEEP);
+        let mut polled = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        polled.extend(sources.iter().zip(&gone).map(|(source, gone)| {
+            let of = if *gone { PollFlags::empty() } else { PollFlags::POLLIN };
+            // Who waits for a device that is gone hears of it at once, again and again.
+            PollFd::new(if *gone { stop.as_fd() } else { source.as_fd() }, of)
+        }));
+        // An interruption is like nothing having come.
+        let _ = ppoll(&mut polled, Some(TimeSpec::from_duration(sleep)), None);
+        let came: Vec<PollFlags> =
+            polled.iter().map(|one| one.revents().unwrap_or(PollFlags::empty())).collect();
+        if !came[0].is_empty() {
+            return;
+        }
+        for (number, came) in came[1..].iter().enumerate() {
+            gone[number] |= came.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL);
+            if came.contains(PollFlags::POLLIN) {
+                let mut direction = lock(&directions[number]);
+                for _ in 0..BATCH {
+                    // Nothing more there, or a device that is down.
+                    let Ok(Some(length)) = sources[number].read(&mut packet) else { break };
+                    direction.take(clock(), &packet[..length]);
+                }
+            }
+        }
+    }
+}
+
+/// The time of the monotonic clock.
+fn clock() -> Time {
+    Time::from_picos(monotonic() * 1000)
+}
+
+/// How long it is from `now` to `then`.
+fn wait(now: Time, then: Time) -> Wait {
+    Wait::from_nanos(then.as_picos().saturating_sub(now.as_picos()).div_ceil(1000))
+}

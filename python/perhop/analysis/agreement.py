@@ -1,0 +1,83 @@
+"""Whether runs agree: how far apart they are in what matters, and how far they may be."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from perhop.analysis.comparison import Beside, SideBySide
+from perhop.analysis.throughput import TOTAL
+
+TOLERANCES: Final[Mapping[str, float]] = {"share": 0.05, "goodput": 0.05, "rtt": 0.10}
+"""How far apart runs of one scenario may be: in the share that a flow has of a phase's goodput
+(0.05 are 5 points), in the goodput of a phase and in median round-trip times (0.05 are 5%)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One quantity in all runs, and how far apart they are.
+
+    Attributes:
+        kind: "share", "goodput" or "rtt".
+        name: What it is of, in words.
+        beside: Its value in each run.
+        difference: The greatest less the least; of goodput and round-trip times in parts of the
+            first run's. None where fewer than two runs have a value.
+        tolerance: How far apart they may be.
+    """
+
+    kind: str
+    name: str
+    beside: Beside
+    difference: float | None
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the runs agree, or there is nothing to compare."""
+        # Differences of numbers that look like the tolerance are not to exceed it by rounding.
+        return self.difference is None or self.difference <= self.tolerance + 1e-9
+
+
+def agreement(
+    side_by_side: SideBySide, tolerances: Mapping[str, float] | None = None
+) -> list[Deviation]:
+    """How far runs differ: flows' shares and the goodput of phases, median round-trip times.
+
+    Args:
+        side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
+            own round-trip time, as its sender samples it, beside those of pings.
+        tolerances: How far apart they may be instead of `TOLERANCES`, by kind.
+    """
+    allowed = {**TOLERANCES, **(tolerances or {})}
+    return [
+        Deviation(kind, name, beside, _apart(beside, relative=kind != "share"), allowed[kind])
+        for kind, name, beside in _quantities(side_by_side)
+    ]
+
+
+def _quantities(found: SideBySide) -> Iterator[tuple[str, str, Beside]]:
+    for phase in found.phases:
+        when = f"{phase.window[0]:g}\N{EN DASH}{phase.window[1]:g} s"
+        flows = [flow for flow in phase.share if flow != TOTAL]
+        for flow in flows:
+            if len(flows) > 1 and any(phase.throughput[flow].values):
+                yield "share", f"{flow}, {when}", phase.share[flow]
+        if any(phase.throughput[TOTAL].values):
+            yield "goodput", f"total, {when}", phase.throughput[TOTAL]
+    for kind in (found.flows, found.pings):
+        for name, quantities in kind.items():
+            if "rtt_median" in quantities:
+                yield "rtt", name, quantities["rtt_median"]
+
+
+def _apart(beside: Beside, *, relative: bool) -> float | None:
+    values = [value for value in beside.values if value is not None]
+    if len(values) < 2:
+        return None
+    apart = max(values) - min(values)
+    if not relative:
+        return apart
+    base = values[0]
+    if not base:
+        return None if not apart else float("inf")
+    return apart / base

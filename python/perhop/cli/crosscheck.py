@@ -1,0 +1,128 @@
+"""`perhop crosscheck`: a scenario in several engines."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perhop.engines import Progress
+
+__all__ = ["crosscheck"]
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--engines",
+    metavar="A,B,…",
+    help="Which engines; all that there are by default. Others are compared with the first.",
+)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change a value first, such as duration='30 s'. May be given often.",
+)
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 2**64 - 1),
+    help="Decides every random number.",
+)
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    metavar="KIND=PART",
+    help="How far apart they may be: share=5 (points), goodput=5 (%), rtt=10 (%). May be given "
+    "often.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save each engine's run in a folder of its name in this one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def crosscheck(
+    scenario: str,
+    engines: str | None,
+    overrides: tuple[str, ...],
+    seed: int,
+    tolerances: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Run a scenario in every engine, and compare.
+
+    SCENARIO is a file, or a name that `perhop list` prints.
+
+    Engines agree where flows' shares of each phase are within 5 points of each other, the goodput
+    of each phase within 5%, and median round-trip times within 10%. Exit code 1 if they do not, 3
+    if fewer than two can run it.
+    """
+    from perhop import gallery
+    from perhop.cli.progress import watching
+    from perhop.crosscheck import crosscheck as check
+    from perhop.engines import ENGINES
+
+    allowed = _tolerances(tolerances)
+    loaded = gallery.load(scenario, overrides=overrides)
+    chosen = engines.split(",") if engines else list(ENGINES)
+    with ExitStack() as shown:
+
+        def watch(engine: str) -> Callable[[Progress], None]:
+            shown.close()
+            return shown.enter_context(watching(f"{loaded.name}, {engine}"))
+
+        found = check(loaded, engines=chosen, seed=seed, tolerances=allowed, out=out, watch=watch)
+    if as_json:
+        result = {
+            "scenario": loaded.name,
+            "engines": list(found.runs),
+            "lacking": found.lacking,
+            "ok": found.ok,
+            "deviations": [{**asdict(each), "ok": each.ok} for each in found.deviations],
+        }
+        click.echo(json.dumps(result, indent=2, allow_nan=False))
+    else:
+        from perhop import report
+        from perhop.cli.render import print_table
+
+        for engine, reason in found.lacking.items():
+            click.echo(f"{engine} cannot run it: {reason}")
+        if found.compared is not None:
+            print_table(report.agreement_table(found.compared, found.deviations))
+    if found.compared is None:
+        click.echo("perhop: fewer than two engines can run it", err=True)
+        return 3
+    return 0 if found.ok else 1
+
+
+def _tolerances(given: tuple[str, ...]) -> dict[str, float]:
+    """Parts of one by kind, from ``share=5``."""
+    from perhop.analysis import TOLERANCES
+    from perhop.errors import UsageError
+    from perhop.scenario.text import did_you_mean
+
+    found = {}
+    for text in given:
+        kind, _, part = text.partition("=")
+        try:
+            found[kind] = float(part.removesuffix("%")) / 100
+        except ValueError:
+            raise UsageError(f"--tolerance {text}: expected one such as rtt=10") from None
+        if kind not in TOLERANCES or not found[kind] >= 0:
+            hint = did_you_mean(kind, TOLERANCES) or f"expected one of {', '.join(TOLERANCES)}"
+            raise UsageError(f"--tolerance {text}: {hint}, and a number from 0")
+    return found

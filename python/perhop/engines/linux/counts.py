@@ -1,0 +1,198 @@
+"""What Linux has counted, as the tables `queues` and `links` of a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from perhop.dataset import TABLES
+from perhop.scenario.policies import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perhop.engines.linux.mapping import Interface
+    from perhop.engines.linux.network import Network
+    from perhop.scenario import Scenario
+
+__all__ = ["Recorder"]
+
+_EARLY: Final = {
+    # How disciplines count what they drop before they are full, beside `drops`, which is all.
+    "red": ("early",),
+    "pie": ("dropped",),
+}
+_FULL: Final = {"codel": ("drop_overlimit",), "fq_codel": ("drop_overlimit", "drop_overmemory")}
+"""How they count what they drop because they are full."""
+
+Counts = dict[str, int]
+"""Columns of `queues` by name."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Readings of counters, and the rows that two of them make.
+
+    Attributes:
+        scenario: Whose network is read.
+        network: What is read.
+    """
+
+    scenario: Scenario
+    network: Network
+    _since_s: float = 0.0
+    _before: dict[str, dict[str, Counts]] = field(default_factory=dict)
+    _wires: dict[str, list[int]] = field(default_factory=dict)
+    _queues: list[dict[str, Any]] = field(default_factory=list)
+    _links: list[dict[str, Any]] = field(default_factory=list)
+
+    def read(self, now_s: float, rates: Mapping[str, int]) -> None:
+        """End a stretch at `now_s`, in which links had these rates by direction."""
+        found, wires = self._found(), self.network.wires()
+        if now_s > self._since_s:
+            for name, classes in found.items():
+                stretch = {"link": name, "start_s": self._since_s, "end_s": now_s}
+                before = self._before.get(name, {})
+                for path, counts in classes.items():
+                    row = _since(counts, before.get(path, {}))
+                    self._queues.append({**stretch, "class": path, **row})
+                carried = self._link(name, classes, before, wires)
+                # Nobody sees whether it was busy at an instant; what it sent takes this part.
+                part = carried["sent_bytes"] * 8 / (rates[name] * (now_s - self._since_s))
+                self._links.append({**stretch, **carried, "utilisation": min(part, 1.0)})
+        self._before, self._wires, self._since_s = found, wires, now_s
+
+    def begin(self, direction: str) -> None:
+        """An interface has got other classes, which have counted nothing yet."""
+        self._before.pop(direction, None)
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The two tables, up to the last reading."""
+        rows = {"queues": self._queues, "links": self._links}
+        return {name: pl.DataFrame(rows[name], schema=TABLES[name], orient="row") for name in rows}
+
+    def _link(
+        self,
+        name: str,
+        classes: Mapping[str, Counts],
+        before: Mapping[str, Counts],
+        wires: Mapping[str, list[int]],
+    ) -> Counts:
+        """What a direction carried."""
+        if name in wires:
+            old = self._wires.get(name, [0] * 6)
+            counted = [now - then for now, then in zip(wires[name], old, strict=True)]
+            packets, size, lost, duplicated, delayed, _ = counted
+        else:
+            leaves = self.network.interfaces[name].htb.leaves
+            parts = [_since(classes[path], before.get(path, {})) for path in leaves]
+            packets = sum(part["sent_packets"] for part in parts)
+            overhead = self.scenario.directions[name][0].overhead.size
+            size = sum(part["sent_bytes"] for part in parts) + packets * overhead
+            lost = duplicated = delayed = 0
+        return {
+            "sent_packets": packets,
+            "sent_bytes": size,
+            "lost_packets": lost,
+            "duplicated_packets": duplicated,
+            "delayed_packets": delayed,
+        }
+
+    def _found(self) -> dict[str, dict[str, Counts]]:
+        """The counters as they are: by direction, then class."""
+        queues = self.network.queues()
+        policers = self.network.policers()
+        return {
+            name: self._classes(interface, queues.get(name, {}), policers.get(interface.node, {}))
+            for name, interface in self.network.interfaces.items()
+        }
+
+    def _classes(
+        self,
+        interface: Interface,
+        rows: Mapping[int, dict[str, Any]],
+        policers: Mapping[str, tuple[int, int]],
+    ) -> dict[str, Counts]:
+        found: dict[str, Counts] = {}
+        for node in interface.htb.nodes:
+            if not node.path:
+                continue
+            counts = _queue(rows.get(node.minor, {})) if node.leaf is not None else {}
+            label = f"{interface.chain}_{node.minor:x}"
+            conform = policers.get(f"{label}_conform", (0, 0))
+            exceed = policers.get(f"{label}_exceed", (0, 0))
+            counts["conformed_packets"], counts["conformed_bytes"] = conform
+            counts["exceeded_packets"], counts["exceeded_bytes"] = exceed
+            action = self._exceed(interface, node.path)
+            counts["dropped_policer"] = exceed[0] if action == "drop" else 0
+            counts["remarked_packets"] = exceed[0] if action == "remark" else 0
+            counts["dropped_packets"] = sum(
+                counts.get(key, 0) for key in ("dropped_limit", "dropped_early", "dropped_policer")
+            )
+            found[node.path] = counts
+        for path in [path for path in found if "/" in path]:
+            # A class that is divided sends what its parts send.
+            for above in _above(path):
+                _add(found[above], found[path])
+        return found
+
+    def _exceed(self, interface: Interface, path: str) -> str:
+        """What becomes of what exceeds the policer of a class."""
+        if interface.policy is None:
+            return ""
+        link, _ = self.scenario.directions[interface.direction]
+        policy = self.scenario.policies[interface.policy]
+        for placed in walk(self.scenario, policy, link.capacity(interface.node)):
+            if placed.path == path and placed.part.police is not None:
+                action = placed.part.police.effective_exceed
+                return "drop" if action.drops else "remark" if action.remark is not None else "send"
+        return ""
+
+
+def _queue(row: Mapping[str, Any]) -> Counts:
+    """What tc says of a queue, as `queues` calls it."""
+    kind, drops = str(row.get("kind", "")), int(row.get("drops", 0))
+    early = sum(int(row.get(key, 0)) for key in _EARLY.get(kind, ()))
+    if kind in _FULL:
+        early = drops - min(drops, sum(int(row.get(key, 0)) for key in _FULL[kind]))
+    return {
+        "sent_packets": int(row.get("packets", 0)),
+        "sent_bytes": int(row.get("bytes", 0)),
+        "dropped_limit": max(drops - early, 0),
+        "dropped_early": early,
+        "marked_packets": int(row.get("ecn_mark", row.get("marked", 0))),
+        "backlog_packets": int(row.get("qlen", 0)),
+        "backlog_bytes": int(row.get("backlog", 0)),
+    }
+
+
+def _above(path: str) -> list[str]:
+    """The classes that contain one: "a" and "a/b" of "a/b/c"."""
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]
+
+
+def _add(counts: Counts, more: Mapping[str, int]) -> None:
+    for key in (
+        "sent_packets",
+        "sent_bytes",
+        "dropped_limit",
+        "dropped_early",
+        "marked_packets",
+        "backlog_packets",
+        "backlog_bytes",
+        "dropped_policer",
+        "dropped_packets",
+    ):
+        counts[key] = counts.get(key, 0) + more.get(key, 0)
+
+
+def _since(now: Mapping[str, int], then: Mapping[str, int]) -> Counts:
+    """A row of `queues`: what was counted since, and what waits now."""
+    columns = [name for name, kind in TABLES["queues"].items() if kind == pl.Int64]
+    return {
+        name: now.get(name, 0) - (0 if name.startswith("backlog") else then.get(name, 0))
+        for name in columns
+    }

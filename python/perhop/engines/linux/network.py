@@ -1,0 +1,224 @@
+"""A scenario's network on this machine: a namespace a node, Linux's own links, queues and rules.
+
+Where a link has neither delay nor loss its ends are a pair of virtual Ethernets. Otherwise they are
+tunnels, and a wire of perhop's carries what Linux's queue has let go. The kernel's own netem is not
+used: it would be a second queue behind the first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop._core import Namespaces, Wires
+from perhop.engines.linux import probe
+from perhop.engines.linux.gaps import refuse
+from perhop.engines.linux.mapping import device_names, mapping
+from perhop.engines.plan import network_plan
+from perhop.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perhop.engines.linux.mapping import Interface, Step
+    from perhop.scenario import Scenario
+    from perhop.scenario.changes import Step as Change
+
+__all__ = ["Network"]
+
+_SYSCTLS: Final = {
+    "net.ipv6.conf.all.disable_ipv6": "1",  # which has things of its own to say
+    "net.ipv6.conf.default.disable_ipv6": "1",
+    "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.conf.default.rp_filter": "0",
+    "net.ipv4.icmp_ratelimit": "0",
+    "net.ipv4.icmp_msgs_per_sec": "1000000",
+    "net.ipv4.icmp_msgs_burst": "1000000",
+}
+"""What every node has; settings that a kernel does not have are left out."""
+
+_TUNNEL_QUEUE: Final = 10_000
+"""How many packets a tunnel holds until the wire has taken them; more would be lost."""
+
+
+class Network:
+    """The network of a scenario, set up and without traffic; it ends with this object.
+
+    Attributes:
+        namespaces: The nodes, in the scenario's order.
+        interfaces: What stands at every end of a link, by direction; changes replace them.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        """Set it up.
+
+        Raises:
+            UnsupportedError: If this machine or its kernel cannot, and what it lacks.
+        """
+        probe.tools()
+        self._scenario = scenario
+        self._names = device_names(scenario)
+        self._hosts = {node: number for number, node in enumerate(scenario.nodes)}
+        directions = list(scenario.directions)
+        wired = _wired(scenario)
+        tunnels = [name for number in wired for name in directions[2 * number : 2 * number + 2]]
+        self.mapping = mapping(scenario, tunnels=tunnels)
+        refuse([*self.mapping.gaps, *probe.missing(self.mapping)], scenario.name)
+        self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
+        try:
+            self.namespaces = Namespaces(len(scenario.nodes))
+            self._wires = wired
+            ends = [
+                (
+                    number,
+                    self._names[directions[2 * number]],
+                    self._names[directions[2 * number + 1]],
+                )
+                for number in wired
+            ]
+            plan = json.dumps(network_plan(scenario, seed))
+            self._carried = Wires(self.namespaces, plan, ends)
+        except OSError as error:
+            raise UnsupportedError(
+                f"the kernel engine cannot set up its network: {error}"
+            ) from error
+        self._set_up(set(wired))
+
+    def _set_up(self, wired: set[int]) -> None:
+        scenario = self._scenario
+        directions = list(scenario.directions.items())
+        addresses = scenario.addresses
+        lines: dict[str, list[str]] = {
+            node: [f"address add {addresses[node]}/32 dev lo"] for node in scenario.nodes
+        }
+        for number in range(len(scenario.links)):
+            (one, (_, a)), (two, (_, b)) = directions[2 * number : 2 * number + 2]
+            ends = ((one, a, b, 2 * number), (two, b, a, 2 * number + 1))
+            if number not in wired:
+                there = f"/proc/{os.getpid()}/fd/{self.namespaces.fd(self._hosts[b])}"
+                self._run(
+                    a,
+                    ["ip", "-batch", "-"],
+                    f"link add {self._names[one]} address {_mac(2 * number)} type veth "
+                    f"peer name {self._names[two]} address {_mac(2 * number + 1)} netns {there}\n",
+                )
+            for name, node, other, place in ends:
+                device = self._names[name]
+                # Queues are to see packets as they are, not trains of them.
+                lines[node].append(
+                    f"link set dev {device} gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} up"
+                )
+                if number not in wired:
+                    lines[node].append(
+                        f"neigh replace {addresses[other]} lladdr {_mac(place ^ 1)} "
+                        f"nud permanent dev {device}"
+                    )
+        for node, host in self._hosts.items():
+            forward = {"net.ipv4.ip_forward": str(int(scenario.nodes[node].kind == "router"))}
+            settings = {**_SYSCTLS, **forward, **self.mapping.sysctls[node]}
+            for name, value in settings.items():
+                try:
+                    self.namespaces.write_sysctl(host, name, value)
+                except FileNotFoundError:
+                    if name in self.mapping.sysctls[node]:
+                        raise UnsupportedError(
+                            f"nodes.{node}: this kernel has no {name}, which its balance needs"
+                        ) from None
+            self._run(node, ["ip", "-batch", "-"], _lines([*lines[node], *self.mapping.ip[node]]))
+        for each in self.interfaces.values():
+            self._run(each.node, ["tc", "-batch", "-"], _lines(each.tc))
+        for node, text in self.mapping.nft.items():
+            if text:
+                self._run(node, ["nft", "-f", "-"], text)
+
+    def apply(self, step: Step) -> None:
+        """Make a change of the timeline."""
+        if step.ip:
+            self._run(step.node, ["ip", "-batch", "-"], _lines(step.ip))
+        if step.nft:
+            self._run(step.node, ["nft", "-f", "-"], step.nft)
+        if step.tc:
+            self._run(step.node, ["tc", "-batch", "-"], _lines(step.tc))
+        if step.interface is not None:
+            self.interfaces[step.interface.direction] = step.interface
+
+    def rewire(self, change: Change) -> None:
+        """Give a link the rate, delay and loss that a change says, as far as a wire has them."""
+        if change.number in self._wires:
+            link = change.link
+            self._carried.change(self._wires.index(change.number), link.rate, link.delay, link.loss)
+
+    def wires(self) -> dict[str, list[int]]:
+        """What each wire has counted by now, by direction.
+
+        Packets, bytes with layer-2 overhead, and packets lost, duplicated, delayed and refused.
+        """
+        directions = list(self._scenario.directions)
+        names = [directions[2 * number + end] for number in self._wires for end in (0, 1)]
+        return dict(zip(names, self._carried.counters(), strict=True))
+
+    def queues(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """What tc has counted by now of the queues of every interface, by direction and number."""
+        found: dict[str, dict[int, dict[str, Any]]] = {}
+        devices = {(each.node, each.device): name for name, each in self.interfaces.items()}
+        for node in self._hosts:
+            # One process a node shows all its interfaces.
+            out = self._run(node, ["tc", "-s", "-j", "qdisc", "show"], "")
+            for row in json.loads(out or "[]"):
+                name = devices.get((node, row.get("dev", "")))
+                handle = row.get("handle", "").rstrip(":")
+                if name is not None and handle not in ("", "0"):
+                    found.setdefault(name, {})[int(handle, 16)] = row
+        return found
+
+    def policers(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """Packets and bytes that nft's counters have counted by now, by node and counter."""
+        found: dict[str, dict[str, tuple[int, int]]] = {}
+        for node, text in self.mapping.nft.items():
+            steps = (step.nft for step in self.mapping.steps if step.node == node)
+            if not any("counter name" in part for part in (text, *steps)):
+                continue
+            out = self._run(node, ["nft", "-j", "list", "counters"], "")
+            rows = (row["counter"] for row in json.loads(out)["nftables"] if "counter" in row)
+            found[node] = {row["name"]: (row["packets"], row["bytes"]) for row in rows}
+        return found
+
+    def _run(self, node: str, command: list[str], text: str) -> str:
+        code, out, err = self.namespaces.run(self._hosts[node], command, text.encode())
+        if code != 0:
+            said = err.decode(errors="replace").strip()
+            raise UnsupportedError(
+                f"nodes.{node}: this kernel refuses what `{' '.join(command)}` was told: {said}"
+            )
+        return out.decode(errors="replace")
+
+
+def _wired(scenario: Scenario) -> list[int]:
+    """The numbers of the links that need a wire: those that do more than to pass packets on."""
+    changed = {
+        list(scenario.directions).index(str(change.on)) // 2
+        for change in scenario.changes
+        if change.delay is not None or change.loss is not None
+    }
+    return [
+        number
+        for number, link in enumerate(scenario.links)
+        # Linux does not count cells, wires do.
+        if link.delay
+        or link.jitter
+        or link.loss
+        or link.duplicate
+        or link.reorder
+        or link.overhead.cells
+        or number in changed
+    ]
+
+
+def _mac(place: int) -> str:
+    """The address of an interface: locally administered, by its number."""
+    return "02:00:" + ":".join(f"{place >> shift & 255:02x}" for shift in (24, 16, 8, 0))
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
