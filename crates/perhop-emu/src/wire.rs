@@ -1,9 +1,10 @@
 //! Wires: what carries packets between two interfaces of Linux, and adds what distance does to them.
 //!
 //! A wire has a TUN device at each end. Linux's own queue before the device decides what is sent and
-//! when; the wire sends the bits at its rate, as a link does, and delivers a packet when the last one
-//! has travelled its delay. It drops nothing but what it is told to lose, and what the other end's
-//! device does not take.
+//! when; the wire adds the time that a packet's bits take at its rate and that they travel, and delivers
+//! it. Nothing waits in it for its turn: what comes at once arrives at once, as otherwise there would
+//! be a second queue. It drops nothing but what it is told to lose, and what the other end's device
+//! does not take.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -137,8 +138,6 @@ struct Direction {
     settings: Wire,
     random: Stream,
     counters: WireCounters,
-    /// When the last bit of what has come so far will have been sent.
-    busy_until: Time,
     /// When the last packet arrives that took no detour.
     in_order: Time,
     /// When what is under way arrives, in which order it came, and in which buffer it is.
@@ -156,7 +155,6 @@ impl Direction {
             settings,
             random,
             counters: WireCounters::default(),
-            busy_until: Time::ZERO,
             in_order: Time::ZERO,
             under_way: BinaryHeap::new(),
             came: 0,
@@ -171,16 +169,15 @@ impl Direction {
         let on_wire = self.settings.overhead.on_wire(size);
         self.counters.carried.packets += 1;
         self.counters.carried.bytes += on_wire;
-        self.busy_until = self.busy_until.max(now) + on_wire / self.settings.rate;
         if self.settings.loss_ppb > 0 && self.random.chance_ppb(self.settings.loss_ppb) {
             self.counters.carried.lost += 1;
             return;
         }
-        let mut arrival = self.busy_until + self.settings.delay;
+        let mut arrival = now + on_wire / self.settings.rate + self.settings.delay;
         if self.settings.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(self.settings.jitter.as_picos()));
         }
-        // Neither jitter nor a delay that has become shorter reorders.
+        // A packet that is shorter, or less late, does not overtake.
         arrival = arrival.max(self.in_order);
         self.in_order = arrival;
         if self.settings.detour_ppb > 0 && self.random.chance_ppb(self.settings.detour_ppb) {

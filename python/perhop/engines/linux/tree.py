@@ -171,7 +171,7 @@ def tree(
                 parent=part.parent,
                 path=part.path,
                 rate=min(own, most),
-                burst=max(_PACKET, _slack(min(own, most))),
+                burst=max(_PACKET, int(min(own, most) / 8 * SLACK_S)),
                 ceil=most,
                 cburst=most_at_once,
                 prio=part.prio,
