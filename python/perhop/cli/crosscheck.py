@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +71,14 @@ def crosscheck(
     of each phase within 5%, and median round-trip times within 10%. Exit code 1 if they do not, 3
     if fewer than two can run it.
     """
+    from perhop import rights
+    from perhop.errors import UnsupportedError
+
+    if engines is None or rights.REAL_ENGINES & set(engines.split(",")):
+        # Engines that cannot do without say so themselves.
+        with suppress(UnsupportedError):
+            rights.enable()
+
     from perhop import gallery
     from perhop.cli.progress import watching
     from perhop.crosscheck import crosscheck as check

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES", "Engine", "Progress", "Run", "run"]
 
-ENGINES: Final = ("sim", "emu")
+ENGINES: Final = ("sim", "emu", "kernel")
 """The engines that there are; each is a module of this package with a function `start`."""
 
 CHECKPOINT_S: Final = 5.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perhop.engines.captures import Capture
     from perhop.scenario import Flow, Scenario
 
-__all__ = ["EmuRun", "start"]
+__all__ = ["EmuRun", "longest", "mtus", "start"]
 
 _SLICE_S: Final = 0.1
 """How long a slice is."""
@@ -61,14 +61,14 @@ class EmuRun:
         self._seed = seed
         self._naming = Naming(scenario)
         self._started = False
-        mtus = _mtus(scenario)
-        plan = {"network": network_plan(scenario, seed), "mtus": list(mtus.values())}
+        own = mtus(scenario)
+        plan = {"network": network_plan(scenario, seed), "mtus": list(own.values())}
         try:
             self._core = Emulation(json.dumps(plan))
         except OSError as error:
             raise UnsupportedError(f"{scenario.name}: {error}") from error
         hosts = [name for name, node in scenario.nodes.items() if node.kind == "host"]
-        least = min((mtus[host] for host in hosts), default=_MTU)
+        least = min((own[host] for host in hosts), default=_MTU)
         self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtu=least)
 
     def capture(self, capture: Capture, file: FileIO) -> None:
@@ -115,18 +115,18 @@ class EmuRun:
         return {**self._traffic.tables(), **self._naming.tables(self._core.tables())}
 
 
-def _mtus(scenario: Scenario) -> dict[str, int]:
+def mtus(scenario: Scenario) -> dict[str, int]:
     """The MTU of every node's device: the least of its links', or what its flows need."""
-    longest = max([_MTU, *map(_longest, scenario.flows.values())])
+    most = max([_MTU, *map(longest, scenario.flows.values())])
 
     def least(node: str) -> int:
         links = (link for link in scenario.links if node in link.ends)
-        return min((link.mtu or longest for link in links), default=_MTU)
+        return min((link.mtu or most for link in links), default=_MTU)
 
     return {node: least(node) for node in scenario.nodes}
 
 
-def _longest(flow: Flow) -> int:
+def longest(flow: Flow) -> int:
     """The longest packet that a flow sends, where it is none of 1500 bytes or less."""
     if flow.tcp is not None:
         return min(flow.tcp.mss + _TCP_HEADERS, 65_535) if flow.tcp.mss > _MTU - 40 else _MTU

@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Namespaces, Wires
+from perhop.engines.emu import longest as longest_packet
 from perhop.engines.linux import probe
 from perhop.engines.linux.gaps import refuse
 from perhop.engines.linux.mapping import device_names, mapping
@@ -37,6 +38,9 @@ _SYSCTLS: Final = {
     "net.ipv4.icmp_msgs_burst": "1000000",
 }
 """What every node has; settings that a kernel does not have are left out."""
+
+ETHERNET_MTU: Final = 1500
+"""What an interface takes unless its link or a flow says otherwise."""
 
 _TUNNEL_QUEUE: Final = 10_000
 """How many packets a tunnel holds until the wire has taken them; more would be lost."""
@@ -89,6 +93,7 @@ class Network:
         scenario = self._scenario
         directions = list(scenario.directions.items())
         addresses = scenario.addresses
+        longest = max([ETHERNET_MTU, *map(longest_packet, scenario.flows.values())])
         lines: dict[str, list[str]] = {
             node: [f"address add {addresses[node]}/32 dev lo"] for node in scenario.nodes
         }
@@ -107,7 +112,8 @@ class Network:
                 device = self._names[name]
                 # Queues are to see packets as they are, not trains of them.
                 lines[node].append(
-                    f"link set dev {device} gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} up"
+                    f"link set dev {device} mtu {scenario.links[number].mtu or longest} "
+                    f"gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} up"
                 )
                 if number not in wired:
                     lines[node].append(

@@ -1,0 +1,176 @@
+"""The `kernel` engine: real hosts, and Linux's own queues and rules between them.
+
+A node is a network namespace, a router a Linux router: see `linux.network`. Flows and pings are
+those of the `emu` engine, real sockets in the hosts' namespaces.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from perhop.engines.emu import mtus
+from perhop.engines.linux.counts import Recorder
+from perhop.engines.linux.network import ETHERNET_MTU, Network
+from perhop.engines.traffic import Traffic
+from perhop.errors import UnsupportedError
+from perhop.scenario.changes import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from io import FileIO
+
+    import polars as pl
+
+    from perhop.engines.captures import Capture
+    from perhop.scenario import Scenario
+
+__all__ = ["KernelRun", "start"]
+
+_SLICE_S: Final = 0.1
+_LEAD_NS: Final = 1_000_000
+"""How long before the scenario begins everything that runs is told when it will."""
+
+
+def start(scenario: Scenario, seed: int) -> KernelRun:
+    """Begin a run.
+
+    Raises:
+        UnsupportedError: If Linux cannot express the scenario, or this machine cannot run it.
+    """
+    return KernelRun(scenario, seed)
+
+
+class KernelRun:
+    """A run under way, in real time."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario = scenario
+        self._network = Network(scenario, seed)
+        own = mtus(scenario)
+        hosts = [name for name, node in scenario.nodes.items() if node.kind == "host"]
+        least = min((own[host] for host in hosts), default=ETHERNET_MTU)
+        self._traffic = Traffic(scenario, seed, self._network.namespaces, mtu=least)
+        self._recorder = Recorder(scenario, self._network)
+        self._zero_ns = 0
+        self._ends = threading.Event()
+        self._lock = threading.Lock()
+        self._failure: BaseException | None = None
+        self._late_s = 0.0
+        self._thread = threading.Thread(target=self._follow, name="timeline", daemon=True)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds of the scenario so far."""
+        if not self._zero_ns:
+            return 0.0
+        passed = (time.monotonic_ns() - self._zero_ns) / 1e9
+        stopped = self._traffic.stopped_s
+        end: float = self._scenario.end_ps / 1e12
+        return max(0.0, min(passed, end if stopped is None else stopped))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the scenario's end is reached and everything has been read."""
+        if not self._zero_ns or self._ends.is_set() or self._thread.is_alive():
+            return False
+        return self._traffic.finished
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """How late counters were read and changes made, at most."""
+        return {**self._traffic.counters, "timeline_late_us": round(self._late_s * 1e6)}
+
+    def capture(self, capture: Capture, file: FileIO) -> None:
+        """Raise UnsupportedError: Linux's own tools capture here."""
+        del file
+        raise UnsupportedError(
+            f"the kernel engine does not write {capture.path}; use --engine emu for captures"
+        )
+
+    def advance(self) -> None:
+        """Wait for about a tenth of a second."""
+        if not self._zero_ns:
+            self._zero_ns = time.monotonic_ns() + _LEAD_NS
+            self._traffic.start(self._zero_ns)
+            self._thread.start()
+        self._thread.join(_SLICE_S) if self._thread.is_alive() else time.sleep(_SLICE_S / 10)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def delivered(self) -> dict[str, int]:
+        """Bytes that each flow has delivered so far."""
+        return self._traffic.delivered()
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The dataset's tables, up to the last mark."""
+        with self._lock:
+            counted = self._recorder.tables()
+        return {**self._traffic.tables(), **counted}
+
+    def stop(self) -> None:
+        """End the run where it is."""
+        self._traffic.stop()
+        self._ends.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _follow(self) -> None:
+        """Read counters at marks, and make the changes of the timeline after that."""
+        try:
+            self._timeline()
+        except BaseException as error:  # it is raised where somebody waits
+            self._failure = error
+
+    def _timeline(self) -> None:
+        scenario = self._scenario
+        rates = {name: link.rate for name, (link, _) in scenario.directions.items()}
+        directions = list(scenario.directions)
+        with self._lock:
+            self._recorder.read(0.0, rates)
+        changes = self._changes(rates, directions)
+        for mark in sorted({*scenario.marks_ps, *changes}):
+            if not self._wait(mark):
+                with self._lock:
+                    self._recorder.read(self.now_s, rates)
+                return
+            with self._lock:
+                if mark:
+                    self._recorder.read(mark / 1e12, rates)
+                for change in changes.get(mark, ()):
+                    change()
+
+    def _changes(
+        self, rates: dict[str, int], directions: list[str]
+    ) -> dict[int, list[Callable[[], None]]]:
+        """What to do at which instant, in order."""
+        found: dict[int, list[Callable[[], None]]] = {}
+
+        def rewire(number: int, rate: int) -> None:
+            for name in directions[2 * number : 2 * number + 2]:
+                rates[name] = rate
+
+        for change in steps(self._scenario):
+            if change.rewires:
+                todo = found.setdefault(change.change.at, [])
+                todo.append(lambda change=change: self._network.rewire(change))  # type: ignore[misc]
+                todo.append(
+                    lambda change=change: rewire(change.number, change.link.rate)  # type: ignore[misc]
+                )
+        for step in self._network.mapping.steps:
+            todo = found.setdefault(step.at, [])
+            todo.append(lambda step=step: self._network.apply(step))  # type: ignore[misc]
+            if step.interface is not None and step.tc[0].startswith("qdisc del"):
+                todo.append(lambda name=step.interface.direction: self._recorder.begin(name))  # type: ignore[misc]
+        return found
+
+    def _wait(self, mark: int) -> bool:
+        """Sleep until an instant of the scenario; False if the run is to end before."""
+        due = self._zero_ns + mark // 1000
+        while (left := due - time.monotonic_ns()) > 0:
+            if self._ends.wait(left / 1e9):
+                return False
+        self._late_s = max(self._late_s, -left / 1e9)
+        return True

@@ -1,0 +1,187 @@
+"""The kernel engine: whole scenarios through Linux's own queues, in seconds of real time."""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import perhop as library
+from conftest import Outcome, Start, ended
+from perhop import analysis, engines
+from perhop._core import Namespaces
+from perhop.dataset import Dataset
+from perhop.errors import UnsupportedError
+from perhop.scenario import Scenario, parse
+
+Perhop = Callable[..., Outcome]
+
+THREE = """
+perhop: 1
+name: three
+nodes: {a: host, r1: router, r2: router, b: host}
+links:
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 10 Mbps, delay: 1 ms, egress: {r1: shared}, overhead: ethernet}
+  - {ends: [r2, b], rate: 100 Mbps}
+policies:
+  shared:
+    classes:
+      low: {match: {dscp: cs1}, bandwidth: 10%}
+      high: {match: {dscp: af11}, bandwidth: 60%}
+      rest: {match: any, bandwidth: 30%}
+flows:
+  low: {from: a, to: b, dscp: cs1, tcp: {window: 64 KiB}, stop: 4 s}
+  rest: {from: a, to: b, tcp: {window: 64 KiB}, start: 1 s, stop: 4 s}
+  high: {from: a, to: b, dscp: af11, tcp: {window: 64 KiB}, start: 2 s, stop: 4 s}
+  call: {from: b, to: a, udp: {rate: 200 kbps, size: 172 B}, stop: 4 s}
+pings: {echo: {from: a, to: b, dscp: af11, every: 50 ms}}
+duration: 4200 ms
+report: {interval: 500 ms}
+expect: [{throughput: total, during: 2500 ms..4 s, at_least: 8 Mbps}]
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def able() -> None:
+    for tool in ("tc", "nft", "ip"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"there is no {tool} here (Debian: iproute2, nftables)")
+    try:
+        Namespaces(1)
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+def scenario(**overrides: str) -> Scenario:
+    return parse(THREE, "three.yaml", overrides=overrides)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Dataset:
+    return engines.run(scenario(), engine="kernel")
+
+
+def test_the_dataset_is_whole(whole: Dataset) -> None:
+    assert whole.manifest.engine == "kernel"
+    assert whole.manifest.complete
+    assert whole.covered_s == 4.2
+    ends = sorted(set(whole.queues["end_s"]))
+    assert ends == [mark / 1e12 for mark in whole.scenario.marks_ps if mark]
+    assert sorted(set(whole.links["end_s"])) == ends
+    assert set(whole.queues["link"]) == set(whole.scenario.directions)
+    assert whole.manifest.counters["timeline_late_us"] >= 0
+
+
+def test_linux_shares_as_the_policy_says(whole: Dataset) -> None:
+    rates = {f: analysis.throughput(whole, f, (2.5, 4.0)) or 0 for f in ("low", "rest", "high")}
+    total = sum(rates.values())
+    for flow, share in (("low", 0.1), ("rest", 0.3), ("high", 0.6)):
+        assert rates[flow] / total == pytest.approx(share, abs=0.05)
+    assert all(verdict.ok for verdict in analysis.verdicts(whole))
+
+
+def test_queues_and_flows_agree(whole: Dataset) -> None:
+    counted = analysis.class_counters(whole)
+    rows = {(row["link"], row["class"]): row for row in counted.iter_rows(named=True)}
+    for flow in ("low", "rest", "high"):
+        sent = rows["r1>r2", flow]["sent_bytes"]
+        delivered = analysis.count(whole, flow, "bytes")
+        assert 0.85 * sent <= delivered <= sent
+    calls = analysis.count(whole, "call", "packets")
+    assert calls == pytest.approx(4 * 200_000 / 8 / 172, rel=0.05)
+    assert rows["r2>r1", "all"]["sent_packets"] >= calls
+    loads = {row["link"]: row for row in analysis.link_loads(whole).iter_rows(named=True)}
+    assert 0.7 < loads["r1>r2"]["utilisation"] <= 1
+
+
+def test_pings_take_the_delay_of_the_way(whole: Dataset) -> None:
+    trips = analysis.rtt(whole, "echo")
+    assert trips is not None
+    assert 0.002 < trips.min < 0.008
+    assert trips.samples > 60
+
+
+def test_code_points_arrive(whole: Dataset) -> None:
+    for flow, dscp in (("low", 8), ("high", 10)):
+        found = analysis.codepoints(whole, flow)
+        assert set(found["dscp_arrived"]) == {dscp}
+
+
+def test_a_timeline_happens_while_traffic_runs() -> None:
+    changes = """
+changes:
+  - {at: 1500 ms, on: r1>r2, rate: 5 Mbps}
+  - {at: 3 s, on: r1>r2, policy: none}
+"""
+    changed = parse(THREE.split("expect:")[0] + changes, "three.yaml")
+    run = engines.run(changed, engine="kernel")
+    before, after = (
+        analysis.throughput(run, "total", window) or 0 for window in ((0.5, 1.5), (2.0, 3.0))
+    )
+    assert before == pytest.approx(9.7e6, rel=0.1)
+    assert after == pytest.approx(4.9e6, rel=0.12)
+    link = run.queues.filter(run.queues["link"] == "r1>r2")
+    last = link.filter(link["start_s"] >= 3.0)
+    assert set(last["class"]) == {"all"}
+    assert last["sent_packets"].sum() > 100
+    assert set(link.filter(link["end_s"] <= 3.0)["class"]) == {"low", "high", "rest"}
+
+
+def test_an_interrupted_run_keeps_what_was_measured(place: Path, start: Start) -> None:
+    (place / "three.yaml").write_text(THREE)
+    process = start("run", "three.yaml", "--engine", "kernel", "--out", "run")
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    assert code == 130, err
+    kept = Dataset.read(place / "run")
+    assert not kept.manifest.complete
+    assert 0.2 < kept.covered_s < 4.2
+    assert kept.intervals["bytes"].sum() > 0
+
+
+def test_nothing_is_left_after_a_kill(place: Path, start: Start) -> None:
+    def here() -> str:
+        return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
+
+    before = here()
+    (place / "three.yaml").write_text(THREE)
+    process = start("run", "three.yaml", "--engine", "kernel", "--out", "run")
+    time.sleep(2)
+    process.kill()
+    process.wait()
+    assert here() == before
+    names = subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout
+    assert names == ""
+
+
+def test_what_linux_cannot_do_is_said(perhop: Perhop, place: Path) -> None:
+    (place / "x.yaml").write_text(
+        THREE.replace("bandwidth: 10%", "police: {rate: 1 Mbps, burst: 10 kB}")
+    )
+    code, out, err = perhop("run", "x.yaml", "--engine", "kernel")
+    assert (code, out) == (3, "")
+    assert "policies.shared.classes.low.police.burst: " in err
+    assert not (place / "runs").exists()
+
+
+def test_captures_are_refused(place: Path) -> None:
+    with pytest.raises(UnsupportedError, match="--engine emu"):
+        library.run(scenario(), engine="kernel", captures={"a": str(place / "x.pcapng")})
+
+
+def test_engines_can_be_crosschecked(perhop: Perhop, place: Path) -> None:
+    (place / "three.yaml").write_text(THREE)
+    arguments = ("--tolerance", "share=10", "--tolerance", "goodput=25", "--tolerance", "rtt=500")
+    code, out, err = perhop(
+        "crosscheck", "three.yaml", "--engines", "sim,kernel", "--json", *arguments
+    )
+    found = json.loads(out)
+    assert found["engines"] == ["sim", "kernel"], err
+    assert {each["kind"] for each in found["deviations"]} == {"share", "goodput", "rtt"}
+    assert (code, found["ok"]) == (0, True), out
