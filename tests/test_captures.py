@@ -368,3 +368,22 @@ def test_probes_of_every_hop(protocol: str, tmp_path: Path) -> None:
     # Each quotes the header of a packet that was sent: its identification is the second.
     identifications = [p["ip.id"] for p in sent]
     assert all(p["ip.id"].split(",")[1] in identifications for p in quoting)
+
+
+def test_selective_acknowledgements_of_shared_load(tmp_path: Path) -> None:
+    """What load balancing per packet does to TCP, counted by tshark, and by perhop."""
+    scenario = perhop.load(
+        "load-balancing",
+        overrides=["flows.tcp.stop=33 s", "duration=34 s", "published=[]", "expect=[]"],
+    )
+    capture = tmp_path / "lxusa.pcapng"
+    run = perhop.run(scenario, captures={"lxusa": capture})
+    command = ["tshark", "-n", "-r", str(capture), "-Y", "tcp.flags.syn == 0 && tcp.len == 0"]
+    command += ["-T", "fields", "-e", "frame.packet_flags_direction", "-e", "tcp.options.sack_le"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    acks = [blocks for direction, blocks in rows if int(direction, 0) == OUTBOUND]
+    selective = sum(bool(blocks) for blocks in acks)
+    assert len(acks) == analysis.count(run, "tcp", "acks")
+    assert selective == analysis.count(run, "tcp", "sacks")
+    assert selective / len(acks) > 0.99
