@@ -55,8 +55,9 @@ bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
 	$(BIN)/python bench/ns3/compare.py
 
 .PHONY: bench-emu
-bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iputils-ping)
+bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)
 	$(BIN)/python bench/emu.py
+	$(BIN)/python bench/traffic.py
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them

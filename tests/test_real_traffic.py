@@ -5,15 +5,17 @@ import math
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from perhop._core import Namespaces
-from perhop.engines.traffic import Traffic, gaps
+from perhop.engines.traffic import Traffic, gaps, job
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
+from test_namespaces import without_rights
 
 LAB: dict[str, Any] = {
     "perhop": 1,
@@ -197,6 +199,32 @@ def test_ctrl_c_keeps_what_was_measured(lab: Callable[[Scenario], Namespaces]) -
     assert math.isclose(intervals["end_s"].max(), traffic.stopped_s)  # type: ignore[arg-type]
 
 
+def test_a_user_without_rights_has_traffic_too() -> None:
+    if not int(Path("/proc/sys/user/max_user_namespaces").read_text()):
+        pytest.skip("there are no user namespaces here")
+    flows = {name: {**flow, "stop": "200 ms"} for name, flow in FLOWS.items()}
+    whole = scenario(flows=flows, pings={"echo": PINGS["echo"]}, duration="500 ms")
+    there = {"here": ["127.0.0.1"], "between": ["127.0.0.9"], "there": ["127.0.0.2"]}
+    written = json.dumps(job(whole, 1, hosts={"here": 0, "there": 0}, addresses=there))
+    told = without_rights(f"""
+import time
+from perhop._core import Traffic
+Namespaces.enable()
+traffic = Traffic({written!r}, Namespaces(1))
+traffic.start(time.monotonic_ns())
+while not traffic.finished:
+    time.sleep(0.01)
+print(traffic.take_complaints(), *traffic.delivered())
+print([answer for answer in traffic.tables()["pings"]["answer"]])
+""")
+    assert told.returncode == 0, told.stderr
+    delivered, answers = told.stdout.splitlines()
+    complaints, bulk, call = delivered.split()
+    assert (complaints, call) == ("[]", "25000")
+    assert int(bulk) > 100_000
+    assert answers == str([0] * 10)
+
+
 @pytest.mark.parametrize(
     ("flow", "place"),
     [
@@ -218,6 +246,13 @@ def test_what_linux_cannot_do_is_named(flow: dict[str, Any], place: str) -> None
     assert [gap.path for gap in gaps(whole)] == [place]
     with pytest.raises(UnsupportedError, match=place.replace(".", r"\.")):
         Traffic(whole, 1, None)
+
+
+def test_what_fits_depends_on_the_link() -> None:
+    flow = {"from": "here", "to": "there", "stop": "1 s", "tcp": {"mss": "8960 B"}}
+    assert [gap.path for gap in gaps(scenario(flows={"x": flow}))] == ["flows.x.tcp.mss"]
+    jumbo = [{**LAB["links"][0], "mtu": "9000 B"}, LAB["links"][1]]
+    assert gaps(scenario(flows={"x": flow}, links=jumbo)) == []
 
 
 def test_flows_of_a_host_that_contradict_each_other() -> None:

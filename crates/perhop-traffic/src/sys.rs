@@ -11,7 +11,7 @@ mod tcp_info;
 
 pub(crate) use address::SocketAddress;
 pub(crate) use batch::{Batch, Control, Datagram, Train};
-pub(crate) use clock::{Nanos, monotonic, realtime, sleep_until, spare_timers, unlimit_files};
+pub(crate) use clock::{Nanos, be_prompt, monotonic, realtime, sleep_until, unlimit_files};
 pub(crate) use epoll::{Epoll, Event, Interest};
 pub(crate) use memory::memory_file;
 pub(crate) use socket::{Level, Socket};

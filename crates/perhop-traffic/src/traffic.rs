@@ -20,7 +20,7 @@ use crate::receive::{Inlet, receive};
 use crate::record::Recorder;
 use crate::shared::{Counters, Place, Shared};
 use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
-use crate::sys::{monotonic, realtime, spare_timers, unlimit_files};
+use crate::sys::{be_prompt, monotonic, realtime, unlimit_files};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
 
@@ -113,7 +113,7 @@ impl Traffic {
         }
         let (shared, recorder) = (Arc::clone(&self.shared), Arc::clone(&self.recorder));
         self.spawn("record", move || {
-            spare_timers();
+            be_prompt();
             while !shared.clock.is_over() {
                 let deadline = lock(&recorder).deadline(&shared);
                 if deadline > shared.clock.now() {

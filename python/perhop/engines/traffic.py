@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Traffic", "gaps", "job"]
 
 MTU: Final = 1500
-"""What a packet holds unless an engine says otherwise."""
+"""What a packet holds on a link that does not say."""
 
 _IP: Final = 20
 _TCP: Final = 20
@@ -61,7 +61,7 @@ class Traffic:
         *,
         hosts: Mapping[str, int] | None = None,
         addresses: Mapping[str, Sequence[str]] | None = None,
-        mtu: int = MTU,
+        mtu: int | None = None,
     ) -> None:
         """Open everything; nothing is sent before `start`.
 
@@ -72,7 +72,8 @@ class Traffic:
             hosts: The number of each host's namespace; by default that of the host among all nodes.
             addresses: All addresses of each node, the one that it uses first; by default
                 the scenario's.
-            mtu: What a packet of a host holds, in bytes.
+            mtu: What a packet of any host holds, in bytes; by default what its links take, and
+                1500 where they do not say.
 
         Raises:
             UnsupportedError: If Linux, or this machine, cannot do what the scenario asks.
@@ -167,25 +168,28 @@ def job(
     }
 
 
-def gaps(scenario: Scenario, *, mtu: int = MTU) -> list[Gap]:
-    """What the scenario's traffic asks that Linux's network stack cannot do.
-
-    Args:
-        scenario: What to run.
-        mtu: What a packet of a host holds, in bytes.
-    """
+def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
+    """What the scenario's traffic asks that Linux's network stack cannot do; see `Traffic`."""
     found: list[Gap] = []
     for name, flow in scenario.flows.items():
+        holds = mtu or _mtu(scenario, flow.source)
         if flow.tcp is not None:
-            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, mtu)
+            found += _tcp_gaps(f"flows.{name}.tcp", flow.tcp, holds)
         else:
             assert flow.udp is not None
-            found += _udp_gaps(f"flows.{name}.udp", flow.udp, mtu)
+            found += _udp_gaps(f"flows.{name}.udp", flow.udp, holds)
     for name, ping in scenario.pings.items():
-        if ping.size + _DATAGRAM > mtu:
-            found.append(Gap(f"pings.{name}.size", _fragments(ping.size + _DATAGRAM, mtu)))
+        holds = mtu or _mtu(scenario, ping.source)
+        if ping.size + _DATAGRAM > holds:
+            found.append(Gap(f"pings.{name}.size", _fragments(ping.size + _DATAGRAM, holds)))
     _, contradictions = _settings(scenario)
     return found + contradictions
+
+
+def _mtu(scenario: Scenario, host: str) -> int:
+    """What a packet holds that a host sends on any of its links."""
+    links = [link for link in scenario.links if host in link.ends]
+    return min((MTU if link.mtu is None else link.mtu for link in links), default=MTU)
 
 
 def _fragments(size: int, mtu: int) -> str:

@@ -1,4 +1,8 @@
-use perhop_traffic::TrafficError;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use perhop_traffic::{Traffic, TrafficError};
 use serde_json::json;
 
 use crate::lab::{MS, floats, integers, job, merge, open, run, sum, tcp};
@@ -62,12 +66,27 @@ fn what_a_kernel_does_not_have_is_named() {
 
 #[test]
 fn many_streams_share_a_few_threads() {
-    let mut flow = tcp(0, Some(300 * MS), None, json!({"receive_window": 64 << 10}));
+    let mut flow = tcp(0, Some(600 * MS), None, json!({"receive_window": 64 << 10}));
     merge(&mut flow, &json!({"streams": 300}));
-    let (traffic, tables) = run(&job(false, &[500 * MS], vec![flow], vec![]));
+    let (traffic, tables) = run(&job(false, &[800 * MS], vec![flow], vec![]));
     assert_eq!(traffic.take_complaints(), Vec::<String>::new());
     let bytes = integers(&tables, "intervals", "bytes");
     assert!(bytes.iter().all(|&bytes| bytes > 0), "{bytes:?}");
+}
+
+#[test]
+fn a_stranger_is_not_let_in() {
+    let flow = tcp(0, None, Some(100_000), json!({}));
+    let to = format!("127.0.0.2:{}", flow["port"]);
+    let mut traffic = open(&job(false, &[500 * MS], vec![flow], vec![])).unwrap();
+    let mut stranger = TcpStream::connect(to).unwrap();
+    let _ = stranger.write_all(b"not ours");
+    traffic.start(Traffic::soon(0)).unwrap();
+    while !traffic.is_finished() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(traffic.delivered(), [100_000]);
+    assert!(traffic.counters().contains(&("strangers", 1)), "{:?}", traffic.counters());
 }
 
 #[test]
