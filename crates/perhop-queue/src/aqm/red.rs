@@ -60,8 +60,6 @@ pub struct Red<B> {
     profiles: Vec<(RedProfile, Spacing)>,
     /// Which profile a DSCP has.
     by_dscp: [u8; Dscp::COUNT],
-    /// The least threshold of any profile.
-    floor: f64,
     random: Stream,
     average: f64,
     /// Since when nothing waits; none while something does.
@@ -98,7 +96,6 @@ impl<B> Red<B> {
             config,
             profiles: profiles.iter().map(|profile| (*profile, Spacing::default())).collect(),
             by_dscp,
-            floor: profiles.iter().map(|profile| profile.min).fold(f64::INFINITY, f64::min),
             random,
             average: 0.0,
             idle_since: Some(Time::ZERO),
@@ -111,12 +108,14 @@ impl<B> Red<B> {
         self.average
     }
 
-    /// The average as an arrival at `now` finds it: a moving average with the queue's length, or,
-    /// after idle time, decayed by as many whole packets as could have been sent.
+    /// The average with an arrival at `now`: a moving average of the queue's lengths. Those of idle
+    /// time are zero, as many as whole packets could have been sent, and so is that which ends it.
     fn average_at(&self, now: Time) -> f64 {
         let weight = self.config.weight;
         match self.idle_since {
-            Some(since) => self.average * power(1.0 - weight, self.packets_in(now.since(since))),
+            Some(since) => {
+                self.average * power(1.0 - weight, 1 + self.packets_in(now.since(since)))
+            }
             None => {
                 let Backlog { packets, bytes } = self.waiting.backlog();
                 let length = match self.config.measure {
@@ -139,7 +138,8 @@ impl<B> Red<B> {
         let (profile, spacing) = &mut self.profiles[usize::from(place)];
         let RedProfile { min, max, probability } = *profile;
         let average = self.average;
-        let chance = if average < min {
+        // Of one packet that waits nobody can be asked to send less.
+        let chance = if average < min || self.waiting.backlog().packets <= 1 {
             *spacing = Spacing::default();
             return Decision::Pass;
         } else if average < max {
@@ -208,16 +208,15 @@ impl<B> Discipline<B> for Red<B> {
     }
 
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        let average = self.average_at(now);
-        if average < self.floor && self.config.limit.admits(Backlog::default(), packet.size()) {
-            self.average = average;
-            self.idle_since = Some(now);
-            self.profiles[usize::from(self.by_dscp[usize::from(packet.header.dscp().get())])].1 =
-                Spacing::default();
-            Pass::Send
-        } else {
-            Pass::Enqueue
+        if !self.config.limit.admits(Backlog::default(), packet.size()) {
+            return Pass::Enqueue;
         }
+        // Nothing is taken from a queue that is empty.
+        self.average = self.average_at(now);
+        self.idle_since = Some(now);
+        let place = self.by_dscp[usize::from(packet.header.dscp().get())];
+        self.profiles[usize::from(place)].1 = Spacing::default();
+        Pass::Send
     }
 
     fn head(&mut self, _now: Time) -> Option<Bytes> {

@@ -1,6 +1,6 @@
 //! RED against the formulae of Floyd and Jacobson (1993).
 
-use perhop_core::{Duration, Ecn, Time};
+use perhop_core::{Bytes, Duration, Ecn, Time};
 use perhop_queue::{Cause, Discipline, Limit, Measure, Pass, Red, RedConfig, RedProfile};
 
 use crate::lab::*;
@@ -72,11 +72,9 @@ fn the_average_is_the_weighted_sum_of_all_lengths() {
             }
         }
     }
-    // Equation 1, unrolled: the sum of w (1 - w)^age times the length. An arrival that finds the
-    // queue empty takes no sample, and no time has passed for the average to decay.
-    let samples: Vec<u64> = lengths.into_iter().filter(|length| *length > 0).collect();
-    let newest = samples.len() as i32 - 1;
-    let weights = samples
+    // Equation 1, unrolled: the sum of w (1 - w)^age times the length.
+    let newest = lengths.len() as i32 - 1;
+    let weights = lengths
         .iter()
         .enumerate()
         .map(|(at, length)| 0.002 * 0.998_f64.powi(newest - at as i32) * *length as f64);
@@ -94,28 +92,44 @@ fn idle_time_counts_as_the_packets_that_could_have_been_sent() {
     let average = queue.average();
     assert!(average > 5.0);
     while next(&mut queue, millis(7)).0.is_some() {}
-    // From 7 ms to 19.5 ms, at a millisecond each: twelve.
+    // From 7 ms to 19.5 ms, at a millisecond each: twelve; and the arrival.
     let _ = offer(&mut queue, micros(19_500), packet(99, 1, 1000, Ecn::NotEct));
-    assert_close(queue.average(), average * 0.75_f64.powi(12));
+    assert_close(queue.average(), average * 0.75_f64.powi(12 + 1));
 }
 
 #[test]
 fn halves_of_packet_times_add_up_while_nothing_gets_in() {
-    // All arrivals are dropped, at half a packet's time from each other.
-    let profile = RedProfile { min: 1.0, max: 1.0, probability: 0.1 };
-    let mut queue =
-        filled(RedConfig { weight: 0.1, ..config() }, RedProfile { max: 1e6, ..profile }, 60, 1000);
+    let limit = Limit::bytes(Bytes::new(60_000));
+    let never = RedProfile { min: 1e6, max: 1e6, probability: 0.1 };
+    let mut queue = filled(RedConfig { weight: 0.1, limit, ..config() }, never, 60, 1000);
     let average = queue.average();
     while next(&mut queue, Time::ZERO).0.is_some() {}
+    // What is larger than the queue, at half a packet's time from each other.
     for half in 1..=6 {
-        let _ = queue.pass(micros(500 * half), &mut packet(1, 1, 1000, Ecn::NotEct));
-        let (drops, _) = offer(&mut queue, micros(500 * half), packet(1, 1, 1000, Ecn::NotEct));
-        if drops.is_empty() {
-            let _ = next(&mut queue, micros(500 * half));
-            return; // chance let one in; the property is about those that are dropped
-        }
-        assert_close(queue.average(), average * 0.9_f64.powi(half as i32 / 2));
+        let (drops, _) = offer(&mut queue, micros(500 * half), packet(1, 1, 60_001, Ecn::NotEct));
+        assert_eq!(drops[0].cause, Cause::Limit);
+        assert_close(queue.average(), average * 0.9_f64.powi((half + half / 2) as i32));
     }
+}
+
+/// As the authors' own implementation has it: whatever the average, a queue that is as good as empty
+/// takes what comes.
+#[test]
+fn nothing_is_taken_while_one_packet_waits_at_most() {
+    let mut queue = red(RedConfig { weight: 0.001, ..config() }, PROFILE);
+    while queue.average() < PROFILE.max {
+        let _ = offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::NotEct));
+    }
+    while queue.backlog().packets > 0 {
+        let _ = next(&mut queue, Time::ZERO);
+    }
+    for waiting in 0..2 {
+        assert_eq!(queue.backlog().packets, waiting);
+        let (drops, marks) = offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::Ect0));
+        assert!(drops.is_empty() && marks == 0);
+    }
+    let (drops, _) = offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::Ect0));
+    assert_eq!(drops.len(), 1, "the average is above the upper threshold");
 }
 
 #[test]
@@ -216,11 +230,15 @@ fn each_dscp_has_its_thresholds() {
 }
 
 #[test]
-fn an_idle_queue_with_a_low_average_is_passed() {
-    let mut queue = red(config(), PROFILE);
-    assert_eq!(queue.pass(millis(1), &mut packet(0, 1, 1000, Ecn::NotEct)), Pass::Send);
-    let mut queue = filled(immediate(), PROFILE, 10, 1000);
-    let _ = offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::NotEct));
+fn an_idle_queue_is_passed_and_its_average_decays() {
+    let mut queue = filled(RedConfig { weight: 0.5, ..config() }, PROFILE, 12, 1000);
     while next(&mut queue, Time::ZERO).0.is_some() {}
-    assert_eq!(queue.pass(Time::ZERO, &mut packet(0, 1, 1000, Ecn::NotEct)), Pass::Enqueue);
+    let average = queue.average();
+    let arrival = || packet(0, 1, 1000, Ecn::NotEct);
+    assert_eq!(queue.pass(millis(3), &mut arrival()), Pass::Send);
+    assert_close(queue.average(), average / 16.0);
+    assert_eq!(queue.pass(millis(3), &mut arrival()), Pass::Send);
+    assert_close(queue.average(), average / 32.0);
+    let small = RedConfig { limit: Limit::bytes(Bytes::new(999)), ..config() };
+    assert_eq!(red(small, PROFILE).pass(Time::ZERO, &mut arrival()), Pass::Enqueue);
 }
