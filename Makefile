@@ -58,6 +58,7 @@ bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
 bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)
 	$(BIN)/python bench/emu.py
 	$(BIN)/python bench/traffic.py
+	$(BIN)/python bench/crosscheck.py
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them
