@@ -15,7 +15,7 @@ import pytest
 import perhop
 from perhop import Dataset, Scenario, analysis
 from perhop._core import Namespaces
-from perhop.engines import Progress
+from perhop.engines import Progress, emu
 from perhop.scenario import parse
 
 CLASSES = """
@@ -116,6 +116,16 @@ def test_what_linux_cannot_do_is_refused() -> None:
     changed = CLASSES.replace("dscp: cs1, stop", "tcp: {congestion_control: ledbat++}, stop")
     with pytest.raises(perhop.UnsupportedError, match=r"flows\.little.*ledbat"):
         perhop.run(parse(changed, "x"), engine="emu")
+
+
+@pytest.mark.usefixtures("dataset")
+def test_a_device_that_is_taken_away_ends_the_run(scenario: Scenario) -> None:
+    run = emu.start(scenario, 1)
+    run.advance()
+    assert run._core.namespaces().run(0, ["ip", "link", "del", "perhop0"], b"")[0] == 0
+    with pytest.raises(perhop.UnsupportedError, match="perhop0 was taken away"):
+        until(run.advance)
+    run.stop()
 
 
 @pytest.mark.usefixtures("dataset")

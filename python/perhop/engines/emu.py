@@ -91,7 +91,12 @@ class EmuRun:
         return {**self._core.counters(), **self._traffic.counters}
 
     def advance(self) -> None:
-        """Wait for a tenth of a second, or until the end."""
+        """Wait for a tenth of a second, or until the end.
+
+        Raises:
+            OSError: If a capture cannot be written; it names the file.
+            UnsupportedError: If a host's device is gone.
+        """
         if not self._started:
             self._started = True
             zero = Emulation.monotonic_ns() + _LEAD_NS
@@ -99,7 +104,14 @@ class EmuRun:
             self._traffic.start(zero)
         left = (self._scenario.end_ps - self._core.now_ps) / 1e12
         time.sleep(min(_SLICE_S, max(left, 0.001)))
-        self._core.check()
+        try:
+            self._core.check()
+        except OSError as error:
+            if error.filename is not None:
+                raise  # a capture's file
+            name = self._scenario.name
+            message = f"{name}: a host's device perhop0 was taken away after {self.now_s:.1f} s"
+            raise UnsupportedError(f"{message}: {error}") from error
 
     def delivered(self) -> dict[str, int]:
         """Bytes that each flow has delivered so far."""
