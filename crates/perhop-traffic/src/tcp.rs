@@ -12,7 +12,7 @@ use crate::sys::{Epoll, Event, Interest, Nanos, Socket, memory_file};
 
 /// How many bytes wait in a connection at least until it is told to stop waiting for more: as much
 /// as keeps a slow one busy. A fast one has what it sends in [`LATENCY`].
-pub(crate) const LEAST_UNSENT: u32 = 16 << 10;
+pub(crate) const LEAST_UNSENT: u32 = 4 << 10;
 const MOST_UNSENT: u64 = 4 << 20;
 /// For how long a connection can send what waits in it, so that it stops when it is told to.
 const LATENCY: Nanos = 10_000_000;
