@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
+from perhop.engines.emu import mtus
 from perhop.engines.plan import effects, network_plan
 from perhop.errors import UnsupportedError
 from perhop.scenario.changes import steps
@@ -40,8 +41,8 @@ class Network:
         self._seed = seed
         network = {**network_plan(scenario, seed), "marks": [], "changes": []}
         try:
-            mtus = [1500] * len(scenario.nodes)
-            self._core = Emulation(json.dumps({"network": network, "mtus": mtus}))
+            plan = {"network": network, "mtus": list(mtus(scenario).values())}
+            self._core = Emulation(json.dumps(plan))
             self._core.start(Emulation.monotonic_ns() + _AHEAD_NS)
         except OSError as error:
             raise UnsupportedError(str(error)) from None
