@@ -1,7 +1,9 @@
 """The capacity of a path, hop by hop, beside the rates that its links have."""
 
+from dataclasses import replace
 from itertools import accumulate
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,3 +72,12 @@ def test_without_trains_nothing_is_spread() -> None:
         analysis.capacities(run, "single")
     assert analysis.capacities(run, "trains", (6.0, 6.5)) == []
     assert analysis.narrowest([]) is None
+
+
+def test_a_train_in_real_time_leaves_over_a_while() -> None:
+    """Real hosts need a moment for each packet; what arrives is spread by the path alone."""
+    run = measured([100_000, 10_000])
+    moments = pl.col("sequence") % 20 * 50e-6
+    late = run.pings.with_columns(pl.col("sent_s") + moments, pl.col("rtt_s") - moments)
+    hops = analysis.capacities(replace(run, pings=late), "trains")
+    assert [hop.rate_bps for hop in hops] == pytest.approx([100e6, 10e6], rel=1e-3)

@@ -55,7 +55,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
         # Of two that follow each other in one train, both answered.
         pl.when(pl.col("sequence").diff() == 1)
         .then(pl.col("came_s").diff())
-        .over("ttl", "sent_s")
+        .over("ttl", pl.col("sequence") // probe.train)
         .alias("gap_s")
     )
     found: list[Capacity] = []
