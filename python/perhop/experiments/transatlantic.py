@@ -225,8 +225,8 @@ means it has both. LEDBAT++ needs nothing of the network, but gives way only to 
 which neither random-detect (500 packets are 39 ms) nor FQ-CoDel nor PIE lets grow: without a class
 below best effort it takes a third of best effort's throughput and more.
 
-To estimate the free bandwidth by UDP, as the document proposes, needs a class without
-random-detect, which drops everything above its thresholds until the average has come down.
+UDP as a scavenger finds the free bandwidth, as the document hoped, and leaves best effort alone;
+its datagrams have a little more payload than TCP's segments.
 """
 
 _BASE: Final = gallery.load(_SCENARIO)
