@@ -92,6 +92,8 @@ class KernelRun:
     def advance(self) -> None:
         """Wait for about a tenth of a second."""
         if not self._zero_ns:
+            # Before anything is sent: reading takes a while, in which nobody would be counted.
+            self._recorder.read(0.0, {})
             self._zero_ns = time.monotonic_ns() + _LEAD_NS
             self._traffic.start(self._zero_ns)
             self._thread.start()
@@ -128,8 +130,6 @@ class KernelRun:
         scenario = self._scenario
         rates = {name: link.rate for name, (link, _) in scenario.directions.items()}
         directions = list(scenario.directions)
-        with self._lock:
-            self._recorder.read(0.0, rates)
         changes = self._changes(rates, directions)
         for mark in sorted({*scenario.marks_ps, *changes}):
             if not self._wait(mark):
