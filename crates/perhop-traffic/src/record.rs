@@ -21,8 +21,11 @@ const SAMPLE: Nanos = 10_000_000;
 /// What one connection may take of that.
 const SAMPLE_SHARE: Nanos = 20_000;
 
+/// For how many samples a datagram that was overtaken may still come.
+const SETTLED: usize = 5;
+
 /// How long a datagram may be under way before it counts as lost, beyond twice the longest that one
-/// was. Those that one of a higher number has overtaken count at once.
+/// was. Those that one of a higher number has overtaken count sooner.
 const PATIENCE: Nanos = 1_000_000_000;
 
 /// What is known of a stream beside what its state says.
@@ -37,6 +40,8 @@ struct Follow {
     unsent: u32,
     /// How many datagrams had been sent when, since long ago.
     sent: VecDeque<(Nanos, u64)>,
+    /// How many datagrams had been overtaken and not come, at the last samples.
+    missing: VecDeque<u64>,
     /// The greatest window that was offered.
     window: u32,
 }
@@ -141,8 +146,13 @@ impl Recorder {
 
     fn sample(&mut self, shared: &Shared, now: Nanos) {
         for (place, follow) in self.places.iter().zip(&mut self.follows) {
-            let (_, stream) = shared.at(*place);
+            let (flow, stream) = shared.at(*place);
             if shared.is_udp(place.flow) {
+                let missing = lock(&flow.received).datagrams[place.stream].missing();
+                if follow.missing.len() == SETTLED {
+                    follow.missing.pop_front();
+                }
+                follow.missing.push_back(missing);
                 let sent = stream.sent.load(Ordering::Relaxed);
                 if follow.sent.back().is_none_or(|&(at, _)| now - at >= PATIENCE / 10) {
                     follow.sent.push_back((now, sent));
@@ -299,12 +309,13 @@ fn datagrams(
     }
     let given_up =
         follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
-    let due = received.next.max(given_up).min(sent);
+    let given_up = given_up.min(sent).saturating_sub(received.packets);
+    let overtaken = follow.missing.iter().copied().fold(received.missing(), u64::min);
     let counts = received.order.counts();
     let reading = StreamReading {
         delivered: received.delivered,
         packets: received.packets,
-        lost: due.saturating_sub(received.packets),
+        lost: overtaken.max(given_up),
         reordered: counts.reordered,
         marked: received.marked,
         delay: received.delay,

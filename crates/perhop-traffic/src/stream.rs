@@ -64,6 +64,13 @@ pub(crate) struct DatagramsReceived {
     pub longest: Duration,
 }
 
+impl DatagramsReceived {
+    /// How many have been overtaken and have not come.
+    pub fn missing(&self) -> u64 {
+        self.next.saturating_sub(self.packets)
+    }
+}
+
 /// A stream: its sockets, and the counts of its sender and its receiver.
 #[derive(Debug)]
 pub(crate) struct StreamState {
