@@ -1,0 +1,187 @@
+"""The page in a browser: by mouse, by keyboard, on a phone, and silent."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from perhop.reservations import messages as m
+from perhop.reservations.people import People
+from perhop.reservations.schema import COUNTERS
+from reserving import MBPS, PASSWORD
+from test_report_browser import ARGUMENTS, CHROMIUM
+from test_report_browser import pytestmark as pytestmark
+from test_reservations_http import booking, client, served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
+    folder = tmp_path_factory.mktemp("page")
+    with served(str(folder / "b.db"), folder) as made:
+        yield made
+
+
+def opened(browser: Browser, url: str, width: int = 1100) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    said: list[str] = []
+    # A browser says of every answer that it is a refusal; the page says it to people.
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url)
+    page.get_by_label("Name").fill("les")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password").press("Enter")
+    expect(page.get_by_role("link", name="Timeline")).to_be_visible(timeout=20_000)
+    yield page
+    page.close()
+    assert [each for each in said if "Failed to load resource" not in each] == []
+    assert all(each.startswith((url, "data:,")) for each in asked)
+
+
+@pytest.fixture
+def page(browser: Browser, it: tuple[str, People]) -> Iterator[Page]:
+    yield from opened(browser, it[0])
+
+
+def test_a_stretch_is_booked_by_dragging(page: Page) -> None:
+    assert page.locator("#links svg").count() == 12
+    page.get_by_label("Later").click()
+    row = page.locator('[data-link="r1>r2"]')
+    expect(row).to_be_visible()
+    box = row.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 10, steps=5)
+    page.mouse.up()
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_label("Rate").input_value() == "800"
+    start = dialog.get_by_label("Start").input_value()
+    end = dialog.get_by_label("End").input_value()
+    assert start[11:13] != end[11:13]
+    dialog.locator("[name=source]").select_option("slac")
+    dialog.locator("[name=destination]").select_option("cern")
+    dialog.get_by_label("Protocol").select_option("tcp")
+    dialog.get_by_label("Port").fill("5011")
+    dialog.get_by_label("Purpose").fill("<b>dragged</b>")
+    dialog.get_by_role("button", name="Book").click()
+    expect(page.get_by_role("heading", name="Reservation 1: planned")).to_be_visible()
+    expect(page.get_by_text("<b>dragged</b>").first).to_be_visible()
+    # The timeline has it, and what is more is refused with what is in the way.
+    page.get_by_role("link", name="Timeline").click()
+    expect(page.locator('[data-link="r1>r2"] .booked')).to_have_count(1)
+    page.get_by_role("button", name="Book…").click()
+    dialog.get_by_label("Rate").fill("900")
+    dialog.get_by_label("Start").fill(start)
+    dialog.get_by_label("End").fill(end)
+    dialog.get_by_label("Port").fill("5012")
+    dialog.get_by_role("button", name="Book").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("900 Mbps is not free on r1>r2: 0 bps is")
+    dialog.get_by_label("Rate").fill("500")
+    dialog.get_by_role("button", name="Book").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("it would be free from")
+    dialog.get_by_role("button", name="Take").click()
+    assert dialog.get_by_label("Start").input_value()[:16] == end[:16]
+    dialog.get_by_role("button", name="Book").click()
+    expect(page.get_by_role("heading", name="Reservation 2: planned")).to_be_visible()
+
+
+def test_everything_is_done_by_keyboard(page: Page) -> None:
+    page.get_by_label("Later").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator('[data-link="slac>r1"]').focus()
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    assert dialog.get_by_label("Rate").evaluate("e => e === document.activeElement")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("7")
+    page.keyboard.press("Enter")
+    expect(page.locator("#reservation h2").first).to_contain_text("planned")
+    expect(page.locator("#reservation dl")).to_contain_text("7 Mb/s")
+    rate = page.locator("#reservation").get_by_label("Rate")
+    rate.focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("8")
+    page.keyboard.press("Enter")
+    expect(page.locator("#reservation dl")).to_contain_text("8 Mb/s")
+    expect(page.locator("#reservation table")).to_contain_text("rate: 7000000 to 8000000")
+    page.get_by_role("button", name="Cancel it").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#reservation h2").first).to_contain_text("cancelled")
+    page.get_by_role("link", name="Reservations").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("those that are over").focus()
+    page.keyboard.press("Space")
+    expect(page.locator("#reservations tbody")).to_contain_text("cancelled")
+    page.get_by_role("button", name="Log out").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_what_was_counted_is_charted(page: Page, it: tuple[str, People]) -> None:
+    with client(it, "les") as les:
+        made = les.book(booking(purpose="counted", start=int(time.time()) + 9 * 10**6))
+    rows = [
+        {
+            "reservation_id": made.id,
+            "at_ms": 1_800_000_000_000 + 10_000 * n,
+            "epoch": n // 3,
+            "conformed_packets": n,
+            "conformed_bytes": 1_187_500 * (n % 3),
+            "exceeded_packets": n,
+            "exceeded_bytes": 125_000 * (n % 3),
+        }
+        for n in range(6)
+    ]
+    with it[1]._database.writing() as connection:
+        connection.execute(COUNTERS.insert(), rows)
+    page.evaluate(f"location.hash = '#reservation/{made.id}'")
+    chart = page.get_by_role("img")
+    expect(chart).to_have_attribute(
+        "aria-label", "Conformed 950 kb/s and exceeded 100 kb/s on average, of 1 Mb/s reserved"
+    )
+    assert chart.locator("polyline").count() == 3
+    box = chart.locator(".conformed").bounding_box()
+    assert box is not None
+    assert box["width"] > 500
+
+
+def test_a_phone_has_room_for_it(browser: Browser, it: tuple[str, People]) -> None:
+    for page in opened(browser, it[0], 360):
+        wide = "document.documentElement.scrollWidth"
+        assert page.evaluate(wide) == 360
+        page.get_by_role("button", name="Book…").click()
+        assert page.evaluate(wide) == 360
+        page.keyboard.press("Escape")
+        page.get_by_role("link", name="Reservations").click()
+        expect(page.locator("#reservations table")).to_be_visible()
+        assert page.evaluate(wide) == 360
+
+
+def test_a_wrong_password_is_told(browser: Browser, it: tuple[str, People]) -> None:
+    page = browser.new_page()
+    page.goto(it[0])
+    page.get_by_label("Name").fill("nobody")
+    page.get_by_label("Password").fill("wrong password")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("status")).to_have_text("the name or the password is wrong")
+    page.close()
+
+
+def test_messages_have_their_units() -> None:
+    assert m.default_burst(10 * MBPS) == 125_000
+    assert m.default_burst(1) == 15_000
