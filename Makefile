@@ -60,6 +60,11 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/traffic.py
 	$(BIN)/python bench/crosscheck.py
 
+.PHONY: bench-reserve
+bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
+	CARGO=$(CARGO) $(BIN)/python bench/reserve.py
+	PERHOP_CRASHES=50 $(BIN)/python -m pytest tests/test_reservations_crash.py
+
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them
 	rm -rf .venv

@@ -438,6 +438,15 @@ def test_the_same_key_is_the_same_reservation(running: Service) -> None:
     assert running.book(other, terms(selector=port(1), start=T0 + 9000), key="k").result().id == 2
 
 
+def test_a_key_is_known_for_a_week(tmp_path: Path, clock: Clock) -> None:
+    for days, number in ((0, 1), (6, 1), (8, 2)):
+        clock.now = T0 + days * 86_400
+        with service(tmp_path / "b.db", clock) as running:
+            asked = terms(start=T0 + days * 86_400 + 60)
+            made = running.book(user(running), asked, key="k", asked="the same").result()
+            assert made.id == number
+
+
 # The rest of what it promises
 
 

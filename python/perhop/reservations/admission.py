@@ -35,6 +35,9 @@ _OLD_END: Final = 1 << 62
 """Added to a reservation's number: what is kept of its old terms while new ones are put in
 place."""
 
+_MOST_PATHS: Final = 100_000
+"""How many shortest paths are remembered."""
+
 _BOUNDLESS: Final = 1 << 62
 """What can be reserved in the calendar that counts what a user has."""
 
@@ -73,6 +76,7 @@ class Admission:
         self._by_number: list[Selector] = []
         self._held: Counter[int] = Counter()
         self._rates: dict[int, Calendar] = {}
+        self._known_paths: dict[tuple[str, str, Wishes], list[int] | None] = {}
 
     # What is there
 
@@ -303,8 +307,14 @@ class Admission:
             links = self._named(terms, path)
             return self.network.reserved(links, terms.direction), links
         class_ = self.network.class_number(terms.class_)
-        candidates = self._candidates(terms, wishes)
         start = max(terms.start, self.origin)
+        shortest = self._shortest(terms, wishes)
+        if shortest is not None:
+            links = self._both(shortest, terms)
+            short = self._calendar.check(links, class_, start, terms.end, terms.rate)
+            if short is None:
+                return links, shortest
+        candidates = self._candidates(terms, wishes)
         first = None
         for candidate in candidates:
             links = self._both(candidate, terms)
@@ -314,6 +324,18 @@ class Admission:
             first = first or short
         assert first is not None, "there is a candidate"
         raise self._refusal(first, terms, wishes, now)
+
+    def _shortest(self, terms: Terms, wishes: Wishes) -> list[int] | None:
+        """The shortest path there is, whatever is booked; most bookings find room on it."""
+        asked = (terms.source, terms.destination, wishes)
+        if asked not in self._known_paths:
+            if len(self._known_paths) >= _MOST_PATHS:
+                self._known_paths.clear()
+            ends = self.network.node(terms.source), self.network.node(terms.destination)
+            limits, start = self._limits(terms, wishes), self.origin
+            found = self._calendar.paths(ends, None, start, start + 1, 0, limits, 1)
+            self._known_paths[asked] = found[0][0] if found else None
+        return self._known_paths[asked]
 
     def _candidates(self, terms: Terms, wishes: Wishes) -> list[list[int]]:
         """Paths to look at: those with room, then those that would be there in an empty network."""

@@ -40,6 +40,9 @@ LATE: Final = 60
 LONGEST_HOLD: Final = 3600
 """For how many seconds a reservation may be held before it is committed."""
 
+REMEMBERED: Final = 7 * 86_400
+"""For how many seconds a request is known by its key."""
+
 ITSELF: Final = "perhop"
 """The author of what nobody asked for."""
 
@@ -83,11 +86,16 @@ class Service:
         rows = sa.select(
             r.id, r.path_id, r["class"], r.start_at, r.end_at, r.rate, r.about, r.owner_id
         ).where(live)
+        with self.database.writing() as connection:
+            connection.execute(KEYS.delete().where(KEYS.c.at <= now - REMEMBERED))
         with self.database.engine.connect() as connection:
             paths = {
                 number: tuple(json.loads(links))
                 for number, links in connection.execute(sa.select(PATHS.c.id, PATHS.c.links))
             }
+            k = KEYS.c
+            keys = connection.execute(sa.select(k.owner_id, k.key))
+            self._keys = {_trace(owner, key) for owner, key in keys}
             self._next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
         admission = Admission(self.network, now - LATE)
@@ -118,7 +126,7 @@ class Service:
             path: The links to take, as ``r1>r2``; by default the shortest path with room.
             hold: For how many seconds it is held; None books at once.
             key: Whatever tells this request from others of the user's: asked again with the same
-                key, the answer is the reservation that there is.
+                key within a week, the answer is the reservation that there is.
             asked: The request as it came, where `terms` depend on when; what a repeated one must
                 equal.
 
@@ -166,6 +174,7 @@ class Service:
                     "at": now,
                 }
                 batch.insert(KEYS, row)
+                self._keys.add(_trace(user.id, key))
             return reservation
 
         return self.writer.submit(decide)
@@ -524,10 +533,11 @@ class Service:
 
     def _asked_before(self, batch: Batch, user: User, key: str, asked: str) -> Reservation | None:
         """The reservation that was made for a key."""
+        if _trace(user.id, key) not in self._keys:
+            return None
         k = KEYS.c
-        batch.flush()
         select = sa.select(k.reservation_id, k.asked).where(k.owner_id == user.id, k.key == key)
-        row = batch.read(select).first()
+        row = batch.execute(select).first()
         if row is None:
             return None
         if row.asked != asked:
@@ -659,6 +669,11 @@ def _visible(user: User, reservation: Reservation) -> Reservation:
 def _rule_of(terms: Terms) -> tuple[object, ...]:
     """What enforcing routers are told of terms."""
     return terms.rate, terms.burst, terms.selector
+
+
+def _trace(owner: int, key: str) -> int:
+    """A number that says that a key may have been used: most have not, and need no look."""
+    return hash((owner, key))
 
 
 def _digest(value: object) -> str:

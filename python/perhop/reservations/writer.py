@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from perhop.reservations.errors import ReservationError, UnavailableError
+from perhop.reservations.schema import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from perhop.reservations.database import Database
 
 T = TypeVar("T")
+
+TABLES: Final = METADATA.sorted_tables
+"""All tables, those that others refer to first."""
 
 MOST: Final = 256
 """How many decisions one transaction takes at most."""
@@ -51,14 +55,9 @@ class Batch:
 
     def flush(self) -> None:
         """Write the rows that wait, in the order in which tables refer to each other."""
-        for table in [each for each in table_order(self._rows) if self._rows[each]]:
-            self._database.insert(self._connection, table, self._rows.pop(table))
-
-
-def table_order(tables: Mapping[sa.Table, object]) -> list[sa.Table]:
-    """Tables, those that others refer to first."""
-    metadata = next(iter(tables)).metadata if tables else sa.MetaData()
-    return [table for table in metadata.sorted_tables if table in tables]
+        for table in TABLES:
+            if table in self._rows:
+                self._database.insert(self._connection, table, self._rows.pop(table))
 
 
 class Writer:
