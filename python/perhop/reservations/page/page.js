@@ -53,10 +53,12 @@ function leave() {
 const view = { start: Math.floor(Date.now() / 1000 / 3600) * 3600, seconds: 86400 };
 
 async function drawTimeline() {
-  const end = view.start + view.seconds;
-  $("#window").textContent = `${utc(view.start)} to ${utc(end)} UTC`;
-  const free = await api("GET", `/timeline?start=${view.start}&end=${end}`);
-  timeline.draw(free, view.start, end);
+  const start = view.start;
+  const end = start + view.seconds;
+  $("#window").textContent = `${utc(start)} to ${utc(end)} UTC`;
+  const free = await api("GET", `/timeline?start=${start}&end=${end}`);
+  // Somebody in a hurry has moved on by now.
+  if (start === view.start && end === view.start + view.seconds) timeline.draw(free, start, end);
 }
 
 function move(by) {
