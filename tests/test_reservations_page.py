@@ -124,6 +124,7 @@ def test_everything_is_done_by_keyboard(page: Page) -> None:
     expect(page.locator("#reservation h2").first).to_contain_text("cancelled")
     page.get_by_role("link", name="Reservations").focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_label("those that are over")).to_be_visible()
     page.get_by_label("those that are over").focus()
     page.keyboard.press("Space")
     expect(page.locator("#reservations tbody")).to_contain_text("cancelled")

@@ -150,8 +150,10 @@ form.querySelector(".close").addEventListener("click", () => dialog.close());
 // Reservations
 
 async function listReservations() {
-  const states = $("#over").checked ? "" : "&state=held&state=planned&state=active";
+  const over = $("#over").checked;
+  const states = over ? "" : "&state=held&state=planned&state=active";
   const found = await api("GET", `/reservations?limit=1000${states}`);
+  if (over !== $("#over").checked) return;
   const rows = found.map((each) => {
     const cells = [
       element("a", { href: `#reservation/${each.id}` }, String(each.id)),
