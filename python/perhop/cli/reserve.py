@@ -516,7 +516,7 @@ def add_user(name: str, role: str | None, url: str, as_json: bool, **quota: Any)
             "quota": _quota(**quota),
         }
         made = client.add_user(moments.checked(m.NewUser, given))
-    click.echo(made.model_dump_json() if as_json else f"{made.name} is a {made.role}")
+    click.echo(made.model_dump_json() if as_json else f"{made.name} is {made.role}")
     return 0
 
 
@@ -547,7 +547,7 @@ def set_user(
             "quota": _quota(**quota) if any(v is not None for v in quota.values()) else None,
         }
         made = client.set_user(name, moments.checked(m.UserChange, given))
-    click.echo(made.model_dump_json() if as_json else f"{made.name} is a {made.role}")
+    click.echo(made.model_dump_json() if as_json else f"{made.name} is {made.role}")
     return 0
 
 

@@ -20,9 +20,9 @@ from perhop.reservations.errors import (
     BadRequestError,
     ConflictError,
     ForbiddenError,
-    NotFoundError,
 )
 from perhop.reservations.model import LIVE, Reservation, State, Terms, User, Wishes
+from perhop.reservations.register import Register, visible
 from perhop.reservations.schema import COUNTERS, KEYS, LOG, PATHS, RESERVATIONS
 from perhop.reservations.writer import Batch, Writer
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from perhop.reservations.database import Database
-    from perhop.reservations.model import LogEntry
     from perhop.reservations.network import Network
 
 LATE: Final = 60
@@ -47,7 +46,7 @@ ITSELF: Final = "perhop"
 """The author of what nobody asked for."""
 
 
-class Service:
+class Service(Register):
     """Reservations of one network in one database."""
 
     def __init__(
@@ -60,8 +59,8 @@ class Service:
             database: Where it is kept.
             clock: The time in seconds since 1970.
         """
+        super().__init__(database)
         self.network = network
-        self.database = database
         self.clock = clock
         self.lost: list[int] = []
         """Reservations on file whose links or class the network no longer has."""
@@ -407,82 +406,6 @@ class Service:
 
         return self.writer.submit(decide)
 
-    def reservation(self, id_: int, batch: Batch | None = None) -> Reservation:
-        """The reservation with a number, as it is on file.
-
-        Raises:
-            NotFoundError: There is none.
-        """
-        select = records.SELECT.where(RESERVATIONS.c.id == id_)
-        if batch is not None:
-            row = batch.execute(select).mappings().first()
-        else:
-            with self.database.engine.connect() as connection:
-                row = connection.execute(select).mappings().first()
-        if row is None:
-            raise NotFoundError(f"there is no reservation {id_}")
-        return records.reservation(dict(row))
-
-    def seen_by(self, user: User, id_: int) -> Reservation:
-        """The reservation with a number, if a user may see it.
-
-        Raises:
-            NotFoundError: There is none, or it is another's.
-        """
-        return _visible(user, self.reservation(id_))
-
-    def log(self, id_: int | None = None, after: int = 0, limit: int = 1000) -> list[LogEntry]:
-        """What happened, to one reservation or to all, in order."""
-        select = records.SELECT_LOG.where(LOG.c.id > after).order_by(LOG.c.id).limit(limit)
-        if id_ is not None:
-            select = select.where(LOG.c.reservation_id == id_)
-        with self.database.engine.connect() as connection:
-            return [records.log_entry(dict(row)) for row in connection.execute(select).mappings()]
-
-    def listed(
-        self,
-        owner: int | None = None,
-        states: Sequence[State] = (),
-        during: tuple[int, int] | None = None,
-        after: int = 0,
-        limit: int = 100,
-    ) -> list[Reservation]:
-        """Reservations by number.
-
-        Args:
-            owner: Whose; None for everybody's.
-            states: In which states; none for all.
-            during: That meet this span.
-            after: With a number above this.
-            limit: How many at most.
-        """
-        r = RESERVATIONS.c
-        select = records.SELECT.where(r.id > after).order_by(r.id).limit(limit)
-        if owner is not None:
-            select = select.where(r.owner_id == owner)
-        if states:
-            select = select.where(r.state.in_([state.value for state in states]))
-        if during is not None:
-            select = select.where(r.start_at < during[1], r.end_at > during[0])
-        with self.database.engine.connect() as connection:
-            return [records.reservation(dict(row)) for row in connection.execute(select).mappings()]
-
-    def due(self, state: State, by: int, *, ending: bool = False) -> list[Reservation]:
-        """Those in a state that start, or end, by an instant: a hundred at most."""
-        r = RESERVATIONS.c
-        column = r.end_at if ending else r.start_at
-        select = records.SELECT.where(r.state == state.value, column <= by).order_by(column)
-        with self.database.engine.connect() as connection:
-            rows = connection.execute(select.limit(100)).mappings().all()
-            return [records.reservation(dict(row)) for row in rows]
-
-    def series(self, id_: int) -> list[dict[str, Any]]:
-        """The readings of a reservation's counters, in order."""
-        select = sa.select(COUNTERS).where(COUNTERS.c.reservation_id == id_)
-        with self.database.engine.connect() as connection:
-            rows = connection.execute(select.order_by(COUNTERS.c.at_ms)).mappings()
-            return [dict(row) for row in rows]
-
     # Checks
 
     def _check(self, user: User, terms: Terms, now: int, hold: int | None) -> None:
@@ -551,7 +474,7 @@ class Service:
     def _of(self, batch: Batch, user: User, id_: int) -> Reservation:
         if user.disabled:
             raise ForbiddenError(f"{user.name} may no longer change anything")
-        return _visible(user, self.reservation(id_, batch))
+        return visible(user, self.reservation(id_, batch))
 
     def _owner(self, batch: Batch, own: Reservation, user: User) -> User:
         """Whose quota counts: the owner's, except for an operator, who may exceed it."""
@@ -657,13 +580,6 @@ class Service:
         }
         self._next_entry += 1
         batch.insert(LOG, row)
-
-
-def _visible(user: User, reservation: Reservation) -> Reservation:
-    """The reservation, if a user may see it; another's looks like none, so that none is found."""
-    if reservation.owner != user.id and not user.sees_all:
-        raise NotFoundError(f"there is no reservation {reservation.id}")
-    return reservation
 
 
 def _rule_of(terms: Terms) -> tuple[object, ...]:

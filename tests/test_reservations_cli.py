@@ -1,0 +1,148 @@
+"""`perhop reserve` on the command line."""
+
+import io
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Outcome
+from perhop.reservations.people import People
+from reserving import NETWORK, PASSWORD
+from test_reservations_http import served
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, People]]:
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
+        monkeypatch.setenv("PERHOP_RESERVE_URL", url)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        yield url, people
+
+
+def log_in(perhop: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    assert perhop("reserve", "login", name).out == f"logged in as {name}\n"
+
+
+def test_a_reservation_is_booked_shown_changed_and_cancelled(
+    service: object, perhop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del service
+    assert perhop("reserve", "list").err == "perhop: log in, or show a token\n"
+    log_in(perhop, monkeypatch, "les")
+    assert (tmp_path / ".config/perhop/token").stat().st_mode & 0o777 == 0o600
+    booked = perhop(
+        "reserve",
+        "book",
+        "slac",
+        "cern",
+        "10 Mbps",
+        "--start",
+        "+1 h",
+        "--for",
+        "2 h",
+        "--port",
+        "5011",
+        "--protocol",
+        "tcp",
+        "--dscp",
+        "ef",
+        "--burst",
+        "100 kB",
+        "--purpose",
+        "a test",
+        "--json",
+    )
+    made = json.loads(booked.out)
+    assert (made["rate"], made["burst"], made["end"] - made["start"]) == (10**7, 10**5, 7200)
+    assert made["selector"] == {
+        "protocol": "tcp",
+        "source_ports": None,
+        "destination_ports": [5011, 5011],
+        "dscp": 46,
+    }
+    assert abs(made["start"] - time.time() - 3600) < 60
+    line = perhop("reserve", "list").out
+    assert "slac -> cern  10 Mbps  tcp, to port 5011, DSCP 46  les  (a test)" in line
+    changed = perhop("reserve", "change", "1", "--rate", "1 Mbps", "--port", "5012")
+    assert "1 Mbps  tcp, to port 5012, DSCP 46" in changed.out
+    assert "les: change  because" not in perhop("reserve", "show", "1").out
+    assert re.search(
+        r"Z  les: book  a test\n .*Z  les: change\n$", perhop("reserve", "show", "1").out
+    )
+    free = perhop("reserve", "free", "slac", "cern", "--rate", "800 Mbps", "--start", "+2 h")
+    assert "widest: slac>r1 r1>r2 r2>cern with 799 Mbps" in free.out
+    assert re.search(r"800 Mbps for 24 h: from 20", free.out)
+    assert "conformed packets, bytes" in perhop("reserve", "counters", "1").out
+    assert "active" in perhop("reserve", "counters", "1", "--clear").err
+    assert "  cancelled  " in perhop("reserve", "cancel", "1").out
+    assert perhop("reserve", "list").out == ""
+    assert "cancelled" in perhop("reserve", "list", "--all").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["10 Mbps", "--for", "1 h", "--end", "+1 h"], "expected either --end or --for"),
+        (["10", "--for", "1 h"], "a rate needs a unit, such as `10 Mbps`"),
+        (["10 Mbps", "--for", "1 ms"], "`1 ms` is no whole number of seconds"),
+        (["10 Mbps", "--for", "1 h", "--start", "soon"], "`soon` is no time"),
+        (["10 Mbps", "--for", "1 h", "--port", "http"], "`http` is no port or range"),
+        (["10 Mbps", "--for", "1 h", "--via", "r9"], "there is no node 'r9' in square"),
+        (["900 Mbps", "--for", "1 h"], "900 Mbps is not free on r1>r2: 800 Mbps is"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    service: object,
+    perhop: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    del service
+    log_in(perhop, monkeypatch, "les")
+    refused = perhop("reserve", "book", "slac", "cern", *arguments)
+    assert refused.code == 2
+    assert message in refused.err
+
+
+def test_administrators_make_users(
+    service: object, perhop: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del service
+    log_in(perhop, monkeypatch, "root")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    added = perhop("reserve", "user", "add", "new", "--role", "operator", "--max-rate", "5 Mbps")
+    assert added.out == "new is operator\n"
+    assert "new                      operator" in perhop("reserve", "user", "list").out
+    assert perhop("reserve", "user", "set", "new", "--disable").code == 0
+    assert "operator  disabled" in perhop("reserve", "user", "list").out
+
+
+def test_a_service_listens_beyond_this_machine_only_when_told(perhop: Run, place: Path) -> None:
+    (place / "n.yaml").write_text(NETWORK)
+    refused = perhop("reserve", "serve", "n.yaml", "--listen", "0.0.0.0:0")
+    assert refused.code == 2
+    assert "passwords would be sent in the clear" in refused.err
+    unknown = perhop("reserve", "serve", "n.yaml", "--driver", "r9=linux")
+    assert "there is no router 'r9'" in unknown.err
+    assert not (place / "perhop-reservations.db").exists()
+
+
+def test_the_first_administrator_is_made_without_a_default(perhop: Run, place: Path) -> None:
+    made = perhop("reserve", "init", "admin", "--generate")
+    assert re.fullmatch(r"admin is an administrator; password: \S{20}\n", made.out)
+    assert "there is a user 'admin' already" in perhop("reserve", "init", "admin", "--generate").err
+    assert (place / "perhop-reservations.db").exists()
+
+
+def test_no_service_is_said(perhop: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PERHOP_RESERVE_URL", "http://127.0.0.1:1")
+    assert "http://127.0.0.1:1 does not answer" in perhop("reserve", "list").err
