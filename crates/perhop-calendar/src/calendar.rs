@@ -1,7 +1,7 @@
 //! What is booked, and the answer to whether there is room for more.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
@@ -169,18 +169,29 @@ impl Calendar {
         Ok(())
     }
 
-    /// Books whether or not there is room: what has been promised stays promised when a link has
-    /// become smaller.
+    /// Books many whether or not there is room: what has been promised stays promised when a link
+    /// has become smaller.
     ///
     /// # Errors
-    /// [`Refusal`] if it makes no sense, or exists.
-    pub fn restore(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
-        if self.bookings.contains_key(&id) {
-            return Err(Refusal::Exists(id));
+    /// [`Refusal`] if one makes no sense, or exists; nothing has changed then.
+    pub fn restore(&mut self, bookings: Vec<(u64, Booking)>) -> Result<(), Refusal> {
+        let mut new = HashSet::with_capacity(bookings.len());
+        for (id, booking) in &bookings {
+            if self.bookings.contains_key(id) || !new.insert(*id) {
+                return Err(Refusal::Exists(*id));
+            }
+            self.check_sense(booking)?;
         }
-        self.check_sense(&booking)?;
-        self.enter(&booking);
-        self.bookings.insert(id, booking);
+        let mut added = vec![Vec::new(); self.resources.len()];
+        for (_, booking) in &bookings {
+            for (_, resource) in self.taken(&booking.links, booking.class) {
+                added[resource].push((booking.span, booking.rate));
+            }
+        }
+        for (resource, added) in self.resources.iter_mut().zip(added) {
+            resource.booked.add_all(&added);
+        }
+        self.bookings.extend(bookings);
         Ok(())
     }
 

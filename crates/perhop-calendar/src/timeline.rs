@@ -82,6 +82,47 @@ impl Timeline {
         self.shift(span, rate as i64);
     }
 
+    /// Raises the level by many rates at once, in a time that does not grow with their spans.
+    pub fn add_all(&mut self, bookings: &[(Span, u64)]) {
+        let Some(start) = bookings.iter().map(|(span, _)| span.start()).min() else { return };
+        let end = bookings.iter().map(|(span, _)| span.end()).max().unwrap_or(start);
+        Span::new(start, end).into_iter().for_each(|span| self.reach(span));
+        // By how much each slot begins higher than the one before.
+        let mut rises = vec![0_i64; self.levels.len() + 2];
+        for &(span, rate) in bookings {
+            for (at, by) in [(span.start(), rate as i64), (span.end(), -(rate as i64))] {
+                let index = (at / SLOT - self.first) as usize;
+                match (at % SLOT) as u16 {
+                    0 => rises[index] += by,
+                    at => {
+                        self.steps[index].push(Step { at, by });
+                        rises[index + 1] += by;
+                    }
+                }
+            }
+        }
+        let mut rise = 0;
+        for (index, steps) in self.steps.iter_mut().enumerate() {
+            rise += rises[index];
+            steps.sort_unstable_by_key(|step| step.at);
+            steps.dedup_by(|later, kept| {
+                let same = later.at == kept.at;
+                if same {
+                    kept.by += later.by;
+                }
+                same
+            });
+            steps.retain(|step| step.by != 0);
+            let mut level = self.levels[index].wrapping_add_signed(rise);
+            self.levels[index] = level;
+            self.peaks[index] = level;
+            for step in steps {
+                level = level.wrapping_add_signed(step.by);
+                self.peaks[index] = level.max(self.peaks[index]);
+            }
+        }
+    }
+
     /// Takes back what [`add`](Self::add) did with the same arguments.
     pub fn remove(&mut self, span: Span, rate: u64) {
         self.shift(span, -(rate as i64));
@@ -279,6 +320,39 @@ mod tests {
     fn level(bookings: &[(Span, u64)], second: u64) -> u64 {
         let covering = bookings.iter().filter(|(s, _)| s.start() <= second && second < s.end());
         covering.map(|(_, rate)| rate).sum()
+    }
+
+    proptest! {
+        /// Many at once are the same as one after the other, beside what there is.
+        #[test]
+        fn many_at_once_are_the_same(
+            before in prop::collection::vec((0_u64..30_000, 1_u64..20_000, 1_u64..9), 0..8),
+            many in prop::collection::vec((0_u64..30_000, 1_u64..20_000, 1_u64..9), 0..20),
+        ) {
+            let whole = |(start, length, rate): (u64, u64, u64)| {
+                // Every other one begins and ends with a slot, or where others do.
+                let round = if rate % 2 == 0 { SLOT / 2 } else { 1 };
+                let start = (start / round + 7) * round;
+                (Span::new(start, start + (length / round + 1) * round).expect("not empty"), rate)
+            };
+            let (mut one, mut other) = (Timeline::default(), Timeline::default());
+            for (span, rate) in before.into_iter().map(whole) {
+                one.add(span, rate);
+                other.add(span, rate);
+            }
+            let many: Vec<(Span, u64)> = many.into_iter().map(whole).collect();
+            one.add_all(&many);
+            many.iter().for_each(|&(span, rate)| other.add(span, rate));
+            let all = Span::new(0, 100_000).expect("not empty");
+            prop_assert_eq!(one.stretches(all), other.stretches(all));
+            prop_assert_eq!(one.peaks.iter().max(), other.peaks.iter().max());
+            for (span, _) in &many {
+                prop_assert_eq!(one.peak(*span), other.peak(*span));
+            }
+            many.iter().for_each(|&(span, rate)| one.remove(span, rate));
+            many.iter().for_each(|&(span, rate)| other.remove(span, rate));
+            prop_assert_eq!(one.stretches(all), other.stretches(all));
+        }
     }
 
     /// Where anything can change, and `span`'s beginning.

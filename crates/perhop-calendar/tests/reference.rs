@@ -423,9 +423,9 @@ fn what_was_promised_is_restored() {
     let mut calendar = Calendar::new(ORIGIN, &[link]);
     let span = Span::new(ORIGIN, ORIGIN + 60).expect("not empty");
     let booking = |rate| Booking { links: vec![0], class: None, span, rate };
-    assert_eq!(calendar.restore(1, booking(30)), Ok(()));
-    assert_eq!(calendar.restore(1, booking(30)), Err(Refusal::Exists(1)));
-    assert_eq!(calendar.restore(2, booking(0)), Err(Refusal::Rate));
+    assert_eq!(calendar.restore(vec![(1, booking(30))]), Ok(()));
+    assert_eq!(calendar.restore(vec![(1, booking(30))]), Err(Refusal::Exists(1)));
+    assert_eq!(calendar.restore(vec![(2, booking(0))]), Err(Refusal::Rate));
     assert!(matches!(calendar.book(3, booking(1)), Err(Refusal::Shortage(_))));
     assert_eq!(calendar.change(1, booking(10)), Ok(()));
     assert_eq!(calendar.release(1), Ok(booking(10)));

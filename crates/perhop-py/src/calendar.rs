@@ -48,11 +48,12 @@ impl Calendar {
     /// Books bookings whether or not there is room; each names one of `paths` by its place.
     fn restore(&mut self, py: Python<'_>, paths: Vec<Vec<u32>>, rows: Vec<Row>) -> PyResult<()> {
         py.detach(|| {
-            rows.into_iter().try_for_each(|(id, path, class, start, end, rate)| {
+            let whole = |(id, path, class, start, end, rate): Row| {
                 let links = paths.get(path).ok_or_else(|| format!("there is no path {path}"))?;
-                let booking = booking(links.clone(), class, (start, end), rate)?;
-                self.calendar.restore(id, booking).map_err(|refusal| refusal.to_string())
-            })
+                Ok((id, booking(links.clone(), class, (start, end), rate)?))
+            };
+            let bookings = rows.into_iter().map(whole).collect::<Result<_, String>>()?;
+            self.calendar.restore(bookings).map_err(|refusal| refusal.to_string())
         })
         .map_err(PyValueError::new_err)
     }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
 
-_PAGE: Final = 20_000
+_PAGE: Final = 100_000
 
 
 class Database:
