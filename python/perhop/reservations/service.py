@@ -6,7 +6,6 @@ changes afterwards, so that what is refused has changed nothing, whether in memo
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import time
@@ -100,14 +99,7 @@ class Service(Register):
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
         admission = Admission(self.network, now - LATE)
         stream = (row for page in self.database.stream(rows) for row in page)
-        # Millions of rows that are kept would have the collector look at all of them again and again.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            self.lost = admission.restore(paths, stream, now)
-        finally:
-            if collecting:
-                gc.enable()
+        self.lost = admission.restore(paths, stream, now)
         self.admission = admission
         self._paths = {links: number for number, links in paths.items()}
 
