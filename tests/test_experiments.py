@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from conftest import Outcome
 from perhop import analysis, experiments, gallery
-from perhop.errors import UsageError
+from perhop.errors import UnsupportedError, UsageError
 from perhop.experiments import Case, Experiment, Reproduction, Value
 from perhop.experiments.pages import change_tables
 from test_report_browser import browser, opened, pytestmark
@@ -270,3 +270,61 @@ def test_the_command_refuses_what_is_not_there(perhop: Callable[..., Outcome]) -
     assert done.code == 2
     assert "did you mean `oscars-1M`" in done.err
     assert perhop("reproduce", "oscars-1M", "--engine", "none").code == 2
+
+
+REAL = """
+perhop: 1
+name: real
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 1 Gbps}
+  - {ends: [r, b], rate: 10 Mbps, delay: 5 ms, egress: {r: edge}}
+policies:
+  edge: {scheduler: altq-cbq, classes: {all: {match: any, bandwidth: 100%}}}
+flows:
+  bulk: {from: a, to: b, tcp: {stack: linux-2.4, window: 64 KiB}, stop: 2 s}
+"""
+
+
+def test_real_hosts_reproduce_what_the_document_has_and_no_variants(tmp_path: Path) -> None:
+    file = tmp_path / "real.yaml"
+    file.write_text(REAL, encoding="utf-8")
+    variant = Case(str(file), ("flows.bulk.tcp.window=8 KiB",), of="main", change="a small window")
+    experiment = Experiment(
+        name="real",
+        title="A link between real hosts",
+        source="none",
+        about="",
+        cases={"main": Case(str(file)), "small": variant},
+        values=(
+            Value(
+                "bulk",
+                "main",
+                9e6,
+                "bps",
+                measure=lambda run: analysis.throughput(run, "bulk", (0.0, 2.0)),
+                within=0.5,
+            ),
+            Value(
+                "ratio",
+                None,
+                1.0,
+                "ratio",
+                across=lambda runs: float(len(runs["small"].intervals)),
+            ),
+        ),
+        account="",
+        tables=lambda runs: [experiments.pages.value_table([], str(runs["small"]))],
+        pictures=lambda _: {},
+    )
+    try:
+        (done,) = experiments.reproduce([experiment], tmp_path / "out", engine="emu")
+    except UnsupportedError as error:
+        pytest.skip(f"this machine cannot emulate: {error}")
+    assert list(done.runs) == ["main"]
+    assert done.runs["main"].manifest.engine == "emu"
+    bulk, ratio = done.comparisons
+    assert bulk.agrees
+    assert ratio.measured is None
+    page = experiments.write([done], tmp_path / "out")[1].read_text("utf-8")
+    assert "Hosts have the TCP of Linux" in page

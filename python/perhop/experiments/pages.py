@@ -8,6 +8,7 @@ from perhop.report import Column, Table, text, value_table
 from perhop.report.document import document, figure, grid, paragraphs, told_apart
 from perhop.report.html import Html, element, join
 from perhop.report.output import png, svg, write_all
+from perhop.rights import REAL_ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,13 +130,18 @@ def _again(reproduced: Reproduction) -> Html:
     )
     columns = tuple(Column(name, "left") for name in ("run", "scenario", "settings", "variant"))
     command = f"perhop reproduce {experiment.name} --engine {manifest.engine}"
+    tcp = (
+        f"Hosts have the TCP of {manifest.host.system}, with their flows' windows and options. "
+        if manifest.engine in REAL_ENGINES
+        else ""
+    )
     return element(
         "section",
         element("h2", "Run it again"),
         element("pre", element("code", f"{command} --seed {manifest.seed}")),
         element(
             "p",
-            f"perhop {manifest.perhop}, engine {manifest.engine}, seed {manifest.seed}. Each "
+            f"perhop {manifest.perhop}, engine {manifest.engine}, seed {manifest.seed}. {tcp}Each "
             "run is in a folder of its own below runs, which `perhop report` takes; `perhop run "
             "SCENARIO --set SETTING` makes one alone.",
             class_="note",

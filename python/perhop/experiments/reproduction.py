@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perhop import gallery
 from perhop.analysis import Comparison, against_published, verdicts
 from perhop.dataset import Dataset
+from perhop.rights import REAL_ENGINES
+from perhop.scenario import Scenario, Tcp
 from perhop.workers import Task, cores, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from perhop.experiments.model import Experiment, Runs
+    from perhop.experiments.model import Case, Experiment, Runs
+
+_Shown = TypeVar("_Shown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,9 @@ def reproduce(
 ) -> list[Reproduction]:
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
 
+    Engines in real time make those that the document has, without the variants, and with this
+    machine's TCP in the place of that of another time.
+
     Args:
         experiments: What to run.
         folder: Where results go.
@@ -91,14 +98,18 @@ def reproduce(
         UnsupportedError: If the engine cannot run one of the scenarios here.
         OutputError: If the folder cannot be written.
     """
+    real = engine in REAL_ENGINES
+    if real:
+        experiments = [_without_variants(each) for each in experiments]
     places = {
         (each.name, case): folder / each.name / "runs" / case
         for each in experiments
         for case in each.cases
     }
     tasks = [
-        Task(gallery.load(case.scenario, overrides=case.settings), place, engine, seed)
-        for (each, case), place in zip(_cases(experiments), places.values(), strict=True)
+        Task(_with_this_tcp(loaded) if real else loaded, place, engine, seed)
+        for case, place in zip(_cases(experiments), places.values(), strict=True)
+        for loaded in [gallery.load(case.scenario, overrides=case.settings)]
     ]
     for task in tasks:
         Dataset.check_writable(task.folder)
@@ -171,7 +182,57 @@ def _described(compared: Comparison, case: str) -> dict[str, Any]:
     return {"case": case, **asdict(compared), "agrees": compared.agrees}
 
 
-def _cases(experiments: Sequence[Experiment]) -> Iterator[tuple[Experiment, Any]]:
+def _cases(experiments: Sequence[Experiment]) -> Iterator[Case]:
     for each in experiments:
-        for case in each.cases.values():
-            yield each, case
+        yield from each.cases.values()
+
+
+def _without_variants(experiment: Experiment) -> Experiment:
+    """An experiment without its variants, and without what its page makes of them."""
+
+    def shown(show: Callable[[Runs], _Shown], nothing: _Shown) -> Callable[[Runs], _Shown]:
+        def as_far_as_it_goes(runs: Runs) -> _Shown:
+            try:
+                return show(runs)
+            except KeyError:
+                return nothing
+
+        return as_far_as_it_goes
+
+    return replace(
+        experiment,
+        cases={name: case for name, case in experiment.cases.items() if case.of is None},
+        values=tuple(
+            value if value.across is None else replace(value, across=shown(value.across, None))
+            for value in experiment.values
+        ),
+        tables=shown(experiment.tables, ()),
+        pictures=shown(experiment.pictures, {}),
+    )
+
+
+_OF_ANY_TCP = (
+    "congestion_control",
+    "window",
+    "send_window",
+    "receive_window",
+    "window_scaling",
+    "mss",
+    "sack",
+    "timestamps",
+    "ecn",
+)
+"""What a flow's TCP can have from this machine's kernel, whatever the stack was that set it."""
+
+
+def _with_this_tcp(scenario: Scenario) -> Scenario:
+    """A scenario whose flows have this machine's TCP, with their windows and options."""
+
+    def tcp(given: Tcp) -> Tcp:
+        return Tcp().model_copy(update={key: getattr(given, key) for key in _OF_ANY_TCP})
+
+    flows = {
+        name: flow if flow.tcp is None else flow.model_copy(update={"tcp": tcp(flow.tcp)})
+        for name, flow in scenario.flows.items()
+    }
+    return scenario.model_copy(update={"flows": flows})
