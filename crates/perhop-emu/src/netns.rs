@@ -201,6 +201,7 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
         _ => return Ok(()),
     }
     let (user, group) = (geteuid(), getegid());
+    await_threads();
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| match errno {
         Errno::EINVAL => UserNamespaceError::Threads,
         Errno::EPERM | Errno::ENOSPC => UserNamespaceError::NotPermitted,
@@ -213,6 +214,17 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
     match Namespace::new() {
         Err(NamespaceError::NotPermitted) => Err(UserNamespaceError::NotPermitted),
         _ => Ok(()),
+    }
+}
+
+/// Waits, for a moment at most, until the threads that have been joined are gone: they are joined once
+/// their work is done, which is before the kernel has forgotten them.
+fn await_threads() {
+    for _ in 0..200 {
+        match fs::read_dir("/proc/self/task").map(Iterator::count) {
+            Ok(threads) if threads > 1 => thread::sleep(std::time::Duration::from_micros(500)),
+            _ => return,
+        }
     }
 }
 
