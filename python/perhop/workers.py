@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +62,9 @@ def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
                 # little that has begun.
                 while len(running) < jobs + 2 and (task := next(waiting, None)) is not None:
                     facts = (to_mapping(task.scenario), task.engine, task.seed, str(task.folder))
-                    running.add(pool.submit(_run, *facts))
+                    # It may start a process, of which half would break the others.
+                    with _undisturbed():
+                        running.add(pool.submit(_run, *facts))
                 if not running:
                     return
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
@@ -75,6 +79,26 @@ def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
 def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
     """Make one run; in a process of its own."""
     engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Have signals that end a program wait until what is done here is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # which gets none
+        return
+    came: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def _ignore_interrupts() -> None:
