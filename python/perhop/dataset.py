@@ -161,6 +161,7 @@ _NULLABLE: Final = {
         "jitter_s",
         "cwnd",
         "completion_s",
+        "sacks",
     },
     "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
 }
@@ -234,7 +235,7 @@ class Dataset:
         intervals: A row per flow, stream and stretch between two marks of the scenario: `bytes`
             delivered in order to the receiving application (goodput), data `packets` received,
             `lost`, `reordered`, `retransmits`; acknowledgements that TCP's receiver sent (`acks`)
-            and those of them that are selective (`sacks`);
+            and those of them that are selective (`sacks`; null where an engine cannot tell);
             of UDP packets, counted once, those that came after three later ones at least
             (`reordered_by_3`), the mean and the greatest `extent` of
             reordering (RFC 4737), further copies (`duplicates`) and the jitter (RFC 3550) at the

@@ -51,8 +51,8 @@ pub struct StreamReading {
     pub retransmits: u64,
     /// Acknowledgements that the receiver sent.
     pub acks: u64,
-    /// Those of them that are selective.
-    pub sacks: u64,
+    /// Those of them that are selective, if anybody can tell.
+    pub sacks: Option<u64>,
     /// The congestion window in bytes, if it has one.
     pub cwnd: Option<u64>,
     /// How long all of its volume took, once it has arrived.

@@ -203,7 +203,8 @@ impl Intervals {
         self.echoed.push((after.echoed - before.echoed) as i64);
         self.retransmits.push((after.retransmits - before.retransmits) as i64);
         self.acks.push((after.acks - before.acks) as i64);
-        self.sacks.push((after.sacks - before.sacks) as i64);
+        let sacks = after.sacks.map(|sacks| (sacks - before.sacks.unwrap_or(0)) as i64);
+        self.sacks.push(sacks.unwrap_or(-1));
         self.push_order(before.order.unwrap_or_default(), after.order);
         self.rtt_s.push(rtt);
         self.rtt_min_s.push(rtt_min);

@@ -335,7 +335,7 @@ impl Simulation {
                     echoed: tcp.sender.marks_echoed(),
                     retransmits: tcp.sender.retransmits(),
                     acks: received.acks,
-                    sacks: received.sacks,
+                    sacks: Some(received.sacks),
                     cwnd: Some(tcp.sender.cwnd()),
                     completion: (tcp.schedule.volume == received.delivered)
                         .then(|| received.last.since(tcp.schedule.start)),
@@ -345,6 +345,7 @@ impl Simulation {
                 }
             }
             (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => StreamReading {
+                sacks: Some(0),
                 delivered: receiver.delivered,
                 packets: receiver.packets,
                 lost: udp.lost,

@@ -284,7 +284,6 @@ fn since(before: StreamReading, now: StreamReading) -> StreamReading {
         echoed: now.echoed.max(before.echoed),
         retransmits: now.retransmits.max(before.retransmits),
         acks: now.acks.max(before.acks),
-        sacks: now.sacks.max(before.sacks),
         ..now
     }
 }
@@ -318,6 +317,7 @@ fn datagrams(
         lost: overtaken.max(given_up),
         reordered: counts.reordered,
         marked: received.marked,
+        sacks: Some(0),
         delay: received.delay,
         order: Some(counts),
         jitter: received.jitter.estimate(),

@@ -192,8 +192,10 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
     A receiver does while data is missing below what has arrived: lost, or late.
 
     Returns:
-        None if there were no acknowledgements.
+        None if there were no acknowledgements, or the engine could not tell.
     """
+    if dataset.intervals.filter(pl.col("flow") == flow)["sacks"].has_nulls():
+        return None
     acks, sacks = (count(dataset, flow, column, window) for column in ("acks", "sacks"))
     return sacks / acks if acks > 0 else None
 
