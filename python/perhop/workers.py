@@ -51,6 +51,9 @@ def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
     """
     if not tasks:
         return
+    for each in tasks:
+        # Here, because a run that finds out whether it can write takes away what it made for that.
+        each.folder.parent.mkdir(parents=True, exist_ok=True)
     # A forked child of a process with threads, as polars has, may hang.
     context = multiprocessing.get_context("spawn")
     waiting = iter(tasks)
