@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,13 +34,7 @@ __all__ = ["crosscheck"]
     metavar="PATH=VALUE",
     help="Change a value first, such as duration='30 s'. May be given often.",
 )
-@click.option(
-    "--seed",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides every random number.",
-)
+@options.seed
 @click.option(
     "--tolerance",
     "tolerances",

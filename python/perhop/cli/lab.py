@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -33,13 +35,7 @@ def lab() -> None:
 @lab.command()
 @click.argument("scenario")
 @click.option("--name", help="What to call the lab; by default as the scenario is called.")
-@click.option(
-    "--seed",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides every random number.",
-)
+@options.seed
 @click.option(
     "--set",
     "overrides",
@@ -47,13 +43,7 @@ def lab() -> None:
     metavar="PATH=VALUE",
     help="Change a value first, such as links.0.rate='1 Gbps'. May be given often.",
 )
-@click.option(
-    "--pcap",
-    "captures",
-    multiple=True,
-    metavar="LINK=FILE",
-    help="Write the packets at r1's end of a link, 'r1>r2', to a pcapng file. May be given often.",
-)
+@options.captures
 def up(
     scenario: str,
     name: str | None,

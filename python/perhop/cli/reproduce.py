@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     from perhop.experiments import Reproduction
 
@@ -18,13 +20,7 @@ __all__ = ["reproduce"]
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--engine", default="sim", show_default=True, help="What runs them.")
-@click.option(
-    "--seed",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides every random number.",
-)
+@options.seed
 @click.option("--jobs", type=click.IntRange(1), help="How many processes; one a core by default.")
 @click.option(
     "--out",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop.cli import options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,13 +24,7 @@ __all__ = ["captured", "run"]
 @click.command()
 @click.argument("scenario")
 @click.option("--engine", default="sim", show_default=True, help="What runs it.")
-@click.option(
-    "--seed",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 2**64 - 1),
-    help="Decides every random number.",
-)
+@options.seed
 @click.option(
     "--set",
     "overrides",
@@ -42,13 +38,7 @@ __all__ = ["captured", "run"]
     metavar="DIR",
     help="The folder for the results; runs/NAME-1, runs/NAME-2, … by default.",
 )
-@click.option(
-    "--pcap",
-    "captures",
-    multiple=True,
-    metavar="LINK=FILE",
-    help="Write the packets at r1's end of a link, 'r1>r2', to a pcapng file. May be given often.",
-)
+@options.captures
 @click.option(
     "--pcap-snaplen",
     "snaplen",
