@@ -86,7 +86,7 @@ def lab(folder: Path, router: Router, **options: Any) -> Iterator[Lab]:
             running,
             {"r1": router, "r2": router},
             beat=0.05,
-            patience=0.5,
+            patience=2,
             **{"every": 3600} | options,
         )
         try:
@@ -107,12 +107,22 @@ def it(tmp_path: Path, router: Router) -> Iterator[Lab]:
         yield made
 
 
-def until(what: Callable[[], Any], seconds: float = 10) -> Any:
-    deadline = time.monotonic() + seconds
+def until(what: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 60
     while not (found := what()):
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
     return found
+
+
+def read_until(enforcer: Enforcer, what: Callable[[], Any]) -> None:
+    """Read the routers until something is so: what is being started is left for the next time."""
+
+    def reads() -> Any:
+        enforcer.read()
+        return what()
+
+    until(reads)
 
 
 def booked(it: Lab, wait: State | None = State.ACTIVE, **asked: Any) -> Reservation:
@@ -136,7 +146,7 @@ def reasons(running: Service, id_: int) -> list[str]:
 def test_a_reservation_is_enforced_changed_and_removed(it: Lab) -> None:
     running, enforcer, router, who = it
     start = int(time.time()) + 1
-    own = booked(it, start=start, seconds=3)
+    own = booked(it, start=start, seconds=8)
     assert own.started is not None
     assert own.started >= start
     name = f"perhop_{own.id}"
@@ -174,7 +184,7 @@ def test_what_is_cancelled_is_removed(it: Lab) -> None:
     ("mood", "reason"),
     [
         ("fails", "the router says no"),
-        ("hangs at set", "did not answer within 0.5 s"),
+        ("hangs at set", "did not answer within 2 s"),
         ("breaks", "ZeroDivisionError: a bug"),
         ("lies", "says that it did, but has Setting(rate=20000000"),
         ("ignores", "says that it did, but has nothing"),
@@ -207,9 +217,6 @@ def test_a_change_that_is_not_taken_leaves_the_old_terms(it: Lab, mood: str) -> 
     own = booked(it)
     router.mood = mood
     changed = running.change(who, own.id, {"rate": MBPS}).result()
-    threading.Timer(
-        0.2, lambda: setattr(router, "mood", "well" if mood == "lies" else mood)
-    ).start()
     with pytest.raises(UnavailableError, match="keeps its old terms"):
         enforcer.apply_change(changed, "les")
     now = running.reservation(own.id)
@@ -245,13 +252,11 @@ def test_what_a_router_lost_is_set_again_and_what_is_left_removed(it: Lab) -> No
     name = f"perhop_{own.id}"
     FileDriver.remove(router, name)
     FileDriver.set(router, Rule("perhop_77", "10.0.0.1", "10.0.0.3", Selector(), 1, 1))
-    enforcer.read()
-    assert router.installed().keys() == {name}
-    assert "had lost it" in reasons(running, own.id)[-1]
+    read_until(enforcer, lambda: router.installed().keys() == {name})
+    until(lambda: "had lost it" in reasons(running, own.id)[-1])
     router.mood = "ignores"
     FileDriver.remove(router, name)
-    enforcer.read()
-    assert running.reservation(own.id).state is State.FAILED
+    read_until(enforcer, lambda: running.reservation(own.id).state is State.FAILED)
 
 
 def test_counters_are_read_on_a_schedule_and_cleared(tmp_path: Path, router: Router) -> None:
@@ -276,17 +281,18 @@ def test_counters_that_cannot_be_are_noticed(it: Lab) -> None:
     running, enforcer, router, _ = it
     own = booked(it)
     name = f"perhop_{own.id}"
-    enforcer.read()
+
+    def read_until_trouble(what: str) -> None:
+        read_until(enforcer, lambda: what in (running.reservation(own.id).trouble or "well"))
+
     router.count(name, Counters(10**6, 10**9, 0, 0))
-    enforcer.read()
-    until(lambda: "counts what cannot be" in running.reservation(own.id).trouble)
-    assert max(row["conformed_bytes"] for row in running.series(own.id)) == 0, "none is kept"
+    read_until_trouble("counts what cannot be")
+    enforcer.read()  # and again, in another second, without a second entry in the log
+    assert all(row["conformed_bytes"] == 0 for row in running.series(own.id)), "none is kept"
     router.count(name, Counters(10, 10_000, 0, 0))
-    enforcer.read()
-    until(lambda: running.reservation(own.id).trouble == "")
+    read_until_trouble("well")
     router.mood = "fails to count"
-    enforcer.read()
-    until(lambda: running.reservation(own.id).trouble == "the router says no")
+    read_until_trouble("the router says no")
     assert [entry.action for entry in running.log(own.id)][2:] == ["trouble", "well", "trouble"]
 
 

@@ -237,7 +237,10 @@ class Enforcer:
         self.service.note(reservation.id, user.name, "clear", "counters cleared").result()
 
     def read(self) -> None:
-        """Compare the routers with what is on file and read all counters, now."""
+        """Compare the routers with what is on file and read all counters, now.
+
+        A reservation for which something is being done at the moment is left for the next time.
+        """
         with self._reads:
             self._reconcile()
 
@@ -309,6 +312,9 @@ class Enforcer:
         try:
             for node, rule in self.rules(reservation):
                 self.device(node).put(rule)
+                # What is new has counted nothing: what it says first can be judged, too.
+                now = time.monotonic()
+                self._readings[rule.name] = _Reading(now, Counters(), rule.rate, rule.burst)
         except DriverError as error:
             self._fail(reservation, State.PLANNED, str(error))
             return

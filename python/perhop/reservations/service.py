@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -349,11 +350,14 @@ class Service(Register):
         return self.writer.submit(decide)
 
     def note_trouble(self, id_: int, trouble: str) -> Future[None]:
-        """Put on file what is wrong with a reservation's enforcement; "" when it no longer is."""
+        """Put on file what is wrong with a reservation's enforcement; "" when it no longer is.
+
+        What differs from the last in its figures only is the same trouble, and not told again.
+        """
 
         def decide(batch: Batch) -> None:
             own = self.reservation(id_, batch)
-            if own.trouble == trouble:
+            if _without_figures(own.trouble) == _without_figures(trouble):
                 return
             self._update(batch, id_, trouble=trouble)
             reason = trouble or f"over: {own.trouble}"
@@ -590,6 +594,10 @@ def _rule_of(terms: Terms) -> tuple[object, ...]:
 def _trace(owner: int, key: str) -> int:
     """A number that says that a key may have been used: most have not, and need no look."""
     return hash((owner, key))
+
+
+def _without_figures(trouble: str) -> str:
+    return re.sub(r"\d+", "", trouble)
 
 
 def _digest(value: object) -> str:
