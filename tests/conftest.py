@@ -4,9 +4,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import hypothesis
 import pytest
@@ -16,6 +17,10 @@ from perhop.cli import main
 # How long an example takes says more about the machine than about perhop.
 hypothesis.settings.register_profile("perhop", deadline=None)
 hypothesis.settings.load_profile("perhop")
+
+REAL_TIME: Final = pytest.mark.flaky(reruns=2)
+"""For tests that measure real hosts in real time, where any process of this machine can take the
+processor at the wrong moment: they are tried again."""
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 """The command as it is installed."""
@@ -35,6 +40,12 @@ class Start(Protocol):
     def __call__(
         self, *arguments: str, prelude: str = "", **options: Any
     ) -> subprocess.Popen[str]: ...
+
+
+@pytest.fixture
+def attempt(request: pytest.FixtureRequest) -> int:
+    """How often this test has been tried, with this time: what tests share is made again then."""
+    return getattr(request.node, "execution_count", 1)
 
 
 @pytest.fixture
@@ -89,6 +100,26 @@ def ended(process: subprocess.Popen[str]) -> Outcome:
     """Wait for a command to end."""
     out, err = process.communicate(timeout=60)
     return Outcome(process.returncode, out, err)
+
+
+OFTEN = "from perhop import engines; engines.CHECKPOINT_S = 0.2"
+"""Has a run saved many times a second."""
+
+
+def under_way(start: Start, file: str, folder: Path, *arguments: str) -> Callable[[int], Outcome]:
+    """Start a run that saves often; when it has, return what sends it a signal and waits."""
+    process = start("run", file, "--out", str(folder), *arguments, prelude=OFTEN)
+    deadline = time.monotonic() + 60
+    while not (folder / "manifest.json").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    def send(number: int) -> Outcome:
+        process.send_signal(number)
+        return ended(process)
+
+    return send
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:

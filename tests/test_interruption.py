@@ -5,13 +5,12 @@ import pty
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from conftest import Outcome, Start, ended, tree
+from conftest import OFTEN, Start, ended, tree, under_way
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.engines import Progress, run
@@ -34,31 +33,12 @@ report: {interval: 10 s}
 """
 """What no machine simulates within a test."""
 
-OFTEN = "from perhop import engines; engines.CHECKPOINT_S = 0.2"
-"""Has a run saved many times a second."""
-
 
 @pytest.fixture
 def long(place: Path) -> Path:
     path = place / "long.yaml"
     path.write_text(LONG)
     return path
-
-
-def under_way(start: Start, folder: Path, *arguments: str) -> Callable[[int], Outcome]:
-    """Start a run that saves often; when it has, return what sends it a signal and waits."""
-    process = start("run", "long.yaml", "--out", str(folder), *arguments, prelude=OFTEN)
-    deadline = time.monotonic() + 60
-    while not (folder / "manifest.json").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-    def send(number: int) -> Outcome:
-        process.send_signal(number)
-        return ended(process)
-
-    return send
 
 
 def consistent(run: Dataset) -> None:
@@ -76,7 +56,7 @@ def consistent(run: Dataset) -> None:
 def test_an_interrupted_run_keeps_what_it_measured(
     start: Start, place: Path, number: signal.Signals
 ) -> None:
-    code, out, err = under_way(start, place / "run")(number)
+    code, out, err = under_way(start, "long.yaml", place / "run")(number)
     assert (code, err) == (130, "")
     assert re.search(r"\ncharts:  perhop report ", out)
     assert ", interrupted\n" in out
@@ -88,7 +68,7 @@ def test_an_interrupted_run_keeps_what_it_measured(
 
 @pytest.mark.usefixtures("long")
 def test_an_interrupted_run_is_reported(start: Start, place: Path) -> None:
-    code, out, _ = under_way(start, place / "run", "--json")(signal.SIGINT)
+    code, out, _ = under_way(start, "long.yaml", place / "run", "--json")(signal.SIGINT)
     assert code == 130
     assert '"complete": false' in out
     run = Dataset.read(place / "run")
@@ -100,7 +80,7 @@ def test_an_interrupted_run_is_reported(start: Start, place: Path) -> None:
 @pytest.mark.usefixtures("long")
 def test_a_killed_run_leaves_its_last_checkpoint(start: Start, place: Path) -> None:
     folder = place / "run"
-    code, _, _ = under_way(start, folder)(signal.SIGKILL)
+    code, _, _ = under_way(start, "long.yaml", folder)(signal.SIGKILL)
     assert code == -signal.SIGKILL
     first = Dataset.read(folder)
     assert not first.manifest.complete

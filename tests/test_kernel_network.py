@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
+from conftest import REAL_TIME
 from perhop.engines.linux.counts import Recorder
 from perhop.engines.linux.network import Network
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
+
+pytestmark = REAL_TIME
 
 SEND = """
 import json, socket, sys, time

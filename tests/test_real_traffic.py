@@ -11,11 +11,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from conftest import REAL_TIME
 from perhop._core import Namespaces
 from perhop.engines.traffic import Traffic, gaps, job
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 from test_namespaces import without_rights
+
+pytestmark = REAL_TIME
 
 LAB: dict[str, Any] = {
     "perhop": 1,

@@ -249,7 +249,10 @@ impl Recorder {
         let mut displacements = Displacements::default();
         for (index, flow) in shared.flows.iter().enumerate() {
             let received = lock(&flow.received);
-            delays.push_flow(index, (self.cut, self.recorded), &received.delays);
+            // Right after a cut there may be packets already, but no stretch yet to put them in.
+            if self.recorded > self.cut {
+                delays.push_flow(index, (self.cut, self.recorded), &received.delays);
+            }
             let streams = received.datagrams.iter().map(|stream| &stream.order.density);
             displacements.push_flow(index, streams);
         }
