@@ -1,10 +1,7 @@
 """Routers do what was booked, and what they do not do is noticed."""
 
-import shutil
-import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +15,6 @@ from hypothesis import strategies as st
 from perhop.errors import UsageError
 from perhop.reservations.drivers import Counters, DriverError, Rule, Setting, driver
 from perhop.reservations.drivers.file import FileDriver
-from perhop.reservations.drivers.linux import LinuxDriver
 from perhop.reservations.enforcement import Enforcer
 from perhop.reservations.errors import ConflictError, UnavailableError
 from perhop.reservations.model import Reservation, Selector, State, User
@@ -430,60 +426,3 @@ def test_drivers_are_named() -> None:
         driver("ios:speed=1")
     with pytest.raises(UsageError, match="needs a path"):
         driver("file")
-
-
-# A Linux router
-
-
-@pytest.fixture
-def netns() -> Iterator[str]:
-    """A network namespace; skips where none can be made."""
-    name = f"perhop-test-{uuid.uuid4().hex[:8]}"
-    ip = shutil.which("ip")
-    if ip is None or shutil.which("nft") is None:
-        pytest.skip("needs ip and nft")
-    if subprocess.run([ip, "netns", "add", name], capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to make network namespaces")
-    try:
-        yield name
-    finally:
-        subprocess.run([ip, "netns", "del", name], check=True)
-
-
-def test_linux_sets_changes_counts_and_removes(netns: str) -> None:
-    linux = LinuxDriver(netns=netns)
-    rules = [
-        RULE,
-        replace(RULE, name="perhop_10", selector=Selector("tcp", None, (5011, 5011))),
-        replace(RULE, name="perhop_10_back", selector=Selector("icmp"), source="192.0.2.7"),
-        replace(
-            RULE,
-            name="perhop_11",
-            selector=Selector(),
-            source="2001:db8::1",
-            destination="2001:db8::2",
-        ),
-    ]
-    assert linux.installed() == linux.counters() == {}
-    for rule in rules:
-        linux.set(rule)
-    assert linux.installed() == {rule.name: linux.expected(rule) for rule in rules}
-    assert linux.counters() == dict.fromkeys([rule.name for rule in rules], Counters())
-    slower = replace(RULE, rate=999_999, burst=3000, selector=Selector("udp"))
-    linux.set(slower)
-    assert linux.installed()[RULE.name] == linux.expected(slower)
-    assert linux.expected(slower).rate == 999_992
-    linux.clear(RULE.name)
-    for rule in rules:
-        linux.remove(rule.name)
-        linux.remove(rule.name)
-    assert linux.installed() == linux.counters() == {}
-
-
-def test_linux_says_why_it_did_not() -> None:
-    with pytest.raises(DriverError, match=r"No such file or directory|Cannot open"):
-        LinuxDriver(netns="perhop-no-such-namespace").installed()
-    with pytest.raises(DriverError, match="perhop-no-such-command"):
-        LinuxDriver(via="perhop-no-such-command").set(RULE)
-    with pytest.raises(DriverError, match="8 bit/s or more"):
-        LinuxDriver().set(replace(RULE, rate=7))

@@ -98,14 +98,15 @@ class Enforcer:
     def rules(self, reservation: Reservation) -> list[tuple[str, Rule]]:
         """The rules of a reservation, each with the first router on its way."""
         network, terms = self.service.network, reservation.terms
-        nodes = [reservation.path[0].split(">")[0]]
         links = {link.name: link for link in network.links}
-        nodes += [links[name].target for name in reservation.path if name in links]
+        path = [links[name] for name in reservation.path if name in links]
+        back = [network.links[link.back] for link in reversed(path)]
         found = []
         for source, destination, selector in terms.lanes:
             forward = source == terms.source
-            order = nodes if forward else nodes[::-1]
-            routers = [node for node in order if node not in network.hosts]
+            # The first link that a router, and no host, sends into.
+            out = (link for link in (path if forward else back) if link.source not in network.hosts)
+            link = next(out, None)
             rule = Rule(
                 name=f"perhop_{reservation.id}" + ("" if forward else "_back"),
                 source=network.addresses[source],
@@ -114,8 +115,9 @@ class Enforcer:
                 rate=terms.rate,
                 burst=terms.burst,
                 class_=terms.class_,
+                link_rate=link.rate if link else 0,
             )
-            found.append((routers[0] if routers else "", rule))
+            found.append((link.source if link else "", rule))
         return found
 
     def device(self, node: str) -> Device:

@@ -27,6 +27,8 @@ class Rule:
         rate: Bits per second.
         burst: How many bytes may come at once.
         class_: The class of service, or None.
+        link_rate: What the link can carry that the router sends them into, in bits per second; 0
+            where nobody knows.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Rule:
     rate: int
     burst: int
     class_: str | None = None
+    link_rate: int = 0
 
     @property
     def packets(self) -> str:
@@ -51,11 +54,14 @@ class Setting:
         rate: Bits per second.
         burst: Bytes.
         packets: Which packets, as `Rule.packets` says it.
+        guaranteed: What they get whatever else is sent, in bits per second; None where the router
+            only polices.
     """
 
     rate: int
     burst: int
     packets: str
+    guaranteed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
