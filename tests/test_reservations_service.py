@@ -108,6 +108,22 @@ class Reference:
             for which in {None, class_}
         )
 
+    def unclaimed(self, wanted: Terms, start: int) -> bool:
+        """Whether nobody has some of the packets from a second on, for as long as wanted."""
+        end = start + wanted.end - wanted.start
+        return not any(
+            one[:2] == two[:2] and one[2].overlaps(two[2])
+            for r in self.live
+            if r.terms.start < end and start < r.terms.end
+            for one in r.terms.lanes
+            for two in wanted.lanes
+        )
+
+    def moments(self, wanted: Terms) -> list[int]:
+        """When something may come to fit: at the start that is wanted, and when another ends."""
+        ends = {r.terms.end for r in self.live if r.terms.end > wanted.start}
+        return [wanted.start, *sorted(ends)]
+
     def check(self, now: int) -> None:
         """Nothing is booked twice, from now on."""
         seconds = {now} | {r.terms.start for r in self.live if r.terms.start >= now}
@@ -129,7 +145,7 @@ BOOK = st.fixed_dictionaries(
         "direction": st.sampled_from(["forward", "forward", "reverse", "both"]),
         "class_": st.sampled_from([None, None, "gold"]),
         "hold": st.sampled_from([None, None, 5, 60]),
-        "port": st.integers(1, 4000),
+        "port": st.integers(1, 12),
     }
 )
 STEP = st.one_of(
@@ -163,8 +179,13 @@ def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
             try:
                 running.book(who, wanted, hold=asked["hold"]).result()
             except RefusedError as refusal:
-                judge(running, reference, wanted, refusal)
+                ways = [links(running, path, wanted) for path in between(source, destination)]
+                judge(running, reference, ways, wanted, refusal)
             except ConflictError as conflict:
+                first = next(
+                    at for at in reference.moments(wanted) if reference.unclaimed(wanted, at)
+                )
+                assert conflict.detail["earliest"] == first
                 other = running.reservation(int(str(conflict.detail["reservation"])))
                 assert other.state in LIVE
                 assert other.terms.start < wanted.end
@@ -179,13 +200,12 @@ def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
                 running.change(who, id_, {"rate": rate, "end": now + end}).result()
             except (NotFoundError, BadRequestError):
                 pass
-            except RefusedError:
+            except RefusedError as refusal:
                 own = running.reservation(id_)
-                others = Reference(running)
-                others.live = [r for r in others.live if r.id != id_]
-                start = max(own.terms.start, now)
-                free = others.free(others.taken(own), own.terms.class_, start, now + end)
-                assert free < rate
+                reference.live = [r for r in reference.live if r.id != id_]
+                wanted = replace(own.terms, rate=rate, end=now + end)
+                wanted = replace(wanted, start=max(own.terms.start, now))
+                judge(running, reference, [reference.taken(own)], wanted, refusal)
             except ConflictError:
                 pass
         case ("cancel", id_):
@@ -202,32 +222,33 @@ def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
     Reference(running).check(int(clock.now))
 
 
-def judge(running: Service, reference: Reference, wanted: Terms, refusal: RefusedError) -> None:
-    """Every path was too narrow, and there is room when it says so, and not before."""
-    names = [link.name for link in running.network.links]
-    assert refusal.detail["link"] in names
-    ways = [
-        path for which in ("#x", "#y") if (path := way(wanted.source, wanted.destination, which))
-    ]
+def judge(
+    running: Service,
+    reference: Reference,
+    ways: list[set[str]],
+    wanted: Terms,
+    refusal: RefusedError,
+) -> None:
+    """Every way was too narrow, and there is room when it says so, and not before."""
+    assert refusal.detail["link"] in [link.name for link in running.network.links]
 
-    def fits(start: int) -> bool:
-        end = start + wanted.end - wanted.start
-        return any(
-            reference.free(links(running, path, wanted), wanted.class_, start, end) >= wanted.rate
-            for path in ways
-        )
+    def is_wide(start: int) -> bool:
+        end, least = start + wanted.end - wanted.start, wanted.rate
+        return any(reference.free(way, wanted.class_, start, end) >= least for way in ways)
 
-    assert not fits(wanted.start)
-    earliest = refusal.detail["earliest"]
-    ends = sorted({r.terms.end for r in reference.live if r.terms.end > wanted.start})
-    assert earliest == next((end for end in ends if fits(end)), None)
+    assert not is_wide(wanted.start)
+    assert refusal.detail["earliest"] == next(
+        (at for at in reference.moments(wanted) if is_wide(at) and reference.unclaimed(wanted, at)),
+        None,
+    )
 
 
-def way(source: str, destination: str, which: str) -> list[str]:
+def between(source: str, destination: str) -> list[list[str]]:
+    """The paths from one host to another."""
     routers = {"a": "r", "b": "s", "c": "s"}
     first, last = routers[source], routers[destination]
-    middle = [] if first == last else [f"{first}>{last}{which}"]
-    return [f"{source}>{first}", *middle, f"{last}>{destination}"]
+    middles = [[]] if first == last else [[f"{first}>{last}{which}"] for which in ("#x", "#y")]
+    return [[f"{source}>{first}", *middle, f"{last}>{destination}"] for middle in middles]
 
 
 def links(running: Service, path: list[str], wanted: Terms) -> set[str]:
@@ -467,6 +488,30 @@ def test_a_refusal_says_what_is_in_the_way_and_when_it_would_be_free(running: Se
     assert running.book(who, again).result().path == ("slac>r1", "r1>r3", "r3>r2", "r2>cern")
 
 
+def test_a_refused_change_says_when_it_would_be_free(running: Service) -> None:
+    who = user(running)
+    own = running.book(who, terms(100 * MBPS, seconds=3600, selector=port(1))).result()
+    running.book(who, terms(600 * MBPS, T0 + 600, 600, selector=port(2))).result()
+    with pytest.raises(RefusedError, match="300 Mbps is not free on r1>r2: 200 Mbps is") as refused:
+        running.change(who, own.id, {"rate": 300 * MBPS}).result()
+    # Its own 100 Mb/s are not in the way.
+    assert refused.value.detail["earliest"] == T0 + 1200
+    moved = {"rate": 300 * MBPS, "start": T0 + 1200, "end": T0 + 4800}
+    assert running.change(who, own.id, moved).result().terms.rate == 300 * MBPS
+    # Where the packets are somebody else's by then, it is later.
+    running.book(who, terms(800 * MBPS, T0 + 10_000, 100, selector=port(3))).result()
+    running.book(who, terms(1 * MBPS, T0 + 10_100, 50, selector=port(4))).result()
+    with pytest.raises(RefusedError) as later:
+        asked = terms(500 * MBPS, T0 + 10_000, 100, selector=port(4))
+        running.book(who, asked, wishes=Wishes(avoid_nodes=("r3",))).result()
+    assert later.value.detail["earliest"] == T0 + 10_150
+    with pytest.raises(
+        ConflictError, match=r"reservation 4 .* up to .*; expected other ports"
+    ) as its:
+        running.book(who, terms(MBPS, T0 + 10_120, 100, selector=port(4))).result()
+    assert its.value.detail["earliest"] == T0 + 10_150
+
+
 def test_paths_keep_to_what_is_asked(running: Service) -> None:
     who = user(running)
     short, long = ("slac>r1", "r1>r2", "r2>cern"), ("slac>r1", "r1>r3", "r3>r2", "r2>cern")
@@ -513,8 +558,12 @@ def test_a_class_has_its_own_share(running: Service) -> None:
 def test_quotas_are_kept(running: Service, clock: Clock) -> None:
     who = user(running, "les", reservations=3, rate=100 * MBPS, seconds=7200)
     running.book(who, terms(60 * MBPS, selector=port(1))).result()
-    with pytest.raises(ConflictError, match="you have 60 Mbps in that time, and may have 100 Mbps"):
+    with pytest.raises(ConflictError, match="you have 60 Mbps in that time, and may have") as much:
         running.book(who, terms(50 * MBPS, selector=port(2))).result()
+    assert "100 Mbps at once; expected less, or a time from 2027-01-15 09:01:00" in str(much.value)
+    assert much.value.detail["earliest"] == T0 + 3660
+    with pytest.raises(ConflictError, match="there is no other time for as long"):
+        running.book(who, terms(101 * MBPS, selector=port(2))).result()
     with pytest.raises(ConflictError, match="yours may last 7200 s"):
         running.book(who, terms(seconds=7201)).result()
     later = running.book(who, terms(50 * MBPS, T0 + 3660, selector=port(2))).result()
@@ -522,8 +571,10 @@ def test_quotas_are_kept(running: Service, clock: Clock) -> None:
         running.change(who, later.id, {"start": T0 + 3600, "end": T0 + 7200}).result()
     assert running.change(who, later.id, {"rate": 100 * MBPS}).result().version == 2
     running.book(who, terms(MBPS, T0 + 10_000, 60)).result()
-    with pytest.raises(ConflictError, match="you have 3 reservations, and may have 3"):
+    with pytest.raises(ConflictError, match="you have 3 reservations, and may have 3") as full:
         running.book(who, terms(MBPS, T0 + 20_000, 60)).result()
+    assert "the first of yours ends at 2027-01-15 09:01:00 UTC" in str(full.value)
+    assert full.value.detail["earliest"] == T0 + 3660
     running.cancel(who, later.id, "").result()
     clock.now += 120
     assert running.book(who, terms(MBPS, T0 + 20_000, 60)).result().id == 4

@@ -41,14 +41,15 @@ impl Overlaps {
         found
     }
 
-    /// The numbers of those between some ends that meet a span, by start, and what each is about.
-    pub fn meeting(&self, ends: u32, span: Span) -> Vec<(u64, u32)> {
+    /// The numbers of those between some ends that meet a span, by start, with what each is about
+    /// and when it ends.
+    pub fn meeting(&self, ends: u32, span: Span) -> Vec<(u64, u32, u64)> {
         let Some(lane) = self.between.get(&ends) else { return Vec::new() };
         let earliest = span.start().saturating_sub(lane.longest);
         lane.entries
             .range((earliest, 0)..(span.end(), 0))
             .filter(|&(_, &(end, _))| end > span.start())
-            .map(|(&(_, id), &(_, about))| (id, about))
+            .map(|(&(_, id), &(end, about))| (id, about, end))
             .collect()
     }
 }

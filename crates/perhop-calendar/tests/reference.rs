@@ -404,12 +404,12 @@ proptest! {
         let asked = Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty");
         left.sort_by_key(|&(id, _, _, span)| (span.start(), id));
         for ends in 0..3 {
-            let expected: Vec<(u64, u32)> = left
+            let expected: Vec<(u64, u32, u64)> = left
                 .iter()
                 .filter(|&&(_, between, _, span)| {
                     between == ends && span.start() < asked.end() && asked.start() < span.end()
                 })
-                .map(|&(id, _, about, _)| (id, about))
+                .map(|&(id, _, about, span)| (id, about, span.end()))
                 .collect();
             prop_assert_eq!(overlaps.meeting(ends, asked), expected);
         }

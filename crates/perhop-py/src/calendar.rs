@@ -178,8 +178,8 @@ impl Calendar {
         Ok(self.overlaps.remove(ends, number, span(start, end)?))
     }
 
-    /// The bookings between some ends that meet a span, and what each is about.
-    fn meeting(&self, ends: u32, start: u64, end: u64) -> PyResult<Vec<(u64, u32)>> {
+    /// The bookings between some ends that meet a span, what each is about, and when it ends.
+    fn meeting(&self, ends: u32, start: u64, end: u64) -> PyResult<Vec<(u64, u32, u64)>> {
         Ok(self.overlaps.meeting(ends, span(start, end)?))
     }
 }

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Calendar
 from perhop.reservations import records
 from perhop.reservations.errors import BadRequestError, ConflictError, RefusedError
-from perhop.reservations.model import Terms, Wishes
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from perhop.reservations.model import Direction, Quota, Reservation, Selector
+    from perhop.reservations.model import Direction, Quota, Reservation, Selector, Terms, Wishes
     from perhop.reservations.network import Network
 
 HORIZON: Final = 2 * 366 * 86_400
@@ -159,13 +158,13 @@ class Admission:
                 "cancel one, or ask an administrator for more",
                 {"quota": "reservations", "limit": quota.reservations},
             )
-        links, chosen = self._choose(terms, wishes, path, now)
+        links, chosen = self._choose(id_, terms, wishes, path, now)
         class_ = self.network.class_number(terms.class_)
         start = max(terms.start, self.origin)
-        self._check_rate_quota(owner, None, terms, quota, start)
+        self._check_rate_quota(owner, None, terms, quota, start, now)
         short = self._calendar.book(id_, links, class_, start, terms.end, terms.rate)
         if short is not None:
-            raise self._refusal(short, terms, wishes, now)
+            raise self._refusal(id_, short, terms, [chosen], now)
         if owner in self._rates:
             self._rates[owner].restore([[0]], [(id_, 0, None, start, terms.end, terms.rate)])
         self._occupy(id_, terms)
@@ -186,13 +185,15 @@ class Admission:
             ConflictError: Another reservation is for some of the packets, or a quota is used up.
             RefusedError: Too little is free.
         """
-        self._check_selector(old.id, new)
         links, class_ = self._links(old), self.network.class_number(old.terms.class_)
         start = max(new.start, now, self.origin) if old.terms.start <= now else new.start
-        self._check_rate_quota(old.owner, old.id, new, quota, start)
+        ahead = replace(new, start=min(start, new.end - 1))
+        self._check_selector(old.id, ahead)
+        self._check_rate_quota(old.owner, old.id, new, quota, start, now)
         short = self._calendar.change(old.id, links, class_, start, new.end, new.rate)
         if short is not None:
-            raise self._refusal(short, new, Wishes(), now, old)
+            path = [self.network.link(name) for name in old.path]
+            raise self._refusal(old.id, short, ahead, [path], now)
         if keep:
             least = min(old.terms.end, new.end)
             if old.terms.rate > new.rate and least > start:
@@ -300,7 +301,7 @@ class Admission:
     # How it is done
 
     def _choose(
-        self, terms: Terms, wishes: Wishes, path: Sequence[str] | None, now: int
+        self, id_: int, terms: Terms, wishes: Wishes, path: Sequence[str] | None, now: int
     ) -> tuple[list[int], list[int]]:
         """The links to take part of, and the path that they are on."""
         if path is not None:
@@ -323,7 +324,7 @@ class Admission:
                 return links, candidate
             first = first or short
         assert first is not None, "there is a candidate"
-        raise self._refusal(first, terms, wishes, now)
+        raise self._refusal(id_, first, terms, candidates, now)
 
     def _shortest(self, terms: Terms, wishes: Wishes) -> list[int] | None:
         """The shortest path there is, whatever is booked; most bookings find room on it."""
@@ -396,20 +397,37 @@ class Admission:
         return min((each for each in found if each is not None), default=None)
 
     def _check_selector(self, id_: int, terms: Terms) -> None:
+        for source, destination, other, theirs, end in self._claims(id_, terms):
+            free = self._unclaimed(id_, terms)
+            raise ConflictError(
+                f"reservation {other} is for some of the packets from {source} to {destination} "
+                f"at that time already ({theirs}), up to {when(end)}; expected other ports, "
+                f"another protocol or DSCP, or a time from {when(free)}",
+                {"reservation": other, "selector": str(theirs), "until": end, "earliest": free},
+            )
+
+    def _claims(self, id_: int, terms: Terms) -> Iterator[tuple[str, str, int, Selector, int]]:
+        """Other reservations for some of the same packets in the same span.
+
+        Yields:
+            From where to where, the other's number, which packets it is for, and when it ends.
+        """
         for source, destination, selector in terms.lanes:
             pair = self._pair(source, destination)
-            for kept, number in self._calendar.meeting(pair, terms.start, terms.end):
+            for kept, number, end in self._calendar.meeting(pair, terms.start, terms.end):
                 other, theirs = kept & (_OLD_RATE - 1), self._by_number[number]
                 if other != id_ and theirs.overlaps(selector):
-                    raise ConflictError(
-                        f"reservation {other} is for some of the packets from {source} to "
-                        f"{destination} at that time already ({theirs}); expected other ports, "
-                        "another protocol, DSCP or time",
-                        {"reservation": other, "selector": str(theirs)},
-                    )
+                    yield source, destination, other, theirs, end
+
+    def _unclaimed(self, id_: int, terms: Terms) -> int:
+        """From when on no other reservation is for some of the same packets, for as long."""
+        while ends := [end for *_, end in self._claims(id_, terms)]:
+            start = max(ends)
+            terms = replace(terms, start=start, end=start + terms.end - terms.start)
+        return terms.start
 
     def _check_rate_quota(
-        self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int
+        self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int, now: int
     ) -> None:
         """Whether a user would have too much at once, by a calendar of the user's own."""
         if quota.rate is None or start >= terms.end:
@@ -417,13 +435,29 @@ class Admission:
         own = self._rates[owner]
         before = own.release(id_) if id_ is not None else None
         least = min(free for _, _, free in own.free([0], None, start, terms.end))
+        # So much is left of the calendar where so much is left of what is allowed.
+        asked = _BOUNDLESS - quota.rate + terms.rate
+        until, seconds = now + HORIZON, terms.end - start
+        earliest = None
+        if least < asked and terms.rate <= quota.rate:
+            earliest = own.earliest([0], None, max(start, now), until, seconds, asked)
         if before is not None and id_ is not None:
             own.book(id_, *before)
-        if _BOUNDLESS - least + terms.rate > quota.rate:
+        if least < asked:
+            other = (
+                f", or a time from {when(earliest)}"
+                if earliest is not None
+                else "; there is no other time for as long"
+            )
             raise ConflictError(
                 f"you have {format_rate(_BOUNDLESS - least)} in that time, and may have "
-                f"{format_rate(quota.rate)} at once; expected less, or another time",
-                {"quota": "rate", "limit": quota.rate, "booked": _BOUNDLESS - least},
+                f"{format_rate(quota.rate)} at once; expected less{other}",
+                {
+                    "quota": "rate",
+                    "limit": quota.rate,
+                    "booked": _BOUNDLESS - least,
+                    "earliest": earliest,
+                },
             )
 
     def knows_rates_of(self, owner: int) -> bool:
@@ -442,28 +476,26 @@ class Admission:
 
     def _refusal(
         self,
+        id_: int,
         short: tuple[int, int | None, int, int, int],
         terms: Terms,
-        wishes: Wishes,
+        paths: list[list[int]],
         now: int,
-        old: Reservation | None = None,
     ) -> RefusedError:
+        """What is in the way of terms, and from when on they would fit one of some paths."""
         number, class_, free, start, end = short
         link = self.network.links[number].name
         where = link if class_ is None else f"class {self.network.classes[class_]} of {link}"
-        forward = [self.network.link(name) for name in old.path] if old else None
-        paths = [forward] if forward is not None else self._candidates(terms, wishes)
-        earliest = self._earliest(terms, paths, now) if old is None else None
+        earliest = self._fits(id_, terms, paths, now)
         message = (
             f"{format_rate(terms.rate)} is not free on {where}: {format_rate(free)} is, from "
-            f"{_when(start)} to {_when(end)}"
+            f"{when(start)} to {when(end)}"
         )
-        if old is None:
-            message += (
-                f"; it would be free from {_when(earliest)}"
-                if earliest is not None
-                else "; it is never free for as long"
-            )
+        message += (
+            f"; it would be free from {when(earliest)}"
+            if earliest is not None
+            else f"; it is not free for as long before {when(now + HORIZON)}"
+        )
         detail = {
             "link": link,
             "class": None if class_ is None else self.network.classes[class_],
@@ -473,6 +505,29 @@ class Admission:
             "earliest": earliest,
         }
         return RefusedError(message, detail)
+
+    def _fits(self, id_: int, terms: Terms, paths: list[list[int]], now: int) -> int | None:
+        """From when on there is room for terms, and nobody else has the packets.
+
+        What the reservation itself has is not in the way.
+        """
+        try:
+            own = self._calendar.release(id_)
+        except ValueError:
+            own = None
+        try:
+            seconds = terms.end - terms.start
+            while (start := self._earliest(terms, paths, now)) is not None:
+                terms = replace(terms, start=start, end=start + seconds)
+                start = self._unclaimed(id_, terms)
+                if start == terms.start:
+                    return start
+                terms = replace(terms, start=start, end=start + seconds)
+            return None
+        finally:
+            if own is not None:
+                # Not `book`: there may be less than was promised, if a link has shrunk.
+                self._calendar.restore([own[0]], [(id_, 0, *own[1:])])
 
     def _occupy(self, id_: int, terms: Terms) -> None:
         for source, destination, selector in terms.lanes:
@@ -494,6 +549,6 @@ class Admission:
         return number
 
 
-def _when(second: int) -> str:
+def when(second: int) -> str:
     """A second as people write it, in UTC."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

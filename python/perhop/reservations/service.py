@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from perhop.reservations import records
-from perhop.reservations.admission import HORIZON, Admission, Free
+from perhop.reservations.admission import HORIZON, Admission, Free, when
 from perhop.reservations.errors import (
     BadRequestError,
     ConflictError,
@@ -148,7 +148,10 @@ class Service(Register):
             own = replace(terms, start=max(terms.start, now))
             self._learn_rates(batch, user)
             id_ = self._next_reservation
-            chosen = self.admission.book(id_, user.id, own, wanted, user.quota, path, now)
+            try:
+                chosen = self.admission.book(id_, user.id, own, wanted, user.quota, path, now)
+            except ConflictError as error:
+                raise self._and_when(batch, user, error) from None
             self._next_reservation += 1
             state = State.PLANNED if hold is None else State.HELD
             reservation = Reservation(
@@ -484,6 +487,20 @@ class Service(Register):
         """Whose quota counts: the owner's, except for an operator, who may exceed it."""
         del batch
         return user if user.id == own.owner else User(own.owner, own.owner_name, user.role)
+
+    def _and_when(self, batch: Batch, user: User, error: ConflictError) -> ConflictError:
+        """The same error; for a user with too many reservations, with when the first one ends."""
+        if error.detail.get("quota") != "reservations":
+            return error
+        r = RESERVATIONS.c
+        states = [state.value for state in LIVE]
+        first = sa.select(sa.func.min(r.end_at)).where(r.owner_id == user.id, r.state.in_(states))
+        end = batch.execute(first).scalar()
+        if end is None:
+            return error
+        return ConflictError(
+            f"{error}; the first of yours ends at {when(end)}", error.detail | {"earliest": end}
+        )
 
     def _learn_rates(self, batch: Batch, user: User) -> None:
         if user.quota.rate is None or self.admission.knows_rates_of(user.id):
