@@ -1,7 +1,7 @@
 //! Nodes, links, and the loop that moves packets.
 
 use perhop_core::{Bytes, Header, NodeId, Packet, Stream, Time};
-use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass};
+use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass, Reserved};
 
 use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
@@ -260,8 +260,24 @@ impl<B: Clone> Network<B> {
 
     /// Another class takes the place of the one before a port's transmitter. What waits there
     /// moves to the new one's queues, as if it arrived now, and what these do not take is lost.
+    /// Reserved classes stay before it.
     pub fn set_queue(&mut self, id: PortId, queue: Class<B>) {
-        let arrival = self.ports[id.index()].set_queue(self.now, queue, &mut self.ledger);
+        self.change_queue(id, |class, now, ledger| class.replace(now, queue, ledger));
+    }
+
+    /// From now on these classes go before everything else at a port.
+    pub fn set_reserved(&mut self, id: PortId, wanted: &[Reserved]) {
+        self.change_queue(id, |class, now, ledger| class.set_reserved(now, wanted, ledger));
+    }
+
+    fn change_queue(
+        &mut self,
+        id: PortId,
+        change: impl FnOnce(&mut Class<B>, Time, &mut Ledger<B>),
+    ) {
+        let (now, ledger) = (self.now, &mut self.ledger);
+        let port = &mut self.ports[id.index()];
+        let arrival = port.change_queue(now, |class| change(class, now, ledger));
         self.resume(id, arrival);
         self.report_drops();
     }

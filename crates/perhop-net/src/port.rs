@@ -189,20 +189,10 @@ impl<B> Port<B> {
         self.rebook(now)
     }
 
-    /// Another class takes the queue's place; what waits is offered to it. Returns an arrival that
-    /// has become the next one.
-    pub fn set_queue(
-        &mut self,
-        now: Time,
-        queue: Class<B>,
-        ledger: &mut Ledger<B>,
-    ) -> Option<Time> {
+    /// Changes what stands before the transmitter. Returns an arrival that has become the next one.
+    pub fn change_queue(&mut self, now: Time, change: impl FnOnce(&mut Class<B>)) -> Option<Time> {
         self.unbook(now);
-        let mut waiting = Vec::new();
-        std::mem::replace(&mut self.queue, queue).drain(&mut waiting);
-        for packet in waiting {
-            self.queue.enqueue(now, packet, ledger);
-        }
+        change(&mut self.queue);
         self.wake = Time::MAX; // what was scheduled for the old one is void
         self.rebook(now)
     }

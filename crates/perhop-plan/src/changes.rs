@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Rate, Time};
 use perhop_net::{Network, PortId};
-use perhop_queue::Class;
+use perhop_queue::{Class, Reserved};
 
 use crate::build::{self, BuildError, non_zero_rate};
-use crate::network::{ChangePlan, EffectPlan, NetworkPlan};
+use crate::network::{ChangePlan, EffectPlan, NetworkPlan, ReservedPlan};
 
 /// What a change does, ready to be done.
 #[derive(Debug)]
@@ -48,6 +48,13 @@ pub enum Effect<B> {
         /// Its committed burst.
         burst: Bytes,
     },
+    /// A port has other reserved classes.
+    Reserved {
+        /// The port.
+        port: PortId,
+        /// All of them.
+        classes: Vec<Reserved>,
+    },
 }
 
 /// Effects and when they are due, those that come first in front.
@@ -82,7 +89,19 @@ impl<B: Clone> Effect<B> {
                 rate: non_zero_rate(plan.rate, "a policer's rate")?,
                 burst: Bytes::new(plan.burst),
             },
+            EffectPlan::Reserved(plan) => Self::Reserved {
+                port: port(plan.port)?,
+                classes: plan.classes.iter().map(reserved).collect::<Result<_, _>>()?,
+            },
         })
+    }
+
+    /// The port whose classes are others afterwards, if one's are.
+    pub fn other_classes(&self) -> Option<PortId> {
+        match self {
+            Self::Queue { port, .. } | Self::Reserved { port, .. } => Some(*port),
+            _ => None,
+        }
     }
 
     /// Does it, after everything else that happens at the instant that the network has reached.
@@ -100,8 +119,22 @@ impl<B: Clone> Effect<B> {
                 let set = policed.is_some_and(|class| class.set_policer(now, rate, burst));
                 debug_assert!(set, "no policer at class {class} of {port:?}");
             }
+            Self::Reserved { port, classes } => network.set_reserved(port, &classes),
         }
     }
+}
+
+fn reserved(plan: &ReservedPlan) -> Result<Reserved, BuildError> {
+    let police = plan.police.map(|police| {
+        let rate = non_zero_rate(police.rate, "a policer's rate")?;
+        Ok::<_, BuildError>((rate, Bytes::new(police.burst)))
+    });
+    Ok(Reserved {
+        matches: build::matches(&plan.matches)?,
+        police: police.transpose()?,
+        limit: plan.limit.limit(),
+        stays: plan.stays,
+    })
 }
 
 impl NetworkPlan {

@@ -56,6 +56,8 @@ pub enum EffectPlan {
     Queue(QueueChangePlan),
     /// A policer's committed rate and burst.
     Police(PoliceChangePlan),
+    /// Which classes go before everything else at a transmitter.
+    Reserved(ReservedChangePlan),
 }
 
 /// A link's new wire.
@@ -96,6 +98,30 @@ pub struct PoliceChangePlan {
     pub rate: u64,
     /// Committed burst.
     pub burst: u64,
+}
+
+/// A port's reserved classes from now on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReservedChangePlan {
+    /// The port.
+    pub port: u32,
+    /// The classes, the first of them going first.
+    pub classes: Vec<ReservedPlan>,
+}
+
+/// A reserved class.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReservedPlan {
+    /// Which packets belong to it.
+    pub matches: MatchPlan,
+    /// Its rate and burst, what exceeds being dropped.
+    pub police: Option<ShapePlan>,
+    /// How much may wait.
+    pub limit: LimitPlan,
+    /// Which of the port's reserved classes so far it is; none for a new one.
+    pub stays: Option<usize>,
 }
 
 /// A node.

@@ -1,6 +1,10 @@
 //! A class: a queue between an optional policer and an optional shaper, with counters.
 
+mod reserved;
+
 use perhop_core::{Bytes, Packet, Rate, Time};
+
+pub use reserved::Reserved;
 
 use crate::{
     Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Fifo, Ledger, Pass, Policer,
@@ -50,8 +54,12 @@ impl<B> Class<B> {
     }
 
     /// Calls `visit` with the counters and the backlog of this class and then, depth first, of
-    /// every class inside it.
+    /// every class inside it; where classes are [reserved](Reserved), of what stands behind them,
+    /// and then of each of them.
     pub fn visit(&self, visit: &mut impl FnMut(&Counters, Backlog)) {
+        if let Queue::Reserved(classes) = &self.queue {
+            return classes.last_first().for_each(|class| class.visit(visit));
+        }
         visit(&self.counters, self.backlog());
         match &self.queue {
             Queue::Classes(classes) => {
@@ -69,21 +77,28 @@ impl<B> Class<B> {
         policer.map(|policer| policer.set(now, rate, burst)).is_some()
     }
 
-    /// This class, or one inside it: they are numbered depth first, this one being 0.
+    /// This class, or one inside it: they are numbered as [`visit`](Self::visit) comes to them,
+    /// depth first, this one being 0.
     pub fn class_mut(&mut self, mut number: usize) -> Option<&mut Self> {
         self.find(&mut number)
     }
 
     pub(crate) fn find(&mut self, left: &mut usize) -> Option<&mut Self> {
-        if *left == 0 {
-            return Some(self);
+        if !matches!(self.queue, Queue::Reserved(_)) {
+            if *left == 0 {
+                return Some(self);
+            }
+            *left -= 1;
         }
-        *left -= 1;
         match &mut self.queue {
             Queue::Classes(classes) => {
                 classes.classes_mut().iter_mut().find_map(|class| class.find(left))
             }
             Queue::Cbq(cbq) => cbq.find(left),
+            Queue::Reserved(classes) => {
+                let (rest, reserved) = classes.classes_mut().split_last_mut()?;
+                std::iter::once(rest).chain(reserved).find_map(|class| class.find(left))
+            }
             _ => None,
         }
     }

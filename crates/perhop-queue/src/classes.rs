@@ -112,6 +112,30 @@ impl<B> Classes<B> {
         }
     }
 
+    /// The same, of classes in which packets wait at `now`.
+    pub(crate) fn waiting(now: Time, specs: Vec<ClassSpec<B>>) -> Self {
+        let mut classes = Self::new(specs);
+        for index in 0..classes.classes.len() {
+            let waiting = classes.classes[index].backlog();
+            if waiting.packets > 0 {
+                classes.settle(Backlog::default(), waiting);
+                classes.wake(now, index);
+            }
+        }
+        classes
+    }
+
+    /// The classes in match order, with what belongs to them.
+    pub(crate) fn into_parts(self) -> Vec<(Match, Class<B>)> {
+        self.classifier.into_matches().into_iter().zip(self.classes).collect()
+    }
+
+    /// The last class, and then the others in match order.
+    pub(crate) fn last_first(&self) -> impl Iterator<Item = &Class<B>> {
+        let (last, others) = self.classes.split_last().expect("there is always a class");
+        std::iter::once(last).chain(others)
+    }
+
     /// The classes in match order.
     pub fn classes(&self) -> &[Class<B>] {
         &self.classes
@@ -199,13 +223,16 @@ impl<B> Discipline<B> for Classes<B> {
             let class = &mut self.classes[index];
             let before = class.backlog();
             let next = class.dequeue(now, ledger);
-            let (after, head) = (class.backlog(), class.head(now));
+            let after = class.backlog();
             self.settle(before, after);
             match next {
                 Dequeue::Packet(packet) => {
                     match self.service[index] {
                         Place::Strict(place) => self.ready.set(place, after.packets > 0),
-                        Place::Shared(place) => self.scheduler.served(place, packet.size(), head),
+                        Place::Shared(place) => {
+                            let head = self.classes[index].head(now);
+                            self.scheduler.served(place, packet.size(), head);
+                        }
                     }
                     return Dequeue::Packet(packet);
                 }

@@ -107,6 +107,11 @@ impl Classifier {
         Self { matches, decisions, by_dscp, alone }
     }
 
+    /// What the classes were described by.
+    pub(crate) fn into_matches(self) -> Vec<Match> {
+        self.matches
+    }
+
     /// The index of the class that a packet with this header belongs to.
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {

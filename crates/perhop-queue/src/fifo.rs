@@ -74,6 +74,11 @@ impl<B> Fifo<B> {
         !self.drop_head
     }
 
+    /// From now on it may hold so much; what waits stays.
+    pub(crate) fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
     /// Takes out what waits and is not booked.
     pub(crate) fn take(&mut self) -> Vec<Packet<B>> {
         self.bytes -= self.packets.iter().map(Packet::size).sum();

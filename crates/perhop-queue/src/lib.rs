@@ -11,6 +11,7 @@
 //! * [`Class`] is a queue between an optional policer and an optional shaper, with [`Counters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
+//! * [`Reserved`] classes go before all of that, and come and go while it works;
 //! * [`Cbq`] divides it as ALTQ's implementation of class-based queueing does;
 //! * [`Queue`] is any of these, chosen when a scenario is compiled.
 
@@ -39,7 +40,7 @@ pub use aqm::{
 };
 pub use bucket::{TokenBucket, Tokens};
 pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
-pub use class::Class;
+pub use class::{Class, Reserved};
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
 pub use counters::Counters;
@@ -187,6 +188,8 @@ pub enum Queue<B> {
     Classes(Box<Classes<B>>),
     /// Classes that share as ALTQ has them.
     Cbq(Box<Cbq<B>>),
+    /// [Reserved] classes, and, as the last one, whatever stands behind them.
+    Reserved(Box<Classes<B>>),
 }
 
 /// Calls the same method of whichever discipline a queue is.
@@ -201,6 +204,7 @@ macro_rules! delegate {
             Queue::DualPi2($discipline) => $call,
             Queue::Classes($discipline) => $call,
             Queue::Cbq($discipline) => $call,
+            Queue::Reserved($discipline) => $call,
         }
     };
 }

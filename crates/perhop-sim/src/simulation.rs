@@ -147,15 +147,12 @@ impl Simulation {
         let now = self.now();
         while self.changes.front().is_some_and(|(at, _)| *at <= now) {
             let (_, effect) = self.changes.pop_front().expect("there is one in front");
-            let new_queue = match &effect {
-                Effect::Queue { port, .. } => Some(*port),
-                _ => None,
-            };
+            let other_classes = effect.other_classes();
             if let &Effect::Wire { link, rate, .. } = &effect {
                 self.meter.set_rate(link, rate);
             }
             effect.apply(&mut self.network);
-            if let Some(port) = new_queue {
+            if let Some(port) = other_classes {
                 self.meter.set_queue(&self.network, port);
             }
         }

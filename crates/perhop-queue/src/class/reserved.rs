@@ -1,0 +1,106 @@
+//! Classes that go before everything else at a link, and come and go while it works.
+//!
+//! A reservation is a policed class with strict priority: what conforms is sent before all that is
+//! not reserved, and what exceeds is dropped (the premium service of RFC 2638). What stood at the
+//! link is the last class then, and goes on as it was: its queues, tokens, schedulers and counters
+//! move as one, and back when the last reservation goes.
+
+use perhop_core::{Bytes, Packet, Rate, Time};
+
+use crate::{
+    Action, Actions, Class, ClassSpec, Classes, Discipline, Fifo, Ledger, Limit, Match, Policer,
+    Queue, Service,
+};
+
+/// A class that goes before everything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// Which packets belong to it.
+    pub matches: Match,
+    /// What it may send, and with which burst; the rest is dropped. None where that was seen to on
+    /// the way.
+    pub police: Option<(Rate, Bytes)>,
+    /// How much may wait.
+    pub limit: Limit,
+    /// Which of the reserved classes so far this is: it keeps its packets, tokens and counters.
+    /// None for a new one.
+    pub stays: Option<usize>,
+}
+
+impl Reserved {
+    fn class<B>(&self, now: Time, so_far: Option<Class<B>>) -> Class<B> {
+        let mut class = so_far.unwrap_or_else(|| Class::new(Queue::Fifo(Fifo::new(self.limit))));
+        if let Queue::Fifo(fifo) = &mut class.queue {
+            fifo.set_limit(self.limit);
+        }
+        match self.police {
+            Some((rate, burst)) if !class.set_policer(now, rate, burst) => {
+                class.policed(Policer::new(rate, burst), Actions::exceed(Action::Drop))
+            }
+            Some(_) => class,
+            None => Class { policer: None, ..class },
+        }
+    }
+}
+
+impl<B> Class<B> {
+    /// From `now` on these classes go before everything else here, the first of them first; those
+    /// that `stays` does not name are gone, and what waits in them is offered to what is left.
+    pub fn set_reserved(&mut self, now: Time, wanted: &[Reserved], ledger: &mut Ledger<B>) {
+        let (reserved, rest) = self.take_apart();
+        let mut so_far: Vec<_> = reserved.into_iter().map(|(_, class)| Some(class)).collect();
+        let mut class_of = |each: &Reserved| {
+            let stays = each.stays.and_then(|number| so_far.get_mut(number)?.take());
+            (each.matches.clone(), each.class(now, stays))
+        };
+        let reserved = wanted.iter().map(&mut class_of).collect();
+        let mut waiting = Vec::new();
+        so_far.into_iter().flatten().for_each(|gone| gone.drain(&mut waiting));
+        *self = Self::put_together(now, reserved, rest);
+        self.offer(now, waiting, ledger);
+    }
+
+    /// From `now` on another class stands here, behind the reserved ones; what waits is offered to
+    /// it.
+    pub fn replace(&mut self, now: Time, by: Self, ledger: &mut Ledger<B>) {
+        let (reserved, rest) = self.take_apart();
+        let mut waiting = Vec::new();
+        rest.drain(&mut waiting);
+        *self = Self::put_together(now, reserved, by);
+        self.offer(now, waiting, ledger);
+    }
+
+    fn offer(&mut self, now: Time, packets: Vec<Packet<B>>, ledger: &mut Ledger<B>) {
+        for packet in packets {
+            self.enqueue(now, packet, ledger);
+        }
+    }
+
+    /// The reserved classes, and what stands behind them; nothing is left here.
+    fn take_apart(&mut self) -> (Vec<(Match, Self)>, Self) {
+        let nothing = Self::new(Queue::Fifo(Fifo::new(Limit::packets(0))));
+        let whole = std::mem::replace(self, nothing);
+        match whole.queue {
+            Queue::Reserved(classes) => {
+                let mut parts = classes.into_parts();
+                let (_, rest) = parts.pop().expect("there is always a last class");
+                (parts, Self { shaper: whole.shaper, ..rest })
+            }
+            _ => (Vec::new(), whole),
+        }
+    }
+
+    /// `rest` behind the reserved classes. What shapes the link shapes all of them.
+    fn put_together(now: Time, reserved: Vec<(Match, Self)>, mut rest: Self) -> Self {
+        if reserved.is_empty() {
+            return rest;
+        }
+        let shaper = rest.shaper.take();
+        // The rest is the last strict class, which nobody asks before its turn.
+        let parts = reserved.into_iter().chain([(Match::default(), rest)]);
+        let strict = |(matches, class)| ClassSpec { matches, service: Service::Strict, class };
+        let specs = parts.map(strict).collect();
+        let queue = Queue::Reserved(Box::new(Classes::waiting(now, specs)));
+        Self { shaper, ..Self::new(queue) }
+    }
+}
