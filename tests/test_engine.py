@@ -96,6 +96,14 @@ def test_a_scenario_can_be_written_in_python(tmp_path: Path) -> None:
     assert len({tuple(digests(run, tmp_path / "run").items()) for run in both}) == 1
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_network_without_flows_has_nothing_to_run(engine: str) -> None:
+    network = parse(CHANCE.partition("flows:")[0])
+    assert not network.flows and not network.pings
+    with pytest.raises(perhop.UsageError, match=r"nothing to run.*below `flows`.*perhop lab up"):
+        perhop.run(network, engine=engine)
+
+
 def test_an_unknown_engine_or_seed_is_refused() -> None:
     scenario = parse(CHANCE)
     with pytest.raises(perhop.UsageError, match=r"'simulator' is not an engine; there is sim"):

@@ -164,10 +164,10 @@ def test_the_same_objects_from_python() -> None:
 
 def test_python_gets_the_same_errors() -> None:
     with pytest.raises(ScenarioError) as caught:
-        Scenario.model_validate({"perhop": 1, "name": "x", "nodes": {"a": "hst"}, "links": []})
+        Scenario.model_validate({"perhop": 1, "name": "x", "nodes": {"a": "hst"}})
     assert str(caught.value).split("\n") == [
         "nodes.a: `hst` is not known here; expected one of host, router; did you mean `host`?",
-        "flows: is missing; expected a mapping whose keys are names",
+        "links: is missing; expected a list",
     ]
 
 

@@ -131,13 +131,19 @@ def run(
         watch: Called after every slice.
 
     Raises:
-        UsageError: If there is no such engine or link, or the seed is not in 0..2^64.
+        UsageError: If there is no such engine or link, the seed is not in 0..2^64, or nothing is
+            sent.
         UnsupportedError: If the engine cannot run the scenario here.
         OutputError: If `out` or a capture cannot be written.
     """
     if engine not in ENGINES:
         hint = did_you_mean(engine, ENGINES) or f"there is {', '.join(ENGINES)}"
         raise UsageError(f"{engine!r} is not an engine; {hint}")
+    if not scenario.flows and not scenario.pings:
+        raise UsageError(
+            f"{scenario.name} has nothing to run: no flow and no ping; add one below `flows`, or "
+            "keep the network up for programs of your own with `perhop lab up`"
+        )
     if not 0 <= seed < 2**64:
         raise UsageError(f"{seed} is not a seed; expected 0 to 2^64 - 1")
     if out is not None:

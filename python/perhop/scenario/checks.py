@@ -219,13 +219,6 @@ def names_of_senders(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def something_sent(scenario: Scenario) -> Iterator[Finding]:
-    """There is a flow or a ping, unless it is a network to reserve."""
-    reserved = any(link.reservable for link in scenario.links)
-    if not scenario.flows and not scenario.pings and not reserved:
-        yield Finding(("flows",), "is empty, and so is `pings`; expected a flow or a ping")
-
-
 def transports(scenario: Scenario) -> Iterator[Finding]:
     """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
     for name, flow in scenario.flows.items():
@@ -471,7 +464,6 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (egress_policies, {"links", "policies"}),
     (paths, {*NETWORK, *TRAFFIC}),
     (names_of_senders, TRAFFIC),
-    (something_sent, TRAFFIC | {"links"}),
     (transports, {"flows"}),
     (datagrams, {"flows"}),
     (probes, TRAFFIC),

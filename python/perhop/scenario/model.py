@@ -71,8 +71,8 @@ class Scenario(Model):
     policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
     """How links' ends treat packets, by name."""
 
-    flows: Annotated[dict[Name, Flow], Field(max_length=1000)]
-    """Who sends what, by name."""
+    flows: Annotated[dict[Name, Flow], Field(max_length=1000)] = Field(default_factory=dict)
+    """Who sends what, by name; a network alone, for labs and reservations, has none."""
 
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
     """Who measures round trips, by name."""

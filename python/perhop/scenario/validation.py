@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from perhop.errors import ScenarioError
 from perhop.scenario.checks import check
 from perhop.scenario.findings import Nowhere, problems
+from perhop.scenario.text import did_you_mean
 from perhop.scenario.wording import explain
 
 if TYPE_CHECKING:
@@ -55,14 +56,16 @@ def _sound_part(cls: type[S], data: Any, source: Source | None) -> tuple[Scenari
     """The sections of `data` that are well-formed, as a scenario, and their names."""
     sections: dict[str, Any] = {}
     sound: set[str] = set()
+    given = data if isinstance(data, dict) else {}
+    unknown = [str(key) for key in given if key not in cls.model_fields]
     for name, section in cls.model_fields.items():
-        if isinstance(data, dict) and name in data:
+        if name in given:
             try:
-                sections[name] = _adapter(cls, name).validate_python(data[name], context=source)
+                sections[name] = _adapter(cls, name).validate_python(given[name], context=source)
             except ValidationError:
                 continue
-        elif section.is_required():
-            continue
+        elif section.is_required() or any(did_you_mean(key, [name]) for key in unknown):
+            continue  # it may be there under another name
         sound.add(name)
     return cls.model_construct(**sections), sound
 
