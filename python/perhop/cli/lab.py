@@ -185,7 +185,8 @@ def _print(stands: dict[str, Any]) -> None:
     columns = ("sent_packets", "sent_bytes", "dropped_packets", "backlog_packets")
     rows = []
     for link, found in stands["links"].items():
-        for class_name, counters in found["classes"].items():
+        reserved = {f"{name} (reserved)": each for name, each in found.get("reserved", {}).items()}
+        for class_name, counters in {**found["classes"], **reserved}.items():
             police = [counters[key] for key in ("conformed_packets", "exceeded_packets")]
             rows.append(
                 (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from perhop.scenario.changes import Step
 
-__all__ = ["effects", "network_plan", "plan"]
+__all__ = ["effects", "match_plan", "network_plan", "plan"]
 
 _NOBODY: Final = 2**16 - 1
 """A node that there is not: what a prefix without a node in it stands for."""
@@ -97,7 +97,7 @@ def _link(
         "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
         "remarks": [
             [
-                {"matches": _match(scenario, rule.match, nodes), "dscp": rule.dscp}
+                {"matches": match_plan(scenario, rule.match, nodes), "dscp": rule.dscp}
                 for rule in (*link.remark.get(end, ()), *scenario.nodes[end].remark)
             ]
             for end in link.ends
@@ -166,7 +166,7 @@ def _classes(
             place = Place(f"{path} {name}", rate or capacity, in_class=True)
             queue = queue_plan(part.effective_queue, place)
         return {
-            "matches": _match(scenario, part.match, nodes),
+            "matches": match_plan(scenario, part.match, nodes),
             "weight": None if policy.strict(part) else rate,
             "priority": part.priority if part.borrows_late else 0,
             "police": part.police and _police(part.police, capacity),
@@ -189,7 +189,7 @@ def _cbq(
         guaranteed = rates(policy, capacity)
         return [
             {
-                "matches": _match(scenario, part.match, nodes),
+                "matches": match_plan(scenario, part.match, nodes),
                 "rate": guaranteed[name],
                 "borrow": part.borrow,
                 "part": hold(policy, part, guaranteed[name] or capacity, f"{path} {name}"),
@@ -262,7 +262,9 @@ def _police(police: Police, capacity: int) -> dict[str, Any]:
     }
 
 
-def _match(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:
+def match_plan(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:
+    """Which packets a match is about, nodes being numbers."""
+
     def within(ends: tuple[Any, ...] | None) -> list[int]:
         if ends is None:
             return []

@@ -49,8 +49,9 @@ class Lab:
                 raise UsageError(f"several labs are up; name one with --lab{listed(known)}")
             return cls(next(iter(known.values())))
         if name not in known:
-            hint = did_you_mean(name, known) or f"there is{listed(known)}"
-            raise UsageError(f"no lab {quote(name)} is up; {hint}")
+            hint = did_you_mean(name, known)
+            said = f"; {hint}" if hint else listed(known)
+            raise UsageError(f"no lab {quote(name)} is up{said}")
         return cls(known[name])
 
     @property
@@ -96,6 +97,48 @@ class Lab:
         """
         path = str(Path(file).resolve())
         self._ask({"do": "capture", "links": list(links), "file": path, "snaplen": snaplen})
+
+    def reserve(
+        self, name: str, links: Sequence[str], match: Mapping[str, Any], rate: int, burst: int
+    ) -> None:
+        """Give some packets a rate for themselves: they go before everything else.
+
+        What exceeds is dropped at the first link. A reservation of that name is changed in place:
+        no packet of others is lost, and its counters go on.
+
+        Args:
+            name: What to call it.
+            links: The directed links that the packets take, in order.
+            match: Which packets, as a class of a scenario matches them; with a source and a
+                destination.
+            rate: Bits per second, of IP packets.
+            burst: How many bytes may come at once.
+
+        Raises:
+            UsageError: If it is wrong, or packets do not go that way; nothing has changed then.
+        """
+        asked = {"name": name, "links": list(links), "match": dict(match)}
+        self._ask({"do": "reserve", **asked, "rate": rate, "burst": burst})
+
+    def release(self, name: str) -> None:
+        """End a reservation; nothing happens if there is none of that name."""
+        self._ask({"do": "release", "name": name})
+
+    def reserved(self) -> dict[str, Any]:
+        """The reservations by name: their links, match, rate, burst, and counters of the policer.
+
+        Counters are since a reservation was made or they were cleared; bytes are of IP packets.
+        """
+        found: dict[str, Any] = self._ask({"do": "reserved"})["reservations"]
+        return found
+
+    def clear(self, name: str) -> None:
+        """Begin the counters of a reservation anew.
+
+        Raises:
+            UsageError: If there is none of that name.
+        """
+        self._ask({"do": "clear", "name": name})
 
     def execute(self, host: str, command: Sequence[str]) -> NoReturn:
         """Become a program that runs in a host. The caller must have one thread.

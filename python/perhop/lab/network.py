@@ -10,10 +10,12 @@ from perhop.engines.captures import capture_plan
 from perhop.engines.emu import mtus
 from perhop.engines.plan import effects, network_plan
 from perhop.errors import UnsupportedError
+from perhop.lab.reserved import Reservation, reserved_plan
 from perhop.scenario.changes import steps
 from perhop.scenario.policies import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from io import FileIO
 
     from perhop.engines.captures import Capture
@@ -47,6 +49,7 @@ class Network:
         except OSError as error:
             raise UnsupportedError(str(error)) from None
         self._namespaces = self._core.namespaces()
+        self._reserved: dict[str, list[str]] = {}
 
     @property
     def hosts(self) -> dict[str, int]:
@@ -66,13 +69,17 @@ class Network:
         """
         self._core.check()
 
-    def counters(self) -> Counted:
-        """What was counted since the network, or a class, began."""
+    def counters(self) -> tuple[Counted, Counted]:
+        """What was counted since the network, or a class, began: of classes, of reservations."""
+        classes: Counted = {}
+        reserved: Counted = {}
         ports = zip(self._classes.items(), self._core.read(), strict=True)
-        return {
-            link: {name: counted for name, counted in zip(names, read, strict=True) if name}
-            for (link, names), read in ports
-        }
+        for (link, names), read in ports:
+            booked = self._reserved.get(link, [])
+            own = read[: len(read) - len(booked)]
+            classes[link] = {name: each for name, each in zip(names, own, strict=True) if name}
+            reserved[link] = dict(zip(booked, read[len(own) :], strict=True))
+        return classes, reserved
 
     @property
     def policies(self) -> dict[str, str | None]:
@@ -110,6 +117,16 @@ class Network:
                 # A random stream of its own, so that the old one's numbers do not come again.
                 self._core.apply(json.dumps(effect), self._seed + number + 1)
         self._scenario = scenario
+
+    def reserve(self, link: str, reservations: Mapping[str, Reservation]) -> None:
+        """Have a link with these reservations, and no others, from now on.
+
+        One that was there stays, with what waits in it, its tokens and counters.
+        """
+        so_far = self._reserved.get(link, [])
+        plan = reserved_plan(self._scenario, link, reservations, so_far)
+        self._core.apply(json.dumps(plan), self._seed)
+        self._reserved[link] = list(reservations)
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Write what passes the capture's interfaces from now on to `file`, as pcapng."""

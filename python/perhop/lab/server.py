@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.captures import planned, writing
 from perhop.errors import PerhopError, ScenarioError, UsageError
-from perhop.lab.network import Network
+from perhop.lab.network import Counted, Network
 from perhop.lab.record import Record, began
+from perhop.lab.reserved import Reservation, check_policy
 from perhop.scenario import Scenario, parse, to_mapping
 from perhop.scenario.text import did_you_mean
 
@@ -36,6 +37,9 @@ _PATIENCE_S: Final = 2.0
 _NOW: Final = {"backlog_packets", "backlog_bytes"}
 """What is counted that does not only grow."""
 
+_LONGEST_NAME: Final = 64
+"""Characters that a reservation's name may have."""
+
 _RATES_OVER_S: Final = 1.0
 """Over how long rates are measured."""
 
@@ -50,7 +54,9 @@ class Server:
         self._since = time.monotonic()
         self._resources = ExitStack()
         self._cleared: dict[str, dict[str, dict[str, int]]] = {}
-        self._samples: list[tuple[float, dict[str, Any]]] = []
+        self._samples: list[tuple[float, tuple[Counted, Counted]]] = []
+        self._reservations: dict[str, Reservation] = {}
+        self._begun: dict[str, dict[str, int]] = {}
         pid = os.getpid()
         self.record = Record(
             name=name,
@@ -82,6 +88,10 @@ class Server:
             "change": self._change,
             "policy": self._policy,
             "capture": self._capture,
+            "reserve": self._reserve,
+            "release": self._release,
+            "reserved": self._reserved,
+            "clear": self._clear,
         }
         action = actions.get(str(request.get("do")))
         if action is None:
@@ -99,21 +109,29 @@ class Server:
         self.sample()
         (then, before), (now, counted) = self._samples[0], self._samples[-1]
         span = max(now - then, 1e-9)
-        links: dict[str, Any] = {}
-        policies = self._network.policies
-        for link, classes in counted.items():
-            links[link] = {"policy": policies[link], "classes": {}}
-            for name, counters in classes.items():
-                earlier = before[link].get(name, {})
-                cleared = self._cleared.get(link, {}).get(name, {})
+
+        def of_link(kind: int, link: str) -> dict[str, Any]:
+            """The classes of a link, or the reservations."""
+            reservations = self._reservations.items()
+            policed_here = [name for name, one in reservations if one.links[0] == link]
+            begun = (
+                self._cleared.get(link, {}),
+                {name: each for name, each in self._begun.items() if name in policed_here},
+            )[kind]
+            found = {}
+            for name, counters in counted[kind].get(link, {}).items():
+                earlier = before[kind].get(link, {}).get(name, {})
                 sent = counters["sent_bytes"] - earlier.get("sent_bytes", 0)
-                links[link]["classes"][name] = {
-                    **{
-                        key: value if key in _NOW else value - cleared.get(key, 0)
-                        for key, value in counters.items()
-                    },
-                    "rate_bps": max(0, sent) * 8 / span,
-                }
+                since = _since(counters, begun.get(name, {}))
+                found[name] = {**since, "rate_bps": max(0, sent) * 8 / span}
+            return found
+
+        policies = self._network.policies
+        links = {
+            link: {"policy": policies[link], "classes": of_link(0, link)}
+            | ({"reserved": reserved} if (reserved := of_link(1, link)) else {})
+            for link in policies
+        }
         return {
             "name": self.record.name,
             "scenario": self.record.scenario,
@@ -132,8 +150,59 @@ class Server:
         self._make(change, ())
         if "clear" in change:
             links = [change["on"]] if "on" in change else list(self.scenario.directions)
-            counted = self._network.counters()
+            counted, _ = self._network.counters()
             self._cleared |= {link: counted[link] for link in links}
+        return {}
+
+    def _reserve(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = str(request["name"])
+        if not 0 < len(name) <= _LONGEST_NAME:
+            raise UsageError(f"a reservation's name has 1 to {_LONGEST_NAME} characters")
+        wanted = Reservation.parse(request)
+        wanted.check(self.scenario, self._network.policies)
+        before = self._reservations.get(name)
+        self._reservations[name] = wanted
+        if before is None or before.links[0] != wanted.links[0]:
+            self._begun.pop(name, None)
+        # Those that police come first: no packet goes ahead that was not measured.
+        away = set(before.links) - {*wanted.links} if before is not None else set()
+        for link in (*wanted.links, *away):
+            self._renew(link)
+        return {}
+
+    def _release(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = str(request["name"])
+        gone = self._reservations.pop(name, None)
+        self._begun.pop(name, None)
+        # The one that polices goes last.
+        for link in reversed(gone.links) if gone is not None else ():
+            self._renew(link)
+        return {}
+
+    def _renew(self, link: str) -> None:
+        """Have a link with the reservations that it should have."""
+        reservations = self._reservations.items()
+        self._network.reserve(link, {name: one for name, one in reservations if link in one.links})
+
+    def _reserved(self, _request: dict[str, Any]) -> dict[str, Any]:
+        _, counted = self._network.counters()
+        found = {}
+        for name, one in self._reservations.items():
+            found[name] = {
+                "links": one.links,
+                "match": one.match.model_dump(mode="json", exclude_none=True),
+                "rate": one.rate,
+                "burst": one.burst,
+                "counters": _since(counted[one.links[0]][name], self._begun.get(name, {})),
+            }
+        return {"reservations": found}
+
+    def _clear(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = str(request["name"])
+        if name not in self._reservations:
+            raise UsageError(f"there is no reservation {name!r} in the lab")
+        _, counted = self._network.counters()
+        self._begun[name] = counted[self._reservations[name].links[0]][name]
         return {}
 
     def _policy(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -171,8 +240,12 @@ class Server:
                     for said in ["; ".join(filter(None, [found.message, found.hint]))]
                 )
             ) from None
+        if any(change.get("on") in one.links for one in self._reservations.values()):
+            check_policy(changed, change["on"], change.get("policy"))
         self._network.change(changed)
         self.scenario = changed
+        if "policy" in change:
+            self._cleared.pop(change["on"], None)  # its classes are new
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
         links, file = request["links"], request["file"]
@@ -210,6 +283,13 @@ def _hosts(scenario: Scenario) -> str:
     names = [("127.0.0.1", "localhost"), ("::1", "localhost")]
     names += [(str(address), name) for name, address in scenario.addresses.items()]
     return "".join(f"{address}\t{name}\n" for address, name in names)
+
+
+def _since(counters: dict[str, int], begun: dict[str, int]) -> dict[str, int]:
+    """What was counted since counters were `begun`."""
+    return {
+        key: value if key in _NOW else value - begun.get(key, 0) for key, value in counters.items()
+    }
 
 
 def _serve_one(server: Server, link: socket.socket) -> bool:

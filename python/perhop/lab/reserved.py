@@ -1,0 +1,172 @@
+"""Reservations in a lab: classes that go before everything else, on every link of a way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pydantic import ValidationError
+
+from perhop.engines.linux.ways import ways
+from perhop.engines.plan import match_plan
+from perhop.errors import UsageError
+from perhop.scenario.cbq import ALTQ_CBQ
+from perhop.scenario.classes import Match
+from perhop.scenario.text import did_you_mean, listed
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perhop.scenario import Scenario
+
+__all__ = ["Reservation", "check_policy", "reserved_plan"]
+
+_MOST: Final = 2**50
+"""The highest rate in bit/s, and the largest burst in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A rate that some packets have for themselves.
+
+    Attributes:
+        links: The directed links on their way, in order. The first one polices; behind it what
+            exceeds is gone.
+        match: Which packets.
+        rate: Bits per second, of IP packets.
+        burst: How many bytes may come at once.
+    """
+
+    links: tuple[str, ...]
+    match: Match
+    rate: int
+    burst: int
+
+    @classmethod
+    def parse(cls, request: Mapping[str, Any]) -> Self:
+        """What a request asks for, as far as it makes sense without a network.
+
+        Raises:
+            UsageError: It makes none.
+        """
+        links, rate, burst = (request.get(key) for key in ("links", "rate", "burst"))
+        if not isinstance(links, list) or not links or len({*map(str, links)}) != len(links):
+            raise UsageError("a reservation needs `links`: directed links in order, each once")
+        for key, number in (("rate", rate), ("burst", burst)):
+            if type(number) is not int or not 0 < number <= _MOST:
+                raise UsageError(f"a reservation's {key} is a whole number above zero")
+        try:
+            match = Match.model_validate(request.get("match"))
+        except ValidationError as error:
+            found = error.errors()[0]
+            where = ".".join(map(str, ("match", *found["loc"])))
+            raise UsageError(f"{where}: {found['msg'].removeprefix('Value error, ')}") from None
+        assert type(rate) is int and type(burst) is int  # as was found above
+        return cls(tuple(map(str, links)), match, rate, burst)
+
+    def check(self, scenario: Scenario, policies: Mapping[str, str | None]) -> None:
+        """See that a network can do it: that it has the links, and sends these packets there.
+
+        Args:
+            scenario: The network, with what has changed in it.
+            policies: The policy on each directed link.
+
+        Raises:
+            UsageError: It cannot.
+        """
+        directions = scenario.directions
+        for link in self.links:
+            if link not in directions:
+                hint = did_you_mean(link, directions)
+                said = f"; {hint}" if hint else listed(directions)
+                raise UsageError(f"{quote(link)} is not a link of the lab{said}")
+            check_policy(scenario, link, policies[link])
+        ends = self._nodes(scenario, "source"), self._nodes(scenario, "destination")
+        found = ways(scenario, _down(scenario))
+        for source in ends[0]:
+            for destination in ends[1]:
+                self._check_way(scenario, found, source, destination)
+
+    def _nodes(self, scenario: Scenario, key: str) -> list[str]:
+        """The nodes that packets come from, or go to."""
+        prefixes = getattr(self.match, key)
+        if prefixes is None:
+            raise UsageError(f"a reservation's match needs a {key}")
+        within = scenario.prefixes(prefixes)
+        nodes = [
+            name
+            for name, address in scenario.addresses.items()
+            if any(address in prefix for prefix in within)
+        ]
+        if not nodes:
+            raise UsageError(f"no node of the lab has the {key} {', '.join(map(str, prefixes))}")
+        return nodes
+
+    def _check_way(
+        self, scenario: Scenario, found: dict[str, Any], source: str, destination: str
+    ) -> None:
+        directions = scenario.directions
+        node, taken = source, []
+        while node != destination:
+            options = found.get(node, {}).get(destination, ())
+            if not options:
+                raise UsageError(f"no way leads from {source} to {destination}")
+            taken.append(options)
+            link, sender = directions[options[0]]
+            node = link.other(sender)
+        for link_name in self.links:
+            if (link_name,) not in taken:
+                way = ", ".join(" or ".join(options) for options in taken)
+                raise UsageError(
+                    f"packets from {source} to {destination} do not all go by {link_name}: a lab "
+                    f"sends them by {way}"
+                )
+
+
+def check_policy(scenario: Scenario, link: str, name: str | None) -> None:
+    """See that a link may have reservations beside this policy.
+
+    Raises:
+        UsageError: It may not.
+    """
+    policy = scenario.policies.get(name or "")
+    if policy is not None and policy.scheduler == ALTQ_CBQ:
+        raise UsageError(
+            f"{quote(link)} cannot have reservations beside {quote(str(name))}, whose `scheduler: "
+            f"{ALTQ_CBQ}` drives the whole link"
+        )
+
+
+def reserved_plan(
+    scenario: Scenario,
+    link: str,
+    reservations: Mapping[str, Reservation],
+    so_far: Sequence[str],
+) -> dict[str, Any]:
+    """The effect of a link having these reservations from now on, where it had those of `so_far`.
+
+    What may wait is the burst and a second of the rate: more than strict priority lets wait.
+    """
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    classes = [
+        {
+            "matches": match_plan(scenario, one.match, nodes),
+            "police": {"rate": one.rate, "burst": one.burst} if link == one.links[0] else None,
+            "limit": {"bytes": one.burst + one.rate // 8},
+            "stays": so_far.index(name) if name in so_far else None,
+        }
+        for name, one in reservations.items()
+    ]
+    return {"reserved": {"port": list(scenario.directions).index(link), "classes": classes}}
+
+
+def _down(scenario: Scenario) -> list[int]:
+    """The numbers of the links that are down."""
+    numbers = {name: index // 2 for index, name in enumerate(scenario.directions)}
+    states = {
+        numbers[change.on]: change.state
+        for change in scenario.changes
+        if change.on is not None and change.state is not None
+    }
+    return [number for number, state in states.items() if state == "down"]
