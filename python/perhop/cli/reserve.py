@@ -50,8 +50,8 @@ def reserve() -> None:
     "drivers",
     multiple=True,
     metavar="ROUTER=KIND[:…]",
-    help="What enforces at a router (* for all others): file:PATH, linux[:netns=NAME], "
-    "ios or junos.",
+    help="What enforces at a router (* for all others): file:PATH, lab[:NAME], "
+    "linux[:netns=NAME], ios or junos.",
 )
 @click.option(
     "--listen",

@@ -104,9 +104,10 @@ class Enforcer:
         found = []
         for source, destination, selector in terms.lanes:
             forward = source == terms.source
-            # The first link that a router, and no host, sends into.
-            out = (link for link in (path if forward else back) if link.source not in network.hosts)
-            link = next(out, None)
+            # The links that a router, and no host, sends into; the first of them polices.
+            way = path if forward else back
+            out = [link for link in way if link.source not in network.hosts]
+            link = out[0] if out else None
             rule = Rule(
                 name=f"perhop_{reservation.id}" + ("" if forward else "_back"),
                 source=network.addresses[source],
@@ -116,6 +117,7 @@ class Enforcer:
                 burst=terms.burst,
                 class_=terms.class_,
                 link_rate=link.rate if link else 0,
+                links=tuple(each.name for each in out),
             )
             found.append((link.source if link else "", rule))
         return found
@@ -396,15 +398,22 @@ class Enforcer:
             for reservation, _ in wanted.values():
                 self.service.note_trouble(reservation.id, str(error)).result()
             return
+        renewed: set[int] = set()
         for name, (reservation, rule) in wanted.items():
             if reservation.id in busy or found.get(name) == device.driver.expected(rule):
                 continue
             try:
                 device.put(rule)
+                if name not in found:
+                    # A new policer, whose counters begin at nothing.
+                    now = time.monotonic()
+                    self._readings[name] = _Reading(now, Counters(), rule.rate, rule.burst)
+                    renewed.add(reservation.id)
                 reason = f"{device.node} had lost it, or something else in its place; set again"
                 self.service.note(reservation.id, "perhop", "repair", reason).result()
             except DriverError as error:
                 self._fail(reservation, State.ACTIVE, f"no longer in place: {error}")
+        self._epochs |= {id_: self._epoch(id_) + 1 for id_ in renewed}
         for name in found.keys() - wanted.keys():
             if _number(name) in busy or self._is_live(_number(name)):
                 continue

@@ -29,6 +29,7 @@ class Rule:
         class_: The class of service, or None.
         link_rate: What the link can carry that the router sends them into, in bits per second; 0
             where nobody knows.
+        links: The links that routers send them into, in order, as ``r1>r2``.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Rule:
     burst: int
     class_: str | None = None
     link_rate: int = 0
+    links: tuple[str, ...] = ()
 
     @property
     def packets(self) -> str:
@@ -53,7 +55,7 @@ class Setting:
     Attributes:
         rate: Bits per second.
         burst: Bytes.
-        packets: Which packets, as `Rule.packets` says it.
+        packets: Which packets, in words that are equal for equal ones.
         guaranteed: What they get whatever else is sent, in bits per second; None where the router
             only polices.
     """

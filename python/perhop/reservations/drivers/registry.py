@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
 from perhop.reservations.drivers.file import FileDriver
+from perhop.reservations.drivers.lab import LabDriver
 from perhop.reservations.drivers.linux import LinuxDriver
 from perhop.reservations.drivers.text import IosDriver, JunosDriver
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _DRIVERS: Final[dict[str, Callable[..., Driver]]] = {
     "file": FileDriver,
+    "lab": LabDriver,
     "linux": LinuxDriver,
     "ios": IosDriver,
     "junos": JunosDriver,
@@ -24,7 +26,7 @@ _DRIVERS: Final[dict[str, Callable[..., Driver]]] = {
 
 
 def driver(text: str) -> Driver:
-    """The driver that a text names: ``KIND`` or ``KIND:KEY=VALUE,…``, and ``file:PATH``.
+    """The driver of a text: ``KIND`` or ``KIND:KEY=VALUE,…``, ``file:PATH``, and ``lab:NAME``.
 
     Raises:
         UsageError: There is no such driver, or it takes no such key.
@@ -36,6 +38,8 @@ def driver(text: str) -> Driver:
     if kind == "file":
         if not rest:
             raise UsageError("the driver `file` needs a path: file:PATH")
+        return make(rest)
+    if kind == "lab":
         return make(rest)
     given: dict[str, Any] = {}
     known = list(inspect.signature(make).parameters)
