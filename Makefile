@@ -20,12 +20,16 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: .venv/built ## Run the three-class scavenger experiment and draw it
 	@$(BIN)/perhop run qbss-1-70 --out runs/demo
 	@$(BIN)/perhop report runs/demo
+
+.PHONY: demo-reserve
+demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw what was counted
+	@$(BIN)/python -m validation.demo runs/demo-reserve
 
 .PHONY: test
 test: .venv/built ## Run every test
