@@ -141,6 +141,14 @@ impl Order {
         self.counts
     }
 
+    /// How many of the numbers from `first` to the highest have not arrived; none that are more than
+    /// 1024 below it count.
+    pub fn missing_since(&self, first: u64) -> u64 {
+        let first = first.max(self.next.saturating_sub(REMEMBERED));
+        let missing = |&sequence: &u64| self.seen[word(sequence)] & bit(sequence) == 0;
+        (first..self.next).filter(missing).count() as u64
+    }
+
     /// Forgets the greatest extent.
     pub fn reset_extent_max(&mut self) {
         self.counts.extent_max = 0;
@@ -220,6 +228,24 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn what_has_not_arrived_is_missing(
+            arrivals in prop::collection::vec(prop_oneof![0_u64..60, 900_u64..1_100], 1..200),
+            first in 0_u64..1_200,
+        ) {
+            let mut order = Order::default();
+            let mut came = std::collections::BTreeSet::new();
+            let mut next = 0;
+            for sequence in arrivals {
+                order.add(sequence);
+                came.insert(sequence);
+                next = next.max(sequence + 1);
+            }
+            let since = first.max(next.saturating_sub(1_024))..next;
+            let missing = since.filter(|sequence| !came.contains(sequence)).count() as u64;
+            prop_assert_eq!(order.missing_since(first), missing);
+        }
 
         #[test]
         fn it_counts_what_the_rfc_defines(

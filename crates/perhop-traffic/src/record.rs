@@ -40,8 +40,8 @@ struct Follow {
     unsent: u32,
     /// How many datagrams had been sent when, since long ago.
     sent: VecDeque<(Nanos, u64)>,
-    /// How many datagrams had been overtaken and not come, at the last samples.
-    missing: VecDeque<u64>,
+    /// Up to where datagrams had come at the last samples.
+    reached: VecDeque<u64>,
     /// The greatest window that was offered.
     window: u32,
 }
@@ -148,11 +148,11 @@ impl Recorder {
         for (place, follow) in self.places.iter().zip(&mut self.follows) {
             let (flow, stream) = shared.at(*place);
             if shared.is_udp(place.flow) {
-                let missing = lock(&flow.received).datagrams[place.stream].missing();
-                if follow.missing.len() == SETTLED {
-                    follow.missing.pop_front();
+                let reached = lock(&flow.received).datagrams[place.stream].next;
+                if follow.reached.len() == SETTLED {
+                    follow.reached.pop_front();
                 }
-                follow.missing.push_back(missing);
+                follow.reached.push_back(reached);
                 let sent = stream.sent.load(Ordering::Relaxed);
                 if follow.sent.back().is_none_or(|&(at, _)| now - at >= PATIENCE / 10) {
                     follow.sent.push_back((now, sent));
@@ -312,7 +312,14 @@ fn datagrams(
     let given_up =
         follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
     let given_up = given_up.min(sent).saturating_sub(received.packets);
-    let overtaken = follow.missing.iter().copied().fold(received.missing(), u64::min);
+    // Those that had been overtaken that long ago and have not come since. Where packets take several
+    // ways some are always on the way, others at every moment.
+    let overtaken = match follow.reached.front() {
+        Some(&reached) if follow.reached.len() == SETTLED => {
+            received.missing().saturating_sub(received.order.missing_since(reached))
+        }
+        _ => 0,
+    };
     let counts = received.order.counts();
     let reading = StreamReading {
         delivered: received.delivered,
