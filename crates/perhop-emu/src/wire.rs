@@ -11,13 +11,13 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration as Wait;
 
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use nix::unistd::pipe2;
 use perhop_core::{Bytes, Duration, Stream, Time};
@@ -26,6 +26,7 @@ use thiserror::Error;
 
 use crate::clock::monotonic;
 use crate::netns::Namespace;
+use crate::running::be_on_time;
 use crate::tun::{Tun, TunError};
 
 /// What one direction of a wire has counted.
@@ -64,6 +65,7 @@ pub struct Wires {
     shared: Arc<Vec<Mutex<Direction>>>,
     wake: File,
     thread: Option<JoinHandle<()>>,
+    first_in_line: bool,
 }
 
 /// How many packets are read from a device before others have their turn.
@@ -92,12 +94,18 @@ impl Wires {
         let shared = Arc::new(directions);
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
         let carried = Arc::clone(&shared);
+        let (tell, told) = sync_channel(1);
         let thread = std::thread::Builder::new().name("wires".into()).spawn(move || {
-            // Timers are late by 50 µs otherwise (PR_SET_TIMERSLACK, prctl(2)).
-            let _ = prctl::set_timerslack(1);
+            let _ = tell.send(be_on_time());
             carry(&carried, &File::from(reader));
         })?;
-        Ok(Self { shared, wake: File::from(writer), thread: Some(thread) })
+        let first_in_line = told.recv().unwrap_or(false);
+        Ok(Self { shared, wake: File::from(writer), thread: Some(thread), first_in_line })
+    }
+
+    /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
+    pub fn first_in_line(&self) -> bool {
+        self.first_in_line
     }
 
     /// From now on the wire `number` does this.

@@ -46,6 +46,12 @@ impl Wires {
         Ok(Self { carried, settings })
     }
 
+    /// Whether the thread that carries them goes before all others, which needs rights.
+    #[getter]
+    fn real_time(&self) -> bool {
+        self.carried.first_in_line()
+    }
+
     /// From now on a wire, by its place among those that were given, has this rate, delay and loss.
     fn change(&self, wire: usize, rate: u64, delay: u64, loss_ppb: u32) -> PyResult<()> {
         let mut settings =

@@ -79,8 +79,12 @@ class KernelRun:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """How late counters were read and changes made, at most."""
-        return {**self._traffic.counters, "timeline_late_us": round(self._late_s * 1e6)}
+        """What traffic and wires have counted of themselves; see docs/engines.md."""
+        return {
+            **self._traffic.counters,
+            "real_time": int(self._network.real_time),
+            "timeline_late_us": round(self._late_s * 1e6),
+        }
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Raise UnsupportedError: Linux's own tools capture here."""

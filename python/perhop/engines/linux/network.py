@@ -138,6 +138,11 @@ class Network:
             if text:
                 self._run(node, ["nft", "-f", "-"], text)
 
+    @property
+    def real_time(self) -> bool:
+        """Whether the thread that carries wires goes before all others, which needs rights."""
+        return self._carried.real_time
+
     def apply(self, step: Step) -> None:
         """Make a change of the timeline."""
         if step.ip:
