@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from conftest import REAL_TIME
+from perhop.engines.linux import probe
 from perhop.engines.linux.counts import Recorder
 from perhop.engines.linux.network import Network
 from perhop.errors import UnsupportedError
@@ -273,6 +274,70 @@ policies:
         "{remark: le}": (0, exceeded),
     }[action]
     assert row["sent_packets"] + row["backlog_packets"] == offered - dropped
+
+
+@pytest.mark.parametrize("exceed", ["drop", "send"])
+def test_a_policer_of_tc_holds_less_than_a_second(exceed: str) -> None:
+    if probe.polices() != "tc":
+        pytest.skip("this kernel has no police action (CONFIG_NET_ACT_POLICE)")
+    outer = f"police: {{rate: 800 kbps, burst: 5 kB, exceed: {exceed}}}"
+    policies = f"""
+policies:
+  p:
+    classes:
+      low:
+        match: {{dscp: [cs1, le]}}
+        bandwidth: 50%
+        {outer}
+        classes:
+          worse: {{match: {{dscp: le}}, unused: true, police: {{rate: 80 kbps, burst: 2 kB}}}}
+          bad: {{match: any}}
+      rest: {{match: any}}
+"""
+    lab = Lab(scenario(policies, "overhead: ethernet"))
+    lab.send((CS1, 2), (LE, 0.4), seconds=2)
+    classes, _ = lab.read()
+    low, worse = classes["r>s", "low"], classes["r>s", "low/worse"]
+    offered = classes["a>r", "all"]["sent_packets"]
+    assert low["conformed_packets"] + low["exceeded_packets"] == offered
+    # A bucket of 5 kB, and 100 kB in each of two seconds; sizes are those of IP packets.
+    assert low["conformed_bytes"] == pytest.approx(205_000, rel=0.06)
+    assert low["conformed_packets"] * 1000 == low["conformed_bytes"]
+    assert 0 < worse["conformed_bytes"] <= 2_000 + 10_000 * 4
+    dropped = low["exceeded_packets"] if exceed == "drop" else 0
+    # What is dropped inside counts outside, too.
+    assert low["dropped_policer"] == dropped + worse["dropped_policer"]
+    assert worse["dropped_policer"] == worse["exceeded_packets"]
+    assert low["sent_packets"] + low["backlog_packets"] == offered - low["dropped_policer"]
+
+
+def test_a_policer_of_tc_changes_in_place() -> None:
+    if probe.polices() != "tc":
+        pytest.skip("this kernel has no police action (CONFIG_NET_ACT_POLICE)")
+    policies = """
+policies:
+  p:
+    classes:
+      low: {match: {dscp: cs1}, police: {rate: 800 kbps, burst: 2 kB}}
+      rest: {match: any}
+"""
+    changes = """
+changes:
+  - {at: 1 s, on: r>s, class: low, police: {rate: 1600 kbps}}
+  - {at: 2 s, on: r>s, policy: p}
+"""
+    lab = Lab(scenario(policies, changes=changes))
+    expected = (100_000, 200_000, 100_000)
+    for step, rate in zip((None, *lab.network.mapping.steps), expected, strict=True):
+        if step is not None:
+            lab.network.apply(step)
+        if step is not None and step.interface is not None:
+            lab.recorder.begin("r>s")
+        lab.send((CS1, 4), seconds=2)
+        classes, _ = lab.read()
+        row = classes["r>s", "low"]
+        assert row["conformed_bytes"] == pytest.approx(2 * rate, rel=0.08)
+        assert row["exceeded_packets"] > 0
 
 
 def test_marks_are_made_where_packets_arrive() -> None:

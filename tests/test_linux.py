@@ -13,9 +13,9 @@ from conftest import Outcome
 from perhop import gallery
 from perhop._core import Namespaces
 from perhop.engines import linux
-from perhop.engines.linux import rules, tree
+from perhop.engines.linux import policers, rules, tree
 from perhop.errors import UnsupportedError
-from perhop.scenario import Scenario, parse
+from perhop.scenario import Police, Scenario, parse
 
 Perhop = Callable[..., Outcome]
 
@@ -205,7 +205,8 @@ def test_policers_have_a_bucket_that_nft_fills_with_a_second_more() -> None:
             "x: {match: {dscp: ef}, police: {rate: 800 kbps, burst: 150 kB}}, "
             "y: {match: {dscp: cs1}, police: {rate: 80 kbps, burst: 10 kB, exceed: {remark: le}}}, "
             "z: {match: any}"
-        )
+        ),
+        police="nft",
     )
     text = nft(found)
     drop = "limit rate over 100000 bytes/second burst 50000 bytes counter name to2_10_exceed drop"
@@ -214,6 +215,125 @@ def test_policers_have_a_bucket_that_nft_fills_with_a_second_more() -> None:
         "limit rate over 10000 bytes/second counter name to2_11_exceed ip dscp set 1 "
         in " ".join(text)
     )
+
+
+def policing(found: linux.Mapping) -> list[str]:
+    return [line for line in tc(found) if line.startswith("filter")]
+
+
+def test_tc_polices_what_rules_have_marked() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, police: {rate: 8%, burst: 10 kB}}, "
+            "y: {match: {dscp: cs1}, police: {rate: 80 kbps, burst: 10 kB, exceed: send}}, "
+            "z: {match: any}"
+        )
+    )
+    assert found.gaps == ()
+    assert policing(found) == [
+        "filter add parent 1: protocol all prio 1 handle 0x10 fw classid 1:10 action police rate "
+        "800000bit burst 10000b mtu 64kb conform-exceed drop/pipe index 1 action ok index 1",
+        "filter add parent 1: protocol all prio 1 handle 0x11 fw classid 1:11 action police rate "
+        "80000bit burst 10000b mtu 64kb conform-exceed ok/pipe index 2 action ok index 2",
+    ]
+    rules = nft(found)
+    assert [rules[rules.index(f"chain to2_{minor} {{") + 1] for minor in (10, 11, 12)] == [
+        "meta mark set 0x10 accept",
+        "meta mark set 0x11 accept",
+        "meta priority set 1:12 accept",
+    ]
+    assert "limit" not in found.nft["r"]
+
+
+def test_policers_of_divided_classes_come_first() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {protocol: udp}, bandwidth: 50%, police: {rate: 1 Mbps, burst: 9 kB}, "
+            "classes: {u: {match: {dscp: cs1}, police: {rate: 10%, burst: 3 kB}}, "
+            "v: {match: any}}}, z: {match: any}"
+        )
+    )
+    numbers = {node.path: node.minor for node in found.interfaces["r>s"].htb.nodes}
+    assert (numbers["x"], numbers["x/u"], numbers["x/v"]) == (0x10, 0x11, 0x12)
+    outer = "police rate 1000000bit burst 9000b mtu 64kb conform-exceed drop/pipe index 1"
+    # A tenth of the 5 Mb/s of the class.
+    inner = "police rate 500000bit burst 3000b mtu 64kb conform-exceed drop/pipe index 2"
+    start = "protocol all prio 1 handle"
+    assert policing(found) == [
+        f"filter add parent 1: {start} 0x11 fw classid 1:10 action {outer} action ok index 1",
+        f"filter add parent 1:10 {start} 0x11 fw classid 1:11 action {inner} action ok index 2",
+        f"filter add parent 1: {start} 0x12 fw classid 1:10 action police index 1 "
+        "action ok index 1",
+        f"filter add parent 1:10 {start} 0x12 fw classid 1:12",
+    ]
+
+
+@pytest.mark.parametrize(
+    "police",
+    [
+        "{rate: 80 kbps, burst: 10 kB, exceed: {remark: le}}",
+        "{rate: 1 kbps, burst: 40 kB}",  # 320 s of its rate
+    ],
+)
+def test_what_tc_cannot_police_nft_does(police: str) -> None:
+    other = "y: {match: {dscp: cs1}, police: {rate: 80 kbps, burst: 10 kB}}"
+    found = linux.mapping(
+        scenario(f"x: {{match: {{dscp: ef}}, police: {police}}}, {other}, z: {{match: any}}")
+    )
+    assert found.gaps == ()
+    assert policing(found) == []
+    assert found.nft["r"].count("limit rate over") == 2
+
+
+def test_policers_of_tc_change_in_place_and_are_never_taken_for_others() -> None:
+    found = linux.mapping(
+        scenario(
+            "x: {match: {dscp: ef}, police: {rate: 8%, burst: 10 kB}}, z: {match: any}",
+            changes="changes: [{at: 1 s, on: r>s, class: x, police: {rate: 4%}}, "
+            "{at: 2 s, on: r>s, policy: p}, {at: 3 s, on: r>s, class: x, police: {burst: 5 kB}}, "
+            "{at: 4 s, on: r>s, class: x, police: {rate: 8 bps}}]",
+        )
+    )
+    slower, again, smaller, _ = found.steps
+    bucket = "actions change action police rate {}bit burst {}b mtu 64kb conform-exceed drop/pipe"
+    assert slower.tc == (f"{bucket.format(400000, 10000)} index 1",)
+    assert slower.nft == ""
+    assert "handle 0x10 fw" in again.tc[-1]
+    assert again.tc[-1].endswith("index 2")
+    assert smaller.tc == (f"{bucket.format(800000, 5000)} index 2",)
+    assert list(gaps(found)) == ["changes.3.police"]
+
+
+@settings(max_examples=1000)
+@given(st.integers(8, 10**11), st.integers(1, 10**9))
+def test_a_bucket_of_tc_holds_what_it_should(rate: int, size: int) -> None:
+    police = Police.model_validate({"rate": f"{rate} bps", "burst": f"{size} B"})
+    assert police.burst == size
+    told = re.search(r"rate (\d+)bit burst (\d+)b", policers.words(police, rate))
+    assert told is not None
+    per_second = int(told[1]) // 8
+    assert abs(per_second - rate / 8) <= 0.5
+    # As tc_calc_xmittime of iproute2 has it: whole microseconds of the rate.
+    held = int(1e6 * (float(told[2]) / float(per_second))) * per_second / 1e6
+    assert size <= held + 1e-3
+    assert held <= size + per_second / 1e6 + 1
+
+
+LISTED = """\
+[{"total acts":1},{"actions":[{"order":0,"kind":"police","index":7,"control_action":\
+{"type":"drop"},"control_action":{"type":"pipe"},"overhead":0,"ref":2,"bind":2,"installed":0,\
+"last_used":0,"stats":{"bytes":9000,"packets":9,"drops":1,"overlimits":1,"requeues":0,\
+"backlog":0,"qlen":0},"not_in_hw":true}]}]
+"""
+"""What iproute2 6.1 prints of an action."""
+
+
+def test_counters_of_actions_are_read() -> None:
+    assert policers.counted("") == policers.counted("[]") == {}
+    assert policers.counted(LISTED) == {7: (9, 9000)}
+    assert policers.counted(LISTED + LISTED.replace(":7,", ":8,")) == {7: (9, 9000), 8: (9, 9000)}
+    with pytest.raises(ValueError, match="Expecting"):
+        policers.counted("action order 1:  police 0x7 rate 1Mbit")
 
 
 def test_marks_errors_and_turns() -> None:
@@ -277,7 +397,8 @@ def test_changes_are_steps() -> None:
             "z: {match: any}",
             changes="changes: [{at: 1 s, on: r>s, class: x, police: {rate: 400 kbps}}, "
             "{at: 2 s, on: r>s, rate: 5 Mbps}, {at: 3 s, on: r>s, policy: none}]",
-        )
+        ),
+        police="nft",
     )
     police, slower, back, none = found.steps
     assert [step.at // 10**12 for step in found.steps] == [1, 2, 2, 3]
@@ -333,7 +454,7 @@ def test_changes_are_steps() -> None:
     ],
 )
 def test_gaps_have_a_place(classes: str, head: str, path: str) -> None:
-    found = linux.mapping(scenario(classes, head=head))
+    found = linux.mapping(scenario(classes, head=head), police="nft")
     assert path in gaps(found)
     with pytest.raises(UnsupportedError, match=re.escape(f"\n  {path}: ")):
         linux.refuse(found.gaps, "mapped")
@@ -496,10 +617,12 @@ def test_the_command_says_what_linux_cannot_do(perhop: Perhop, place: Path) -> N
             changes="",
         )
     )
-    code, out, err = perhop("tc", "x.yaml")
+    code, out, err = perhop("tc", "x.yaml", "--police", "nft")
     assert (code, out) == (3, "")
     assert "policies.p.classes.x.police.burst: " in err
     assert "policies.p.classes.y.queue.wred: " in err
+    _, _, err = perhop("tc", "x.yaml")
+    assert "policies.p.classes.x" not in err
     code, _, err = perhop("tc", "x.yaml", "--device", "r>t=eth1")
     assert code == 2
     assert "there is no such link" in err

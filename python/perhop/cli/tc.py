@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 __all__ = ["tc"]
@@ -23,7 +25,19 @@ __all__ = ["tc"]
     metavar="LINK=NAME",
     help="What r1's end of a link, 'r1>r2', is called there, such as eth1. May be given often.",
 )
-def tc(scenario: str, overrides: tuple[str, ...], devices: tuple[str, ...]) -> int:
+@click.option(
+    "--police",
+    type=click.Choice(["tc", "nft"]),
+    default="tc",
+    show_default=True,
+    help="What polices: tc's action, or nft's limit, for kernels without act_police.",
+)
+def tc(
+    scenario: str,
+    overrides: tuple[str, ...],
+    devices: tuple[str, ...],
+    police: Literal["tc", "nft"],
+) -> int:
     """Print the commands that realise routers' policies on Linux.
 
     SCENARIO is a file, or a name that `perhop list` prints.
@@ -42,7 +56,7 @@ def tc(scenario: str, overrides: tuple[str, ...], devices: tuple[str, ...]) -> i
         if link not in loaded.directions:
             hint = did_you_mean(link, loaded.directions) or "expected LINK=NAME such as r1>r2=eth1"
             raise UsageError(f"--device {link}={name}: there is no such link; {hint}")
-    found = linux.mapping(loaded, devices=named)
+    found = linux.mapping(loaded, devices=named, police=police)
     linux.refuse(found.gaps, loaded.name)
     click.echo(linux.script(loaded, found), nl=False)
     return 0

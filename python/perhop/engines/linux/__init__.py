@@ -4,7 +4,8 @@
 `mapping`       a scenario as the commands for every node; start here
 `tree`          a policy as classes of HTB, …
 `qdiscs`        … each with a queue
-`rules`         what matches, marks, polices and balances, as rules of nftables
+`rules`         what matches, marks and balances, as rules of nftables
+`policers`      what polices, as actions of tc or rules of nftables
 `ways`          paths, as routes
 `gaps`          what Linux cannot express, each with its place in the scenario
 ==============  ================================================================================

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.engines.linux import rules, tree
+from perhop.engines.linux import policers, rules, tree
 from perhop.engines.linux.ways import Ways, routes, turns, ways
 from perhop.scenario.changes import steps
 from perhop.units import format_rate
@@ -41,6 +41,8 @@ class Interface:
         htb: Its classes.
         tc: The commands that make them, without the leading `tc`.
         chain: The name of the chain of rules that classifies.
+        policers: The index of the actions of tc that police each class, by its path; none where
+            nftables does.
     """
 
     direction: str
@@ -50,6 +52,7 @@ class Interface:
     htb: Htb
     tc: tuple[str, ...]
     chain: str
+    policers: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def mapping(
     *,
     devices: abc.Mapping[str, str] | None = None,
     tunnels: abc.Collection[str] = (),
+    police: policers.Means = "tc",
 ) -> Mapping:
     """The scenario's network as commands of tc, nft and ip.
 
@@ -125,6 +129,7 @@ def mapping(
         scenario: The scenario.
         devices: The name of the interface for each direction; those of `device_names` by default.
         tunnels: The directions whose interfaces have no Ethernet header, which Linux counts.
+        police: What polices where it can: tc's action, which not every kernel has, or nftables.
     """
     names = device_names(scenario) | dict(devices or {})
     headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.directions}
@@ -132,21 +137,27 @@ def mapping(
     interfaces: dict[str, Interface] = {}
     chains: dict[str, list[Chain]] = {node: [] for node in scenario.nodes}
     gaps: list[Gap] = []
+    numbers = policers.Numbers(police)
     for number, (direction, (link, node)) in enumerate(scenario.directions.items()):
         policy = link.egress.get(node)
         place = places[id(link)]
         htb = tree.tree(scenario, link, node, policy, header=headers[direction], place=place)
-        chain = f"to{number}"
+        chain, device, capacity = f"to{number}", names[direction], link.capacity(node)
+        policed = numbers.take(scenario, policy, capacity)
         interfaces[direction] = Interface(
-            direction,
-            node,
-            names[direction],
-            policy,
-            htb,
-            tuple(tree.commands(htb, names[direction])),
-            chain,
+            direction=direction,
+            node=node,
+            device=device,
+            policy=policy,
+            htb=htb,
+            tc=(
+                *tree.commands(htb, device),
+                *policers.filters(scenario, policy, capacity, htb, device, policed),
+            ),
+            chain=chain,
+            policers=policed,
         )
-        classes, more = rules.classify(scenario, policy, htb, chain, link.capacity(node))
+        classes, more = rules.classify(scenario, policy, htb, chain, capacity, policed=policed)
         chains[node] += classes
         gaps += [*htb.gaps, *more]
     there = ways(scenario)
@@ -159,7 +170,7 @@ def mapping(
         own, settings = routes(scenario, name, there, names)
         lines[name] = tuple(own)
         sysctls[name] = settings
-    changed, more = _steps(scenario, interfaces, names, headers)
+    changed, more = _steps(scenario, interfaces, names, headers, numbers)
     gaps += more
     return Mapping(
         interfaces=interfaces,
@@ -212,6 +223,7 @@ def _steps(
     interfaces: abc.Mapping[str, Interface],
     names: abc.Mapping[str, str],
     headers: abc.Mapping[str, int],
+    numbers: policers.Numbers,
 ) -> tuple[list[Step], list[Gap]]:
     """What changes in the network, in order of time."""
     now = dict(interfaces)
@@ -226,7 +238,7 @@ def _steps(
         both = directions[2 * change.number : 2 * change.number + 2]
         if change.change.policy is not None:
             policies[on], divided[on] = change.policy, change.capacity
-            now[on], step, more = _new_policy(scenario, change, now[on], headers[on])
+            now[on], step, more = _new_policy(scenario, change, now[on], headers[on], numbers)
             found.append(step)
             gaps += more
         if change.change.rate is not None:
@@ -236,16 +248,9 @@ def _steps(
                 )
                 found.append(step)
         if change.change.police is not None:
-            each = now[on]
-            chains, more = rules.classify(
-                scenario, policies[on], each.htb, each.chain, divided[on], change.police
-            )
+            step, more = _new_police(scenario, change, now[on], policies[on], divided[on])
+            found.append(step)
             gaps += more
-            minor = next(n.minor for n in each.htb.nodes if n.path == change.change.part)
-            own = [chain for chain in chains if chain.name == f"{each.chain}_{minor:x}"]
-            about = f"{on}: policer of {change.change.part}"
-            nft = rules.text(own, again=True)
-            found.append(Step(change.change.at, each.node, about, nft=nft))
         if change.change.state is not None:
             before = ways(scenario, down)
             (down.discard if change.change.state == "up" else down.add)(change.number)
@@ -279,8 +284,33 @@ def _new_rate(
     return made, Step(change.change.at, interface.node, about, tc=lines, interface=made)
 
 
+def _new_police(
+    scenario: Scenario, change: Change, interface: Interface, policy: str | None, divided: int
+) -> tuple[Step, list[Gap]]:
+    """A policer has other settings."""
+    path, settings = str(change.change.part), change.police
+    at, node, about = change.change.at, interface.node, f"{interface.direction}: policer of {path}"
+    if path in interface.policers:
+        place = f"changes.{change.loc[1]}.police"
+        number = interface.policers[path]
+        lines, gaps = policers.change(
+            scenario, str(policy), divided, path, settings[path], number, place
+        )
+        return Step(at, node, about, tc=tuple(lines)), gaps
+    chains, gaps = rules.classify(
+        scenario, policy, interface.htb, interface.chain, divided, settings
+    )
+    minor = next(each.minor for each in interface.htb.nodes if each.path == path)
+    own = [chain for chain in chains if chain.name == f"{interface.chain}_{minor:x}"]
+    return Step(at, node, about, nft=rules.text(own, again=True)), gaps
+
+
 def _new_policy(
-    scenario: Scenario, change: Change, interface: Interface, header: int
+    scenario: Scenario,
+    change: Change,
+    interface: Interface,
+    header: int,
+    numbers: policers.Numbers,
 ) -> tuple[Interface, Step, list[Gap]]:
     """Another policy takes the place of what was there."""
     place = f"links.{change.number}"
@@ -290,9 +320,18 @@ def _new_policy(
     # Chains of another name: rules that are in use cannot be taken away first.
     chain = f"{interface.chain.partition('x')[0]}x{change.loc[1]}"
     device = interface.device
-    lines = (f"qdisc del dev {device} root", *tree.commands(htb, device))
-    made = replace(interface, policy=change.policy, htb=htb, tc=lines, chain=chain)
-    chains, gaps = rules.classify(scenario, change.policy, htb, chain, change.capacity)
+    policed = numbers.take(scenario, change.policy, change.capacity)
+    lines = (
+        f"qdisc del dev {device} root",
+        *tree.commands(htb, device),
+        *policers.filters(scenario, change.policy, change.capacity, htb, device, policed),
+    )
+    made = replace(
+        interface, policy=change.policy, htb=htb, tc=lines, chain=chain, policers=policed
+    )
+    chains, gaps = rules.classify(
+        scenario, change.policy, htb, chain, change.capacity, policed=policed
+    )
     first = f"goto {chain}" if chains else "accept"
     rule = f'insert rule {rules.TABLE} classes oifname "{device}" {first}'
     nft = "\n".join([rules.text(chains), rule])

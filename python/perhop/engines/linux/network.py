@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
-from perhop.engines.linux import probe
+from perhop.engines.linux import policers, probe
 from perhop.engines.linux.gaps import refuse
 from perhop.engines.linux.mapping import device_names, mapping
 from perhop.engines.plan import network_plan
@@ -67,7 +67,7 @@ class Network:
         directions = list(scenario.directions)
         wired = _wired(scenario)
         tunnels = [name for number in wired for name in directions[2 * number : 2 * number + 2]]
-        self.mapping = mapping(scenario, tunnels=tunnels)
+        self.mapping = mapping(scenario, tunnels=tunnels, police=probe.polices())
         refuse([*self.mapping.gaps, *probe.missing(self.mapping)], scenario.name)
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
@@ -184,7 +184,10 @@ class Network:
         return found
 
     def policers(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """Packets and bytes that nft's counters have counted by now, by node and counter."""
+        """Packets and bytes that policers have counted by now, by node and counter.
+
+        Counters are called as those of nft's rules are, also where tc's actions count.
+        """
         found: dict[str, dict[str, tuple[int, int]]] = {}
         for node, text in self.mapping.nft.items():
             steps = (step.nft for step in self.mapping.steps if step.node == node)
@@ -193,6 +196,24 @@ class Network:
             out = self._run(node, ["nft", "-j", "list", "counters"], "")
             rows = (row["counter"] for row in json.loads(out)["nftables"] if "counter" in row)
             found[node] = {row["name"]: (row["packets"], row["bytes"]) for row in rows}
+        for node in self._hosts:
+            own = [each for each in self.interfaces.values() if each.node == node and each.policers]
+            if not own:
+                continue
+            came, conformed = (
+                policers.counted(self._run(node, ["tc", "-s", "-j", "actions", "list", *kind], ""))
+                for kind in (["action", "police"], ["action", "gact"])
+            )
+            counters = found.setdefault(node, {})
+            for each in own:
+                minors = {part.path: part.minor for part in each.htb.nodes}
+                for path, number in each.policers.items():
+                    label = f"{each.chain}_{minors[path]:x}"
+                    whole, part = came.get(number, (0, 0)), conformed.get(number, (0, 0))
+                    counters[f"{label}_conform"] = part
+                    # The second list may be a packet ahead of the first.
+                    over = (max(a - b, 0) for a, b in zip(whole, part, strict=True))
+                    counters[f"{label}_exceed"] = (next(over), next(over))
         return found
 
     def _run(self, node: str, command: list[str], text: str) -> str:

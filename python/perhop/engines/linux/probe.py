@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Namespaces
-from perhop.engines.linux import rules
+from perhop.engines.linux import policers, rules
 from perhop.engines.linux.gaps import Gap
 from perhop.errors import UnsupportedError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perhop.engines.linux.mapping import Mapping
 
-__all__ = ["has_qdisc", "has_rule", "missing", "tools"]
+__all__ = ["has_qdisc", "has_rule", "missing", "polices", "tools"]
 
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 
@@ -76,6 +76,33 @@ def has_rule(rule: str) -> bool:
     code, _, _ = _scratch().run(0, ["nft", "-f", "-"], rules.text([chain]).encode())
     _scratch().run(0, ["nft", "flush", "ruleset"], b"")
     return code == 0
+
+
+@cache
+def polices() -> policers.Means:
+    """What polices here: tc's action, if this kernel and this tc have it and count, or nftables."""
+    bucket = "police rate 1000000bit burst 2000b mtu 64kb conform-exceed drop/pipe index 1"
+    lines = (
+        "qdisc add dev lo root handle 1: htb default 10\n"
+        "class add dev lo parent 1: classid 1:10 htb rate 1mbit\n"
+        "filter add dev lo parent 1: protocol all prio 1 handle 0x10 fw classid 1:10 "
+        f"action {bucket} action ok index 1\n"
+        f"actions change action {bucket}\n"
+    )
+    try:
+        code, _, _ = _scratch().run(0, ["tc", "-batch", "-"], lines.encode())
+        if code:
+            return "nft"
+        for kind in ("police", "gact"):
+            show = ["tc", "-s", "-j", "actions", "list", "action", kind]
+            code, out, _ = _scratch().run(0, show, b"")
+            if code or 1 not in policers.counted(out.decode(errors="replace")):
+                return "nft"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "nft"  # a tc that writes something else
+    finally:
+        _scratch().run(0, ["tc", "qdisc", "del", "dev", "lo", "root"], b"")
+    return "tc"
 
 
 def missing(found: Mapping) -> Iterator[Gap]:

@@ -13,15 +13,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from perhop.engines.linux.gaps import Gap
+from perhop.engines.linux.policers import by_limit, marked
 from perhop.engines.linux.ways import FIRST_MARK
 from perhop.scenario.policies import rates
 from perhop.units import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from perhop.engines.linux.tree import Htb
-    from perhop.scenario import Match, Node, Police, PoliceChange, Policy, Scenario
+    from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
     from perhop.scenario.marking import MarkRule
 
 __all__ = ["TABLE", "Chain", "classify", "errors", "matches", "remark", "take_turns", "text"]
@@ -139,6 +140,7 @@ def classify(
     name: str,
     capacity: int,
     police: Mapping[str, PoliceChange] | None = None,
+    policed: Collection[str] = (),
 ) -> tuple[list[Chain], list[Gap]]:
     """Chains that give what leaves by an interface its class; the last one is `name`.
 
@@ -149,6 +151,7 @@ def classify(
         name: What the chain is called, and how the names of others begin.
         capacity: What the policy divides.
         police: What has changed of its policers by now, by the path of the class.
+        policed: The paths of the classes that tc polices: their packets are marked for it.
 
     Returns:
         Nothing for a queue, which takes everything.
@@ -159,6 +162,7 @@ def classify(
     gaps: list[Gap] = []
     numbers = {node.path: node for node in htb.nodes}
     changed = police or {}
+    by_tc = set(marked(htb, policed))
 
     def walk(policy: Policy, path: str, called: str, place: str, rate: int) -> None:
         rules: list[str] = []
@@ -172,11 +176,13 @@ def classify(
             label = f"{name}_{node.minor:x}"
             inside: list[str] = []
             counters: list[str] = []
-            if part.police is not None:
+            if part.police is not None and own not in policed:
                 now = part.police.model_copy(update=changed[own].given) if own in changed else None
-                inside += _policer(now or part.police, rate, label, f"{at}.police", gaps)
+                inside += by_limit(now or part.police, rate, label, f"{at}.police", gaps)
                 counters += [f"{label}_conform", f"{label}_exceed"]
-            if node.leaf is not None:
+            if own in by_tc:
+                inside.append(f"meta mark set {node.minor:#x} accept")
+            elif node.leaf is not None:
                 inside.append(f"meta priority set 1:{node.minor:x} accept")
             else:
                 nested = scenario.divided(policy, part)
@@ -192,47 +198,6 @@ def classify(
 
     walk(scenario.policies[policy], "", name, f"policies.{policy}.classes", capacity)
     return chains, gaps
-
-
-def _policer(
-    police: Police, capacity: int, label: str, place: str, gaps: list[Gap]
-) -> Iterator[str]:
-    """Rules that let pass, mark or drop what a token bucket says."""
-    if police.three_colours or police.colour_aware:
-        gaps.append(Gap(place, "its limits tell two colours apart, not three"))
-        return
-    rate = max(1, round(police.rate.of(capacity) / 8))
-    # The bucket of nft's limit holds what comes in its unit, a second at least, beside the burst:
-    # nft_limit_init in the kernel, and a train of packets in the tests.
-    burst = police.burst - rate
-    if burst < 0:
-        gaps.append(
-            Gap(
-                f"{place}.burst",
-                f"the bucket of its nft limit holds a second of the rate at least: {rate} B",
-            )
-        )
-        return
-    over = f"limit rate over {rate} bytes/second" + (f" burst {burst} bytes" if burst else "")
-    counted = f"counter name {label}_exceed"
-    conform, exceed, _ = police.actions
-    done = f"{label}_conform"
-    if exceed.drops:
-        yield f"{over} {counted} drop"
-        yield f"counter name {done}"
-    elif exceed.remark is not None:
-        # Packets that are marked here are told from others by the mark of the rule that did it.
-        yield f"{over} {counted} ip dscp set {exceed.remark} meta mark set 0xffff"
-        yield f"meta mark != 0xffff counter name {done}"
-        yield "meta mark 0xffff meta mark set 0"
-    else:
-        yield f"{over} {counted} meta mark set 0xffff"
-        yield f"meta mark != 0xffff counter name {done}"
-        yield "meta mark 0xffff meta mark set 0"
-    if conform.drops:
-        gaps.append(Gap(f"{place}.conform", "perhop does not write what drops all that conforms"))
-    elif conform.remark is not None:
-        gaps.append(Gap(f"{place}.conform", "perhop does not write marks of what conforms"))
 
 
 def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> Chain:

@@ -1,0 +1,267 @@
+"""Policers: tc's `police` action, or nftables' `limit`.
+
+The action's bucket holds what it is told, and so it is preferred where a kernel has it
+(`act_police`). The bucket of a limit holds what comes in a second, beside its burst. What marks is
+left to nftables in either case, because tc would have to write a packet's bytes and checksum.
+
+By tc, rules give a packet of a policed class a mark instead of its class, which filters of the
+root discipline then find: HTB asks those only for packets that nobody has given one of its leaves.
+There, sizes are what HTB itself counts, IP bytes. Where a class is divided, its policer comes
+first, and filters of the class's own lead on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from perhop.engines.linux.gaps import Gap
+from perhop.scenario.policies import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from perhop.engines.linux.tree import Htb
+    from perhop.scenario import Police, PoliceChange, Scenario
+
+__all__ = ["Means", "Numbers", "by_limit", "change", "counted", "filters", "marked", "words"]
+
+Means = Literal["tc", "nft"]
+"""What polices: tc's action, or nftables' limit."""
+
+_LONGEST: Final = 2**32 * 8 // 125
+"""Of how many microseconds of its rate the bucket of tc's action must be less: Linux takes it as
+ticks of 64 ns in 32 bits."""
+
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The indices of tc's actions in a network.
+
+    Each is given once: the actions of a policy that is replaced may take a moment to go.
+
+    Attributes:
+        can: "tc" if there is the action.
+    """
+
+    can: Means
+    _last: int = 0
+
+    def take(self, scenario: Scenario, policy: str | None, capacity: int) -> dict[str, int]:
+        """The index of each policed class, by its path; none where nftables polices.
+
+        Args:
+            scenario: Whose policies there are.
+            policy: The policy's name; None for a queue.
+            capacity: What it divides, in bits per second.
+        """
+        if policy is None or self.can == "nft":
+            return {}
+        polices = _polices(scenario, policy, capacity)
+        if not all(_fits(*each) for each in polices.values()):
+            return {}
+        first = self._last + 1
+        self._last += len(polices)
+        return {path: first + number for number, path in enumerate(polices)}
+
+
+def _polices(scenario: Scenario, policy: str, capacity: int) -> dict[str, tuple[Police, int]]:
+    """The policers of a policy, and of what their rates may be shares, by the path of the class."""
+    return {
+        each.path: (each.part.police, each.capacity)
+        for each in walk(scenario, scenario.policies[policy], capacity)
+        if each.part.police is not None
+    }
+
+
+def marked(htb: Htb, policed: Collection[str]) -> list[str]:
+    """The leaves whose packets pass a policer, their own or one of a class above."""
+    return [path for path in htb.leaves if any(_inside(path, above) for above in policed)]
+
+
+def filters(
+    scenario: Scenario,
+    policy: str | None,
+    capacity: int,
+    htb: Htb,
+    device: str,
+    policers: Mapping[str, int],
+) -> list[str]:
+    """What tc is told to police: a line each, without the leading `tc`.
+
+    Args:
+        scenario: Whose policies there are.
+        policy: The policy's name; None for a queue.
+        capacity: What it divides, in bits per second.
+        htb: Its classes.
+        device: The interface.
+        policers: The index of the actions of each policed class, by its path.
+    """
+    if policy is None or not policers:
+        return []
+    polices = _polices(scenario, policy, capacity)
+    minors = {node.path: f"{node.minor:x}" for node in htb.nodes}
+    told: set[str] = set()
+    lines = []
+    for leaf in marked(htb, polices):
+        # Policers of the classes that it is in, the outermost first, then its own.
+        ways = [path for path in polices if _inside(leaf, path)]
+        above = ""
+        for path in [*ways, leaf] if ways[-1] != leaf else ways:
+            line = (
+                f"filter add dev {device} parent 1:{above} protocol all prio 1 "
+                f"handle 0x{minors[leaf]} fw classid 1:{minors[path]}"
+            )
+            if path in polices:
+                number = policers[path]
+                # Leaves of one class share its policer.
+                new = "" if path in told else f" {words(*polices[path])}"
+                line += f" action police{new} index {number} action ok index {number}"
+                told.add(path)
+            lines.append(line)
+            above = minors[path]
+    return lines
+
+
+def change(
+    scenario: Scenario,
+    policy: str,
+    capacity: int,
+    path: str,
+    settings: PoliceChange,
+    number: int,
+    place: str,
+) -> tuple[list[str], list[Gap]]:
+    """What tc is told when a policer's settings change.
+
+    Args:
+        scenario: Whose policies there are.
+        policy: The policy's name.
+        capacity: What it divides, in bits per second.
+        path: The path of the class.
+        settings: All that has changed by now.
+        number: The index of the actions.
+        place: The place of the change in the scenario.
+    """
+    before, capacity = _polices(scenario, policy, capacity)[path]
+    police = before.model_copy(update=settings.given)
+    if not _fits(police, capacity):
+        reason = f"its police action holds {_LONGEST // _MICROSECONDS} s of the rate at most"
+        return [], [Gap(place, reason)]
+    return [f"actions change action police {words(police, capacity)} index {number}"], []
+
+
+def words(police: Police, capacity: int) -> str:
+    """A policer in tc's words.
+
+    Args:
+        police: One that tc's action can be.
+        capacity: What the policy divides, in bits per second.
+    """
+    rate, time = _rate(police, capacity), _microseconds(police, capacity)
+    burst = -(-time * rate // _MICROSECONDS)
+    if int(_MICROSECONDS * (burst / rate)) < time:
+        burst += 1  # tc computes with floating point, and rounds down
+    exceeds = "drop" if police.effective_exceed.drops else "ok"
+    # Without `mtu` what is longer than 2 kB exceeds; what conforms goes on to be counted.
+    return f"rate {8 * rate}bit burst {burst}b mtu 64kb conform-exceed {exceeds}/pipe"
+
+
+def counted(text: str) -> dict[int, tuple[int, int]]:
+    """Packets and bytes that actions have counted, by index.
+
+    Args:
+        text: What ``tc -s -j actions list action KIND`` prints: arrays, each of objects of which
+            some have actions.
+
+    Raises:
+        ValueError: If it is not that.
+    """
+    decoder, found, at = json.JSONDecoder(), {}, 0
+    while at < len(text):
+        parts, at = decoder.raw_decode(text, at)
+        for part in parts:
+            for action in part.get("actions", ()):
+                stats = action["stats"]
+                found[action["index"]] = (stats["packets"], stats["bytes"])
+        at += len(text[at:]) - len(text[at:].lstrip())
+    return found
+
+
+def _inside(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}/")
+
+
+def _rate(police: Police, capacity: int) -> int:
+    """In whole bytes per second, which is what Linux takes."""
+    return max(1, round(police.rate.of(capacity) / 8))
+
+
+def _microseconds(police: Police, capacity: int) -> int:
+    """What the bucket holds, as tc counts it: in microseconds of the rate, rounded down.
+
+    Here it is rounded up: a packet as long as the burst would never conform.
+    """
+    return -(-police.burst * _MICROSECONDS // _rate(police, capacity))
+
+
+def _fits(police: Police, capacity: int) -> bool:
+    """Whether tc's action does what a policer says."""
+    conform, exceed, _ = police.actions
+    plain = not (police.three_colours or police.colour_aware)
+    marks = any(each.remark is not None for each in (conform, exceed))
+    fits = _microseconds(police, capacity) < _LONGEST
+    return plain and not marks and not conform.drops and fits
+
+
+def by_limit(
+    police: Police, capacity: int, label: str, place: str, gaps: list[Gap]
+) -> Iterator[str]:
+    """Rules of nftables that let pass, mark or drop what a token bucket says.
+
+    Args:
+        police: The policer.
+        capacity: What the policy divides, in bits per second.
+        label: How the names of its counters begin.
+        place: Its place in the scenario.
+        gaps: Where what they leave open is added.
+    """
+    if police.three_colours or police.colour_aware:
+        gaps.append(Gap(place, "its limits tell two colours apart, not three"))
+        return
+    rate = _rate(police, capacity)
+    # The bucket of nft's limit holds what comes in its unit, a second at least, beside the burst:
+    # nft_limit_init in the kernel, and a train of packets in the tests.
+    burst = police.burst - rate
+    if burst < 0:
+        gaps.append(
+            Gap(
+                f"{place}.burst",
+                f"the bucket of its nft limit holds a second of the rate at least, {rate} B; that "
+                "of tc's police action holds less, where a kernel has it and nothing marks",
+            )
+        )
+        return
+    over = f"limit rate over {rate} bytes/second" + (f" burst {burst} bytes" if burst else "")
+    counted = f"counter name {label}_exceed"
+    conform, exceed, _ = police.actions
+    done = f"{label}_conform"
+    if exceed.drops:
+        yield f"{over} {counted} drop"
+        yield f"counter name {done}"
+    elif exceed.remark is not None:
+        # Packets that are marked here are told from others by the mark of the rule that did it.
+        yield f"{over} {counted} ip dscp set {exceed.remark} meta mark set 0xffff"
+        yield f"meta mark != 0xffff counter name {done}"
+        yield "meta mark 0xffff meta mark set 0"
+    else:
+        yield f"{over} {counted} meta mark set 0xffff"
+        yield f"meta mark != 0xffff counter name {done}"
+        yield "meta mark 0xffff meta mark set 0"
+    if conform.drops:
+        gaps.append(Gap(f"{place}.conform", "perhop does not write what drops all that conforms"))
+    elif conform.remark is not None:
+        gaps.append(Gap(f"{place}.conform", "perhop does not write marks of what conforms"))
