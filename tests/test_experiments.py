@@ -286,7 +286,7 @@ flows:
 """
 
 
-def test_real_hosts_reproduce_what_the_document_has_and_no_variants(tmp_path: Path) -> None:
+def test_real_hosts_reproduce_what_the_document_has_beside_the_simulator(tmp_path: Path) -> None:
     file = tmp_path / "real.yaml"
     file.write_text(REAL, encoding="utf-8")
     variant = Case(str(file), ("flows.bulk.tcp.window=8 KiB",), of="main", change="a small window")
@@ -321,10 +321,13 @@ def test_real_hosts_reproduce_what_the_document_has_and_no_variants(tmp_path: Pa
         (done,) = experiments.reproduce([experiment], tmp_path / "out", engine="emu")
     except UnsupportedError as error:
         pytest.skip(f"this machine cannot emulate: {error}")
-    assert list(done.runs) == ["main"]
-    assert done.runs["main"].manifest.engine == "emu"
+    engines = {name: run.manifest.engine for name, run in done.runs.items()}
+    assert engines == {"main": "emu", "main-sim": "sim"}
+    (variant,) = done.variants
+    assert [value.label for value in variant.values] == ["bulk"]
     bulk, ratio = done.comparisons
     assert bulk.agrees
     assert ratio.measured is None
     page = experiments.write([done], tmp_path / "out")[1].read_text("utf-8")
-    assert "Hosts have the TCP of Linux" in page
+    assert "Measured by the engine emu: real hosts" in page
+    assert "in simulation, with hosts of its time" in page

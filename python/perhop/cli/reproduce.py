@@ -46,6 +46,9 @@ def reproduce(
     experiment, its charts as PNG and SVG, and an index. A difference is no failure; the exit code
     is 1 if an expectation of a scenario does not hold.
 
+    Engines with real hosts take as long as the experiments did, and have what the simulator
+    measures beside it.
+
     \b
       perhop reproduce
       perhop reproduce qbss-1-70 altq-cbq --out compared
@@ -68,18 +71,22 @@ def reproduce(
         }
         click.echo(json.dumps(result, indent=2, allow_nan=False))
     else:
-        _print(found, pages[0])
+        _print(found, engine, pages[0])
     return 1 if any(each.failed for each in found) else 0
 
 
-def _print(found: list[Reproduction], index: Path) -> None:
+def _print(found: list[Reproduction], engine: str, index: Path) -> None:
     from perhop.cli.render import print_table
+    from perhop.experiments.pages import change_tables
     from perhop.report import value_table
 
     for each in found:
         if each.values:
             title = f"{each.experiment.name}: {each.experiment.title}"
+            title += "" if engine == "sim" else f" ({engine})"
             print_table(value_table(each.comparisons, title))
+        for table in change_tables(each) if engine != "sim" else ():
+            print_table(table)
         for failure in each.failed:
             click.echo(f"FAILS: {failure}")
         click.echo()

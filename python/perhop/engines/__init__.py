@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
-__all__ = ["ENGINES", "Engine", "Progress", "Run", "run"]
+__all__ = ["ENGINES", "Engine", "Progress", "Run", "check", "run"]
 
 ENGINES: Final = ("sim", "emu", "kernel")
 """The engines that there are; each is a module of this package with a function `start`."""
@@ -103,6 +103,24 @@ class Progress:
     throughput_bps: Mapping[str, float]
 
 
+def _engine(name: str) -> Engine:
+    if name not in ENGINES:
+        hint = did_you_mean(name, ENGINES) or f"there is {', '.join(ENGINES)}"
+        raise UsageError(f"{name!r} is not an engine; {hint}")
+    module: Engine = import_module(f"perhop.engines.{name}")
+    return module
+
+
+def check(scenario: Scenario, engine: str) -> None:
+    """Find out whether an engine can run a scenario here, by beginning to.
+
+    Raises:
+        UsageError: If there is no such engine.
+        UnsupportedError: If it cannot.
+    """
+    _engine(engine).start(scenario, 0).stop()
+
+
 def run(
     scenario: Scenario,
     *,
@@ -136,9 +154,7 @@ def run(
         UnsupportedError: If the engine cannot run the scenario here.
         OutputError: If `out` or a capture cannot be written.
     """
-    if engine not in ENGINES:
-        hint = did_you_mean(engine, ENGINES) or f"there is {', '.join(ENGINES)}"
-        raise UsageError(f"{engine!r} is not an engine; {hint}")
+    module = _engine(engine)
     if not scenario.flows and not scenario.pings:
         raise UsageError(
             f"{scenario.name} has nothing to run: no flow and no ping; add one below `flows`, or "
@@ -150,7 +166,6 @@ def run(
         Dataset.check_writable(out)
     files = planned(scenario, captures or {}, snaplen, out)
     started, began = datetime.now(UTC), time.perf_counter()
-    module: Engine = import_module(f"perhop.engines.{engine}")
     under_way = module.start(scenario, seed)
 
     def dataset() -> Dataset:

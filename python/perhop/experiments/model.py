@@ -112,6 +112,7 @@ class Experiment:
         cases: Its runs by name.
         values: The document's figures that the scenarios themselves do not publish.
         account: Where results differ from the document's, and why.
+        between_hosts: Where those of real hosts do, and why.
         tables: What else the page tabulates, from all runs.
         pictures: The charts of the page, from all runs.
     """
@@ -123,5 +124,6 @@ class Experiment:
     cases: Mapping[str, Case]
     values: tuple[Value, ...] = ()
     account: str = ""
+    between_hosts: str = ""
     tables: Callable[[Runs], Sequence[Table]] = field(default=_no_tables)
     pictures: Callable[[Runs], Pictures] = field(default=_no_pictures)

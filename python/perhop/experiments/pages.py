@@ -44,13 +44,20 @@ def page(reproduced: Reproduction) -> str:
     experiment = reproduced.experiment
     pictures = experiment.pictures(reproduced.runs)
     about, account = told_apart(experiment.about)
+    accounts = [*account, *paragraphs(experiment.account)]
+    real = _real(reproduced)
+    if real:
+        accounts = [
+            *paragraphs(experiment.between_hosts),
+            *(["Of what the simulator measures:", *accounts] if accounts else []),
+        ]
     body = join(
         element("h1", experiment.title),
         element("p", f"Source: {experiment.source}", class_="source"),
         element("p", lead(reproduced), class_="lead"),
-        *(element("p", each) for each in about),
+        *(element("p", each) for each in (real, *about) if each),
         grid(value_table(reproduced.comparisons) if reproduced.values else None),
-        *(element("p", each) for each in (*account, *paragraphs(experiment.account))),
+        *(element("p", each) for each in accounts),
         *(figure(name, spec) for name, spec in pictures.items()),
         *map(grid, change_tables(reproduced)),
         *map(grid, experiment.tables(reproduced.runs)),
@@ -79,6 +86,24 @@ def lead(reproduced: Reproduction) -> str:
     if not judged:
         return "The document states no value of this experiment that could be judged."
     return f"{agree} of {judged} values that the document states are as published."
+
+
+def engine(reproduced: Reproduction) -> str:
+    """What measured the values."""
+    return next(iter(reproduced.runs.values())).manifest.engine
+
+
+def _real(reproduced: Reproduction) -> str:
+    """Which hosts measured the values, if they are real."""
+    manifest = next(iter(reproduced.runs.values())).manifest
+    if manifest.engine not in REAL_ENGINES:
+        return ""
+    between = {"emu": "the simulator's network", "kernel": "Linux's own queues"}[manifest.engine]
+    return (
+        f"Measured by the engine {manifest.engine}: real hosts on {between}, with the TCP of "
+        f"{manifest.host.system} and their flows' windows and options. What the simulator "
+        "measures is beside it in the last tables."
+    )
 
 
 def change_tables(reproduced: Reproduction) -> Iterator[Table]:
@@ -116,9 +141,17 @@ def _entry(reproduced: Reproduction) -> Html:
         element(
             "h2", element("a", experiment.title, href=f"{experiment.name}/{experiment.name}.html")
         ),
-        element("p", f"{experiment.name}. {experiment.source}. {lead(reproduced)}", class_="note"),
+        element(
+            "p",
+            f"{experiment.name}. {experiment.source}. {lead(reproduced)}{_by(reproduced)}",
+            class_="note",
+        ),
         grid(value_table(reproduced.comparisons, "") if reproduced.values else None),
     )
+
+
+def _by(reproduced: Reproduction) -> str:
+    return f" Engine {name}." if (name := engine(reproduced)) in REAL_ENGINES else ""
 
 
 def _again(reproduced: Reproduction) -> Html:
@@ -130,18 +163,13 @@ def _again(reproduced: Reproduction) -> Html:
     )
     columns = tuple(Column(name, "left") for name in ("run", "scenario", "settings", "variant"))
     command = f"perhop reproduce {experiment.name} --engine {manifest.engine}"
-    tcp = (
-        f"Hosts have the TCP of {manifest.host.system}, with their flows' windows and options. "
-        if manifest.engine in REAL_ENGINES
-        else ""
-    )
     return element(
         "section",
         element("h2", "Run it again"),
         element("pre", element("code", f"{command} --seed {manifest.seed}")),
         element(
             "p",
-            f"perhop {manifest.perhop}, engine {manifest.engine}, seed {manifest.seed}. {tcp}Each "
+            f"perhop {manifest.perhop}, engine {manifest.engine}, seed {manifest.seed}. Each "
             "run is in a folder of its own below runs, which `perhop report` takes; `perhop run "
             "SCENARIO --set SETTING` makes one alone.",
             class_="note",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import gallery
 from perhop.analysis import Comparison, against_published, verdicts
 from perhop.dataset import Dataset
+from perhop.engines import check
 from perhop.rights import REAL_ENGINES
 from perhop.scenario import Scenario, Tcp
 from perhop.workers import Task, cores, work
@@ -81,8 +82,8 @@ def reproduce(
 ) -> list[Reproduction]:
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
 
-    Engines in real time make those that the document has, without the variants, and with this
-    machine's TCP in the place of that of another time.
+    Engines in real time make those that the document has, with this machine's TCP in the place of
+    that of another time. Each then has one variant: the simulator.
 
     Args:
         experiments: What to run.
@@ -95,22 +96,27 @@ def reproduce(
     Raises:
         ScenarioError: If a scenario is wrong; nothing is run then.
         UsageError: If the engine is unknown.
-        UnsupportedError: If the engine cannot run one of the scenarios here.
+        UnsupportedError: If the engine cannot run one of the scenarios here; nothing is run then.
         OutputError: If the folder cannot be written.
     """
     real = engine in REAL_ENGINES
     if real:
-        experiments = [_without_variants(each) for each in experiments]
+        experiments = [_between_hosts(each) for each in experiments]
     places = {
         (each.name, case): folder / each.name / "runs" / case
         for each in experiments
         for case in each.cases
     }
-    tasks = [
-        Task(_with_this_tcp(loaded) if real else loaded, place, engine, seed)
-        for case, place in zip(_cases(experiments), places.values(), strict=True)
-        for loaded in [gallery.load(case.scenario, overrides=case.settings)]
-    ]
+    tasks = []
+    for case, place in zip(_cases(experiments), places.values(), strict=True):
+        scenario = gallery.load(case.scenario, overrides=case.settings)
+        if real and case.of is None:
+            tasks.append(Task(_with_this_tcp(scenario), place, engine, seed))
+        else:
+            tasks.append(Task(scenario, place, seed=seed))
+    # Which may find that out for each as soon as it is run, after an hour of others.
+    for task in tasks if real else ():
+        check(task.scenario, task.engine)
     for task in tasks:
         Dataset.check_writable(task.folder)
     # Runs that take longest go first, so that none is left alone at the end.
@@ -187,8 +193,15 @@ def _cases(experiments: Sequence[Experiment]) -> Iterator[Case]:
         yield from each.cases.values()
 
 
-def _without_variants(experiment: Experiment) -> Experiment:
-    """An experiment without its variants, and without what its page makes of them."""
+_SIMULATED: Final = "in simulation, with hosts of its time"
+"""What an experiment between real hosts has different in its variants."""
+
+
+def _between_hosts(experiment: Experiment) -> Experiment:
+    """An experiment without its variants, and without what its page makes of them.
+
+    Each of its cases has another one instead, which the simulator makes.
+    """
 
     def shown(show: Callable[[Runs], _Shown], nothing: _Shown) -> Callable[[Runs], _Shown]:
         def as_far_as_it_goes(runs: Runs) -> _Shown:
@@ -201,7 +214,15 @@ def _without_variants(experiment: Experiment) -> Experiment:
 
     return replace(
         experiment,
-        cases={name: case for name, case in experiment.cases.items() if case.of is None},
+        cases={
+            called: each
+            for name, case in experiment.cases.items()
+            if case.of is None
+            for called, each in (
+                (name, case),
+                (f"{name}-sim", replace(case, of=name, change=_SIMULATED)),
+            )
+        },
         values=tuple(
             value if value.across is None else replace(value, across=shown(value.across, None))
             for value in experiment.values
