@@ -27,6 +27,7 @@ from perhop.reservations.errors import (
 from perhop.reservations.http.server import Serving, running
 from perhop.reservations.model import Role
 from perhop.reservations.people import FREE_GUESSES, People, Throttle
+from perhop.reservations.schema import COUNTERS
 from postgres import server as postgresql
 from reserving import MBPS, PASSWORD, Clock, network
 
@@ -102,6 +103,29 @@ def test_a_reservation_lives(service: tuple[str, People]) -> None:
         assert free.widest_rate == 800 * MBPS
         assert les.timeline(made.start, made.end)["r1>r2"][0].free == 800 * MBPS
         assert les.network().classes == ["gold"]
+
+
+def test_many_readings_are_thinned(service: tuple[str, People]) -> None:
+    with client(service, "les") as les:
+        own = les.book(booking())
+        names = ("conformed_packets", "conformed_bytes", "exceeded_packets", "exceeded_bytes")
+        rows = [
+            {
+                "reservation_id": own.id,
+                "at_ms": n,
+                "epoch": int(n >= 703),
+                **dict.fromkeys(names, n),
+            }
+            for n in range(1000)
+        ]
+        with service[1]._database.writing() as connection:
+            connection.execute(COUNTERS.insert(), rows)
+        assert [each.at_ms for each in les.counters(own.id)] == list(range(1000))
+        few = [each.at_ms for each in les.counters(own.id, 100)]
+        # Both ends of each stretch between two clearings are there.
+        assert {0, 702, 703, 999} < set(few)
+        assert 100 <= len(few) <= 104
+        assert few == sorted(set(few))
 
 
 def test_the_same_request_again_is_the_same_reservation(service: tuple[str, People]) -> None:

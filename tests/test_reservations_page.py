@@ -1,7 +1,9 @@
 """The page in a browser: by mouse, by keyboard, on a phone, and silent."""
 
+import re
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -30,8 +32,8 @@ def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]
         yield made
 
 
-def opened(browser: Browser, url: str, width: int = 1100) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": width, "height": 800})
+def opened(browser: Browser, url: str, width: int = 1100, *, touch: bool = False) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": width, "height": 800}, has_touch=touch)
     said: list[str] = []
     # A browser says of every answer that it is a refusal; the page says it to people.
     page.on("console", lambda message: said.append(message.text))
@@ -49,14 +51,25 @@ def opened(browser: Browser, url: str, width: int = 1100) -> Iterator[Page]:
     assert all(each.startswith((url, "data:,")) for each in asked)
 
 
+def later(page: Page) -> None:
+    """Go a day on, and wait until that is drawn."""
+    links = page.locator("#links")
+    expect(links).to_have_attribute("data-start", re.compile("[0-9]+"))
+    before = links.get_attribute("data-start")
+    assert before is not None
+    page.get_by_label("Later").focus()
+    page.keyboard.press("Enter")
+    expect(links).not_to_have_attribute("data-start", before)
+
+
 @pytest.fixture
 def page(browser: Browser, it: tuple[str, People]) -> Iterator[Page]:
     yield from opened(browser, it[0])
 
 
 def test_a_stretch_is_booked_by_dragging(page: Page) -> None:
-    assert page.locator("#links svg").count() == 12
-    page.get_by_label("Later").click()
+    expect(page.locator("#links svg")).to_have_count(12)
+    later(page)
     row = page.locator('[data-link="r1>r2"]')
     expect(row).to_be_visible()
     box = row.bounding_box()
@@ -64,6 +77,10 @@ def test_a_stretch_is_booked_by_dragging(page: Page) -> None:
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 10)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 10, steps=5)
+    # What is free there is told before it is booked.
+    told = page.get_by_label("What is free")
+    expect(told).to_contain_text("r1>r2, 20")
+    expect(told).to_contain_text("800 Mb/s of 800 Mb/s free")
     page.mouse.up()
     dialog = page.get_by_role("dialog")
     assert dialog.get_by_label("Rate").input_value() == "800"
@@ -98,9 +115,8 @@ def test_a_stretch_is_booked_by_dragging(page: Page) -> None:
 
 
 def test_everything_is_done_by_keyboard(page: Page) -> None:
-    page.get_by_label("Later").focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
+    later(page)
+    later(page)
     page.locator('[data-link="slac>r1"]').focus()
     for key in ("ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -118,8 +134,16 @@ def test_everything_is_done_by_keyboard(page: Page) -> None:
     page.keyboard.type("8")
     page.keyboard.press("Enter")
     expect(page.locator("#reservation dl")).to_contain_text("8 Mb/s")
-    expect(page.locator("#reservation table")).to_contain_text("rate: 7000000 to 8000000")
-    page.get_by_role("button", name="Cancel it").focus()
+    expect(page.locator("#reservation table")).to_contain_text("rate: 7 Mb/s to 8 Mb/s")
+    page.get_by_role("button", name="Cancel it…").focus()
+    page.keyboard.press("Enter")
+    # A slip does nothing: it is asked again, and Escape keeps it.
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page.locator("#reservation h2").first).to_contain_text("planned")
+    page.get_by_role("button", name="Cancel it…").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("no longer needed")
     page.keyboard.press("Enter")
     expect(page.locator("#reservation h2").first).to_contain_text("cancelled")
     page.get_by_role("link", name="Reservations").focus()
@@ -127,7 +151,7 @@ def test_everything_is_done_by_keyboard(page: Page) -> None:
     expect(page.get_by_label("those that are over")).to_be_visible()
     page.get_by_label("those that are over").focus()
     page.keyboard.press("Space")
-    expect(page.locator("#reservations tbody")).to_contain_text("cancelled")
+    expect(page.locator("#all tbody")).to_contain_text("cancelled")
     page.get_by_role("button", name="Log out").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Password")).to_be_visible()
@@ -155,10 +179,13 @@ def test_what_was_counted_is_charted(page: Page, it: tuple[str, People]) -> None
     expect(chart).to_have_attribute(
         "aria-label", "Conformed 950 kb/s and exceeded 100 kb/s on average, of 1 Mb/s reserved"
     )
-    assert chart.locator("polyline").count() == 3
+    assert chart.locator("path").count() == 3
     box = chart.locator(".conformed").bounding_box()
     assert box is not None
     assert box["width"] > 500
+    # Its axes say which rates, and when.
+    assert page.locator(".rates span").all_text_contents()[:2] == ["0 b/s", "200 kb/s"]
+    assert page.locator(".chart .axis span").first.text_content() == "08:00:0001-15"
 
 
 def test_a_phone_has_room_for_it(browser: Browser, it: tuple[str, People]) -> None:
@@ -169,8 +196,55 @@ def test_a_phone_has_room_for_it(browser: Browser, it: tuple[str, People]) -> No
         assert page.evaluate(wide) == 360
         page.keyboard.press("Escape")
         page.get_by_role("link", name="Reservations").click()
-        expect(page.locator("#reservations table")).to_be_visible()
+        expect(page.locator("#all")).not_to_be_empty()
         assert page.evaluate(wide) == 360
+        page.evaluate("location.hash = '#reservation/1'")
+        expect(page.locator("#reservation h2").first).to_contain_text("Reservation 1")
+        assert page.evaluate(wide) == 360
+
+
+def test_a_finger_books(browser: Browser, it: tuple[str, People]) -> None:
+    for page in opened(browser, it[0], 360, touch=True):
+        later(page)
+        row = page.locator('[data-link="r2>cern"]')
+        expect(row).to_be_visible()
+        row.scroll_into_view_if_needed()
+        box = row.bounding_box()
+        assert box is not None
+        fingers = page.context.new_cdp_session(page)
+        y = box["y"] + box["height"] / 2
+        for kind, part in (("touchStart", 0.3), ("touchMove", 0.4), ("touchMove", 0.6)):
+            points = [{"x": box["x"] + box["width"] * part, "y": y}]
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        # Two hosts whose path takes the link, and the stretch that was chosen.
+        assert dialog.locator("[name=destination]").input_value() == "cern"
+        times = [dialog.get_by_label(name).input_value() for name in ("Start", "End")]
+        start, end = (datetime.fromisoformat(f"{time}+00:00").timestamp() for time in times)
+        assert abs((end - start) / 86_400 - 0.3) < 0.03
+
+
+def test_what_others_do_is_shown_without_asking(page: Page, it: tuple[str, People]) -> None:
+    with client(it, "les") as les:
+        own = les.book(booking(selector=m.SelectorMessage(protocol="tcp", source_ports=(7, 9))))
+        page.evaluate(f"location.hash = '#reservation/{own.id}'")
+        heading = page.locator("#reservation h2").first
+        expect(heading).to_have_text(f"Reservation {own.id}: planned")
+        # Selectors change in place, too; what has no field stays.
+        own_page = page.locator("#reservation")
+        own_page.get_by_label("Port").fill("5011-5012")
+        own_page.get_by_label("DSCP").fill("46")
+        page.get_by_role("button", name="Change").click()
+        facts = page.locator("#reservation dl")
+        expect(facts).to_contain_text("tcp, from port 7-9, to port 5011-5012, DSCP 46")
+        expect(page.locator("#reservation table")).to_contain_text("to port 5011-5012, DSCP 46")
+        page.locator("h1").click()
+        les.cancel(own.id, "from elsewhere")
+        expect(heading).to_have_text(f"Reservation {own.id}: cancelled", timeout=60_000)
+        expect(page.locator("#reservation table")).to_contain_text("from elsewhere")
+        expect(page.get_by_role("button", name="Cancel it…")).to_have_count(0)
 
 
 def test_a_wrong_password_is_told(browser: Browser, it: tuple[str, People]) -> None:

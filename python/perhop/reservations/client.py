@@ -77,6 +77,22 @@ class Client:
         self._http.headers["Authorization"] = f"Bearer {token}"
         return token
 
+    def log_out(self) -> None:
+        """End the token that is used."""
+        self._send("DELETE", "/api/session")
+
+    def new_token(self, token: m.NewToken) -> m.Token:
+        """A token for a program or a calendar feed, which is told once."""
+        return self._ask("POST", "/api/tokens", m.Token, token)
+
+    def tokens(self) -> list[m.TokenMessage]:
+        """Your tokens, and where you are logged in."""
+        return self._ask("GET", "/api/tokens", list[m.TokenMessage])
+
+    def revoke(self, number: int) -> None:
+        """End a token of yours."""
+        self._send("DELETE", f"/api/tokens/{number}")
+
     def network(self) -> m.NetworkMessage:
         """What there is to reserve."""
         return self._ask("GET", "/api/network", m.NetworkMessage)
@@ -154,9 +170,10 @@ class Client:
         """What happened to a reservation."""
         return self._ask("GET", f"/api/reservations/{number}/log", list[m.LogMessage])
 
-    def counters(self, number: int) -> list[m.CountersMessage]:
-        """The readings of its counters."""
-        return self._ask("GET", f"/api/reservations/{number}/counters", list[m.CountersMessage])
+    def counters(self, number: int, most: int = 10_000) -> list[m.CountersMessage]:
+        """The readings of its counters; of more than `most` every so many are left out."""
+        path, params = f"/api/reservations/{number}/counters", {"most": most}
+        return self._ask("GET", path, list[m.CountersMessage], params=params)
 
     def clear_counters(self, number: int) -> None:
         """Set its counters to zero."""
@@ -173,6 +190,18 @@ class Client:
     def set_user(self, name: str, change: m.UserChange) -> m.UserMessage:
         """Change a user."""
         return self._ask("PATCH", f"/api/users/{name}", m.UserMessage, change)
+
+    def webhooks(self) -> list[m.WebhookMessage]:
+        """Where you have told what happens."""
+        return self._ask("GET", "/api/webhooks", list[m.WebhookMessage])
+
+    def add_webhook(self, webhook: m.NewWebhook) -> m.Webhook:
+        """Have every entry of the log sent to an address; the secret is told once."""
+        return self._ask("POST", "/api/webhooks", m.Webhook, webhook)
+
+    def remove_webhook(self, number: int) -> None:
+        """Remove a webhook of yours."""
+        self._send("DELETE", f"/api/webhooks/{number}")
 
     def _ask(
         self, method: str, path: str, kind: type[T], body: m.Message | None = None, **others: Any

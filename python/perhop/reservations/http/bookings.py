@@ -230,13 +230,29 @@ def log(request: Request, who: Who, number: Id) -> list[m.LogMessage]:
 
 
 @router.get("/reservations/{number}/counters")
-def counters(request: Request, who: Who, number: Id) -> list[m.CountersMessage]:
-    """The readings of its counters, in order."""
+def counters(
+    request: Request,
+    who: Who,
+    number: Id,
+    most: Annotated[int, Query(ge=2, le=100_000)] = 10_000,
+) -> list[m.CountersMessage]:
+    """The readings of its counters, in order.
+
+    Where there are more than `most`, every so many are left out: those that remain are about as
+    many, and go on counting from each other. The first and the last since counters were cleared
+    always remain.
+    """
     service = _service(request)
     service.seen_by(who.user, number)
     rows = service.series(number)
+    every = -(-len(rows) // most)
+    epochs = [None, *(row["epoch"] for row in rows), None]
     names = m.CountersMessage.model_fields
-    return [m.CountersMessage(**{name: row[name] for name in names}) for row in rows]
+    return [
+        m.CountersMessage(**{name: row[name] for name in names})
+        for place, row in enumerate(rows)
+        if place % every == 0 or not epochs[place] == epochs[place + 1] == epochs[place + 2]
+    ]
 
 
 @router.delete("/reservations/{number}/counters", status_code=204)

@@ -1,6 +1,10 @@
 // Requests to the service, and who is logged in.
 
 let csrf = "";
+let role = "";
+
+// Whether who is logged in looks after everybody's reservations.
+export const mayOperate = () => role !== "requester";
 
 export class Refused extends Error {
   constructor(status, message, detail) {
@@ -31,7 +35,7 @@ export async function api(method, path, body, headers = {}) {
 
 export async function session() {
   try {
-    csrf = (await api("GET", "/session")).csrf;
+    ({ csrf, role } = await api("GET", "/session"));
     return true;
   } catch {
     return false;
@@ -39,7 +43,7 @@ export async function session() {
 }
 
 export async function logIn(name, password) {
-  csrf = (await api("POST", "/session", { name, password })).csrf;
+  ({ csrf, role } = await api("POST", "/session", { name, password }));
 }
 
 export async function logOut() {

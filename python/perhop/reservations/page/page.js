@@ -1,9 +1,9 @@
 // The page of the reservation service. It speaks to nobody but the service that it came from.
 
 import { api, logIn, logOut, session } from "./api.js";
-import { editable, element, mbps, rate, say, utc, value } from "./parts.js";
+import { editable, element, mbps, packets, rate, say, selector, table, utc, value } from "./parts.js";
 import { showReservation } from "./reservation.js";
-import { Timeline } from "./timeline.js";
+import { Timeline, hostsAcross } from "./timeline.js";
 
 const $ = (selector) => document.querySelector(selector);
 let network = null;
@@ -20,7 +20,7 @@ async function begin() {
   }
   const none = element("option", { value: "" }, "none");
   field("class").replaceChildren(none, ...network.classes.map((name) => element("option", {}, name)));
-  timeline ??= new Timeline($("#links"), network, openBooking);
+  timeline ??= new Timeline($("#links"), $("#readout"), network, openBooking);
   await route();
 }
 
@@ -50,15 +50,23 @@ function leave() {
 
 // The timeline
 
-const view = { start: Math.floor(Date.now() / 1000 / 3600) * 3600, seconds: 86400 };
+const thisHour = () => Math.floor(Date.now() / 1000 / 3600) * 3600;
+const view = { start: thisHour(), seconds: 86400 };
 
 async function drawTimeline() {
   const start = view.start;
   const end = start + view.seconds;
   $("#window").textContent = `${utc(start)} to ${utc(end)} UTC`;
-  const free = await api("GET", `/timeline?start=${start}&end=${end}`);
+  const span = `start=${start}&end=${end}`;
+  const [free, found] = await Promise.all([
+    api("GET", `/timeline?${span}`),
+    api("GET", `/reservations?${span}&limit=50&state=held&state=planned&state=active&state=finished`),
+  ]);
   // Somebody in a hurry has moved on by now.
-  if (start === view.start && end === view.start + view.seconds) timeline.draw(free, start, end);
+  if (start !== view.start || end !== view.start + view.seconds) return;
+  show("timeline"); // what is hidden has no width to draw for
+  timeline.draw(free, start, end);
+  $("#within").replaceChildren(found.length ? listed(found) : "None.");
 }
 
 function move(by) {
@@ -68,6 +76,10 @@ function move(by) {
 
 $("#earlier").addEventListener("click", () => move(-1));
 $("#later").addEventListener("click", () => move(1));
+$("#today").addEventListener("click", () => {
+  view.start = thisHour();
+  route();
+});
 $("#range").addEventListener("change", (event) => {
   view.seconds = Number(event.target.value);
   route();
@@ -89,9 +101,8 @@ function openBooking({ start, end, free, link }) {
   field("end").value = editable(end);
   if (free) field("rate").value = mbps(free);
   if (link) {
-    const ends = [link.source, link.target].map((node) => network.hosts.indexOf(node));
-    if (ends[0] >= 0) field("source").selectedIndex = ends[0];
-    if (ends[1] >= 0) field("destination").selectedIndex = ends[1];
+    const ends = hostsAcross(network, link);
+    if (ends) [field("source").value, field("destination").value] = ends;
   }
   if (field("source").value === field("destination").value && network.hosts.length > 1) {
     field("destination").selectedIndex = (field("source").selectedIndex + 1) % network.hosts.length;
@@ -113,16 +124,10 @@ form.addEventListener("submit", async (event) => {
     end: value(field("end").value),
     direction: field("direction").value,
     purpose: field("purpose").value,
-    selector: {},
+    selector: selector(form.elements),
   };
   if (field("burst").value) asked.burst = Math.round(Number(field("burst").value) * 1e3);
   if (field("class").value) asked.class = field("class").value;
-  if (field("protocol").value) asked.selector.protocol = field("protocol").value;
-  if (field("dscp").value) asked.selector.dscp = Number(field("dscp").value);
-  if (field("port").value) {
-    const [low, high] = field("port").value.split("-").map(Number);
-    asked.selector.destination_ports = [low, high ?? low];
-  }
   try {
     const made = await api("POST", "/reservations", asked, { "Idempotency-Key": key });
     dialog.close();
@@ -149,23 +154,30 @@ form.querySelector(".close").addEventListener("click", () => dialog.close());
 
 // Reservations
 
-async function listReservations() {
+const MANY = 200;
+
+async function listReservations(after = 0) {
   const over = $("#over").checked;
   const states = over ? "" : "&state=held&state=planned&state=active";
-  const found = await api("GET", `/reservations?limit=1000${states}`);
+  const found = await api("GET", `/reservations?limit=${MANY}&after=${after}${states}`);
   if (over !== $("#over").checked) return;
-  const rows = found.map((each) => {
-    const cells = [
-      element("a", { href: `#reservation/${each.id}` }, String(each.id)),
-      each.state, each.source, each.destination, rate(each.rate), utc(each.start), utc(each.end),
-      each.owner,
-    ];
-    return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
-  });
-  $("#reservations tbody").replaceChildren(...rows);
+  const place = $("#all");
+  if (!after) place.replaceChildren(found.length ? listed(found) : "There are none.");
+  else place.querySelector("tbody").append(...listed(found).querySelectorAll("tbody tr"));
+  $("#more").hidden = found.length < MANY;
+  $("#more").onclick = () => listReservations(found.at(-1).id).catch((error) => say(error.message, true));
 }
 
-$("#over").addEventListener("change", route);
+function listed(found) {
+  const names = ["No.", "State", "From", "To", "Packets", "Rate", "Start (UTC)", "End (UTC)", "Owner", "Purpose"];
+  return table(names, found.map((each) => [
+    element("a", { href: `#reservation/${each.id}` }, String(each.id)),
+    each.state, each.source, each.destination, packets(each.selector), rate(each.rate),
+    utc(each.start), utc(each.end), each.owner, element("span", { class: "purpose" }, each.purpose),
+  ]));
+}
+
+$("#over").addEventListener("change", () => route());
 
 // Logging in and out
 

@@ -1,60 +1,148 @@
 // A reservation: what it is, what its routers counted, what happened to it, and changing it.
 
-import { api } from "./api.js";
-import { drawing, editable, element, mbps, rate, say, utc, value } from "./parts.js";
+import { api, mayOperate } from "./api.js";
+import { throughput } from "./chart.js";
+import {
+  editable, element, mbps, packets, ports, rate, say, selector, table, utc, value,
+} from "./parts.js";
+
+const LIVE = ["held", "planned", "active"];
+const REFRESH = 5000;
+const READINGS = 500;
 
 export async function showReservation(place, number) {
   const path = `/reservations/${number}`;
   const [own, log, counters] = await Promise.all([
-    api("GET", path), api("GET", `${path}/log`), api("GET", `${path}/counters`),
+    api("GET", path), api("GET", `${path}/log`), api("GET", `${path}/counters?most=${READINGS}`),
   ]);
   const again = () => showReservation(place, number);
-  place.replaceChildren(
-    element("h2", {}, `Reservation ${own.id}: ${own.state}`),
-    facts(own), ...buttons(own, again), throughput(own, counters), history(log),
-  );
+  place.dataset.number = number;
+  place.replaceChildren(element("div", { class: "live" }), element("div", {}, ...actions(own, again)),
+    section("Throughput"), section("Log"));
+  draw(place, own, log, counters);
+  clearInterval(place.timer);
+  place.timer = setInterval(() => refresh(place, number, own), REFRESH);
+}
+
+// Shows what has changed without touching what somebody is filling in.
+async function refresh(place, number, before) {
+  if (place.dataset.number !== number || place.hidden) return clearInterval(place.timer);
+  if (document.hidden) return undefined;
+  const path = `/reservations/${number}`;
+  try {
+    const [own, log, counters] = await Promise.all([
+      api("GET", path), api("GET", `${path}/log`), api("GET", `${path}/counters?most=${READINGS}`),
+    ]);
+    if (place.dataset.number !== number || place.hidden) return undefined;
+    // What may be done with it has changed; but not while somebody writes.
+    const busy = place.contains(document.activeElement) || place.querySelector("dialog[open]");
+    if (own.state !== before.state && !busy) return await showReservation(place, number);
+    draw(place, own, log, counters);
+  } catch {
+    // The next time will tell; what is shown stays.
+  }
+  return undefined;
+}
+
+function draw(place, own, log, counters) {
+  const [live, , chart, history] = place.children;
+  live.replaceChildren(element("h2", {}, `Reservation ${own.id}: ${own.state}`), facts(own));
+  chart.replaceChildren(chart.firstChild, ...throughput(own, counters, document.body.clientWidth > 600));
+  history.replaceChildren(history.firstChild, table(["When (UTC)", "Who", "What", "State", "Why"],
+    log.map((entry) => [utc(entry.at, true), entry.author, entry.action, entry.state, why(entry)])));
+}
+
+function section(name) {
+  return element("section", { "aria-label": name }, element("h2", {}, name));
 }
 
 function facts(own) {
   const arrow = { forward: "→", reverse: "←", both: "↔" }[own.direction];
-  const ports = (both) => (both[0] === both[1] ? `${both[0]}` : `${both[0]}-${both[1]}`);
-  const packets = [own.selector.protocol ?? "any protocol"];
-  if (own.selector.source_ports) packets.push(`from port ${ports(own.selector.source_ports)}`);
-  if (own.selector.destination_ports) packets.push(`to port ${ports(own.selector.destination_ports)}`);
-  if (own.selector.dscp !== null) packets.push(`DSCP ${own.selector.dscp}`);
   const lines = [
     ["Owner", own.owner],
-    ["Packets", `${own.source} ${arrow} ${own.destination}, ${packets.join(", ")}`],
+    ["Packets", `${own.source} ${arrow} ${own.destination}, ${packets(own.selector)}`],
     ["Rate", `${rate(own.rate)}, burst ${own.burst / 1000} kB`],
     ["Time", `${utc(own.start)} to ${utc(own.end)} UTC`],
     ["Path", own.path.join(" ")],
-    ["Purpose", own.purpose],
   ];
+  if (own.purpose) lines.push(["Purpose", own.purpose]);
   if (own.class) lines.push(["Class", own.class]);
+  if (own.state === "held") lines.push(["Held", `until ${utc(own.hold_until, true)} UTC, to be committed`]);
   if (own.changing) lines.push(["Change", "new terms are being put in place"]);
   if (own.trouble) lines.push(["Trouble", own.trouble]);
-  const parts = lines.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]);
-  return element("dl", {}, ...parts);
+  return element("dl", {}, ...lines.flatMap(([name, text]) =>
+    [element("dt", {}, name), element("dd", {}, text)]));
 }
 
-function buttons(own, again) {
-  if (!["held", "planned", "active"].includes(own.state)) return [];
+function actions(own, again) {
+  const path = `/reservations/${own.id}`;
   const act = (text, what) => {
     const button = element("button", { type: "button" }, text);
     button.addEventListener("click", () => attempt(what, again));
     return button;
   };
-  const path = `/reservations/${own.id}`;
-  const found = [act("Cancel it", () => api("POST", `${path}/cancel`, { reason: "on the page" }))];
-  if (own.state === "held") found.unshift(act("Commit", () => api("POST", `${path}/commit`)));
+  const found = [];
+  if (own.state === "held") found.push(act("Commit", () => api("POST", `${path}/commit`)));
   if (own.state === "active") {
     found.push(act("Clear counters", () => api("DELETE", `${path}/counters`)));
   }
+  if (mayOperate()) found.push(...configuration(own, path, act));
+  if (!LIVE.includes(own.state)) return [element("div", { class: "buttons" }, ...found)];
+  return [element("div", { class: "buttons" }, ...cancelling(path, again), ...found),
+    changing(own, path, again)];
+}
+
+// A slip of the finger cancels nothing.
+function cancelling(path, again) {
+  const open = element("button", { type: "button" }, "Cancel it…");
+  const reason = element("input", { name: "reason", maxlength: "1000" });
+  const dialog = element("dialog", { "aria-label": "Cancel" }, element("form", { method: "dialog" },
+    element("p", {}, "What it has in place is removed, and others may book what it had."),
+    element("label", {}, "Why", reason),
+    element("div", { class: "buttons" }, element("button", { value: "yes" }, "Cancel the reservation"),
+      element("button", { value: "", formnovalidate: "" }, "Keep it"))));
+  open.addEventListener("click", () => {
+    dialog.returnValue = "";
+    dialog.showModal();
+  });
+  dialog.addEventListener("close", () => {
+    if (dialog.returnValue !== "yes") return;
+    attempt(() => api("POST", `${path}/cancel`, { reason: reason.value }), again);
+  });
+  return [open, dialog];
+}
+
+// What people enter where perhop does not reach, and saying that they have.
+function configuration(own, path, act) {
+  const text = element("pre", {}, "…");
+  const details = element("details", { class: "wide" }, element("summary", {}, "Configuration"), text);
+  const what = own.changing ? "change" : LIVE.includes(own.state) ? "set" : "remove";
+  details.addEventListener("toggle", async () => {
+    if (!details.open) return;
+    try {
+      text.textContent = (await api("GET", `${path}/configuration?what=${what}`)).configuration;
+    } catch (error) {
+      text.textContent = error.message;
+    }
+  });
+  const waits = own.changing || (own.state === "planned" && own.trouble);
+  const confirm = waits ? [act("Confirm that it is configured", () => api("POST", `${path}/confirm`))] : [];
+  return [...confirm, details];
+}
+
+function changing(own, path, again) {
+  const choice = element("select", { name: "protocol" }, element("option", { value: "" }, "any"),
+    ...["tcp", "udp", "icmp"].map((name) => element("option", {}, name)));
+  choice.value = own.selector.protocol ?? "";
   const form = element("form", { class: "fields", "aria-label": "Change" },
     labelled("Rate (Mb/s)", { name: "rate", type: "number", step: "any", min: "0.000001", value: mbps(own.rate), required: "" }),
     labelled("Burst (kB)", { name: "burst", type: "number", step: "any", min: "1.5", value: own.burst / 1000, required: "" }),
     labelled("End (UTC)", { name: "end", type: "datetime-local", step: "1", value: editable(own.end), required: "" }),
-    element("button", {}, "Change"));
+    element("label", {}, "Protocol", choice),
+    labelled("Port", { name: "port", pattern: "[0-9]+(-[0-9]+)?", placeholder: "any", value: ports(own.selector.destination_ports) }),
+    labelled("DSCP", { name: "dscp", type: "number", min: "0", max: "63", placeholder: "any", value: own.selector.dscp ?? "" }),
+    labelled("Why", { name: "reason", maxlength: "1000" }),
+    element("div", { class: "wide buttons" }, element("button", {}, "Change")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const given = form.elements;
@@ -62,11 +150,13 @@ function buttons(own, again) {
       rate: Math.round(Number(given.rate.value) * 1e6),
       burst: Math.round(Number(given.burst.value) * 1e3),
       end: value(given.end.value),
+      selector: selector(given, own.selector),
+      reason: given.reason.value,
       version: own.version,
     };
     attempt(() => api("PATCH", path, change), again);
   });
-  return [element("div", { class: "buttons" }, ...found), form];
+  return form;
 }
 
 async function attempt(what, again) {
@@ -83,73 +173,15 @@ function labelled(text, attributes) {
   return element("label", {}, text, element("input", attributes));
 }
 
-// Bits per second between two readings; a reading after the counters were cleared begins anew.
-export function rates(counters) {
-  const found = [];
-  counters.forEach((each, place) => {
-    const before = counters[place - 1];
-    if (!before || before.epoch !== each.epoch || each.at_ms <= before.at_ms) return;
-    const seconds = (each.at_ms - before.at_ms) / 1000;
-    found.push({
-      from: before.at_ms / 1000,
-      to: each.at_ms / 1000,
-      conformed: ((each.conformed_bytes - before.conformed_bytes) * 8) / seconds,
-      exceeded: ((each.exceeded_bytes - before.exceeded_bytes) * 8) / seconds,
-    });
+// The reason of an entry, and what changed, as people write it.
+function why(entry) {
+  const write = {
+    rate, burst: (bytes) => `${bytes / 1000} kB`, start: (second) => utc(second, true),
+    end: (second) => utc(second, true), selector: packets,
+  };
+  const changed = Object.entries(entry.detail).map(([name, values]) => {
+    const [before, after] = values.map(write[name] ?? JSON.stringify);
+    return `${name}: ${before} to ${after}`;
   });
-  return found;
-}
-
-function throughput(own, counters) {
-  const place = element("section", { "aria-label": "Throughput" }, element("h2", {}, "Throughput"));
-  const found = rates(counters);
-  if (!found.length) {
-    place.append(element("p", {}, "Nothing was counted yet."));
-    return place;
-  }
-  const [start, end] = [found[0].from, found.at(-1).to];
-  const top = Math.max(own.rate, ...found.flatMap((each) => [each.conformed, each.exceeded])) * 1.05;
-  const [width, height] = [1000, 200];
-  const x = (second) => ((second - start) / (end - start)) * width;
-  const y = (bps) => height - (bps / top) * height;
-  const line = (name) => drawing("polyline", {
-    class: name,
-    points: found.flatMap((each) => [[each.from, each[name]], [each.to, each[name]]])
-      .map(([second, bps]) => `${x(second)},${y(bps)}`).join(" "),
-  });
-  const mean = (name) => found.reduce((sum, each) => sum + each[name] * (each.to - each.from), 0) /
-    found.reduce((sum, each) => sum + each.to - each.from, 0);
-  const label = `Conformed ${rate(mean("conformed"))} and exceeded ${rate(mean("exceeded"))} on ` +
-    `average, of ${rate(own.rate)} reserved`;
-  const chart = drawing("svg", {
-    class: "chart", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": label,
-  });
-  const reserved = `0,${y(own.rate)} ${width},${y(own.rate)}`;
-  chart.append(line("exceeded"), line("conformed"),
-    drawing("polyline", { class: "reserved", points: reserved }));
-  const last = counters.at(-1);
-  const packets = (what) => `${last[`${what}_packets`]} packets, ${last[`${what}_bytes`]} bytes`;
-  place.append(
-    element("p", {}, ...["conformed", "exceeded", "reserved"].map((name) =>
-      element("span", { class: `key ${name}` }, `— ${name}`)), `up to ${rate(top)}`),
-    chart, element("p", {}, `${utc(start)} to ${utc(end)} UTC. ${label}.`),
-    element("p", {}, `Counted: conformed ${packets("conformed")}; exceeded ${packets("exceeded")}.`));
-  return place;
-}
-
-function history(log) {
-  const rows = log.map((entry) => {
-    const changed = Object.entries(entry.detail).map(([name, [before, after]]) =>
-      `${name}: ${JSON.stringify(before)} to ${JSON.stringify(after)}`);
-    const reason = [entry.reason, ...changed].filter(Boolean).join("; ");
-    return element("tr", {}, element("td", {}, utc(entry.at)), element("td", {}, entry.author),
-      element("td", {}, entry.action), element("td", {}, entry.state),
-      element("td", { class: "reason" }, reason));
-  });
-  const head = element("tr", {}, ...["When (UTC)", "Who", "What", "State", "Why"].map((name) =>
-    element("th", {}, name)));
-  const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
-  return element("section", { "aria-label": "Log" }, element("h2", {}, "Log"),
-    element("div", { class: "scroll" }, table));
+  return element("span", { class: "reason" }, [entry.reason, ...changed].filter(Boolean).join("; "));
 }

@@ -1,5 +1,6 @@
 // What is booked and free on every link, and choosing a stretch of it by mouse, finger or keys.
 
+import { timeAxis, timeMarks } from "./axes.js";
 import { drawing, element, rate, utc } from "./parts.js";
 
 const WIDTH = 1000;
@@ -7,8 +8,9 @@ const HEIGHT = 40;
 const STEPS = 96; // what a selection is rounded to
 
 export class Timeline {
-  constructor(place, network, choose) {
+  constructor(place, readout, network, choose) {
     this.place = place;
+    this.readout = readout;
     this.links = network.links.filter((link) => link.reservable > 0);
     this.choose = choose;
   }
@@ -17,12 +19,12 @@ export class Timeline {
     this.start = start;
     this.end = end;
     this.step = Math.max(1, Math.round((end - start) / STEPS));
+    // As many marks as there is room for what stands at them.
+    this.most = this.place.clientWidth < 500 ? 4 : 12;
     const focused = document.activeElement?.dataset?.link;
     const rows = this.links.map((link) => this.row(link, free[link.name] ?? []));
-    const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => start + part * (end - start));
-    const axis = element("div", { class: "axis", "aria-hidden": "true" },
-      ...marks.map((mark) => element("span", {}, utc(mark).slice(5))));
-    this.place.replaceChildren(...rows, axis);
+    this.place.replaceChildren(...rows, timeAxis(start, end, this.most));
+    this.place.dataset.start = start;
     if (focused) this.place.querySelector(`[data-link="${CSS.escape(focused)}"]`)?.focus();
   }
 
@@ -39,24 +41,38 @@ export class Timeline {
         "arrow keys choose a time, Enter books it",
     });
     chart.append(drawing("rect", { class: "room", width: WIDTH, height: HEIGHT }));
+    for (const mark of timeMarks(this.start, this.end, this.most).marks) {
+      chart.append(drawing("line", { class: "grid", x1: this.x(mark), x2: this.x(mark), y2: HEIGHT }));
+    }
     for (const each of stretches) {
       const share = Math.max(0, link.reservable - each.free) / link.reservable;
       if (share === 0) continue;
-      const height = Math.min(1, share) * HEIGHT;
+      // What is little beside the link is seen, too.
+      const height = Math.max(1.5, Math.min(1, share) * HEIGHT);
       const [x, to] = [this.x(each.start), this.x(each.end)];
-      const bar = drawing("rect", { class: "booked", x, y: HEIGHT - height, width: to - x, height });
-      const text = `${utc(each.start)} to ${utc(each.end)}: ${rate(each.free)} free`;
-      bar.append(drawing("title", {}, text));
-      chart.append(bar);
+      chart.append(drawing("rect", { class: "booked", x, y: HEIGHT - height, width: to - x, height }));
     }
     const now = Date.now() / 1000;
     if (this.start < now && now < this.end) {
       chart.append(drawing("line", { class: "now", x1: this.x(now), x2: this.x(now), y2: HEIGHT }));
     }
     this.listen(chart, link, stretches);
-    const name = element("span", { class: "name" }, `${link.name}`);
-    name.append(element("br"), element("small", {}, `${rate(link.reservable)}`));
+    const name = element("span", { class: "name" }, `${link.name} `);
+    name.append(element("small", {}, `${rate(link.reservable)}`));
     return element("div", { class: "link" }, name, chart);
+  }
+
+  // What is free on a link throughout a stretch.
+  least(link, stretches, start, end) {
+    const inside = stretches.filter((each) => each.start < end && each.end > start);
+    return Math.max(0, Math.min(...inside.map((each) => each.free), link.reservable));
+  }
+
+  tell(link, stretches, start, end) {
+    const free = rate(this.least(link, stretches, start, end));
+    const until = utc(end).slice(utc(start).slice(0, 10) === utc(end).slice(0, 10) ? 11 : 0);
+    this.readout.textContent =
+      `${link.name}, ${utc(start)} to ${until}: ${free} of ${rate(link.reservable)} free`;
   }
 
   listen(chart, link, stretches) {
@@ -68,6 +84,7 @@ export class Timeline {
       const [a, b] = [Math.min(from, to), Math.max(from, to)];
       mark.setAttribute("x", this.x(a));
       mark.setAttribute("width", Math.max(0, this.x(b) - this.x(a)));
+      if (b > a) this.tell(link, stretches, a, b);
     };
     const second = (event) => {
       const box = chart.getBoundingClientRect();
@@ -78,10 +95,11 @@ export class Timeline {
       const earliest = Math.ceil(Date.now() / 1000) + 5;
       const a = Math.max(Math.min(from, to), earliest);
       const b = Math.max(from, to);
-      if (b <= a) return;
-      const inside = stretches.filter((each) => each.start < b && each.end > a);
-      const free = Math.max(0, Math.min(...inside.map((each) => each.free), link.reservable));
-      this.choose({ start: a, end: b, free, link });
+      if (b <= a) {
+        this.readout.textContent = "That is over; choose a time to come.";
+        return;
+      }
+      this.choose({ start: a, end: b, free: this.least(link, stretches, a, b), link });
     };
     chart.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
@@ -90,8 +108,12 @@ export class Timeline {
       show();
     });
     chart.addEventListener("pointermove", (event) => {
-      if (!chart.hasPointerCapture(event.pointerId)) return;
-      to = second(event);
+      const at = second(event);
+      if (!chart.hasPointerCapture(event.pointerId)) {
+        this.tell(link, stretches, at, at + this.step);
+        return;
+      }
+      to = at;
       show();
     });
     chart.addEventListener("pointerup", (event) => {
@@ -100,6 +122,11 @@ export class Timeline {
       if (to === from) to = from + this.step;
       show();
       done();
+    });
+    // A finger that scrolls has chosen nothing.
+    chart.addEventListener("pointercancel", () => {
+      from = to = null;
+      mark.setAttribute("width", 0);
     });
     chart.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -this.step, ArrowRight: this.step }[event.key];
@@ -127,4 +154,24 @@ export class Timeline {
   round(second) {
     return this.start + Math.round((second - this.start) / this.step) * this.step;
   }
+}
+
+// Two hosts whose shortest path takes a link; a path of fewest links, as the service prefers.
+export function hostsAcross(network, link) {
+  for (const source of network.hosts) {
+    const ways = new Map([[source, null]]);
+    for (const node of ways.keys()) {
+      // Only routers forward.
+      if (node !== source && network.hosts.includes(node)) continue;
+      for (const each of network.links) {
+        if (each.source === node && !ways.has(each.target)) ways.set(each.target, each);
+      }
+    }
+    for (const target of network.hosts) {
+      for (let way = ways.get(target); way; way = ways.get(way.source)) {
+        if (way.name === link.name) return [source, target];
+      }
+    }
+  }
+  return null;
 }
