@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from conftest import Outcome
@@ -119,10 +120,56 @@ def test_administrators_make_users(
     log_in(perhop, monkeypatch, "root")
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
     added = perhop("reserve", "user", "add", "new", "--role", "operator", "--max-rate", "5 Mbps")
-    assert added.out == "new is operator\n"
-    assert "new                      operator" in perhop("reserve", "user", "list").out
+    assert added.out == "new is operator  up to 5 Mbps at once\n"
+    assert "new                      operator  up to 5" in perhop("reserve", "user", "list").out
     assert perhop("reserve", "user", "set", "new", "--disable").code == 0
     assert "operator  disabled" in perhop("reserve", "user", "list").out
+
+
+def test_tokens_and_webhooks_are_made_and_ended(
+    service: tuple[str, People], perhop: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, _ = service
+    log_in(perhop, monkeypatch, "op")
+    told = perhop("reserve", "token", "new", "my calendar", "--feed", "--for", "24 h").out
+    address, _, token = told.strip().partition("=")
+    assert address == "the service's /api/calendar.ics?token"
+    feed = f"{url}/api/calendar.ics?token={token}"
+    assert httpx.get(feed).text.startswith("BEGIN:VCALENDAR")
+    listed = perhop("reserve", "token", "list").out
+    number = re.search(r"(\d+)  feed     my calendar +until 20", listed)
+    assert number is not None
+    assert perhop("reserve", "token", "revoke", number[1]).out == f"{number[1]} is no more\n"
+    assert httpx.get(feed).status_code == 401
+    made = perhop("reserve", "webhook", "add", "http://127.0.0.1:1/told").out
+    assert re.fullmatch(r"webhook 1; what it is sent is signed with [0-9a-f]{64}\n", made)
+    assert "1  http://127.0.0.1:1/told" in perhop("reserve", "webhook", "list").out
+    assert perhop("reserve", "webhook", "add", "ftp://x.example").code == 2
+    perhop("reserve", "webhook", "remove", "1")
+    assert perhop("reserve", "webhook", "list").out == ""
+    assert perhop("reserve", "logout").out == "logged out\n"
+    assert perhop("reserve", "list").err == "perhop: log in, or show a token\n"
+
+
+def test_what_is_held_is_committed_and_shown(
+    service: object, perhop: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del service
+    log_in(perhop, monkeypatch, "les")
+    words = ["slac", "cern", "10 Mbps", "--start", "+1 h", "--for", "1 h", "--hold", "5 min"]
+    key = ["--idempotency-key", "once"]
+    held = perhop("reserve", "book", *words, *key).out
+    assert "held until 20" in held
+    assert perhop("reserve", "commit", "1").out.split()[:2] == ["1", "planned"]
+    assert "nothing to change" in perhop("reserve", "change", "1").err
+    shown = json.loads(perhop("reserve", "show", "1", "--json").out)
+    assert (shown["state"], [entry["action"] for entry in shown["log"]]) == (
+        "planned",
+        ["hold", "commit"],
+    )
+    # A file that is no tokens' is told, not overwritten.
+    Path("~/.config/perhop/token").expanduser().write_text("{")
+    assert "remove it, and log in again" in perhop("reserve", "list").err
 
 
 def test_a_service_listens_beyond_this_machine_only_when_told(perhop: Run, place: Path) -> None:

@@ -1,0 +1,125 @@
+"""What every command that asks a service has in common: where it is, who asks, what is printed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from perhop.reservations.client import Client
+
+__all__ = ["ask_password", "asks", "connected", "forget_token", "keep_token", "needs_extra", "url"]
+
+_TOKENS: Final = Path("~/.config/perhop/token")
+"""A file with the token of each service, by its address."""
+
+url = click.option(
+    "--url",
+    envvar="PERHOP_RESERVE_URL",
+    default="http://127.0.0.1:8471",
+    show_default=True,
+    help="The service.",
+)
+
+
+def asks(words: Callable[[Any, Mapping[str, Any]], Iterable[str]]) -> Callable[..., Any]:
+    """Make a function of a client, whose answer is printed, a command's.
+
+    Args:
+        words: The lines that are printed without `--json`, from the answer and what was given.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., int]:
+        @url
+        @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+        @functools.wraps(command)
+        def run(url: str, *, as_json: bool, **given: Any) -> int:
+            with connected(url) as client:
+                found = command(client, **given)
+            if as_json:
+                from pydantic_core import to_json
+
+                click.echo(to_json(found, by_alias=True))
+            else:
+                for line in words(found, given):
+                    click.echo(line)
+            return 0
+
+        return run
+
+    return decorate
+
+
+def connected(url: str) -> Client:
+    """A client with the token that there is for a service."""
+    needs_extra()
+    from perhop.reservations.client import Client
+
+    return Client(url, token=os.environ.get("PERHOP_RESERVE_TOKEN") or _tokens().get(url, ""))
+
+
+def keep_token(url: str, token: str) -> None:
+    """Keep a token, in a file that nobody else can read."""
+    _write(_tokens() | {url: token})
+
+
+def forget_token(url: str) -> None:
+    """Keep it no longer."""
+    kept = _tokens()
+    if kept.pop(url, None) is not None:
+        _write(kept)
+
+
+def _tokens() -> dict[str, str]:
+    from perhop.errors import UsageError
+
+    place = _TOKENS.expanduser()
+    if not place.exists():
+        return {}
+    try:
+        kept: dict[str, str] = json.loads(place.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{place} cannot be read: {error}; remove it, and log in again") from None
+    return kept
+
+
+def _write(tokens: dict[str, str]) -> None:
+    place = _TOKENS.expanduser()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(tokens, file)
+    beside.replace(place)
+
+
+def ask_password(*, new: bool) -> str:
+    """A password: asked for on a terminal, and read from standard input elsewhere."""
+    if sys.stdin.isatty():
+        return str(click.prompt("Password", hide_input=True, confirmation_prompt=new))
+    return sys.stdin.readline().rstrip("\n")
+
+
+def needs_extra() -> None:
+    """Say what to install where plain perhop is."""
+    from importlib.util import find_spec
+
+    from perhop.errors import UnsupportedError
+
+    missing = [
+        name
+        for name in ("fastapi", "uvicorn", "sqlalchemy", "alembic", "argon2", "httpx")
+        if find_spec(name) is None
+    ]
+    if missing:
+        raise UnsupportedError(
+            f"`perhop reserve` needs {', '.join(missing)}: pip install 'perhop[reserve]'"
+        )

@@ -1,0 +1,249 @@
+"""Commands for people: logging in, tokens, users, webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from perhop.cli.reserve.asking import ask_password, asks, connected, forget_token, keep_token, url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.reservations.client import Client
+    from perhop.reservations.messages import QuotaMessage, UserMessage
+
+__all__ = ["COMMANDS"]
+
+
+def _said(_found: Any, given: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{given.get('number') or given['name']} is no more"
+
+
+@click.command()
+@click.argument("name")
+@url
+def login(name: str, url: str) -> int:
+    """Log in as NAME; the token is kept for twelve hours in ~/.config/perhop/token."""
+    with connected(url) as client:
+        keep_token(url, client.log_in(name, ask_password(new=False)))
+    click.echo(f"logged in as {name}")
+    return 0
+
+
+@click.command()
+@url
+def logout(url: str) -> int:
+    """Log out: the token that `login` kept is good no longer."""
+    with connected(url) as client:
+        client.log_out()
+    forget_token(url)
+    click.echo("logged out")
+    return 0
+
+
+# Tokens
+
+
+@click.group()
+def token() -> None:
+    """Tokens of yours: for programs, and for calendars that subscribe to your reservations."""
+
+
+def _tokens_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    from perhop.cli.reserve.moments import when
+
+    for each in found:
+        until = "for ever" if each.expires is None else f"until {when(each.expires)}"
+        yield f"{each.id:>6}  {each.kind:<8} {each.label:<24} {until}"
+
+
+def _token_in_words(found: Any, given: Mapping[str, Any]) -> Iterator[str]:
+    address = "the service's /api/calendar.ics?token="
+    yield (address if given["feed"] else "") + found.token
+
+
+@token.command("new")
+@click.argument("label")
+@click.option("--feed", is_flag=True, help="For a calendar: it reads /api/calendar.ics alone.")
+@click.option(
+    "--for", "duration", help="How long it is good, such as `24 h`; for ever unless given."
+)
+@asks(_token_in_words)
+def new_token(client: Client, label: str, duration: str | None, *, feed: bool) -> Any:
+    """Make a token, which is told once."""
+    from perhop.cli.reserve import moments
+    from perhop.reservations import messages as m
+
+    given = {
+        "label": label,
+        "kind": "feed" if feed else "api",
+        "seconds": None if duration is None else moments.seconds(duration),
+    }
+    return client.new_token(moments.checked(m.NewToken, given))
+
+
+@token.command("list")
+@asks(_tokens_in_words)
+def list_tokens(client: Client) -> Any:
+    """List your tokens, and where you are logged in."""
+    return client.tokens()
+
+
+@token.command("revoke")
+@click.argument("number", type=int)
+@asks(_said)
+def revoke(client: Client, number: int) -> None:
+    """End a token of yours."""
+    client.revoke(number)
+
+
+# Users
+
+
+@click.group()
+def user() -> None:
+    """Look after users, as an administrator."""
+
+
+def _users_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    for each in found:
+        yield f"{each.name:<24} {each.role}{'  disabled' if each.disabled else ''}{_limits(each)}"
+
+
+def _limits(user: UserMessage) -> str:
+    from perhop.units import format_rate
+
+    quota, parts = user.quota, []
+    if quota.reservations is not None:
+        parts.append(f"{quota.reservations} reservations")
+    if quota.rate is not None:
+        parts.append(f"{format_rate(quota.rate)} at once")
+    if quota.seconds is not None:
+        parts.append(f"{quota.seconds} s each")
+    return f"  up to {', '.join(parts)}" if parts else ""
+
+
+def _user_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found.name} is {found.role}{_limits(found)}"
+
+
+def _user_options(command: Any) -> Any:
+    for option in (
+        click.option("--role", type=click.Choice(["requester", "operator", "administrator"])),
+        click.option("--max-reservations", type=click.IntRange(0)),
+        click.option("--max-rate", help="At once, such as `100 Mbps`."),
+        click.option("--max-duration", help="Such as `24 h`."),
+    ):
+        command = option(command)
+    return command
+
+
+def _quota(
+    max_reservations: int | None, max_rate: str | None, max_duration: str | None
+) -> QuotaMessage:
+    from perhop.cli.reserve import moments
+    from perhop.reservations.messages import QuotaMessage
+
+    return QuotaMessage(
+        reservations=max_reservations,
+        rate=None if max_rate is None else moments.rate(max_rate),
+        seconds=None if max_duration is None else moments.seconds(max_duration),
+    )
+
+
+@user.command("add")
+@click.argument("name")
+@_user_options
+@asks(_user_in_words)
+def add_user(client: Client, name: str, role: str | None, **quota: Any) -> Any:
+    """Make a user; the password is asked for, or read from standard input."""
+    from perhop.cli.reserve import moments
+    from perhop.reservations import messages as m
+
+    limits = _quota(**quota)
+    given = {"name": name, "role": role or "requester", "quota": limits}
+    return client.add_user(moments.checked(m.NewUser, given | {"password": ask_password(new=True)}))
+
+
+@user.command("set")
+@click.argument("name")
+@click.option("--password", "new_password", is_flag=True, help="Ask for a new password.")
+@click.option("--disable/--enable", "disabled", default=None, help="May no longer log in, or may.")
+@_user_options
+@asks(_user_in_words)
+def set_user(
+    client: Client,
+    name: str,
+    role: str | None,
+    *,
+    new_password: bool,
+    disabled: bool | None,
+    **quota: Any,
+) -> Any:
+    """Change a user; a quota that is given replaces all three."""
+    from perhop.cli.reserve import moments
+    from perhop.reservations import messages as m
+
+    given = {
+        "disabled": disabled,
+        "role": role,
+        "quota": _quota(**quota) if any(v is not None for v in quota.values()) else None,
+        "password": ask_password(new=True) if new_password else None,
+    }
+    return client.set_user(name, moments.checked(m.UserChange, given))
+
+
+@user.command("list")
+@asks(_users_in_words)
+def list_users(client: Client) -> Any:
+    """List everybody."""
+    return client.users()
+
+
+# Webhooks
+
+
+@click.group()
+def webhook() -> None:
+    """Addresses that are told what happens, as an operator."""
+
+
+def _webhooks_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    for each in found:
+        yield f"{each.id:>6}  {each.url}" + (f"  trouble: {each.trouble}" if each.trouble else "")
+
+
+def _webhook_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    yield f"webhook {found.id}; what it is sent is signed with {found.secret}"
+
+
+@webhook.command("add")
+@click.argument("address")
+@asks(_webhook_in_words)
+def add_webhook(client: Client, address: str) -> Any:
+    """Have every entry of the log sent to ADDRESS; the secret is told once."""
+    from perhop.cli.reserve import moments
+    from perhop.reservations import messages as m
+
+    return client.add_webhook(moments.checked(m.NewWebhook, {"url": address}))
+
+
+@webhook.command("list")
+@asks(_webhooks_in_words)
+def list_webhooks(client: Client) -> Any:
+    """List your webhooks."""
+    return client.webhooks()
+
+
+@webhook.command("remove")
+@click.argument("number", type=int)
+@asks(_said)
+def remove_webhook(client: Client, number: int) -> None:
+    """Remove a webhook of yours."""
+    client.remove_webhook(number)
+
+
+COMMANDS: Final = (login, logout, token, user, webhook)
+"""In the order of the help."""

@@ -1,0 +1,141 @@
+"""Commands of the service itself: serving, and the first administrator."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from pathlib import Path
+from typing import Final
+
+import click
+
+from perhop.cli.reserve.asking import ask_password, needs_extra
+
+__all__ = ["COMMANDS"]
+
+_DATABASE: Final = "perhop-reservations.db"
+
+
+@click.command()
+@click.argument("network")
+@click.option(
+    "--database",
+    default=_DATABASE,
+    show_default=True,
+    help="An SQLite file, or postgresql://USER:PASSWORD@HOST/NAME.",
+)
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    metavar="ROUTER=KIND[:…]",
+    help="What enforces at a router (* for all others): file:PATH, lab[:NAME], "
+    "linux[:netns=NAME], ios or junos.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8471",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where to listen. Beyond this machine only with TLS, or --insecure.",
+)
+@click.option("--certificate", type=click.Path(path_type=Path), help="A certificate, for TLS.")
+@click.option("--key", type=click.Path(path_type=Path), help="Its private key.")
+@click.option("--host-name", "names", multiple=True, help="A name by which browsers call it.")
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS.")
+@click.option(
+    "--every",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 3600),
+    help="Seconds between two readings of counters.",
+)
+def serve(
+    network: str,
+    database: str,
+    drivers: tuple[str, ...],
+    listen: str,
+    certificate: Path | None,
+    key: Path | None,
+    names: tuple[str, ...],
+    insecure: bool,
+    every: float,
+) -> int:
+    """Serve reservations of NETWORK, a scenario file with `reservable` links."""
+    needs_extra()
+    from perhop.errors import UsageError
+    from perhop.reservations import drivers as kinds
+    from perhop.reservations.http import Serving
+    from perhop.reservations.http import serve as run
+    from perhop.reservations.network import Network
+    from perhop.scenario import load
+
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    if not port.isdigit() or int(port) > 65535 or not host:
+        raise UsageError(f"--listen {listen}: expected an address and a port")
+    if (certificate is None) != (key is None):
+        raise UsageError("--certificate and --key belong together")
+    if not _is_loopback(host) and certificate is None:
+        if not insecure:
+            raise UsageError(
+                f"--listen {listen}: beyond this machine passwords would be sent in the clear; "
+                "give --certificate and --key, or --insecure"
+            )
+        click.echo(
+            f"perhop: WARNING: listening at {listen} without TLS; passwords and tokens can be "
+            "read on the way",
+            err=True,
+        )
+    enforcing = {}
+    known = Network(load(network))
+    for each in drivers:
+        router, _, kind = each.partition("=")
+        if router != "*" and (router not in known.nodes or router in known.hosts):
+            raise UsageError(f"--driver {each}: there is no router {router!r} in {network}")
+        enforcing[router] = kinds.driver(kind)
+    if not enforcing:
+        click.echo(
+            "perhop: no --driver is given: nothing enforces reservations, and they fail when they "
+            "start",
+            err=True,
+        )
+    click.echo(f"http{'s' if certificate else ''}://{listen}  (Ctrl-C ends it)")
+    run(
+        Serving(
+            known, database, enforcing, host, int(port), frozenset(names), certificate, key, every
+        )
+    )
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@click.command()
+@click.argument("name")
+@click.option("--database", default=_DATABASE, show_default=True, help="As for `serve`.")
+@click.option("--generate", is_flag=True, help="Make up a password, and print it.")
+def init(name: str, database: str, generate: bool) -> int:
+    """Make NAME an administrator, while the service is not running."""
+    needs_extra()
+    from perhop.reservations.database import Database
+    from perhop.reservations.model import Role
+    from perhop.reservations.people import People
+
+    opened = Database(database)
+    try:
+        password = secrets.token_urlsafe(15) if generate else ask_password(new=True)
+        People(opened).add(name, password, Role.ADMINISTRATOR)
+    finally:
+        opened.close()
+    click.echo(f"{name} is an administrator" + (f"; password: {password}" if generate else ""))
+    return 0
+
+
+COMMANDS: Final = (serve, init)
+"""In the order of the help."""
