@@ -100,16 +100,12 @@ class Client:
     def free(
         self, source: str, destination: str, start: int, end: int, rate: int = 1, **others: Any
     ) -> m.FreeMessage:
-        """What is free; `others` are the parameters of `GET /api/free`."""
-        asked = {
-            "source": source,
-            "destination": destination,
-            "start": start,
-            "end": end,
-            "rate": rate,
-            **others,
-        }
-        return self._ask("GET", "/api/free", m.FreeMessage, params=asked)
+        """What is free; `others` are the other fields of `FreeQuestion`."""
+        asked = m.FreeQuestion(
+            source=source, destination=destination, start=start, end=end, rate=rate, **others
+        )
+        params = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self._ask("GET", "/api/free", m.FreeMessage, params=params)
 
     def timeline(self, start: int, end: int) -> dict[str, list[m.Stretch]]:
         """What is free on every link."""

@@ -257,16 +257,15 @@ def free(
     from perhop.cli.reserve import moments
 
     begin = moments.instant("+0 s" if start == "now" else start)
-    others = {"class": class_} if class_ else {}
     return client.free(
         source,
         destination,
         begin,
         begin + moments.seconds(duration),
         1 if rate is None else moments.rate(rate),
-        via=via,
-        avoid_node=avoid,
-        **others,
+        via=list(via),
+        avoid_nodes=list(avoid),
+        class_=class_,
     )
 
 

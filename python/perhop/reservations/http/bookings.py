@@ -9,7 +9,7 @@ from perhop.reservations import messages as m
 from perhop.reservations.enforcement import Enforcer
 from perhop.reservations.http.access import Feed, Operator, Who
 from perhop.reservations.icalendar import calendar
-from perhop.reservations.model import LIVE, Direction, Selector, State, Terms, Wishes
+from perhop.reservations.model import LIVE, State
 from perhop.reservations.service import Service
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -52,60 +52,17 @@ def _json(model: m.Message, status: int = 200) -> Response:
 @router.get("/network")
 async def network(request: Request, _who: Who) -> m.NetworkMessage:
     """What there is to reserve."""
-    own = _service(request).network
-    return m.NetworkMessage(
-        name=own.name,
-        title=own.title,
-        hosts=own.hosts,
-        routers=[node for node in own.nodes if node not in own.hosts],
-        classes=own.classes,
-        links=[
-            m.LinkMessage(
-                name=link.name,
-                source=link.source,
-                target=link.target,
-                rate=link.rate,
-                delay_ns=link.delay,
-                reservable=link.reservable,
-                classes=dict(zip(own.classes, link.classes, strict=True)),
-            )
-            for link in own.links
-        ],
-    )
+    return m.NetworkMessage.of(_service(request).network)
 
 
 @router.get("/free")
 async def free(
-    request: Request,
-    _who: Who,
-    source: Annotated[str, Query(max_length=64)],
-    destination: Annotated[str, Query(max_length=64)],
-    start: Seconds,
-    end: Seconds,
-    rate: Annotated[int, Query(ge=1, le=m.MAX_RATE)] = 1,
-    class_: Annotated[str | None, Query(alias="class", max_length=64)] = None,
-    direction: Annotated[Direction, Query()] = "forward",
-    via: Annotated[list[str] | None, Query(max_length=10)] = None,
-    avoid_node: Annotated[list[str] | None, Query(max_length=100)] = None,
-    avoid_link: Annotated[list[str] | None, Query(max_length=100)] = None,
-    max_hops: Annotated[int | None, Query(ge=1, le=1000)] = None,
-    max_delay_ns: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    until: Annotated[int | None, Query(ge=0, le=m.MAX_SECOND)] = None,
+    request: Request, _who: Who, asked: Annotated[m.FreeQuestion, Query()]
 ) -> m.FreeMessage:
     """What is free between two nodes in a span, and from when on a rate is for as long."""
-    terms = Terms(source, destination, rate, start, end, 1, direction, Selector(), class_)
-    wishes = Wishes(
-        tuple(avoid_node or ()), tuple(avoid_link or ()), tuple(via or ()), max_hops, max_delay_ns
-    )
-    found = await asyncio.wrap_future(_service(request).free(terms, wishes, until))
-    return m.FreeMessage(
-        path=list(found.path),
-        stretches=[m.Stretch(start=a, end=b, free=level) for a, b, level in found.stretches],
-        earliest=found.earliest,
-        widest=list(found.widest),
-        widest_rate=found.widest_rate,
-        alternatives=[list(path) for path in found.alternatives],
-    )
+    service = _service(request)
+    found = await asyncio.wrap_future(service.free(asked.terms(), asked.wishes(), asked.until))
+    return m.FreeMessage.of(found)
 
 
 @router.get("/timeline")
@@ -118,10 +75,7 @@ async def timeline(
 ) -> dict[str, list[m.Stretch]]:
     """What is free on every link that can be reserved."""
     found = await asyncio.wrap_future(_service(request).timeline(start, end, class_))
-    return {
-        link: [m.Stretch(start=a, end=b, free=level) for a, b, level in stretches]
-        for link, stretches in found.items()
-    }
+    return {link: m.Stretch.all(stretches) for link, stretches in found.items()}
 
 
 @router.post("/reservations", status_code=201, response_model=m.ReservationMessage)

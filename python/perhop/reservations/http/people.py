@@ -7,7 +7,6 @@ from fastapi import APIRouter, Path, Request, Response
 from perhop.reservations import messages as m
 from perhop.reservations.http.access import COOKIE, Administrator, Operator, Who, own_site
 from perhop.reservations.http.bookings import PROBLEMS
-from perhop.reservations.model import Quota
 from perhop.reservations.people import SESSION, Identity, People
 from perhop.reservations.webhooks import Webhooks
 
@@ -93,7 +92,7 @@ def users(request: Request, _who: Administrator) -> list[m.UserMessage]:
 @router.post("/users", status_code=201)
 def add_user(request: Request, _who: Administrator, body: m.NewUser) -> m.UserMessage:
     """A new user."""
-    quota = Quota(**body.quota.model_dump())
+    quota = body.quota.quota()
     return m.UserMessage.of(_people(request).add(body.name, body.password, body.role, quota))
 
 
@@ -102,7 +101,7 @@ def set_user(
     request: Request, _who: Administrator, name: UserName, body: m.UserChange
 ) -> m.UserMessage:
     """Change a user."""
-    quota = None if body.quota is None else Quota(**body.quota.model_dump())
+    quota = None if body.quota is None else body.quota.quota()
     changed = _people(request).set(
         name, password=body.password, role=body.role, disabled=body.disabled, quota=quota
     )

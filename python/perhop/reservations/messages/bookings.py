@@ -1,40 +1,30 @@
-"""What goes over HTTP: requests as they are checked, answers as they are promised."""
+"""Messages about reservations, and about what there is to reserve."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from perhop.reservations.model import (
-    Direction,
-    Protocol,
-    Role,
-    Selector,
-    State,
-    Terms,
-    Wishes,
+from perhop.reservations.messages.basics import (
+    MAX_SECOND,
+    BurstBytes,
+    Message,
+    Name,
+    Number,
+    PortNumber,
+    RateBps,
+    Second,
+    Text,
 )
+from perhop.reservations.model import Direction, Protocol, Selector, State, Terms, Wishes
 
 if TYPE_CHECKING:
-    from perhop.reservations.model import LogEntry, Reservation, User
+    from collections.abc import Iterable
 
-MAX_RATE = 2**61
-MAX_SECOND = 2**40
-
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Text = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
-Second = Annotated[int, Field(ge=0, le=MAX_SECOND)]
-RateBps = Annotated[int, Field(ge=1, le=MAX_RATE)]
-BurstBytes = Annotated[int, Field(ge=1500, le=2**31 - 1)]
-PortNumber = Annotated[int, Field(ge=1, le=65535)]
-Number = Annotated[int, Field(ge=1, le=2**53)]
-
-
-class Message(BaseModel):
-    """The base of all: nothing unknown, nothing converted, nothing changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    from perhop.reservations.admission import Free
+    from perhop.reservations.model import LogEntry, Reservation
+    from perhop.reservations.network import Network
 
 
 class SelectorMessage(Message):
@@ -65,20 +55,15 @@ class SelectorMessage(Message):
     @classmethod
     def of(cls, selector: Selector) -> SelectorMessage:
         """The same for HTTP."""
-        return cls(
-            protocol=selector.protocol,
-            source_ports=selector.source_ports,
-            destination_ports=selector.destination_ports,
-            dscp=selector.dscp,
-        )
+        return cls._of(selector)
 
 
 class WishesMessage(Message):
     """What the path must keep to."""
 
-    avoid_nodes: Annotated[list[Name], Field(max_length=100)] = []
-    avoid_links: Annotated[list[Name], Field(max_length=100)] = []
-    via: Annotated[list[Name], Field(max_length=10)] = []
+    avoid_nodes: Annotated[list[Name], Field(default_factory=list, max_length=100)]
+    avoid_links: Annotated[list[Name], Field(default_factory=list, max_length=100)]
+    via: Annotated[list[Name], Field(default_factory=list, max_length=10)]
     max_hops: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_delay_ns: Annotated[int, Field(ge=0, le=2**53)] | None = None
 
@@ -211,28 +196,13 @@ class ReservationMessage(Message):
     @classmethod
     def of(cls, reservation: Reservation) -> ReservationMessage:
         """The same for HTTP."""
-        terms = reservation.terms
-        return cls.model_construct(
-            id=reservation.id,
+        return cls._of(
+            reservation,
+            reservation.terms,
             owner=reservation.owner_name,
-            source=terms.source,
-            destination=terms.destination,
-            rate=terms.rate,
-            burst=terms.burst,
-            start=terms.start,
-            end=terms.end,
-            direction=terms.direction,
-            selector=SelectorMessage.of(terms.selector),
-            class_=terms.class_,
-            purpose=terms.purpose,
+            selector=SelectorMessage.of(reservation.terms.selector),
             path=list(reservation.path),
-            state=reservation.state,
-            hold_until=reservation.hold_until,
-            version=reservation.version,
-            created=reservation.created,
-            started=reservation.started,
             changing=reservation.pending is not None,
-            trouble=reservation.trouble,
         )
 
 
@@ -251,16 +221,7 @@ class LogMessage(Message):
     @classmethod
     def of(cls, entry: LogEntry) -> LogMessage:
         """The same for HTTP."""
-        return cls(
-            id=entry.id,
-            reservation=entry.reservation,
-            at=entry.at,
-            author=entry.author,
-            action=entry.action,
-            state=entry.state,
-            reason=entry.reason,
-            detail=dict(entry.detail),
-        )
+        return cls._of(entry, detail=dict(entry.detail))
 
 
 class CountersMessage(Message):
@@ -282,6 +243,41 @@ class Stretch(Message):
     end: int
     free: int
 
+    @classmethod
+    def all(cls, stretches: Iterable[tuple[int, int, int]]) -> list[Stretch]:
+        """The same for HTTP: start, end and how much, stretch by stretch."""
+        return [cls(start=start, end=end, free=free) for start, end, free in stretches]
+
+
+class FreeQuestion(WishesMessage):
+    """What is asked of what is free, as an address says it."""
+
+    source: Annotated[str, Field(max_length=64)]
+    destination: Annotated[str, Field(max_length=64)]
+    start: Second
+    end: Second
+    rate: RateBps = 1
+    """Bits per second for which the earliest fit is looked for."""
+    class_: Annotated[str | None, Field(alias="class", max_length=64)] = None
+    direction: Direction = "forward"
+    until: Second | None = None
+    """Up to when a fit is looked for; as far as one may book unless given."""
+
+    model_config = ConfigDict(strict=False, validate_by_name=True, validate_by_alias=True)
+
+    def terms(self) -> Terms:
+        """The same for the service."""
+        return Terms(
+            self.source,
+            self.destination,
+            self.rate,
+            self.start,
+            self.end,
+            burst=1,
+            direction=self.direction,
+            class_=self.class_,
+        )
+
 
 class FreeMessage(Message):
     """What is free between two hosts."""
@@ -293,6 +289,17 @@ class FreeMessage(Message):
     widest: list[str]
     widest_rate: int
     alternatives: list[list[str]]
+
+    @classmethod
+    def of(cls, free: Free) -> FreeMessage:
+        """The same for HTTP."""
+        return cls._of(
+            free,
+            path=list(free.path),
+            stretches=Stretch.all(free.stretches),
+            widest=list(free.widest),
+            alternatives=[list(path) for path in free.alternatives],
+        )
 
 
 class LinkMessage(Message):
@@ -317,113 +324,18 @@ class NetworkMessage(Message):
     classes: list[str]
     links: list[LinkMessage]
 
-
-class LogIn(Message):
-    """A name and a password."""
-
-    name: Annotated[str, Field(max_length=64)]
-    password: Annotated[str, Field(max_length=1000)]
-
-
-class Session(Message):
-    """Who is logged in."""
-
-    user: str
-    role: Role
-    csrf: str
-    """What to say in the header `X-CSRF-Token` with every change."""
-
-
-class NewToken(Message):
-    """A token that is asked for."""
-
-    label: Annotated[str, Field(min_length=1, max_length=128)]
-    kind: Literal["api", "feed"] = "api"
-    seconds: Annotated[int, Field(ge=60, le=10 * 366 * 86_400)] | None = None
-
-
-class Token(Message):
-    """A token, told once."""
-
-    token: str
-
-
-class TokenMessage(Message):
-    """A token without its secret."""
-
-    id: int
-    kind: str
-    label: str
-    created: int
-    expires: int | None
-
-
-class QuotaMessage(Message):
-    """What a user may have."""
-
-    reservations: Annotated[int, Field(ge=0, le=2**53)] | None = None
-    rate: Annotated[int, Field(ge=0, le=MAX_RATE)] | None = None
-    seconds: Annotated[int, Field(ge=0, le=MAX_SECOND)] | None = None
-
-
-class NewUser(Message):
-    """A user who is to be."""
-
-    name: Annotated[str, Field(min_length=1, max_length=64)]
-    password: Annotated[str, Field(min_length=1, max_length=1000)]
-    role: Annotated[Role, Field(strict=False)] = Role.REQUESTER
-    quota: QuotaMessage = QuotaMessage()
-
-
-class UserChange(Message):
-    """What of a user is to change."""
-
-    password: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
-    role: Annotated[Role | None, Field(strict=False)] = None
-    disabled: bool | None = None
-    quota: QuotaMessage | None = None
-
-
-class UserMessage(Message):
-    """A user."""
-
-    name: str
-    role: Role
-    disabled: bool
-    quota: QuotaMessage
-
     @classmethod
-    def of(cls, user: User) -> UserMessage:
+    def of(cls, network: Network) -> NetworkMessage:
         """The same for HTTP."""
-        quota = QuotaMessage.model_construct(
-            reservations=user.quota.reservations, rate=user.quota.rate, seconds=user.quota.seconds
+        return cls._of(
+            network,
+            routers=[node for node in network.nodes if node not in network.hosts],
+            links=[
+                LinkMessage._of(
+                    link,
+                    delay_ns=link.delay,
+                    classes=dict(zip(network.classes, link.classes, strict=True)),
+                )
+                for link in network.links
+            ],
         )
-        return cls(name=user.name, role=user.role, disabled=user.disabled, quota=quota)
-
-
-class NewWebhook(Message):
-    """Where to tell what happens."""
-
-    url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[!-~]+$")]
-
-
-class WebhookMessage(Message):
-    """Where is told what happens."""
-
-    id: int
-    url: str
-    delivered: int
-    trouble: str
-
-
-class Webhook(WebhookMessage):
-    """The same when it is made: with the secret that deliveries are signed with."""
-
-    secret: str
-
-
-class Problem(Message):
-    """Why something was not done."""
-
-    error: str
-    detail: dict[str, Any] = {}

@@ -1,0 +1,38 @@
+"""What every message is made of: the base of all, and the kinds of values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_RATE = 2**61
+MAX_SECOND = 2**40
+
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*$")]
+Second = Annotated[int, Field(ge=0, le=MAX_SECOND)]
+RateBps = Annotated[int, Field(ge=1, le=MAX_RATE)]
+BurstBytes = Annotated[int, Field(ge=1500, le=2**31 - 1)]
+PortNumber = Annotated[int, Field(ge=1, le=65535)]
+Number = Annotated[int, Field(ge=1, le=2**53)]
+
+
+class Message(BaseModel):
+    """The base of all: nothing unknown, nothing converted, nothing changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def _of(cls, *things: object, **given: Any) -> Self:
+        """A message of what is `given`, and of what one of `things` has under a field's name."""
+        for name in cls.model_fields.keys() - given.keys():
+            given[name] = next(getattr(each, name) for each in things if hasattr(each, name))
+        return cls.model_construct(None, **given)
+
+
+class Problem(Message):
+    """Why something was not done."""
+
+    error: str
+    detail: dict[str, Any] = {}
