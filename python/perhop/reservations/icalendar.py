@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from perhop.reservations.model import State
 from perhop.units import format_rate
@@ -45,9 +46,12 @@ def _instant(second: int) -> str:
 
 def _text(value: str) -> str:
     """Text with what means something escaped (section 3.3.11)."""
-    for plain, escaped in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\r", ""), ("\n", "\\n")):
+    # Control characters may not stand there, and halves of surrogate pairs are none.
+    kept = (c for c in value if c in "\t\n" or category(c) not in ("Cc", "Cs"))
+    value = "".join(kept)
+    for plain, escaped in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\n", "\\n")):
         value = value.replace(plain, escaped)
-    return "".join(c for c in value if c.isprintable() or c == "\t")
+    return value
 
 
 def _folded(line: str) -> str:

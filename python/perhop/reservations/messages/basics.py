@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,7 +28,7 @@ class Message(BaseModel):
         """A message of what is `given`, and of what one of `things` has under a field's name."""
         for name in cls.model_fields.keys() - given.keys():
             given[name] = next(getattr(each, name) for each in things if hasattr(each, name))
-        return cls.model_construct(None, **given)
+        return cast("Self", cls.model_construct(None, **given))
 
 
 class Problem(Message):

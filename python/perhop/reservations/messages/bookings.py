@@ -61,9 +61,9 @@ class SelectorMessage(Message):
 class WishesMessage(Message):
     """What the path must keep to."""
 
-    avoid_nodes: Annotated[list[Name], Field(default_factory=list, max_length=100)]
-    avoid_links: Annotated[list[Name], Field(default_factory=list, max_length=100)]
-    via: Annotated[list[Name], Field(default_factory=list, max_length=10)]
+    avoid_nodes: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    avoid_links: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    via: Annotated[list[Name], Field(max_length=10)] = Field(default_factory=list)
     max_hops: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_delay_ns: Annotated[int, Field(ge=0, le=2**53)] | None = None
 
