@@ -162,6 +162,28 @@ def test_a_reservation_is_enforced_changed_and_removed(it: Lab) -> None:
     assert states == ["planned", "active", "active", "active", "finished"]
 
 
+def test_packets_and_end_change_in_place_while_active(it: Lab) -> None:
+    running, enforcer, router, who = it
+    own, other = booked(it), booked(it, selector=Selector("udp"))
+    name = f"perhop_{own.id}"
+    router.count(name, Counters(5, 5000, 1, 1000))
+    # What another has is refused before anything is touched.
+    asked = len([each for each in router.asked if each == "set"])
+    with pytest.raises(ConflictError, match=f"reservation {other.id} is for some of the packets"):
+        running.change(who, own.id, {"selector": Selector("udp", None, (9, 9))}).result()
+    assert len([each for each in router.asked if each == "set"]) == asked
+    selector = Selector("tcp", None, (6000, 6010), 46)
+    changed = running.change(who, own.id, {"selector": selector}).result()
+    assert enforcer.apply_change(changed, "les").terms.selector == selector
+    assert router.installed()[name].packets.endswith("tcp, to port 6000-6010, DSCP 46")
+    assert router.counters()[name].conformed_packets == 5, "counters go on"
+    # An end asks nothing of the router, and is kept to.
+    moved = running.change(who, own.id, {"end": int(time.time()) + 2}).result()
+    assert (moved.pending, moved.version) == (None, 3)
+    until(lambda: running.reservation(own.id).state is State.FINISHED)
+    assert router.installed().keys() == {f"perhop_{other.id}"}
+
+
 def test_both_directions_have_a_rule_each(it: Lab) -> None:
     own = booked(it, direction="both")
     found = it[2].installed()

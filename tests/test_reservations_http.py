@@ -252,6 +252,24 @@ def test_administrators_look_after_users(service: tuple[str, People]) -> None:
             root.add_user(m.NewUser(name="short", password="secret"))
 
 
+def test_a_new_password_ends_every_token(service: tuple[str, People]) -> None:
+    url, _ = service
+    with client(service, "root") as root, Client(url) as moved:
+        root.add_user(m.NewUser(name="moved", password=PASSWORD))
+        moved.log_in("moved", PASSWORD)
+        feed = moved.new_token(m.NewToken(label="cal", kind="feed")).token
+        calendar = f"{url}/api/calendar.ics?token={feed}"
+        assert httpx.get(calendar).status_code == 200
+        root.set_user("moved", m.UserChange(password="another one, and long"))
+        with pytest.raises(NotAuthenticatedError, match="not known"):
+            moved.network()
+        assert httpx.get(calendar).status_code == 401
+        with pytest.raises(NotAuthenticatedError, match="the name or the password is wrong"):
+            moved.log_in("moved", PASSWORD)
+        moved.log_in("moved", "another one, and long")
+        assert moved.network().name == "square"
+
+
 def test_a_browser_needs_the_other_secret(url: str) -> None:
     with httpx.Client(base_url=url) as browser:
         answer = browser.post("/api/session", json={"name": "eve", "password": PASSWORD})
@@ -472,3 +490,40 @@ def test_bad_input_is_explained(
         answer = eve._http.post("/api/reservations", content=body, headers=headers)
         assert answer.status_code == status, answer.text
         assert message in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/token", {"name": "a\0", "password": PASSWORD}, 422),
+        ("POST", "/tokens", {"label": "a\0"}, 422),
+        ("POST", "/tokens", {"label": "a\nSet-Cookie: b"}, 422),
+        ("POST", "/webhooks", {"url": "http://[::1"}, 422),
+        ("POST", "/webhooks", {"url": "http://h:99999/"}, 422),
+        ("POST", "/webhooks", {"url": "http:///told"}, 422),
+        ("POST", "/webhooks", {"url": "file:///etc/passwd"}, 422),
+        ("PATCH", "/reservations/1", {"rate": True}, 422),
+        ("PATCH", "/reservations/1", [], 422),
+        ("GET", "/free?source=slac&destination=cern&start=1&end=-5", None, 422),
+        ("GET", "/free?source=slac&destination=cern&start=nan&end=5", None, 422),
+        ("GET", "/free?source=%ff&destination=cern&start=1&end=2&y=1", None, 422),
+        ("GET", "/reservations?state=bogus", None, 422),
+        ("GET", "/reservations/-1", None, 422),
+        ("GET", "/reservations/99999999999999999999", None, 422),
+        ("GET", "/timeline?start=0&end=99999999999", None, 422),
+        ("GET", "/../../../etc/passwd", None, 404),
+        ("GET", "/..%2f..%2fhttp/guard.py", None, 404),
+    ],
+)
+def test_no_route_takes_what_makes_no_sense(
+    service: tuple[str, People], method: str, path: str, body: Any, status: int
+) -> None:
+    with client(service, "op") as op:
+        answer = op._http.request(method, f"/api{path}", json=body)
+        assert answer.status_code == status, answer.text
+        assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/%2e%2e/http/guard.py", "/..%2fmodel.py", "/%2e%2e%2fmodel.py"])
+def test_the_page_is_all_that_is_served(url: str, path: str) -> None:
+    assert httpx.get(url + path).status_code == 404

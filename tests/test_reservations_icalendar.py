@@ -15,7 +15,7 @@ NAME = re.compile(r"[A-Za-z0-9-]+")
 
 
 def parsed(text: str) -> list[tuple[str, str]]:
-    """Names and values of content lines (section 3.1): CRLF, 75 bytes, a space where one goes on."""
+    """Names and values of content lines (section 3.1): CRLF, 75 bytes, folded by a space."""
     assert text.endswith("\r\n")
     physical = text.encode().split(b"\r\n")[:-1]
     assert all(len(line) <= 75 for line in physical)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from perhop.reservations.messages.basics import MAX_RATE, MAX_SECOND, Message
 from perhop.reservations.model import Quota, Role
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class LogIn(Message):
     """A name and a password."""
 
-    name: Annotated[str, Field(max_length=64)]
+    name: Annotated[str, Field(max_length=64, pattern=r"^[^\x00]*$")]
     password: Annotated[str, Field(max_length=1000)]
 
 
@@ -32,7 +33,7 @@ class Session(Message):
 class NewToken(Message):
     """A token that is asked for."""
 
-    label: Annotated[str, Field(min_length=1, max_length=128)]
+    label: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
     kind: Literal["api", "feed"] = "api"
     seconds: Annotated[int, Field(ge=60, le=10 * 366 * 86_400)] | None = None
 
@@ -106,6 +107,14 @@ class NewWebhook(Message):
     """Where to tell what happens."""
 
     url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[!-~]+$")]
+
+    @field_validator("url")
+    @classmethod
+    def _leads_somewhere(cls, url: str) -> str:
+        parts = urlsplit(url)  # a ValueError of its own where brackets are left open
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("expected the address of a host, such as https://example.org/told")
+        return url
 
 
 class WebhookMessage(Message):
