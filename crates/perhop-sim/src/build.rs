@@ -98,7 +98,7 @@ fn tcp(
         min_rto: Duration::from_picos(plan.min_rto),
         congestion: match plan.congestion_control {
             CongestionPlan::Reno => Congestion::Reno,
-            CongestionPlan::Cubic => Congestion::cubic(plan.hystart),
+            CongestionPlan::Cubic => Congestion::cubic(plan.hystart, plan.reno_friendly),
             CongestionPlan::Ledbat => Congestion::ledbat(),
             CongestionPlan::Dctcp => Congestion::dctcp(),
             CongestionPlan::Prague => Congestion::prague(),

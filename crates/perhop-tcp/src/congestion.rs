@@ -74,7 +74,7 @@ pub struct ScalableState(Scalable);
 pub struct LedbatState(Ledbat);
 
 /// What CUBIC remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CubicState {
     cubic: Cubic,
     /// Watches the initial slow start, if it is to end before the queue is full.
@@ -100,10 +100,11 @@ pub(crate) struct Acked {
 }
 
 impl Congestion {
-    /// CUBIC before its first loss; with HyStart++ (RFC 9406) if `hystart`.
-    pub fn cubic(hystart: bool) -> Self {
+    /// CUBIC before its first loss; with HyStart++ (RFC 9406) if `hystart`, with its Reno-friendly
+    /// region (RFC 9438, section 4.3) if `reno_friendly`.
+    pub fn cubic(hystart: bool, reno_friendly: bool) -> Self {
         let hystart = hystart.then(|| HyStart::new(false));
-        Self::Cubic(CubicState { cubic: Cubic::default(), hystart })
+        Self::Cubic(CubicState { cubic: Cubic::new(reno_friendly), hystart })
     }
 
     /// LEDBAT++ at its beginning.
@@ -296,7 +297,7 @@ mod tests {
     /// RFC 9438, equation 2: the window is back at its old maximum after K seconds.
     #[test]
     fn cubic_returns_to_its_maximum_after_k() {
-        let mut cubic = Congestion::cubic(false);
+        let mut cubic = Congestion::cubic(false, true);
         let mut window = Window { cwnd: 1000.0 * MSS, ssthresh: 1.0 };
         cubic.on_loss(&mut window, MSS, 1000.0 * MSS);
         assert_eq!(window.cwnd, 700.0 * MSS);
@@ -318,7 +319,7 @@ mod tests {
     /// RFC 9438, section 4.3: at a short round-trip time CUBIC grows at least as Reno would.
     #[test]
     fn cubic_is_reno_friendly_on_short_paths() {
-        let mut cubic = Congestion::cubic(false);
+        let mut cubic = Congestion::cubic(false, true);
         let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
         cubic.on_loss(&mut window, MSS, 20.0 * MSS);
         for millis in 1..=200 {
@@ -335,11 +336,28 @@ mod tests {
         assert!((window.cwnd / MSS - expected).abs() < 3.0, "{window:?}, expected {expected}");
     }
 
+    #[test]
+    fn cubic_is_cubic_on_short_paths_without_its_reno_friendly_region() {
+        let mut cubic = Congestion::cubic(false, false);
+        let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
+        cubic.on_loss(&mut window, MSS, 20.0 * MSS);
+        for millis in 1..=1000 {
+            let acked = Acked {
+                smoothed_rtt: Duration::from_millis(1),
+                ..acked(window.cwnd as u64, millis)
+            };
+            cubic.on_ack(&mut window, MSS, acked);
+        }
+        // K is (6 / 0.4)^(1/3) seconds, of which one has passed.
+        let expected = 20.0 - 0.4 * (15.0_f64.cbrt() - 1.0).powi(3);
+        assert!((window.cwnd / MSS - expected).abs() < 0.01, "{window:?}, expected {expected}");
+    }
+
     /// Fast convergence (RFC 9438, section 4.7): a flow that lost before it was back at its old
     /// maximum remembers a lower one.
     #[test]
     fn cubic_releases_bandwidth_to_newcomers() {
-        let mut cubic = Cubic::default();
+        let mut cubic = Cubic::new(true);
         let _ = cubic.on_loss(100.0);
         assert_eq!(cubic.maximum(), 100.0);
         let _ = cubic.on_loss(80.0);

@@ -54,6 +54,9 @@ pub struct TcpPlan {
     /// HyStart++, for CUBIC.
     #[serde(default)]
     pub hystart: bool,
+    /// The Reno-friendly region, for CUBIC.
+    #[serde(default = "yes")]
+    pub reno_friendly: bool,
     /// Selective acknowledgements.
     pub sack: bool,
     /// Reports of what arrived twice.

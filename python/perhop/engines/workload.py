@@ -26,6 +26,7 @@ def flow_plan(
                 "receive_window": tcp.effective_receive_window,
                 "mss": tcp.mss,
                 "hystart": tcp.hystart,
+                "reno_friendly": tcp.reno_friendly,
                 "sack": tcp.sack,
                 "dsack": tcp.effective_dsack,
                 "rack": tcp.loss_detection == "rack",

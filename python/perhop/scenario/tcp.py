@@ -104,6 +104,10 @@ class TcpSettings(Model):
     """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,
     RFC 9406). The others have none."""
 
+    reno_friendly: StrictBool = True
+    """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`
+    compares it with a CUBIC that lacks this region. The others have none."""
+
     window: Size | None = None
     """The send and the receive window alike; by default 4 MiB."""
 

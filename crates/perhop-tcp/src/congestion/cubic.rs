@@ -11,8 +11,10 @@ const C: f64 = 0.4;
 /// The additive increase that makes Reno's throughput with CUBIC's decrease (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Cubic {
+    /// Whether the window grows at least as Reno's would (section 4.3).
+    reno_friendly: bool,
     /// Window before the last loss, or less by fast convergence: W_max.
     maximum: f64,
     /// Window before the last loss: cwnd_prior.
@@ -31,6 +33,10 @@ struct Epoch {
 }
 
 impl Cubic {
+    pub fn new(reno_friendly: bool) -> Self {
+        Self { reno_friendly, maximum: 0.0, prior: 0.0, epoch: None }
+    }
+
     pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         let cwnd = window.cwnd / mss;
         let segments = acked.bytes as f64 / mss;
@@ -49,7 +55,7 @@ impl Cubic {
             C * from_plateau * from_plateau * from_plateau + self.maximum
         };
         let elapsed = acked.now.since(epoch.began).as_secs_f64();
-        let grown = if cubic(elapsed) < epoch.reno {
+        let grown = if self.reno_friendly && cubic(elapsed) < epoch.reno {
             cwnd.max(epoch.reno)
         } else {
             let next_round = elapsed + acked.smoothed_rtt.as_secs_f64();

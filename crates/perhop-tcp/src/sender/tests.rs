@@ -432,7 +432,7 @@ fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
 /// again. CUBIC's factor is its own.
 #[test]
 fn the_marks_of_a_round_trip_are_answered_once() {
-    for (congestion, factor) in [(Congestion::Reno, 0.5), (Congestion::cubic(false), 0.7)] {
+    for (congestion, factor) in [(Congestion::Reno, 0.5), (Congestion::cubic(false, true), 0.7)] {
         for ecn in [EcnMode::Classic, EcnMode::Accurate] {
             let config = SenderConfig { congestion: congestion.clone(), ecn, ..config() };
             let mut connection = Connection::new(config, 1 << 20, &[]);
@@ -528,7 +528,7 @@ fn reno_has_the_response_of_the_square_root_law() {
 #[test]
 fn cubic_has_the_response_of_its_rfc() {
     for (every, delay, rounds) in [(10_000, 100, 2_000), (20_000, 200, 1_000), (10_000, 5, 4_000)] {
-        let segments = response(Congestion::cubic(false), every, delay, rounds);
+        let segments = response(Congestion::cubic(false, true), every, delay, rounds);
         let rtt = 2.0 * delay as f64 / 1e3;
         let cubic = 1.054 * (rtt * every as f64).powf(0.75);
         let reno = (1.5 * every as f64).sqrt();
@@ -577,7 +577,7 @@ proptest! {
     ) {
         let congestion = match control {
             0 => Congestion::Reno,
-            1 => Congestion::cubic(hystart),
+            1 => Congestion::cubic(hystart, true),
             2 => Congestion::dctcp(),
             3 => Congestion::prague(),
             4 => Congestion::bbr(Stream::new(1, "test")),
