@@ -202,6 +202,9 @@ impl Congestion {
             return;
         }
         if !acked.limited {
+            if let Self::Cubic(CubicState { cubic, .. }) = self {
+                cubic.on_unused(acked.now);
+            }
             return;
         }
         if window.in_slow_start() {
@@ -229,6 +232,13 @@ impl Congestion {
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
+    }
+
+    /// The retransmission timer has expired; a loss was told of before, if this is one.
+    pub(crate) fn on_timeout(&mut self) {
+        if let Self::Cubic(CubicState { cubic, .. }) = self {
+            cubic.on_timeout();
+        }
     }
 
     /// A mark was echoed, the first for a round trip: as a loss, if nothing better is known
@@ -351,6 +361,26 @@ mod tests {
         // K is (6 / 0.4)^(1/3) seconds, of which one has passed.
         let expected = 20.0 - 0.4 * (15.0_f64.cbrt() - 1.0).powi(3);
         assert!((window.cwnd / MSS - expected).abs() < 0.01, "{window:?}, expected {expected}");
+    }
+
+    /// RFC 9438, sections 4.2 and 5.8: the time for which the window is not used does not count.
+    #[test]
+    fn cubic_does_not_grow_by_time_in_which_its_window_was_not_used() {
+        // The window after two seconds of use, with a pause of so many between them.
+        let grown = |pause: u64| {
+            let mut cubic = Congestion::cubic(false, false);
+            let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };
+            cubic.on_loss(&mut window, MSS, 100.0 * MSS);
+            for tenths in 0..20 + 10 * pause {
+                let limited = !(10..10 + 10 * pause).contains(&tenths);
+                let bytes = if limited { window.cwnd as u64 } else { 1000 };
+                let acked = Acked { limited, ..acked(bytes, 100 * tenths) };
+                cubic.on_ack(&mut window, MSS, acked);
+            }
+            window.cwnd / MSS
+        };
+        let (used, paused) = (grown(0), grown(60));
+        assert!((paused - used).abs() < 0.01, "{paused} instead of {used} segments");
     }
 
     /// Fast convergence (RFC 9438, section 4.7): a flow that lost before it was back at its old

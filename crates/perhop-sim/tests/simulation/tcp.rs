@@ -1,5 +1,6 @@
 //! TCP against theory: ceilings, windows, fairness, recovery, and what random loss leaves.
 
+use perhop_core::Stream;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -175,22 +176,51 @@ fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
     }
 }
 
+/// RFC 9438's window where each segment is lost with probability `p`, in segments a second: its
+/// equations as a fluid, Reno-friendly region and slow start left out, over twenty thousand
+/// losses. A round trip repairs a loss; what else is lost in it belongs to the same.
+fn cubic_fluid(p: f64, rtt: f64) -> f64 {
+    let mut random = Stream::new(1, "losses");
+    let (mut window, mut maximum): (f64, f64) = (100.0, 100.0);
+    let (mut sent, mut passed) = (0.0, 0.0);
+    for _ in 0..20_000 {
+        maximum = maximum.max(window);
+        let k = ((maximum - window) / 0.4).cbrt();
+        // What is sent until t: the integral of the cubic.
+        let sent_until = |t: f64| (maximum * t + 0.1 * ((t - k).powi(4) - k.powi(4))) / rtt;
+        let until_loss = random.exponential() / p;
+        let mut t: f64 = 0.0;
+        while sent_until(t) < until_loss {
+            t += 0.02;
+        }
+        let lost_at = maximum + 0.4 * (t - k).powi(3);
+        maximum = if lost_at < maximum { 0.85 * lost_at } else { lost_at };
+        window = 0.7 * lost_at;
+        sent += until_loss + window;
+        passed += t + rtt;
+    }
+    sent / passed
+}
+
 /// RFC 9438, section 5: beyond its Reno-friendly region CUBIC's average window is
 /// 1.054 RTT^0.75 / p^0.75 segments, (C (3 + β) / (4 (1 − β)))^¼ with its constants, for losses at
-/// even distances.
+/// even distances. Losses at random ones leave more, as they do for Reno; its equations say how much.
 #[test]
 fn cubic_beats_reno_where_windows_are_large() {
-    let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 300 * SECOND);
-    let (cubic, error) = under_loss("cubic", rtt, loss_ppb, length, 3);
+    let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 400 * SECOND);
+    let (cubic, error) = under_loss("cubic", rtt, loss_ppb, length, 8);
     let (reno, _) = under_loss("reno", rtt, loss_ppb, length, 3);
     let p = f64::from(loss_ppb) / 1e9;
-    let expected = 1.054 * (seconds(rtt) / p).powf(0.75) / seconds(rtt);
+    let even = 1.054 * (seconds(rtt) / p).powf(0.75) / seconds(rtt);
+    let random = cubic_fluid(p, seconds(rtt));
     println!(
-        "p = {p}: CUBIC {cubic:.0} ± {error:.0} segments/s, {:.3} of RFC 9438's; Reno {reno:.0}",
-        cubic / expected
+        "p = {p}: CUBIC {cubic:.0} ± {error:.0} segments/s, {:.3} of RFC 9438's with even losses and \
+         {:.3} with random ones; Reno {reno:.0}",
+        cubic / even,
+        cubic / random,
     );
     assert!(cubic > 1.5 * reno, "CUBIC {cubic}, Reno {reno}");
-    assert!((0.75..1.25).contains(&(cubic / expected)), "{cubic}, expected {expected}");
+    assert!((0.9..1.1).contains(&(cubic / random)), "{cubic}, expected {random}");
 }
 
 /// When the last byte of a flow of this volume arrives, to within the marks' distance.

@@ -25,7 +25,10 @@ pub(super) struct Cubic {
 
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
+    /// When it began, later by the time for which the window was not what held the sender up.
     began: Time,
+    /// The last acknowledgement.
+    heard: Time,
     /// Seconds until the cubic is at its plateau: K.
     plateau_after: f64,
     /// What Reno's window would be: W_est.
@@ -45,8 +48,9 @@ impl Cubic {
             // Slow start may have gone beyond the old maximum; then there is nothing to return to.
             *maximum = maximum.max(cwnd);
             let plateau_after = cube_root((*maximum - cwnd) / C);
-            Epoch { began: acked.now, plateau_after, reno: cwnd }
+            Epoch { began: acked.now, heard: acked.now, plateau_after, reno: cwnd }
         });
+        epoch.heard = acked.now;
         let alpha = if epoch.reno < self.prior { ALPHA } else { 1.0 };
         epoch.reno += alpha * segments / cwnd;
 
@@ -63,6 +67,22 @@ impl Cubic {
             cwnd + (target - cwnd) / cwnd * segments
         };
         window.cwnd = grown * mss;
+    }
+
+    /// Notes an acknowledgement while something else than the window held the sender up: the
+    /// cubic's time stands still (sections 4.2 and 5.8).
+    pub fn on_unused(&mut self, now: Time) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.began += now.since(epoch.heard);
+            epoch.heard = now;
+        }
+    }
+
+    /// Notes a retransmission timeout: the next congestion avoidance begins on its plateau, where
+    /// slow start ends (section 4.8).
+    pub fn on_timeout(&mut self) {
+        self.maximum = 0.0;
+        self.epoch = None;
     }
 
     /// Notes a loss at a window of `cwnd` segments; returns by what the flight is to shrink.

@@ -269,6 +269,7 @@ impl Sender {
         if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
             self.reduce(now);
         }
+        self.config.congestion.on_timeout();
         self.window.cwnd = self.mss();
         self.scoreboard.lose_all();
         self.duplicates = 0;

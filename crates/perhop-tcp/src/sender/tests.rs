@@ -296,6 +296,32 @@ fn the_timer_backs_off_while_nothing_arrives() {
     assert_eq!(connection.sender.retransmits(), 5);
 }
 
+/// RFC 9438, section 4.8: after a timeout CUBIC is on its plateau where slow start ends, and does not
+/// return to the window that it had.
+#[test]
+fn cubic_starts_from_a_plateau_after_a_timeout() {
+    let congestion = Congestion::cubic(false, false);
+    let config = SenderConfig { congestion, window: 1 << 30, ..config() };
+    // Slow start sends 10, 20, 40 and 80 segments; the fifth round, of 160, is lost as a whole.
+    let mut connection = Connection::new(config, 1 << 30, &(150..310).collect::<Vec<_>>());
+    connection.sender.write(u64::MAX);
+    let mut slow_start_ended = None;
+    let mut now = Time::ZERO;
+    while slow_start_ended.is_none_or(|at| now.since(at) < Duration::from_secs(3)) {
+        now += DELAY;
+        assert!(secs(now) < 10.0, "still in slow start");
+        connection.run(now);
+        let window = &connection.sender.window;
+        if slow_start_ended.is_none() && window.cwnd >= window.ssthresh {
+            slow_start_ended = Some(now);
+        }
+    }
+    let window = connection.sender.window;
+    let grown = (window.cwnd - window.ssthresh) / f64::from(MSS);
+    // 0.4 · 3³ by the equation; it would be 45 segments and more with the old plateau.
+    assert!((grown - 10.8).abs() < 2.0, "{window:?} has grown by {grown} segments");
+}
+
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let mut connection = Connection::new(config(), 4_000, &[]);
