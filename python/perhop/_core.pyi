@@ -4,6 +4,7 @@ from typing import final
 __all__ = [
     "Calendar",
     "Emulation",
+    "Ledger",
     "Namespaces",
     "Simulation",
     "Traffic",
@@ -15,6 +16,19 @@ __version__: str
 
 _Short = tuple[int, int | None, int, int, int]
 _Limits = tuple[list[int], list[int], list[int], int | None, int | None]
+
+_Place = tuple[tuple[list[int], int | None] | None, list[tuple[int, bool]]]
+
+@final
+class Ledger:
+    def __new__(cls) -> Ledger: ...
+    def read(self, lines: str) -> None: ...
+    @property
+    def places(self) -> list[str]: ...
+    @property
+    def selectors(self) -> list[str]: ...
+    @property
+    def owners(self) -> dict[int, int]: ...
 
 @final
 class Calendar:
@@ -28,6 +42,13 @@ class Calendar:
         paths: list[list[int]],
         rows: list[tuple[int, int, int | None, int, int, int]],
     ) -> None: ...
+    def load(
+        self,
+        ledger: Ledger,
+        places: list[_Place],
+        selectors: list[tuple[int, int]],
+        times: tuple[int, int],
+    ) -> list[int]: ...
     def book(
         self, number: int, links: list[int], class_: int | None, start: int, end: int, rate: int
     ) -> _Short | None: ...

@@ -1,7 +1,7 @@
 //! What is booked, and the answer to whether there is room for more.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
@@ -175,12 +175,16 @@ impl Calendar {
     /// # Errors
     /// [`Refusal`] if one makes no sense, or exists; nothing has changed then.
     pub fn restore(&mut self, bookings: Vec<(u64, Booking)>) -> Result<(), Refusal> {
-        let mut new = HashSet::with_capacity(bookings.len());
         for (id, booking) in &bookings {
-            if self.bookings.contains_key(id) || !new.insert(*id) {
+            if self.bookings.contains_key(id) {
                 return Err(Refusal::Exists(*id));
             }
             self.check_sense(booking)?;
+        }
+        let mut new: Vec<u64> = bookings.iter().map(|&(id, _)| id).collect();
+        new.sort_unstable();
+        if let Some(twice) = new.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Refusal::Exists(twice[0]));
         }
         let mut added = vec![Vec::new(); self.resources.len()];
         for (_, booking) in &bookings {

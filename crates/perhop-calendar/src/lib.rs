@@ -9,12 +9,14 @@
 //! it.
 
 mod calendar;
+mod ledger;
 mod overlaps;
 mod paths;
 mod span;
 mod timeline;
 
 pub use calendar::{Booking, Calendar, LinkSpec, Refusal, Shortage};
+pub use ledger::{Ledger, Place, Unreadable};
 pub use overlaps::Overlaps;
 pub use paths::{Constraints, Path};
 pub use span::Span;

@@ -31,6 +31,22 @@ impl Overlaps {
         lane.entries.insert((span.start(), id), (span.end(), about));
     }
 
+    /// Keeps many, each as [`add`](Self::add) does: ends, number, about what, when.
+    pub fn add_all(&mut self, all: impl Iterator<Item = (u32, u64, u32, Span)>) {
+        let mut between: HashMap<u32, Vec<_>> = HashMap::new();
+        for (ends, id, about, span) in all {
+            between.entry(ends).or_default().push(((span.start(), id), (span.end(), about)));
+        }
+        for (ends, new) in between {
+            let lane = self.between.entry(ends).or_default();
+            let longest = new.iter().map(|&((start, _), (end, _))| end - start).max();
+            lane.longest = lane.longest.max(longest.unwrap_or(0));
+            // A map that is made of all its entries is made in the time that it takes to sort them.
+            let mut new = BTreeMap::from_iter(new);
+            lane.entries.append(&mut new);
+        }
+    }
+
     /// Takes out what [`add`](Self::add) kept with the same arguments. Whether it was there.
     pub fn remove(&mut self, ends: u32, id: u64, span: Span) -> bool {
         let Some(lane) = self.between.get_mut(&ends) else { return false };

@@ -1,6 +1,10 @@
 //! The calendar of reservations, for Python.
 
-use perhop_calendar::{Booking, Constraints, LinkSpec, Overlaps, Path, Refusal, Shortage, Span};
+use std::collections::BTreeMap;
+
+use perhop_calendar::{
+    Booking, Constraints, LinkSpec, Overlaps, Path, Place, Refusal, Shortage, Span,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -15,6 +19,45 @@ type Row = (u64, usize, Option<u32>, u64, u64, u64);
 
 /// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at most.
 type Limits = (Vec<u32>, Vec<u32>, Vec<u32>, Option<u32>, Option<u64>);
+
+/// A place's links and class, if there are such, and its lanes.
+type Meaning = (Option<(Vec<u32>, Option<u32>)>, Vec<(u32, bool)>);
+
+/// Reservations as they are on file.
+#[pyclass(module = "perhop._core")]
+#[derive(Default)]
+pub struct Ledger(perhop_calendar::Ledger);
+
+#[pymethods]
+impl Ledger {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads lines.
+    fn read(&mut self, py: Python<'_>, lines: &str) -> PyResult<()> {
+        py.detach(|| self.0.read(lines)).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// What has to be understood: path, class and between what, with tabs between them.
+    #[getter]
+    fn places(&self) -> Vec<&str> {
+        self.0.places()
+    }
+
+    /// What else has to be: the rests of arrays.
+    #[getter]
+    fn selectors(&self) -> Vec<&str> {
+        self.0.selectors()
+    }
+
+    /// How many each owner has.
+    #[getter]
+    fn owners(&self) -> BTreeMap<u64, u64> {
+        self.0.owners().clone()
+    }
+}
 
 /// What is booked on each link when.
 #[pyclass(module = "perhop._core")]
@@ -56,6 +99,22 @@ impl Calendar {
             self.calendar.restore(bookings).map_err(|refusal| refusal.to_string())
         })
         .map_err(PyValueError::new_err)
+    }
+
+    /// Takes in what is on file, whether or not there is room: `restore` of `perhop_calendar::Ledger`.
+    fn load(
+        &mut self,
+        py: Python<'_>,
+        ledger: &Ledger,
+        places: Vec<Meaning>,
+        selectors: Vec<[u32; 2]>,
+        times: (u64, u64),
+    ) -> PyResult<Vec<u64>> {
+        let places: Vec<Place> =
+            places.into_iter().map(|(taken, lanes)| Place { taken, lanes }).collect();
+        let Self { calendar, overlaps } = self;
+        py.detach(|| ledger.0.restore(&places, &selectors, times, calendar, overlaps))
+            .map_err(refused)
     }
 
     /// Books; if there is too little room anywhere, says where and changes nothing.

@@ -163,7 +163,7 @@ mod _core {
     #[pymodule_export]
     use super::Simulation;
     #[pymodule_export]
-    use super::calendar::Calendar;
+    use super::calendar::{Calendar, Ledger};
     #[pymodule_export]
     use super::emulation::Emulation;
     #[pymodule_export]

@@ -15,12 +15,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from perhop.errors import PerhopError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+def when(second: int) -> str:
+    """A second as messages write it, in UTC."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class ReservationError(PerhopError):

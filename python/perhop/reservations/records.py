@@ -23,7 +23,7 @@ from perhop.reservations.schema import LOG, PATHS, RESERVATIONS, USERS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perhop.reservations.model import Direction
+    from perhop.reservations.model import Direction, Protocol
 
 SELECT = (
     sa.select(RESERVATIONS, PATHS.c.links, USERS.c.name.label("owner_name"))
@@ -50,28 +50,39 @@ def about(terms: Terms) -> str:
     return json.dumps(packets, separators=(",", ":"))
 
 
-def lanes(text: str) -> list[tuple[str, str, Selector]]:
-    """Each way that packets go, from what `about` wrote."""
-    return Terms(**_packets(text), rate=1, start=0, end=1, burst=0).lanes
+def place(text: str) -> tuple[int, str | None, str, str, Direction]:
+    """Path, class, source, destination and direction, from a place of `perhop._core.Ledger`."""
+    path, class_, ends = text.split("\t")
+    source, destination, direction = json.loads(f"{ends}]")
+    return int(path), class_ or None, source, destination, direction
 
 
-def direction(text: str) -> Direction:
-    """The direction, from what `about` wrote."""
-    found: Direction = json.loads(text)[2]
-    return found
+def selector(text: str) -> Selector:
+    """Which packets, from a selector of `perhop._core.Ledger`."""
+    return _selector(*json.loads(f"[{text[1:]}"))
 
 
 def _packets(text: str) -> dict[str, Any]:
-    source, destination, direction, protocol, sources, destinations, dscp = json.loads(text)
-    selector = Selector(
-        protocol, sources and tuple(sources), destinations and tuple(destinations), dscp
-    )
+    source, destination, direction, *packets = json.loads(text)
     return {
         "source": source,
         "destination": destination,
         "direction": direction,
-        "selector": selector,
+        "selector": _selector(*packets),
     }
+
+
+def _selector(
+    protocol: Protocol | None,
+    sources: list[int] | None,
+    destinations: list[int] | None,
+    dscp: int | None,
+) -> Selector:
+    return Selector(protocol, _ports(sources), _ports(destinations), dscp)
+
+
+def _ports(ports: list[int] | None) -> tuple[int, int] | None:
+    return (ports[0], ports[1]) if ports else None
 
 
 def terms_row(terms: Terms) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from perhop.reservations import records
-from perhop.reservations.admission import HORIZON, Admission, Free, when
+from perhop.reservations.admission import HORIZON, Admission, Free
 from perhop.reservations.errors import (
     BadRequestError,
     ConflictError,
     ForbiddenError,
+    when,
 )
 from perhop.reservations.model import LIVE, Reservation, State, Terms, User, Wishes
 from perhop.reservations.register import Register, visible
@@ -84,7 +85,7 @@ class Service(Register):
         # has by state.
         live = sa.func.coalesce(r.state, "").in_([state.value for state in LIVE])
         rows = sa.select(
-            r.id, r.path_id, r["class"], r.start_at, r.end_at, r.rate, r.about, r.owner_id
+            r.id, r.start_at, r.end_at, r.rate, r.owner_id, r.path_id, r["class"], r.about
         ).where(live)
         with self.database.writing() as connection:
             connection.execute(KEYS.delete().where(KEYS.c.at <= now - REMEMBERED))
@@ -99,8 +100,7 @@ class Service(Register):
             self._next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
         admission = Admission(self.network, now - LATE)
-        stream = (row for page in self.database.stream(rows) for row in page)
-        self.lost = admission.restore(paths, stream, now)
+        self.lost = admission.restore(paths, self.database.pages(rows), now)
         self.admission = admission
         self._paths = {links: number for number, links in paths.items()}
 
@@ -503,14 +503,15 @@ class Service(Register):
         )
 
     def _learn_rates(self, batch: Batch, user: User) -> None:
-        if user.quota.rate is None or self.admission.knows_rates_of(user.id):
+        if user.quota.rate is None or self.admission.holdings.knows_rates_of(user.id):
             return
         r = RESERVATIONS.c
         states = [state.value for state in LIVE]
         select = sa.select(r.id, r.start_at, r.end_at, r.rate).where(
             r.owner_id == user.id, r.state.in_(states)
         )
-        self.admission.learn_rates_of(user.id, map(tuple, batch.execute(select).all()))
+        rows = map(tuple, batch.execute(select).all())
+        self.admission.holdings.learn_rates_of(user.id, self.admission.origin, rows)
 
     # Writing
 

@@ -1,0 +1,188 @@
+//! What is on file, read as text and taken in at once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use thiserror::Error;
+
+use crate::{Booking, Calendar, Overlaps, Refusal, Span};
+
+/// How many elements of the last column say between what; the rest say which packets.
+const BETWEEN: usize = 3;
+
+/// Reservations as they are on file, before anybody has said what the words in them mean.
+///
+/// A reservation is a line of eight columns with tabs between them: its number, start, end, rate
+/// and owner, the number of its path, its class or nothing, and a JSON array, of which the first
+/// three elements say between what it is and which way, and the others for which packets. A million
+/// lines say few different things of either, so that only those need to be understood: the *places*
+/// (path, class and the array's beginning) and the *selectors* (the rest of the array).
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    entries: Vec<Entry>,
+    places: Words,
+    selectors: Words,
+    owners: BTreeMap<u64, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: u64,
+    span: Span,
+    rate: u64,
+    place: u32,
+    selector: u32,
+}
+
+/// What a place means.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// The links that reservations there take part of, and the class; none if there are no such
+    /// links or class any more.
+    pub taken: Option<(Vec<u32>, Option<u32>)>,
+    /// Between which ends packets go, once for each way, and whether the selector is turned round.
+    pub lanes: Vec<(u32, bool)>,
+}
+
+/// A line that is not a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no reservation is {0:?}")]
+pub struct Unreadable(pub String);
+
+impl Ledger {
+    /// Reads lines.
+    ///
+    /// # Errors
+    /// [`Unreadable`] with the first line that is not a reservation; those before it were read.
+    pub fn read(&mut self, lines: &str) -> Result<(), Unreadable> {
+        lines
+            .lines()
+            .try_for_each(|line| self.read_line(line).ok_or_else(|| Unreadable(line.to_owned())))
+    }
+
+    fn read_line(&mut self, line: &str) -> Option<()> {
+        let mut columns = line.splitn(6, '\t');
+        let mut number = || columns.next()?.parse::<u64>().ok();
+        let (id, start, end, rate, owner) = (number()?, number()?, number()?, number()?, number()?);
+        let said = columns.next()?;
+        let array = said.match_indices('\t').nth(1)?.0 + 1;
+        let (place, selector) = said.split_at(array + beginning(&said[array..])?);
+        let entry = Entry {
+            id,
+            span: Span::new(start, end)?,
+            rate,
+            place: self.places.number(place),
+            selector: self.selectors.number(selector),
+        };
+        self.entries.push(entry);
+        *self.owners.entry(owner).or_default() += 1;
+        Some(())
+    }
+
+    /// The places, by number: a path's number, a class or nothing, and the beginning of the array,
+    /// with tabs between them.
+    pub fn places(&self) -> Vec<&str> {
+        self.places.all()
+    }
+
+    /// The rests of arrays, by number; each begins with a comma.
+    pub fn selectors(&self) -> Vec<&str> {
+        self.selectors.all()
+    }
+
+    /// How many reservations each owner has.
+    pub fn owners(&self) -> &BTreeMap<u64, u64> {
+        &self.owners
+    }
+
+    /// Takes everything into a calendar and an index of overlaps, whether or not there is room. What
+    /// was over by `now` takes no room; what began before `origin` takes it from then on.
+    ///
+    /// Args: what each place means, by its number; the number of each selector as it is, and turned
+    /// round.
+    ///
+    /// Returns the numbers of those that name links or a class that there are not.
+    ///
+    /// # Errors
+    /// [`Refusal`] if one makes no sense, or there is one with its number; the calendar has not
+    /// changed then.
+    ///
+    /// # Panics
+    /// If there are fewer meanings than places or selectors.
+    pub fn restore(
+        &self,
+        places: &[Place],
+        selectors: &[[u32; 2]],
+        (origin, now): (u64, u64),
+        calendar: &mut Calendar,
+        overlaps: &mut Overlaps,
+    ) -> Result<Vec<u64>, Refusal> {
+        let mut lost = Vec::new();
+        let mut bookings = Vec::with_capacity(self.entries.len());
+        for &Entry { id, span, rate, place, .. } in &self.entries {
+            if span.end() <= now {
+                continue;
+            }
+            let span = Span::new(span.start().max(origin), span.end());
+            match (&places[place as usize].taken, span) {
+                (Some((links, class)), Some(span)) => {
+                    bookings
+                        .push((id, Booking { links: links.clone(), class: *class, span, rate }));
+                }
+                (None, _) => lost.push(id),
+                (_, None) => {}
+            }
+        }
+        calendar.restore(bookings)?;
+        overlaps.add_all(self.entries.iter().flat_map(|entry| {
+            let [straight, reversed] = selectors[entry.selector as usize];
+            places[entry.place as usize].lanes.iter().map(move |&(ends, turned)| {
+                (ends, entry.id, if turned { reversed } else { straight }, entry.span)
+            })
+        }));
+        Ok(lost)
+    }
+}
+
+/// The length of a JSON array's beginning: up to the comma behind its third element.
+fn beginning(array: &str) -> Option<usize> {
+    let (mut quoted, mut escaped, mut depth, mut commas) = (false, false, 0, 0);
+    for (place, byte) in array.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            b',' if depth == 1 => {
+                commas += 1;
+                if commas == BETWEEN {
+                    return Some(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Texts, numbered in the order in which they came.
+#[derive(Clone, Debug, Default)]
+struct Words(HashMap<String, u32>);
+
+impl Words {
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(&number) = self.0.get(word) {
+            return number;
+        }
+        let number = self.0.len() as u32;
+        self.0.insert(word.to_owned(), number);
+        number
+    }
+
+    fn all(&self) -> Vec<&str> {
+        let mut words: Vec<(u32, &str)> = self.0.iter().map(|(word, &n)| (n, &**word)).collect();
+        words.sort_unstable();
+        words.into_iter().map(|(_, word)| word).collect()
+    }
+}
