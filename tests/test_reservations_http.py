@@ -161,7 +161,7 @@ def last_capacity(service: tuple[str, People]) -> None:
                 class_="gold",
                 path=["slac>r1", "r1>r2", "r2>cern"],
             )
-            begin.wait(30)
+            begin.wait(120)
             try:
                 return les.book(asked).id
             except ConflictError as refused:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perhop.errors import PerhopError, UsageError
+from perhop.reservations import database as databases
 from perhop.reservations.database import Database
 from perhop.reservations.errors import (
     BadRequestError,
@@ -312,7 +313,7 @@ def clients_at_once(running: Service) -> None:
         begin.wait()
         asked = terms(250 * MBPS, selector=port(number + 1))
         try:
-            return running.book(who, asked, path=path).result(30).state is State.PLANNED
+            return running.book(who, asked, path=path).result(120).state is State.PLANNED
         except RefusedError as refusal:
             assert refusal.detail["free"] == 50 * MBPS
             return False
@@ -326,14 +327,32 @@ def test_the_last_capacity_is_booked_once(running: Service) -> None:
     clients_at_once(running)
 
 
-def test_the_last_capacity_is_booked_once_on_postgresql(postgres: str, clock: Clock) -> None:
+def test_the_last_capacity_is_booked_once_on_postgresql(
+    postgres: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with service(postgres, clock) as running:
         clients_at_once(running)
         before = running.timeline(T0, T0 + 10_000).result()
     with service(postgres, clock) as again:
         assert again.timeline(T0, T0 + 10_000).result() == before
+        monkeypatch.setattr(databases, "PATIENCE", 0.5)
         with pytest.raises(UsageError, match="in use by another perhop"):
             Database(postgres)
+
+
+def test_what_a_killed_process_had_sent_still_counts(postgres: str, clock: Clock) -> None:
+    with service(postgres, clock) as running:
+        running.book(user(running), terms(destination="bnl")).result()
+        late = running.database.engine.connect()
+        late.detach()  # so that it is closed in the end
+    # The server has not noticed yet that whoever sent this is gone.
+    late.execute(RESERVATIONS.update().values(state=State.CANCELLED.value))
+    commit = threading.Timer(2, late.commit)
+    commit.start()
+    with service(postgres, clock) as again:
+        assert again.admission.bookings == 0
+    commit.join()
+    late.close()
 
 
 def test_what_was_refused_has_left_nothing(running: Service) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +19,17 @@ from alembic import command
 from alembic.config import Config
 
 from perhop.errors import OutputError, UsageError
+from perhop.reservations.schema import LOG, RESERVATIONS
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
 
 _ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
+
+PATIENCE: Final = 10.0
+"""For how many seconds a PostgreSQL database may be in use by another process before that is an
+error: the server takes a moment to notice that one was killed."""
 
 _PAGE: Final = 100_000
 
@@ -50,6 +56,7 @@ class Database:
             self.engine = self._engine()
             self._lock_server()
             self._migrate()
+            self._outlast()
         except sa.exc.SQLAlchemyError as error:
             self.close()
             raise OutputError(f"{self.name}: {_short(error)}") from None
@@ -165,13 +172,30 @@ class Database:
         if self.is_sqlite:
             return
         self._guard = self.engine.connect()
-        got = self._guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar()
+        until = time.monotonic() + PATIENCE
+        while not self._guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
+            self._guard.commit()
+            if time.monotonic() > until:
+                raise UsageError(
+                    f"{self.name} is in use by another perhop; one process at a time may have it. "
+                    "Stop that one, or ask it over HTTP"
+                )
+            time.sleep(0.1)
         self._guard.commit()
-        if not got:
-            raise UsageError(
-                f"{self.name} is in use by another perhop; one process at a time may have it. "
-                "Stop that one, or ask it over HTTP"
-            )
+
+    def _outlast(self) -> None:
+        """Wait until PostgreSQL has finished what was asked of it on connections that are lost.
+
+        A commit that a process sent before it was killed may still be under way, and counts once it
+        is done. What it wrote to is locked until then.
+        """
+        if self.is_sqlite:
+            return
+        for table in (LOG, RESERVATIONS):
+            # One after the other: whoever holds one lock and waits for the other never ends.
+            with self.engine.begin() as connection:
+                connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
+                connection.execute(sa.text(f"LOCK TABLE {table.name} IN SHARE MODE"))
 
     def holds_lock(self) -> bool:
         """Whether it is still ours; a connection that was lost has lost its lock."""
@@ -195,6 +219,7 @@ class Database:
             self._guard.invalidate()
             self._guard.close()
             self._lock_server()
+            self._outlast()
 
     def _migrate(self) -> None:
         config = Config()
