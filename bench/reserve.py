@@ -1,9 +1,9 @@
 """How fast reservations are: `make bench-reserve`.
 
-Admission inside the engine beside a list that is sorted for each request (`cargo bench -p
-perhop-calendar`); bookings a second through the API, each on the disk before it is answered, on
-SQLite and on a PostgreSQL of its own; how long the service takes to start with a million
-reservations on file; and, with PERHOP_CRASHES, what is lost when it is killed.
+Admission and the earliest fit inside the engine, each beside a list that is sorted for each request
+(`cargo bench -p perhop-calendar`); bookings a second through the API, each on the disk before it is
+answered, on SQLite and on a PostgreSQL of its own; and how long the service takes to start with a
+million reservations on file, until it answers. With `--service` without the engine.
 """
 
 import asyncio
@@ -198,17 +198,39 @@ def fill(database: str, network: Path) -> None:
         opened.close()
 
 
+def say(what: str, measured: str, aim: str = "", beside: str = "") -> None:
+    """Print a line of the table: what was measured, what is asked for, and a list and sort."""
+    print(f"{what:<44} {measured:>12} {aim:>12} {beside:>14}", flush=True)
+
+
+def engine() -> None:
+    """Print what the calendar does by itself."""
+    cargo = os.environ.get("CARGO", "cargo")
+    bench = [cargo, "bench", "--quiet", "--package", "perhop-calendar", "--", "--json"]
+    run = subprocess.run(bench, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    figures = json.loads(run.stdout.splitlines()[-1])
+    for what, aims in (("admission", (10, 50)), ("earliest fit", (None, 1000))):
+        beside = figures[f"{what}, list and sort"]
+        for place, (name, aim) in enumerate(zip(("p50", "p99"), aims, strict=True)):
+            limit = "" if aim is None else f"< {aim} µs"
+            measured, baseline = figures[what][place], beside[place]
+            say(f"{what}, {name}", f"{measured:.1f} µs", limit, f"{baseline:,.0f} µs")
+
+
 def measure(name: str, database: str, network: Path) -> None:
     """Print what a database lets the service do."""
     token = made_ready(database)
     with serving(network, database):
-        count, times = asyncio.run(booked(token))
-    p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
-    print(
-        f"{name:<11} {count / SECONDS:>7.0f} durable bookings/s over {CONNECTIONS} connections "
-        f"(p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms)",
-        flush=True,
-    )
+        rate(name, token)
+
+
+def rate(name: str, token: str, beside: str = "") -> None:
+    """Print how many bookings a second the service that runs takes."""
+    count, times = asyncio.run(booked(token))
+    say(f"{name}, durable bookings a second{beside}", f"{count / SECONDS:.0f}", ">= 500")
+    for share in (50, 99):
+        took = times[len(times) * share // 100]
+        say(f"  each, of {CONNECTIONS} at once, p{share}", f"{took * 1e3:.0f} ms")
 
 
 def start(name: str, database: str, network: Path) -> None:
@@ -216,31 +238,32 @@ def start(name: str, database: str, network: Path) -> None:
     token = made_ready(database)
     fill(database, network)
     with serving(network, database) as seconds:
-        print(f"{name:<11} {seconds:>7.1f} s to start with {MILLION:,} on file", flush=True)
-        count, _ = asyncio.run(booked(token))
-        print(f"{name:<11} {count / SECONDS:>7.0f} durable bookings/s beside them", flush=True)
+        say(f"{name}, start with {MILLION:,} on file", f"{seconds:.1f} s", "< 10 s")
+        rate(name, token, " beside them")
     opened = Database(database)
     try:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         service = Service(Network(load(network)), opened)
-        seconds = time.perf_counter() - began
-        print(
-            f"{name:<11} {seconds:>7.1f} s of that to rebuild the calendar "
-            f"({service.admission.bookings:,} bookings)",
-            flush=True,
-        )
+        seconds, work = time.perf_counter() - began, time.process_time() - worked
+        say(f"  of that to rebuild {service.admission.bookings:,} bookings", f"{seconds:.1f} s")
+        say("  of that at work, not waiting", f"{work:.1f} s")
         service.close()
     finally:
         opened.close()
 
 
+def busy() -> str:
+    """What else the machine does."""
+    one, five, _ = os.getloadavg()
+    return f"load {one:.1f} (over five minutes {five:.1f}) on {os.cpu_count()} processors"
+
+
 def main() -> None:
     """Print everything."""
-    if "--engine" not in sys.argv:
-        cargo = os.environ.get("CARGO", "cargo")
-        subprocess.run(
-            [cargo, "bench", "--quiet", "--package", "perhop-calendar"], check=True, cwd=ROOT
-        )
+    print(busy())
+    say("", "measured", "asked for", "list and sort")
+    if "--service" not in sys.argv:
+        engine()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         network = network_file(folder)
@@ -250,6 +273,7 @@ def main() -> None:
         start("SQLite", str(folder / "b.db"), network)
         with postgresql() as url:
             start("PostgreSQL", url, network)
+    print(busy())
 
 
 if __name__ == "__main__":
