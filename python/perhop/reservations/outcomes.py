@@ -1,0 +1,138 @@
+"""What becomes of reservations that nobody asks for: what enforcement and the clock report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from perhop.reservations import records
+from perhop.reservations.decisions import ITSELF, Decisions
+from perhop.reservations.model import State
+from perhop.reservations.schema import COUNTERS, RESERVATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
+
+    from perhop.reservations.model import Reservation
+    from perhop.reservations.writer import Batch
+
+
+class Outcomes(Decisions):
+    """Decisions on what has happened already."""
+
+    def settle(self, id_: int, author: str) -> Future[Reservation]:
+        """The pending terms are in place."""
+
+        def decide(batch: Batch) -> Reservation:
+            own = self.reservation(id_, batch)
+            if own.pending is None or own.state is not State.ACTIVE:
+                return own
+            self.admission.settle(own)
+            detail = records.differences(own.terms, own.pending)
+            return self._set_terms(batch, own, own.pending, author, "changed", "", detail)
+
+        return self.writer.submit(decide)
+
+    def take_back(self, id_: int, reason: str) -> Future[Reservation]:
+        """The pending terms cannot be put in place; the old ones hold."""
+
+        def decide(batch: Batch) -> Reservation:
+            own = self.reservation(id_, batch)
+            if own.pending is None or not own.state.is_live:
+                return own
+            self.admission.take_back(own, own.pending, self.now)
+            self._update(batch, id_, pending=sa.null())
+            self._log(batch, id_, ITSELF, "unchanged", own.state, reason, {})
+            return replace(own, pending=None)
+
+        return self.writer.submit(decide)
+
+    def move(
+        self,
+        id_: int,
+        expected: State,
+        state: State,
+        action: str,
+        reason: str,
+        version: int | None = None,
+    ) -> Future[Reservation | None]:
+        """Bring a reservation from one state to another, if it is still in the one.
+
+        Returns:
+            The reservation as it is then; None if it was in another state, or of another version.
+        """
+
+        def decide(batch: Batch) -> Reservation | None:
+            own = self.reservation(id_, batch)
+            if own.state is not expected or (version is not None and own.version != version):
+                return None
+            return self._move(batch, own, state, ITSELF, action, reason)
+
+        return self.writer.submit(decide)
+
+    def expire(self) -> Future[int]:
+        """Cancel what was held and not committed in time; answers how many."""
+
+        def decide(batch: Batch) -> int:
+            now = self.now
+            r = RESERVATIONS.c
+            batch.flush()
+            expired = batch.read(
+                records.SELECT.where(r.state == State.HELD.value, r.hold_until <= now).limit(100)
+            )
+            count = 0
+            for row in expired.mappings().all():
+                self._move(
+                    batch,
+                    records.reservation(dict(row)),
+                    State.CANCELLED,
+                    ITSELF,
+                    "expire",
+                    "the hold expired",
+                )
+                count += 1
+            return count
+
+        return self.writer.submit(decide)
+
+    def note_trouble(self, id_: int, trouble: str) -> Future[None]:
+        """Put on file what is wrong with a reservation's enforcement; "" when it no longer is.
+
+        What differs from the last in its figures only is the same trouble, and not told again.
+        """
+
+        def decide(batch: Batch) -> None:
+            own = self.reservation(id_, batch)
+            if _without_figures(own.trouble) == _without_figures(trouble):
+                return
+            self._update(batch, id_, trouble=trouble)
+            reason = trouble or f"over: {own.trouble}"
+            self._log(batch, id_, ITSELF, "trouble" if trouble else "well", own.state, reason, {})
+
+        return self.writer.submit(decide)
+
+    def note(self, id_: int, author: str, action: str, reason: str) -> Future[None]:
+        """Put something in a reservation's log that changes nothing else."""
+
+        def decide(batch: Batch) -> None:
+            own = self.reservation(id_, batch)
+            self._log(batch, id_, author, action, own.state, reason, {})
+
+        return self.writer.submit(decide)
+
+    def add_counters(self, rows: Sequence[Mapping[str, Any]]) -> Future[None]:
+        """Add readings to the series: rows of the table `counters`."""
+
+        def decide(batch: Batch) -> None:
+            for row in rows:
+                batch.insert(COUNTERS, row)
+
+        return self.writer.submit(decide)
+
+
+def _without_figures(trouble: str) -> str:
+    return re.sub(r"\d+", "", trouble)
