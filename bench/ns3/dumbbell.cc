@@ -3,7 +3,7 @@
 // simulators' defaults differ is set: segment size, buffers, minimum timeout, delayed
 // acknowledgements, no traffic control above the device's queue.
 //
-//   dumbbell --cc=TcpNewReno --rate=100Mbps --delay=10ms --queue=100 --flows=4 --from=10 --to=40
+//   dumbbell --cc=ns3::TcpLinuxReno --rate=100Mbps --delay=10ms --queue=100 --flows=4 --from=10 --to=40
 //
 // prints one JSON object: goodput in bit/s, packets enqueued and dropped at the bottleneck between
 // the two times, the mean of what waited there in packets, and the wall time of the simulation. With
@@ -21,12 +21,14 @@
 #include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
 
+#include "cubic.h"
+
 using namespace ns3;
 
 int
 main(int argc, char* argv[])
 {
-    std::string cc = "TcpNewReno";
+    std::string cc = "ns3::TcpLinuxReno";
     std::string rate = "100Mbps";
     std::string delay = "10ms";
     uint32_t queue = 100;
@@ -47,14 +49,14 @@ main(int argc, char* argv[])
     command.AddValue("red-max", "RED's upper threshold in packets", redMax);
     command.Parse(argc, argv);
 
-    Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::" + cc));
+    Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue(cc));
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(8 << 20));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(8 << 20));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
     Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(2));
     Config::SetDefault("ns3::TcpSocket::DelAckTimeout", TimeValue(MilliSeconds(40)));
-    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
+    Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(1)));
     Config::SetDefault("ns3::TcpSocketBase::Sack", BooleanValue(true));
     Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
 
