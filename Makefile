@@ -57,6 +57,7 @@ bench: ## Measure the simulator's speed
 .PHONY: bench-ns3
 bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)
 	$(BIN)/python bench/ns3/compare.py
+	CARGO=$(CARGO) $(BIN)/python bench/ns3_speed.py
 
 .PHONY: bench-emu
 bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, iperf, iputils-ping)

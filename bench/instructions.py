@@ -26,14 +26,17 @@ def main() -> int:
     benchmark = compiled()
     print(f"{'':<46} {'instructions a hop':>20}")
     for case in CASES:
-        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-        run = subprocess.run(
-            [*command, benchmark, "--once", case], capture_output=True, text=True, check=True
-        )
-        hops = int(re.search(r"packet hops: (\d+)", run.stdout)[1])
-        instructions = int(re.search(r"Collected : (\d+)", run.stderr)[1])
+        instructions, said = counted([benchmark, "--once", case])
+        hops = int(re.search(r"packet hops: (\d+)", said)[1])
         print(f"{case:<46} {instructions / hops:>20.0f}")
     return 0
+
+
+def counted(command: list[str]) -> tuple[int, str]:
+    """How many instructions a command executes, and what it prints."""
+    below = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    run = subprocess.run([*below, *command], capture_output=True, text=True, check=True)
+    return int(re.search(r"Collected : (\d+)", run.stderr)[1]), run.stdout
 
 
 def compiled() -> str:
