@@ -137,6 +137,7 @@ form.addEventListener("submit", async (event) => {
     key = crypto.getRandomValues(new Uint32Array(4)).join("-");
     form.querySelector(".refusal").textContent = error.message;
     if (error.detail?.earliest) offer(error.detail.earliest, asked.end - asked.start);
+    form.querySelector(".buttons").scrollIntoView({ block: "nearest" });
   }
 });
 
