@@ -371,12 +371,12 @@ def test_people_configure_and_confirm(tmp_path: Path) -> None:
             own = running.book(les, asked).result()
             until(lambda: running.reservation(own.id).trouble)
             assert running.reservation(own.id).state is State.PLANNED, "nobody has done it"
-            assert enforcer.configuration(own, "set") == JUNOS
+            assert enforcer.routers.configuration(own, "set") == JUNOS
             active = enforcer.confirm(op, running.reservation(own.id))
             assert active.state is State.ACTIVE
             changed = running.change(les, own.id, {"rate": MBPS}).result()
             assert enforcer.apply_change(changed, "les").pending is not None
-            text = enforcer.configuration(changed, "change")
+            text = enforcer.routers.configuration(changed, "change")
             assert text == (
                 "! r1\nset firewall policer perhop_1 if-exceeding bandwidth-limit 1000000\n"
                 "set firewall policer perhop_1 if-exceeding burst-size-limit 100000\ncommit\n"
@@ -384,7 +384,7 @@ def test_people_configure_and_confirm(tmp_path: Path) -> None:
             assert enforcer.confirm(op, running.reservation(own.id)).terms.rate == MBPS
             with pytest.raises(ConflictError, match="nothing of reservation 1"):
                 enforcer.confirm(op, running.reservation(own.id))
-            text = enforcer.configuration(changed, "remove")
+            text = enforcer.routers.configuration(changed, "remove")
             assert "delete firewall policer perhop_1\n" in text
             clock.now += 4000
             until(lambda: running.reservation(own.id).state is State.FINISHED)

@@ -78,6 +78,22 @@ class Device:
             has = "nothing" if found is None else str(found)
             raise DriverError(f"{self.node} says that it did, but has {has}, not {expected}")
 
+    def remove(self, name: str) -> None:
+        """Remove a rule.
+
+        Raises:
+            DriverError: It may still be there.
+        """
+        self.call(lambda driver: driver.remove(name))
+
+    def clear(self, name: str) -> None:
+        """Set the counters of a rule to zero.
+
+        Raises:
+            DriverError: They may not be.
+        """
+        self.call(lambda driver: driver.clear(name))
+
     def _run(self) -> None:
         while (item := self._work.get()) is not None:
             work, future = item

@@ -11,24 +11,20 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.reservations.counting import Counting
 from perhop.reservations.devices import PATIENCE, Device
-from perhop.reservations.drivers import Counters, DriverError, Rule
-from perhop.reservations.errors import (
-    BadRequestError,
-    ConflictError,
-    ReservationError,
-    UnavailableError,
-)
+from perhop.reservations.drivers import DriverError
+from perhop.reservations.errors import ConflictError, ReservationError, UnavailableError
 from perhop.reservations.model import Reservation, State
-from perhop.reservations.plausible import doubt
+from perhop.reservations.routers import Routers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perhop.reservations.drivers import Driver
+    from perhop.reservations.drivers import Driver, Rule
     from perhop.reservations.model import User
     from perhop.reservations.service import Service
 
@@ -39,18 +35,13 @@ EVERY: Final = 10.0
 """Seconds between two readings of counters."""
 
 
-@dataclass(slots=True)
-class _Reading:
-    """The counters of a rule when they were last read, by the monotonic clock."""
-
-    at: float
-    counters: Counters
-    rate: int
-    burst: int
-
-
 class Enforcer:
-    """Drives the routers of a service."""
+    """Drives the routers of a service.
+
+    Attributes:
+        service: Whose reservations.
+        routers: What drives each router, and what it is to have.
+    """
 
     def __init__(
         self,
@@ -73,12 +64,10 @@ class Enforcer:
         self.service = service
         self._patience = patience
         self._beat, self._every = beat, every
-        self._devices = {node: Device(node, each, patience) for node, each in drivers.items()}
-        self._readings: dict[str, _Reading] = {}
-        self._epochs: dict[int, int] = {}
+        self.routers = Routers(service.network, drivers, patience)
+        self._counting = Counting(service, self.routers)
         self._busy: set[int] = set()
         self._lock = threading.Lock()
-        self._reads = threading.RLock()
         self._ending = threading.Event()
         self._pool = ThreadPoolExecutor(8, "perhop-enforcement")
         self._reading: Future[None] | None = None
@@ -90,79 +79,7 @@ class Enforcer:
         self._ending.set()
         self._thread.join()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for device in self._devices.values():
-            device.close()
-
-    # What is to be in place
-
-    def rules(self, reservation: Reservation) -> list[tuple[str, Rule]]:
-        """The rules of a reservation, each with the first router on its way."""
-        network, terms = self.service.network, reservation.terms
-        links = {link.name: link for link in network.links}
-        path = [links[name] for name in reservation.path if name in links]
-        back = [network.links[link.back] for link in reversed(path)]
-        found = []
-        for source, destination, selector in terms.lanes:
-            forward = source == terms.source
-            # The links that a router, and no host, sends into; the first of them polices.
-            way = path if forward else back
-            out = [link for link in way if link.source not in network.hosts]
-            link = out[0] if out else None
-            rule = Rule(
-                name=f"perhop_{reservation.id}" + ("" if forward else "_back"),
-                source=network.addresses[source],
-                destination=network.addresses[destination],
-                selector=selector,
-                rate=terms.rate,
-                burst=terms.burst,
-                class_=terms.class_,
-                link_rate=link.rate if link else 0,
-                links=tuple(each.name for each in out),
-            )
-            found.append((link.source if link else "", rule))
-        return found
-
-    def device(self, node: str) -> Device:
-        """The router of a name.
-
-        Raises:
-            DriverError: Nothing enforces there.
-        """
-        device = self._devices.get(node) or self._devices.get("*")
-        if device is None:
-            where = f"at {node}" if node else "between two hosts without a router"
-            raise DriverError(f"nothing enforces {where}: the service has no driver for it")
-        return device
-
-    def needs_people(self, reservation: Reservation) -> bool:
-        """Whether a router of a reservation's is configured by people."""
-        return any(self.device(node).driver.needs_people for node, _ in self.rules(reservation))
-
-    def configuration(self, reservation: Reservation, what: str) -> str:
-        """What the routers of a reservation are told: to ``set``, ``change`` or ``remove`` it.
-
-        Raises:
-            BadRequestError: A change is asked for, and none is under way.
-            ConflictError: Nothing enforces there.
-        """
-        new = reservation
-        if what == "change":
-            if reservation.pending is None:
-                raise BadRequestError(f"reservation {reservation.id} is not being changed")
-            new = replace(reservation, terms=reservation.pending)
-        texts = []
-        try:
-            for (node, old), (_, rule) in zip(
-                self.rules(reservation), self.rules(new), strict=True
-            ):
-                driver = self.device(node).driver
-                text = driver.configuration(
-                    rule, old if what == "change" else None, remove=what == "remove"
-                )
-                texts.append(f"! {node}\n{text}")
-        except DriverError as error:
-            raise ConflictError(str(error)) from None
-        return "\n".join(texts)
+        self.routers.close()
 
     # What people ask for
 
@@ -178,10 +95,9 @@ class Enforcer:
         new = replace(reservation, terms=reservation.pending)
         with self._only(id_):
             try:
-                if self.needs_people(reservation):
+                if self.routers.needs_people(reservation):
                     return reservation  # until it is confirmed
-                for node, rule in self.rules(new):
-                    self.device(node).put(rule)
+                self.routers.put(new)
             except DriverError as error:
                 self._fall_back(reservation, str(error))
                 raise UnavailableError(f"reservation {id_} keeps its old terms: {error}") from None
@@ -190,8 +106,7 @@ class Enforcer:
     def _fall_back(self, reservation: Reservation, reason: str) -> None:
         self.service.take_back(reservation.id, f"not changed: {reason}").result()
         try:
-            for node, rule in self.rules(reservation):
-                self.device(node).put(rule)
+            self.routers.put(reservation)
         except DriverError as error:
             # Now nobody knows what is in place.
             self._fail(reservation, State.ACTIVE, f"{reason}; and back: {error}")
@@ -202,7 +117,7 @@ class Enforcer:
         Raises:
             ConflictError: There is nothing to confirm.
         """
-        if not self.needs_people(reservation):
+        if not self.routers.needs_people(reservation):
             raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
         if reservation.pending is not None:
             return self.service.settle(reservation.id, user.name).result()
@@ -228,16 +143,16 @@ class Enforcer:
         """
         if reservation.state is not State.ACTIVE:
             raise ConflictError(f"reservation {reservation.id} is {reservation.state}, not active")
-        with self._only(reservation.id), self._reads:
-            self._read_counters([reservation])
+        with self._only(reservation.id), self._counting.lock:
+            self._counting.read([reservation])
             try:
-                for node, rule in self.rules(reservation):
-                    self.device(node).call(lambda driver, name=rule.name: driver.clear(name))  # type: ignore[misc]
-                    self._readings.pop(rule.name, None)
+                for node, rule in self.routers.rules(reservation):
+                    self.routers.device(node).clear(rule.name)
+                    self._counting.forget(rule)
             except DriverError as error:
                 raise UnavailableError(str(error)) from None
-            self._epochs[reservation.id] = self._epoch(reservation.id) + 1
-            self._read_counters([reservation])
+            self._counting.renew(reservation.id)
+            self._counting.read([reservation])
         self.service.note(reservation.id, user.name, "clear", "counters cleared").result()
 
     def read(self) -> None:
@@ -245,7 +160,7 @@ class Enforcer:
 
         A reservation for which something is being done at the moment is left for the next time.
         """
-        with self._reads:
+        with self._counting.lock:
             self._reconcile()
 
     # The thread
@@ -288,7 +203,7 @@ class Enforcer:
 
     def _by_people(self, reservation: Reservation) -> bool:
         try:
-            return self.needs_people(reservation)
+            return self.routers.needs_people(reservation)
         except DriverError:
             return False
 
@@ -314,14 +229,12 @@ class Enforcer:
 
     def _start(self, reservation: Reservation) -> None:
         try:
-            for node, rule in self.rules(reservation):
-                self.device(node).put(rule)
-                # What is new has counted nothing: what it says first can be judged, too.
-                now = time.monotonic()
-                self._readings[rule.name] = _Reading(now, Counters(), rule.rate, rule.burst)
+            self.routers.put(reservation)
         except DriverError as error:
             self._fail(reservation, State.PLANNED, str(error))
             return
+        for _, rule in self.routers.rules(reservation):
+            self._counting.begin(rule)
         moved = self.service.move(
             reservation.id, State.PLANNED, State.ACTIVE, "start", "in place", reservation.version
         ).result()
@@ -334,20 +247,20 @@ class Enforcer:
         self._remove(reservation)
 
     def _finish(self, reservation: Reservation) -> None:
-        self._read_counters([reservation])
+        self._counting.read([reservation])
         self._remove(reservation)
         self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
 
     def _remove(self, reservation: Reservation) -> None:
-        for node, rule in self.rules(reservation):
+        for node, rule in self.routers.rules(reservation):
             try:
-                device = self.device(node)
+                device = self.routers.device(node)
                 if not device.driver.needs_people:
-                    device.call(lambda driver, name=rule.name: driver.remove(name))  # type: ignore[misc]
+                    device.remove(rule.name)
             except DriverError as error:
                 # What is left is found when the routers are compared with what is on file.
                 self.service.note_trouble(reservation.id, f"not removed: {error}").result()
-            self._readings.pop(rule.name, None)
+            self._counting.forget(rule)
 
     def _active(self) -> list[Reservation]:
         found: list[Reservation] = []
@@ -365,29 +278,22 @@ class Enforcer:
         active = self._active()
         with self._lock:
             busy = set(self._busy)
-        wanted: dict[str, dict[str, tuple[Reservation, Rule]]] = {}
+        wanted: dict[Device, dict[str, tuple[Reservation, Rule]]] = {
+            device: {} for device in self.routers.devices
+        }
         for reservation in active:
-            for node, rule in self.rules(reservation):
-                wanted.setdefault(node, {})[rule.name] = (reservation, rule)
-        known = {id(device): device for device in self._devices.values()}
-        for node in wanted:
             try:
-                device = self.device(node)
+                rules = self.routers.rules(reservation)
+                devices = [self.routers.device(node) for node, _ in rules]
             except DriverError as error:
-                for reservation, _ in wanted[node].values():
-                    self._fail(reservation, State.ACTIVE, str(error))
+                self._fail(reservation, State.ACTIVE, str(error))
                 continue
-            known[id(device)] = device
-        for device in known.values():
+            for device, (_, rule) in zip(devices, rules, strict=True):
+                wanted[device][rule.name] = (reservation, rule)
+        for device, own in wanted.items():
             if not device.driver.needs_people:
-                own = {
-                    name: pair
-                    for node, rules in wanted.items()
-                    if self._devices.get(node, self._devices.get("*")) is device
-                    for name, pair in rules.items()
-                }
                 self._reconcile_device(device, own, busy)
-        self._read_counters([each for each in active if each.id not in busy])
+        self._counting.read([each for each in active if each.id not in busy])
 
     def _reconcile_device(
         self, device: Device, wanted: dict[str, tuple[Reservation, Rule]], busy: set[int]
@@ -406,19 +312,19 @@ class Enforcer:
                 device.put(rule)
                 if name not in found:
                     # A new policer, whose counters begin at nothing.
-                    now = time.monotonic()
-                    self._readings[name] = _Reading(now, Counters(), rule.rate, rule.burst)
+                    self._counting.begin(rule)
                     renewed.add(reservation.id)
                 reason = f"{device.node} had lost it, or something else in its place; set again"
                 self.service.note(reservation.id, "perhop", "repair", reason).result()
             except DriverError as error:
                 self._fail(reservation, State.ACTIVE, f"no longer in place: {error}")
-        self._epochs |= {id_: self._epoch(id_) + 1 for id_ in renewed}
+        for id_ in renewed:
+            self._counting.renew(id_)
         for name in found.keys() - wanted.keys():
             if _number(name) in busy or self._is_live(_number(name)):
                 continue
             try:
-                device.call(lambda driver, name=name: driver.remove(name))  # type: ignore[misc]
+                device.remove(name)
             except DriverError:
                 continue  # the next look finds it again
 
@@ -428,70 +334,6 @@ class Enforcer:
             return self.service.reservation(id_).state.is_live
         except ReservationError:
             return False
-
-    def _read_counters(self, reservations: list[Reservation]) -> None:
-        with self._reads:
-            answers: dict[int, Mapping[str, Counters] | DriverError] = {}
-            rows: list[dict[str, Any]] = []
-            for reservation in reservations:
-                total, trouble = Counters(), ""
-                for node, rule in self.rules(reservation):
-                    try:
-                        device = self.device(node)
-                        if device.driver.needs_people:
-                            break
-                        if id(device) not in answers:
-                            answers[id(device)] = _asked(device)
-                        counters, doubts = self._judge(answers[id(device)], node, rule)
-                        trouble = trouble or doubts
-                        total = _sum(total, counters)
-                    except DriverError as error:
-                        trouble = str(error)
-                else:
-                    self.service.note_trouble(reservation.id, trouble)
-                    if not trouble:
-                        rows.append(self._row(reservation.id, total))
-            if rows:
-                self.service.add_counters(rows).result()
-
-    def _judge(
-        self, answer: Mapping[str, Counters] | DriverError, node: str, rule: Rule
-    ) -> tuple[Counters, str]:
-        """The counters of a rule, and what is wrong with them."""
-        if isinstance(answer, DriverError):
-            raise answer
-        counters, now = answer.get(rule.name), time.monotonic()
-        if counters is None:
-            raise DriverError(f"{node} has no counters of {rule.name}")
-        last = self._readings.get(rule.name)
-        capacity = max(
-            (link.rate for link in self.service.network.links if link.target == node), default=0
-        )
-        if last is not None:
-            rate, burst = max(rule.rate, last.rate), max(rule.burst, last.burst)
-            why = doubt(last.counters, counters, now - last.at, rate, burst, capacity)
-            if why:
-                return counters, f"{node} counts what cannot be: {why}"
-        self._readings[rule.name] = _Reading(now, counters, rule.rate, rule.burst)
-        return counters, ""
-
-    def _row(self, id_: int, counters: Counters) -> dict[str, Any]:
-        return {
-            "reservation_id": id_,
-            "at_ms": int(self.service.clock() * 1000),
-            "epoch": self._epoch(id_),
-            "conformed_packets": counters.conformed_packets,
-            "conformed_bytes": counters.conformed_bytes,
-            "exceeded_packets": counters.exceeded_packets,
-            "exceeded_bytes": counters.exceeded_bytes,
-        }
-
-    def _epoch(self, id_: int) -> int:
-        """How often the counters of a reservation have been cleared."""
-        if id_ not in self._epochs:
-            series = self.service.series(id_)
-            self._epochs[id_] = series[-1]["epoch"] if series else 0
-        return self._epochs[id_]
 
 
 class _Only:
@@ -513,22 +355,6 @@ class _Only:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._busy.discard(self._id)
-
-
-def _asked(device: Device) -> Mapping[str, Counters] | DriverError:
-    try:
-        return device.call(lambda driver: driver.counters())
-    except DriverError as error:
-        return error
-
-
-def _sum(one: Counters, other: Counters) -> Counters:
-    return Counters(
-        one.conformed_packets + other.conformed_packets,
-        one.conformed_bytes + other.conformed_bytes,
-        one.exceeded_packets + other.exceeded_packets,
-        one.exceeded_bytes + other.exceeded_bytes,
-    )
 
 
 def _number(name: str) -> int:

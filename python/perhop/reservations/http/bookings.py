@@ -172,7 +172,7 @@ def configuration(
 ) -> dict[str, str]:
     """What its routers are told, as text."""
     own = _service(request).seen_by(who.user, number)
-    return {"configuration": _enforcer(request).configuration(own, what)}
+    return {"configuration": _enforcer(request).routers.configuration(own, what)}
 
 
 @router.get("/reservations/{number}/log")
