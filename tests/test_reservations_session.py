@@ -30,19 +30,19 @@ def test_what_was_reserved_is_what_is_sent_and_counted(
         pytest.skip(f"this machine cannot emulate: {error}")
     best_effort, at_10, at_1, small, over = runs
     assert (best_effort.port, over.port) == (BEST_EFFORT, RESERVED)
-    # A policer lets through its burst and its rate and no more; a window more is under way.
-    burst_before = {"10 Mb/s, 1 MB": 1e6, "1 Mb/s, 1 MB": 1e6, "1 Mb/s, 100 kB": 1e5}
-    for run, rate in ((at_10, 10e6), (at_1, 1e6), (small, 1e6)):
+    for run, rate, burst in ((at_10, 10e6, 1e6), (at_1, 1e6, 1e6), (small, 1e6, 1e5)):
         assert run.counters is not None
+        # 20 streams keep a policer busy.
         assert run.counters["exceeded_packets"] > 0
-        # To the byte, but for what the ends did not tell: duplicates of probes for lost tails.
+        # To the byte, but for what the ends did not tell each other of.
         assert abs(run.difference) < 0.01, run
-        most = burst_before[run.what] + rate / 8 * (run.seconds + 5)
-        assert 0 < run.counters["conformed_bytes"] <= most
+        # A policer lets through its burst and its rate, and no more; but the receiver's first look
+        # may be late.
+        assert run.in_time * 1500 / 1448 <= burst + rate / 8 * (run.seconds + 5), run
+    assert at_10.rate > 4 * small.rate
     # Neither the rate that was reserved nor the burst is in the way of others, or of afterwards.
     for run in (best_effort, over):
-        assert 15e6 < run.rate < 50e6 * 1448 / 1500, run
-    assert small.payload < at_10.payload
+        assert run.rate > 15e6, run
     assert {each.epoch for each in series} == {0, 1}
     assert series[-1].conformed_bytes >= small.counters["conformed_bytes"]  # type: ignore[index]
     assert any("--clear" in step for step in steps)

@@ -55,25 +55,26 @@ _SYN_OPTIONS: Final = 8
 
 _RECEIVER: Final = """
 import json, selectors, socket, sys, time
-port, streams = map(int, sys.argv[1:])
+port, streams, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 listener = socket.create_server(("", port), backlog=streams)
 print("ready", flush=True)
-poll, left, total = selectors.DefaultSelector(), streams, 0
+poll, left, total, in_time = selectors.DefaultSelector(), streams, 0, 0
 poll.register(listener, selectors.EVENT_READ)
-first = last = None
+first = None
 while left:
     for key, _ in poll.select():
         if key.fileobj is listener:
             poll.register(listener.accept()[0], selectors.EVENT_READ)
             continue
         got = len(key.fileobj.recv(1 << 16))
-        last = time.monotonic()
-        first, total = first or last, total + got
+        now = time.monotonic()
+        first, total = first or now, total + got
+        in_time += got if now <= first + seconds else 0
         if not got:
             poll.unregister(key.fileobj)
             key.fileobj.close()
             left -= 1
-print(json.dumps({"payload": total, "seconds": last - first}))
+print(json.dumps({"payload": total, "in_time": in_time}))
 """
 
 _SENDER: Final = """
@@ -115,8 +116,9 @@ class Run:
     Attributes:
         what: What holds meanwhile.
         port: The port.
-        payload: Bytes that the receiver's programs got.
-        seconds: From the first of them to the last.
+        payload: Bytes that the receiver's program got.
+        seconds: For how long was sent. What the policer had dropped by then came later.
+        in_time: Bytes that it had got so long after the first.
         twice: Bytes that came again, for nothing.
         counters: What the service says that the policer counted; None where there was none.
     """
@@ -125,13 +127,14 @@ class Run:
     port: int
     payload: int
     seconds: float
+    in_time: int
     twice: int
     counters: dict[str, int] | None = None
 
     @property
     def rate(self) -> float:
-        """Payload, in bits per second."""
-        return self.payload * 8 / self.seconds
+        """Payload while it was sent, in bits per second."""
+        return self.in_time * 8 / self.seconds
 
     @property
     def expected_bytes(self) -> int:
@@ -249,9 +252,8 @@ class Session:
         python = [sys.executable, "-c"]
         before = None if number is None else self.counters(number)
         pipe = subprocess.PIPE
-        receiver = self.lab.start(
-            "cern", [*python, _RECEIVER, str(port), str(STREAMS)], stdout=pipe
-        )
+        receiving = [*python, _RECEIVER, str(port), str(STREAMS), str(seconds)]
+        receiver = self.lab.start("cern", receiving, stdout=pipe)
         with receiver:
             assert receiver.stdout is not None
             receiver.stdout.readline()
@@ -264,7 +266,7 @@ class Session:
             after = self.counters(number)
             keys = [key for key in after if key.endswith(("_packets", "_bytes"))]
             counted = {key: after[key] - before[key] for key in keys}
-        run = Run(what, port, got["payload"], got["seconds"], sent["twice"], counted)
+        run = Run(what, port, got["payload"], seconds, got["in_time"], sent["twice"], counted)
         self._say(f"  {run.rate / 1e6:.2f} Mb/s of payload")
         return run
 
