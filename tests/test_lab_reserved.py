@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from perhop.cli import main
 from perhop.errors import UnsupportedError, UsageError
 from perhop.lab import Lab, up
 from perhop.reservations.drivers import Counters, DriverError, Rule, driver
@@ -129,7 +130,9 @@ def classes(lab: Lab) -> dict[str, dict[str, int]]:
     }
 
 
-def test_a_reservation_is_policed_and_changes_in_place(lab: Lab) -> None:
+def test_a_reservation_is_policed_and_changes_in_place(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.reserve("one", THERE, TO_5011, 1 * MBPS, 20_000)
     send(lab, 5011, 200)
     send(lab, 5010, 50)
@@ -154,6 +157,9 @@ def test_a_reservation_is_policed_and_changes_in_place(lab: Lab) -> None:
     reserved = lab.status()["links"]
     assert list(reserved["r1>r2"]["reserved"]) == ["one"]
     assert reserved["r2>b"]["reserved"]["one"]["sent_packets"] == after["sent_packets"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["lab", "status"])
+    assert "one (reserved)" in capsys.readouterr().out
     lab.release("one")
     lab.release("one")
     assert lab.reserved() == {}
@@ -240,32 +246,25 @@ def test_reserved_packets_go_first(lab: Lab) -> None:
     assert got == list(range(19))
 
 
-@pytest.mark.parametrize(
-    ("links", "change", "message"),
-    [
+def test_what_cannot_be_is_refused(lab: Lab) -> None:
+    cases: list[tuple[list[str], dict[str, Any], str]] = [
         (["r1>r9"], {}, "`r1>r9` is not a link of the lab; did you mean"),
         (["r1>r3", "r3>r2", "r2>b"], {}, "do not all go by r1>r3: a lab sends them by a>r1, r1>r2"),
         ([], {}, "needs `links`"),
         (["r2>b", "r2>b"], {}, "each once"),
         (THERE, {"rate": 0}, "rate is a whole number above zero"),
         (THERE, {"burst": True}, "burst is a whole number"),
-        (
-            THERE,
-            {"match": {"source": "192.0.2.1", "destination": "b"}},
-            "no node .* has the source",
-        ),
+        (THERE, {"match": {"source": "192.0.2.1", "destination": "b"}}, "no node .* the source"),
         (THERE, {"match": {"source": "a"}}, "needs a destination"),
+        (THERE, {"match": {"source": "a", "destination": "d"}}, "`d` is not a node of the lab"),
         (THERE, {"match": {**TO_5011, "dscp": "zf"}}, "match.dscp"),
         (THERE, {"match": {"sourc": "a"}}, "match.sourc"),
         (THERE, {"name": ""}, "name has 1 to 64"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    lab: Lab, links: list[str], change: dict[str, Any], message: str
-) -> None:
-    given: dict[str, Any] = {"name": "x", "match": TO_5011, "rate": 1, "burst": 1, **change}
-    with pytest.raises(UsageError, match=message):
-        lab.reserve(links=links, **given)
+    ]
+    for links, change, message in cases:
+        given: dict[str, Any] = {"name": "x", "match": TO_5011, "rate": 1, "burst": 1, **change}
+        with pytest.raises(UsageError, match=message):
+            lab.reserve(links=links, **given)
     assert lab.reserved() == {}
 
 
@@ -284,48 +283,46 @@ def rule(name: str = "perhop_1", **others: Any) -> Rule:
     return Rule(name, **given | others)
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
+def test_what_is_installed_is_what_was_asked(lab: Lab) -> None:
+    enforcing = driver(f"lab:{lab.name}")
+    for selector in (
         Selector(),
         Selector("udp", (1000, 2000), (5011, 5011), 46),
         Selector("icmp", dscp=0),
         Selector(None, (7, 7), None),
-    ],
-    ids=str,
-)
-def test_what_is_installed_is_what_was_asked(lab: Lab, selector: Selector) -> None:
-    enforcing = driver(f"lab:{lab.name}")
-    wanted = rule(selector=selector)
-    enforcing.set(wanted)
-    assert enforcing.installed() == {"perhop_1": enforcing.expected(wanted)}
-    back = rule(
-        "perhop_1_back",
-        source=wanted.destination,
-        destination=wanted.source,
-        selector=selector.reversed(),
-        links=("r2>r1", "r1>a"),
-    )
-    enforcing.set(back)
-    # What others reserve is none of ours.
-    lab.reserve("mine", THERE, {**TO_5011, "destination_port": 9}, 1, 1)
-    for changed in (
-        rule(selector=selector, rate=5 * MBPS),
-        rule(selector=selector, burst=1),
-        rule(selector=Selector("tcp", None, (80, 90))),
-        rule(selector=selector, links=("r1>r2",)),
     ):
-        assert enforcing.expected(changed) != enforcing.installed()["perhop_1"]
-        enforcing.set(changed)
-        assert enforcing.installed() == {
-            "perhop_1": enforcing.expected(changed),
-            "perhop_1_back": enforcing.expected(back),
-        }
-    enforcing.remove("perhop_1")
-    enforcing.remove("perhop_7")
-    assert list(enforcing.installed()) == ["perhop_1_back"]
-    assert enforcing.counters() == {"perhop_1_back": Counters()}
-    assert list(lab.reserved()) == ["perhop_1_back", "mine"]
+        wanted = rule(selector=selector)
+        enforcing.set(wanted)
+        assert enforcing.installed() == {"perhop_1": enforcing.expected(wanted)}
+        back = rule(
+            "perhop_1_back",
+            source=wanted.destination,
+            destination=wanted.source,
+            selector=selector.reversed(),
+            links=("r2>r1", "r1>a"),
+        )
+        enforcing.set(back)
+        # What others reserve is none of ours.
+        lab.reserve("mine", THERE, {**TO_5011, "destination_port": 9}, 1, 1)
+        for changed in (
+            rule(selector=selector, rate=5 * MBPS),
+            rule(selector=selector, burst=1),
+            rule(selector=Selector("tcp", None, (80, 90))),
+            rule(selector=selector, links=("r1>r2",)),
+        ):
+            assert enforcing.expected(changed) != enforcing.installed()["perhop_1"]
+            enforcing.set(changed)
+            assert enforcing.installed() == {
+                "perhop_1": enforcing.expected(changed),
+                "perhop_1_back": enforcing.expected(back),
+            }
+        enforcing.remove("perhop_1")
+        enforcing.remove("perhop_7")
+        assert list(enforcing.installed()) == ["perhop_1_back"]
+        assert enforcing.counters() == {"perhop_1_back": Counters()}
+        assert list(lab.reserved()) == ["perhop_1_back", "mine"]
+        lab.release("mine")
+        enforcing.remove("perhop_1_back")
 
 
 @pytest.mark.usefixtures("lab")
@@ -420,6 +417,11 @@ def test_a_lab_that_hangs_is_noticed_and_forgiven(tmp_path: Path, lab: Lab) -> N
             finally:
                 os.kill(lab.record.pid, signal.SIGCONT)
             until(lambda: is_well(running, one.id))
+            # Somebody else changes it.
+            name = f"perhop_{one.id}"
+            lab.reserve(name, THERE, TO_5011, 5 * MBPS, 1)
+            until(lambda: lab.reserved()[name]["rate"] == one.terms.rate)
+            assert until(lambda: "repair" in actions(running, one.id))
         finally:
             enforcer.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import ValidationError
@@ -36,12 +36,14 @@ class Reservation:
         match: Which packets.
         rate: Bits per second, of IP packets.
         burst: How many bytes may come at once.
+        plan: The match as the core takes it, of a reservation `on` a network.
     """
 
     links: tuple[str, ...]
     match: Match
     rate: int
     burst: int
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, request: Mapping[str, Any]) -> Self:
@@ -65,8 +67,8 @@ class Reservation:
         assert type(rate) is int and type(burst) is int  # as was found above
         return cls(tuple(map(str, links)), match, rate, burst)
 
-    def check(self, scenario: Scenario, policies: Mapping[str, str | None]) -> None:
-        """See that a network can do it: that it has the links, and sends these packets there.
+    def on(self, scenario: Scenario, policies: Mapping[str, str | None]) -> Reservation:
+        """The same for a network that can do it: that has the links, and sends these packets there.
 
         Args:
             scenario: The network, with what has changed in it.
@@ -87,12 +89,19 @@ class Reservation:
         for source in ends[0]:
             for destination in ends[1]:
                 self._check_way(scenario, found, source, destination)
+        nodes = {name: number for number, name in enumerate(scenario.nodes)}
+        return replace(self, plan=match_plan(scenario, self.match, nodes))
 
     def _nodes(self, scenario: Scenario, key: str) -> list[str]:
         """The nodes that packets come from, or go to."""
         prefixes = getattr(self.match, key)
         if prefixes is None:
             raise UsageError(f"a reservation's match needs a {key}")
+        for end in prefixes:
+            if isinstance(end, str) and end not in scenario.nodes:
+                hint = did_you_mean(end, scenario.nodes)
+                said = f"; {hint}" if hint else listed(scenario.nodes)
+                raise UsageError(f"match.{key}: {quote(end)} is not a node of the lab{said}")
         within = scenario.prefixes(prefixes)
         nodes = [
             name
@@ -148,13 +157,13 @@ def reserved_plan(
 
     What may wait is the burst and a second of the rate: more than strict priority lets wait.
     """
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    places = {name: place for place, name in enumerate(so_far)}
     classes = [
         {
-            "matches": match_plan(scenario, one.match, nodes),
+            "matches": one.plan,
             "police": {"rate": one.rate, "burst": one.burst} if link == one.links[0] else None,
             "limit": {"bytes": one.burst + one.rate // 8},
-            "stays": so_far.index(name) if name in so_far else None,
+            "stays": places.get(name),
         }
         for name, one in reservations.items()
     ]

@@ -158,8 +158,7 @@ class Server:
         name = str(request["name"])
         if not 0 < len(name) <= _LONGEST_NAME:
             raise UsageError(f"a reservation's name has 1 to {_LONGEST_NAME} characters")
-        wanted = Reservation.parse(request)
-        wanted.check(self.scenario, self._network.policies)
+        wanted = Reservation.parse(request).on(self.scenario, self._network.policies)
         before = self._reservations.get(name)
         self._reservations[name] = wanted
         if before is None or before.links[0] != wanted.links[0]:
