@@ -1,5 +1,6 @@
 """Real hosts on perhop's network: what they see of it, and what is left of them."""
 
+import csv
 import json
 import re
 import statistics
@@ -99,6 +100,22 @@ def test_routers_show_up_in_a_traceroute(version: str, to: str) -> None:
     hops = re.findall(r"^ *\d+ +([\w.:]+)", said, re.MULTILINE)
     ends = [hop.rpartition("." if version == "-4" else ":")[2] for hop in hops]
     assert ends == ["2", "3", "4"], said
+
+
+@pytest.mark.parametrize(("version", "to"), [("-4", B), ("-6", B_V6)])
+@pytest.mark.parametrize("protocol", ["icmp", "udp"])
+def test_mtr_goes_from_router_to_router(protocol: str, version: str, to: str) -> None:
+    lab = Lab(delay="5 ms")
+    options = ["--udp"] if protocol == "udp" else []
+    # What has not come back when the last round is over is awaited for 2 s more.
+    said = lab.run("a", "mtr", version, *options, "-n", "-c", "4", "-i", "0.3", "-G", "2", "-C", to)
+    head, *rows = csv.reader(said.splitlines())
+    hops = [dict(zip(head, row, strict=False)) for row in rows]
+    assert [re.split(r"[.:]", hop["Ip"])[-1] for hop in hops] == ["2", "3", "4"], said
+    assert [hop["Loss%"] for hop in hops] == ["0.00"] * 3, said
+    # The way to the second router and back has the link of 5 ms twice, that to the first has not.
+    assert all(float(hop["Best"]) >= 10 for hop in hops[1:]), said
+    assert float(hops[0]["Best"]) < float(hops[1]["Best"]), said
 
 
 def test_routers_answer_pings_and_say_what_they_do_not_know() -> None:
