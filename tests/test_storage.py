@@ -10,7 +10,9 @@ import pytest
 
 from conftest import PERHOP, Outcome, Start, ended, tree
 from perhop.dataset import Dataset
-from perhop.errors import OutputError
+from perhop.engines import ENGINES, check
+from perhop.errors import OutputError, UnsupportedError
+from perhop.scenario import load
 from test_cli import SMALL
 
 Perhop = Callable[..., Outcome]
@@ -45,20 +47,31 @@ def mounts() -> bool:
     )
 
 
+def interfaces() -> str:
+    command = ["ip", "-o", "link"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.skipif(not ROOT or not mounts(), reason="needs to mount a file system")
-def test_a_full_disk(perhop: Perhop, place: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_full_disk(engine: str, perhop: Perhop, place: Path) -> None:
+    try:
+        check(load(place / "small.yaml"), engine)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    before = "" if engine == "sim" else interfaces()
     # As large as a run and a half, in pages.
-    assert perhop("run", "small.yaml", "--out", "kept").code == 0
+    assert perhop("run", "small.yaml", "--engine", engine, "--out", "kept").code in (0, 1)
     pages = [-(-len(content or b"") // 4096) for content in tree(place / "kept").values()]
     script = """
         mkdir disk && mount -t tmpfs -o size="$1" none disk &&
         cp -r kept disk/run || exit 99
-        "$0" run small.yaml --out disk/run --seed 2
+        "$0" run small.yaml --engine "$2" --out disk/run --seed 2
         echo $? > code
         diff -r disk/run kept && ls -A disk
     """
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, PERHOP, f"{6 * sum(pages)}k"],
+        ["unshare", "--mount", "sh", "-c", script, PERHOP, f"{6 * sum(pages)}k", engine],
         cwd=place,
         capture_output=True,
         text=True,
@@ -68,6 +81,7 @@ def test_a_full_disk(perhop: Perhop, place: Path) -> None:
     )
     assert (place / "code").read_text() == "2\n"
     assert (done.returncode, done.stdout) == (0, "run\n")
+    assert before == ("" if engine == "sim" else interfaces())
 
 
 def test_a_read_only_folder(place: Path) -> None:
