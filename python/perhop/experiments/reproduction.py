@@ -83,7 +83,8 @@ def reproduce(
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
 
     Engines in real time make those that the document has, with this machine's TCP in the place of
-    that of another time. Each then has one variant: the simulator.
+    that of another time. Their variants are what the simulator makes of the same, with hosts of
+    that time and of this.
 
     Args:
         experiments: What to run.
@@ -111,7 +112,9 @@ def reproduce(
     for case, place in zip(_cases(experiments), places.values(), strict=True):
         scenario = gallery.load(case.scenario, overrides=case.settings)
         if real and case.of is None:
-            tasks.append(Task(_with_this_tcp(scenario), place, engine, seed))
+            tasks.append(Task(_with_tcp(scenario, _with_this_tcp), place, engine, seed))
+        elif case.change == _MODELLED:
+            tasks.append(Task(_with_tcp(scenario, _with_modelled_tcp), place, seed=seed))
         else:
             tasks.append(Task(scenario, place, seed=seed))
     # Which may find that out for each as soon as it is run, after an hour of others.
@@ -194,13 +197,14 @@ def _cases(experiments: Sequence[Experiment]) -> Iterator[Case]:
 
 
 _SIMULATED: Final = "in simulation, with hosts of its time"
+_MODELLED: Final = "in simulation, with hosts as of Linux 6"
 """What an experiment between real hosts has different in its variants."""
 
 
 def _between_hosts(experiment: Experiment) -> Experiment:
     """An experiment without its variants, and without what its page makes of them.
 
-    Each of its cases has another one instead, which the simulator makes.
+    Each of its cases has others instead, which the simulator makes.
     """
 
     def shown(show: Callable[[Runs], _Shown], nothing: _Shown) -> Callable[[Runs], _Shown]:
@@ -221,6 +225,7 @@ def _between_hosts(experiment: Experiment) -> Experiment:
             for called, each in (
                 (name, case),
                 (f"{name}-sim", replace(case, of=name, change=_SIMULATED)),
+                (f"{name}-sim-6", replace(case, of=name, change=_MODELLED)),
             )
         },
         values=tuple(
@@ -246,12 +251,25 @@ _OF_ANY_TCP = (
 """What a flow's TCP can have from this machine's kernel, whatever the stack was that set it."""
 
 
-def _with_this_tcp(scenario: Scenario) -> Scenario:
-    """A scenario whose flows have this machine's TCP, with their windows and options."""
+def _with_this_tcp(given: Tcp) -> Tcp:
+    """This machine's TCP, with a flow's windows and options."""
+    return Tcp().model_copy(update=_of_any(given))
 
-    def tcp(given: Tcp) -> Tcp:
-        return Tcp().model_copy(update={key: getattr(given, key) for key in _OF_ANY_TCP})
 
+def _with_modelled_tcp(given: Tcp) -> Tcp:
+    """The same as the simulator models it."""
+    modelled = Tcp.model_validate({"stack": "linux-6"})
+    # Finding losses by time takes selective acknowledgements.
+    without = {} if given.sack else {"loss_detection": "sack", "dsack": None, "prr": False}
+    return modelled.model_copy(update={"stack": None, **_of_any(given), **without})
+
+
+def _of_any(given: Tcp) -> dict[str, Any]:
+    return {key: getattr(given, key) for key in _OF_ANY_TCP}
+
+
+def _with_tcp(scenario: Scenario, tcp: Callable[[Tcp], Tcp]) -> Scenario:
+    """A scenario whose flows have another TCP."""
     flows = {
         name: flow if flow.tcp is None else flow.model_copy(update={"tcp": tcp(flow.tcp)})
         for name, flow in scenario.flows.items()
