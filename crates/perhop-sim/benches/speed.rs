@@ -4,7 +4,13 @@
 //! Each is run a few times and the best is printed, since a busy machine only ever makes a run
 //! slower. Arguments name the cases that are wanted; `--once` runs each once, for an instrument
 //! that counts instructions (`bench/instructions.py`).
+//!
+//! The last two columns are the memory that a run takes, by stream: the most that it had at once, and
+//! what it has when it ends.
+#![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use perhop_core::Time;
@@ -14,6 +20,37 @@ use serde_json::{Value, json};
 const SECOND: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = SECOND / 1_000;
 
+/// The system's allocator, which knows how many bytes it has given out, and the most that it ever had.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
+        MOST.fetch_max(held, Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Both may exist for a moment, and do where the block cannot grow in its place.
+        let both = HELD.fetch_add(size, Relaxed) + size;
+        MOST.fetch_max(both, Relaxed);
+        HELD.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
 /// What it is called, its plan, and how many seconds it lasts.
 type Case = (&'static str, fn() -> Value, u64);
 
@@ -22,7 +59,10 @@ fn main() {
         std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let once = words.iter().any(|word| word == "--once");
     words.retain(|word| word != "--once");
-    println!("{:<46} {:>12} {:>12} {:>10}", "", "sim s/wall s", "M hops/s", "Mb/s");
+    println!(
+        "{:<46} {:>12} {:>9} {:>8} {:>10} {:>10}",
+        "", "sim s/wall s", "M hops/s", "Mb/s", "B at most", "B at last"
+    );
     let cases: [Case; 6] = [
         ("20 CUBIC flows over 500 Mb/s, 10 ms, 10 s", tcp, 10),
         ("1 Gb/s of 1500 B UDP over 6 links of 10 Gb/s", || udp(&fifo(1000)), 2),
@@ -41,25 +81,47 @@ fn main() {
 fn report(name: &str, plan: &Value, seconds: u64, once: bool) {
     let plan: Plan = serde_json::from_value(plan.clone()).expect("the plan is complete");
     let runs = (0..if once { 1 } else { 3 }).map(|_| run(&plan));
-    let (wall, hops, bytes) = runs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a run");
+    let best = runs.min_by(|a, b| a.wall.total_cmp(&b.wall)).expect("a run");
+    let streams: usize = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();
     println!(
-        "{name:<46} {:>12.1} {:>12.2} {:>10.2}",
-        seconds as f64 / wall,
-        hops as f64 / wall / 1e6,
-        bytes as f64 * 8.0 / seconds as f64 / 1e6,
+        "{name:<46} {:>12.1} {:>9.2} {:>8.2} {:>10} {:>10}",
+        seconds as f64 / best.wall,
+        best.hops as f64 / best.wall / 1e6,
+        best.bytes as f64 * 8.0 / seconds as f64 / 1e6,
+        best.most / streams,
+        best.held / streams,
     );
     if once {
-        println!("packet hops: {hops}");
+        println!("packet hops: {}", best.hops);
     }
 }
 
-/// Wall seconds, packet hops, bytes delivered.
-fn run(plan: &Plan) -> (f64, u64, u64) {
+/// A run, as it went.
+struct Run {
+    /// Wall seconds.
+    wall: f64,
+    /// Packet hops.
+    hops: u64,
+    /// Bytes delivered.
+    bytes: u64,
+    /// Bytes of memory, at most and at last.
+    most: usize,
+    held: usize,
+}
+
+fn run(plan: &Plan) -> Run {
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     let began = Instant::now();
     simulation.advance(Time::MAX);
-    let wall = began.elapsed().as_secs_f64();
-    (wall, simulation.packet_hops(), simulation.delivered().iter().sum())
+    Run {
+        wall: began.elapsed().as_secs_f64(),
+        hops: simulation.packet_hops(),
+        bytes: simulation.delivered().iter().sum(),
+        most: MOST.load(Relaxed) - before,
+        held: HELD.load(Relaxed) - before,
+    }
 }
 
 fn kinds(nodes: &[&str]) -> Vec<Value> {
