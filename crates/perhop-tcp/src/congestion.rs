@@ -45,7 +45,8 @@ impl Window {
     }
 }
 
-/// A congestion control with its state.
+/// A congestion control with its state. What is larger than CUBIC's is behind a pointer, so that
+/// thousands of connections do not make room for what they do not have.
 #[derive(Clone, Debug)]
 pub enum Congestion {
     /// Additive increase, halving on loss (RFC 5681), counting bytes (RFC 3465).
@@ -67,18 +68,19 @@ pub struct BbrState(Bbr);
 
 /// What DCTCP and Prague remember.
 #[derive(Clone, Debug)]
-pub struct ScalableState(Scalable);
+pub struct ScalableState(Box<Scalable>);
 
 /// What LEDBAT++ remembers.
 #[derive(Clone, Debug)]
-pub struct LedbatState(Ledbat);
+pub struct LedbatState(Box<Ledbat>);
 
 /// What CUBIC remembers.
 #[derive(Clone, Debug)]
 pub struct CubicState {
     cubic: Cubic,
-    /// Watches the initial slow start, if it is to end before the queue is full.
-    hystart: Option<HyStart>,
+    /// Watches the initial slow start, if it is to end before the queue is full, until the first
+    /// loss.
+    hystart: Option<Box<HyStart>>,
 }
 
 /// What an acknowledgement tells congestion control.
@@ -103,23 +105,23 @@ impl Congestion {
     /// CUBIC before its first loss; with HyStart++ (RFC 9406) if `hystart`, with its Reno-friendly
     /// region (RFC 9438, section 4.3) if `reno_friendly`.
     pub fn cubic(hystart: bool, reno_friendly: bool) -> Self {
-        let hystart = hystart.then(|| HyStart::new(false));
+        let hystart = hystart.then(|| Box::new(HyStart::new(false)));
         Self::Cubic(CubicState { cubic: Cubic::new(reno_friendly), hystart })
     }
 
     /// LEDBAT++ at its beginning.
     pub fn ledbat() -> Self {
-        Self::Ledbat(LedbatState(Ledbat::new()))
+        Self::Ledbat(LedbatState(Box::new(Ledbat::new())))
     }
 
     /// DCTCP at its beginning.
     pub fn dctcp() -> Self {
-        Self::Scalable(ScalableState(Scalable::dctcp()))
+        Self::Scalable(ScalableState(Box::new(Scalable::dctcp())))
     }
 
     /// Prague at its beginning.
     pub fn prague() -> Self {
-        Self::Scalable(ScalableState(Scalable::prague()))
+        Self::Scalable(ScalableState(Box::new(Scalable::prague())))
     }
 
     /// BBR at its beginning; it draws the times of its probes.
@@ -154,7 +156,7 @@ impl Congestion {
     /// section 4.3: L).
     pub(crate) fn pace(&mut self) {
         if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self {
-            *hystart = HyStart::new(true);
+            **hystart = HyStart::new(true);
         }
     }
 
@@ -227,7 +229,10 @@ impl Congestion {
         let factor = match self {
             // RFC 8257, section 3.5: a loss is answered as usual.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
-            Self::Cubic(CubicState { cubic, .. }) => cubic.on_loss(window.cwnd / mss),
+            Self::Cubic(CubicState { cubic, hystart }) => {
+                *hystart = None; // the initial slow start is over
+                cubic.on_loss(window.cwnd / mss)
+            }
             Self::Bbr(_) => return,
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);

@@ -50,7 +50,7 @@ pub(crate) struct Scoreboard {
     /// How many transmissions there were, modulo 2³².
     sent: u32,
     /// How fast segments are delivered, if anybody wants to know.
-    sampler: Option<Sampler>,
+    sampler: Option<Box<Sampler>>,
 }
 
 impl Scoreboard {
@@ -61,7 +61,7 @@ impl Scoreboard {
 
     /// With samples of the delivery rate.
     pub fn sampling(self) -> Self {
-        Self { sampler: Some(Sampler::default()), ..self }
+        Self { sampler: Some(Box::default()), ..self }
     }
 
     /// The sample of the acknowledgement that was just taken, if there are any and it has
@@ -72,7 +72,7 @@ impl Scoreboard {
 
     /// What was marked as lost since it was last asked, one by one, if the rate is sampled.
     pub fn take_losses(&mut self) -> impl Iterator<Item = LostSegment> {
-        self.sampler.iter_mut().flat_map(Sampler::take_losses)
+        self.sampler.iter_mut().flat_map(|sampler| sampler.take_losses())
     }
 
     /// Notes that the application has nothing to send though it might.
@@ -85,12 +85,12 @@ impl Scoreboard {
 
     /// Whether nothing is in flight because the application had nothing to send.
     pub fn is_idle(&self) -> bool {
-        self.pipe == 0 && self.sampler.as_ref().is_some_and(Sampler::is_limited)
+        self.pipe == 0 && self.sampler.as_ref().is_some_and(|sampler| sampler.is_limited())
     }
 
     /// Bytes delivered since the connection began, if the rate is sampled.
     pub fn delivered(&self) -> u64 {
-        self.sampler.as_ref().map_or(0, Sampler::delivered)
+        self.sampler.as_ref().map_or(0, |sampler| sampler.delivered())
     }
 
     /// Everything before this is acknowledged: SND.UNA.

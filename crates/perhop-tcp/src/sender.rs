@@ -45,7 +45,7 @@ pub struct Sender {
     duplicates: u64,
     recovery: Recovery,
     /// Loss detection by time, if that is used.
-    rack: Option<(Rack, Tlp)>,
+    rack: Option<Box<(Rack, Tlp)>>,
     /// When the reordering window of some segment ends.
     reordering_deadline: Time,
     /// This fast recovery's rate reduction, if that is used.
@@ -95,7 +95,7 @@ impl Sender {
             receive_window: 0,
             duplicates: 0,
             recovery: Recovery::Open,
-            rack: (config.loss_detection == LossDetection::Rack).then(|| (Rack::new(), Tlp::new())),
+            rack: (config.loss_detection == LossDetection::Rack).then(|| Box::new((Rack::new(), Tlp::new()))),
             reordering_deadline: Time::MAX,
             prr: None,
             reduced_at: Time::ZERO,
@@ -184,7 +184,7 @@ impl Sender {
         }
 
         let mut progress = Progress::default();
-        if let Some((rack, _)) = &self.rack {
+        if let Some((rack, _)) = self.rack.as_deref() {
             progress.min_rtt = rack.min_rtt;
             progress.echo = segment.timestamps.map(|(_, echo)| echo);
         }
@@ -201,7 +201,7 @@ impl Sender {
             self.rtt.sample(rtt);
             self.sample = Some(rtt);
         }
-        if let Some((rack, tlp)) = &mut self.rack {
+        if let Some((rack, tlp)) = self.rack.as_deref_mut() {
             rack.on_ack(progress.rtt, progress.newest, progress.reordered);
             if progress.rtt.is_some() {
                 tlp.on_measurement();

@@ -82,7 +82,7 @@ impl Sender {
         if let Some(model) = self.config.congestion.model() {
             model.on_recovered(&mut self.window);
         }
-        if let Some((rack, _)) = &mut self.rack {
+        if let Some((rack, _)) = self.rack.as_deref_mut() {
             rack.on_recovered();
         }
     }
@@ -109,7 +109,7 @@ impl Sender {
     /// step 5).
     pub(super) fn detect_overdue(&mut self, now: Time, progress: &Progress) -> bool {
         self.reordering_deadline = Time::MAX;
-        let (Some((rack, _)), Some(smoothed)) = (&self.rack, self.rtt.smoothed()) else {
+        let (Some((rack, _)), Some(smoothed)) = (self.rack.as_deref(), self.rtt.smoothed()) else {
             return false;
         };
         let in_recovery = self.recovery != Recovery::Open;
@@ -141,7 +141,7 @@ impl Sender {
             let flight = self.scoreboard.flight() + progress.acked - sacked_before;
             self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
         }
-        if let Some((_, tlp)) = &mut self.rack {
+        if let Some((_, tlp)) = self.rack.as_deref_mut() {
             tlp.forget();
         }
     }
@@ -246,7 +246,7 @@ impl Sender {
         duplicate: Option<Offset>,
         plain: bool,
     ) {
-        if let Some((_, tlp)) = &mut self.rack
+        if let Some((_, tlp)) = self.rack.as_deref_mut()
             && tlp.on_ack(ack, duplicate, plain) == Verdict::Repaired
             && self.recovery == Recovery::Open
         {
@@ -276,7 +276,7 @@ impl Sender {
         self.prr = None;
         self.probe_due = false;
         self.reordering_deadline = Time::MAX;
-        if let Some((_, tlp)) = &mut self.rack {
+        if let Some((_, tlp)) = self.rack.as_deref_mut() {
             tlp.forget();
         }
         self.recovery = Recovery::Timeout { point: self.scoreboard.end() };

@@ -11,7 +11,7 @@ impl Sender {
     /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
         let paced = self.pacer.as_ref().map_or(Time::MAX, Pacer::deadline).min(self.deadline);
-        match &self.rack {
+        match self.rack.as_deref() {
             None => paced,
             Some((_, tlp)) => paced.min(tlp.deadline).min(self.reordering_deadline),
         }
@@ -22,7 +22,7 @@ impl Sender {
         if now >= self.reordering_deadline {
             self.detect_overdue(now, &Progress::default());
         }
-        if let Some((_, tlp)) = &mut self.rack
+        if let Some((_, tlp)) = self.rack.as_deref_mut()
             && now >= tlp.deadline
         {
             // The probe comes in the timeout's place, and the timeout after it.
@@ -56,7 +56,7 @@ impl Sender {
     /// Sets when a probe is due, if one may be sent (RFC 8985, section 7.2): new data was sent or
     /// acknowledged, nothing is SACKed or being recovered.
     pub(super) fn schedule_probe(&mut self, now: Time) {
-        let Some((_, tlp)) = &mut self.rack else { return };
+        let Some((_, tlp)) = self.rack.as_deref_mut() else { return };
         let open = self.recovery == Recovery::Open && tlp.may_probe();
         let segments = self.scoreboard.segments();
         let quiet = segments > 0 && self.scoreboard.sacked_segments() == 0;

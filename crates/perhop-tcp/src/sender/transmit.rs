@@ -67,7 +67,7 @@ impl Sender {
                 self.retransmit(now, span)
             }
         };
-        if let Some((_, tlp)) = &mut self.rack {
+        if let Some((_, tlp)) = self.rack.as_deref_mut() {
             tlp.on_probe(self.scoreboard.end(), new.is_none());
             tlp.deadline = Time::MAX;
         }
