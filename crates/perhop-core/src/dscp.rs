@@ -37,6 +37,11 @@ impl Dscp {
         if value < 64 { Ok(Self(value)) } else { Err(InvalidDscp(value)) }
     }
 
+    /// Every code point, from the least on.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT as u8).map(Self)
+    }
+
     /// The six bits.
     pub const fn get(self) -> u8 {
         self.0

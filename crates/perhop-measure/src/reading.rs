@@ -32,9 +32,10 @@ impl Samples {
     }
 }
 
-/// A stream's counters since the run began, and its state.
+/// What has happened to a stream since the run began. It is kept from mark to mark of every stream,
+/// for the next reading to be compared with.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StreamReading {
+pub struct StreamCounters {
     /// Bytes that the receiving application got, each once.
     pub delivered: u64,
     /// Data packets that arrived.
@@ -53,16 +54,23 @@ pub struct StreamReading {
     pub acks: u64,
     /// Those of them that are selective, if anybody can tell.
     pub sacks: Option<u64>,
-    /// The congestion window in bytes, if it has one.
-    pub cwnd: Option<u64>,
     /// How long all of its volume took, once it has arrived.
     pub completion: Option<Duration>,
+    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
+    pub order: Option<OrderCounts>,
+}
+
+/// A stream's counters, and its state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamReading {
+    /// Since the run began.
+    pub counters: StreamCounters,
+    /// The congestion window in bytes, if it has one.
+    pub cwnd: Option<u64>,
     /// Since the last reading.
     pub rtt: Samples,
     /// How long data was under way, since the last reading.
     pub delay: Samples,
-    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
-    pub order: Option<OrderCounts>,
     /// Of UDP: the present estimate of the jitter.
     pub jitter: Option<Duration>,
 }

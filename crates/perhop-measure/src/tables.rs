@@ -8,7 +8,7 @@ use crate::density::Density;
 use crate::histogram::Histogram;
 use crate::order::OrderCounts;
 use crate::pinger::{Answer, ProbeRecord};
-use crate::reading::StreamReading;
+use crate::reading::{StreamCounters, StreamReading};
 
 /// A column of a table. In a column of floats NaN stands for "none", in one of integers a
 /// negative number does.
@@ -186,11 +186,12 @@ impl Intervals {
         &mut self,
         (flow, stream): (usize, usize),
         (start, end): Stretch,
-        before: &StreamReading,
-        after: &StreamReading,
+        before: &StreamCounters,
+        reading: &StreamReading,
     ) {
-        let [rtt, rtt_min, rtt_max] = after.rtt.in_seconds();
-        let [owd, owd_min, owd_max] = after.delay.in_seconds();
+        let after = &reading.counters;
+        let [rtt, rtt_min, rtt_max] = reading.rtt.in_seconds();
+        let [owd, owd_min, owd_max] = reading.delay.in_seconds();
         self.flow.push(flow as i64);
         self.stream.push(stream as i64);
         self.start_s.push(start.as_secs_f64());
@@ -209,14 +210,14 @@ impl Intervals {
         self.rtt_s.push(rtt);
         self.rtt_min_s.push(rtt_min);
         self.rtt_max_s.push(rtt_max);
-        self.rtt_samples.push(after.rtt.count as i64);
+        self.rtt_samples.push(reading.rtt.count as i64);
         self.owd_s.push(owd);
         self.owd_min_s.push(owd_min);
         self.owd_max_s.push(owd_max);
-        self.owd_samples.push(after.delay.count as i64);
-        let jitter = after.jitter.filter(|_| after.delay.count > 0);
+        self.owd_samples.push(reading.delay.count as i64);
+        let jitter = reading.jitter.filter(|_| reading.delay.count > 0);
         self.jitter_s.push(jitter.map_or(f64::NAN, Duration::as_secs_f64));
-        self.cwnd.push(after.cwnd.map_or(-1, |cwnd| cwnd as i64));
+        self.cwnd.push(reading.cwnd.map_or(-1, |cwnd| cwnd as i64));
         // In the stretch in which it was reached, and no other.
         let completion = after.completion.filter(|_| before.completion.is_none());
         self.completion_s.push(completion.map_or(f64::NAN, Duration::as_secs_f64));
@@ -382,24 +383,23 @@ impl Displacements {
 }
 
 impl Codepoints {
-    /// Adds the code points with which a flow's packets, sent with `sent`, arrived at a node. How
-    /// many there were by code point is given before and after the stretch.
+    /// Adds the code points with which a flow's packets, sent with `sent`, arrived at a node, by
+    /// rising code point, and how many did in the stretch.
     pub fn push(
         &mut self,
         (flow, node, sent): (usize, u16, Dscp),
         (start, end): Stretch,
-        before: &[u64],
-        after: &[u64],
+        arrived: impl IntoIterator<Item = (Dscp, u64)>,
     ) {
-        for (dscp, (before, after)) in before.iter().zip(after).enumerate() {
-            if before < after {
+        for (dscp, packets) in arrived {
+            if packets > 0 {
                 self.flow.push(flow as i64);
                 self.node.push(node.into());
                 self.start_s.push(start.as_secs_f64());
                 self.end_s.push(end.as_secs_f64());
                 self.dscp_sent.push(sent.get().into());
-                self.dscp_arrived.push(dscp as i64);
-                self.packets.push((after - before) as i64);
+                self.dscp_arrived.push(dscp.get().into());
+                self.packets.push(packets as i64);
             }
         }
     }

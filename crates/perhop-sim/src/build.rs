@@ -129,7 +129,7 @@ fn tcp(
     let sender =
         TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
     let receiver = TcpReceiver { receiver, delay: Samples::default() };
-    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(receiver)])
+    Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])
 }
 
 fn ecn_mode(plan: EcnModePlan) -> EcnMode {

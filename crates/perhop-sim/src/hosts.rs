@@ -70,7 +70,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
-    TcpReceiver(TcpReceiver),
+    TcpReceiver(Box<TcpReceiver>),
     UdpSender(UdpSender),
     UdpReceiver(Box<UdpReceiver>),
     Pinger(Pinger),
@@ -88,8 +88,31 @@ impl Endpoint {
     }
 }
 
-/// How many packets of a flow have arrived with each code point: data, and what answers it.
-pub(crate) type DscpCounts = [[u64; Dscp::COUNT]; 2];
+/// How many packets have arrived with each code point, by rising code point. Few code points occur,
+/// so that only these have a place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DscpCounts(Vec<(Dscp, u64)>);
+
+impl DscpCounts {
+    #[inline]
+    fn add(&mut self, dscp: Dscp) {
+        match self.0.iter_mut().find(|(known, _)| *known == dscp) {
+            Some((_, packets)) => *packets += 1,
+            None => self.add_first(dscp),
+        }
+    }
+
+    #[cold]
+    fn add_first(&mut self, dscp: Dscp) {
+        let place = self.0.partition_point(|(known, _)| *known < dscp);
+        self.0.insert(place, (dscp, 1));
+    }
+
+    /// The counts since this was last asked.
+    pub fn take(&mut self) -> impl Iterator<Item = (Dscp, u64)> {
+        self.0.iter_mut().map(|(dscp, packets)| (*dscp, std::mem::take(packets)))
+    }
+}
 
 /// All hosts of a simulation.
 #[derive(Debug)]
@@ -100,8 +123,9 @@ pub(crate) struct ModelledHosts {
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
     pub captures: ModelledCaptures,
-    /// The code points with which each flow's packets have arrived.
-    pub dscps: Vec<DscpCounts>,
+    /// The code points with which each flow's packets have arrived since the last mark: data, and
+    /// what answers it.
+    pub dscps: Vec<[DscpCounts; 2]>,
     bodies: Bodies,
 }
 
@@ -118,7 +142,7 @@ impl ModelledHosts {
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];
         let delays = rtts.clone();
-        let dscps = vec![[[0; Dscp::COUNT]; 2]; flows];
+        let dscps = vec![<[DscpCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
         let mut hosts = Self { endpoints, rtts, delays, captures, dscps, bodies };
         for id in 0..hosts.endpoints.len() as u32 {
@@ -161,10 +185,10 @@ impl Hosts<BodyId> for ModelledHosts {
         let first = self.bodies.arrive(packet.body);
         let endpoint = &mut self.endpoints[id as usize];
         let owner = endpoint.owner as usize;
-        let dscp = usize::from(packet.header.dscp().get());
+        let dscp = packet.header.dscp();
         match (&mut endpoint.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) => {
-                self.dscps[owner][1][dscp] += 1;
+                self.dscps[owner][1].add(dscp);
                 tcp.sender.on_segment(now, &segment);
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
                     tcp.rtt.add(rtt);
@@ -173,7 +197,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 self.pump(network, id);
             }
             (Role::TcpReceiver(tcp), Message::Tcp(mut segment)) => {
-                self.dscps[owner][0][dscp] += 1;
+                self.dscps[owner][0].add(dscp);
                 segment.ecn = packet.header.ecn();
                 if !first {
                     // What came before is not late.
@@ -193,7 +217,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
             }
             (Role::UdpReceiver(receiver), Message::Datagram { sequence }) => {
-                self.dscps[owner][0][dscp] += 1;
+                self.dscps[owner][0].add(dscp);
                 let delay = now.since(sent);
                 receiver.jitter.add(delay);
                 if receiver.order.add(sequence) {
@@ -261,6 +285,7 @@ impl Hosts<BodyId> for ModelledHosts {
         match &endpoint.role {
             _ if after == 1 => prefetch(endpoint),
             Role::TcpSender(tcp) => prefetch(&**tcp),
+            Role::TcpReceiver(tcp) => prefetch(&**tcp),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
     CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, NetworkMeter, Pings,
-    Rtts, Samples, Sink, StreamReading, Table,
+    Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
 };
 use perhop_net::{Network, NodeKind, PortId};
 use perhop_plan::{BuildError, Effect, Timeline};
@@ -13,7 +13,7 @@ use perhop_workload::FlowPlan;
 
 use crate::build::{pinger, stream};
 use crate::capture::ModelledCaptures;
-use crate::hosts::{BodyId, DscpCounts, ModelledHosts, Role};
+use crate::hosts::{BodyId, ModelledHosts, Role};
 use crate::plan::*;
 
 /// The network numbers its events and the hosts' timers, one an endpoint, in 24 bits.
@@ -21,12 +21,13 @@ const MAX_ENDPOINTS: usize = 1 << 20;
 /// A stream's endpoints.
 #[derive(Debug)]
 struct Stream {
-    flow: usize,
+    flow: u32,
     /// Its number within the flow.
-    number: usize,
-    sender: usize,
-    receiver: usize,
-    last: StreamReading,
+    number: u32,
+    sender: u32,
+    receiver: u32,
+    /// What it had done by the last mark.
+    last: StreamCounters,
 }
 
 /// A running simulation.
@@ -48,7 +49,6 @@ pub struct Simulation {
     changes: Timeline<BodyId>,
     /// Of each flow: its destination and its source, and the mark of its packets.
     ends: Vec<([u16; 2], Dscp)>,
-    last_dscps: Vec<DscpCounts>,
     codepoints: Codepoints,
     intervals: Intervals,
     delays: Delays,
@@ -79,18 +79,19 @@ impl Simulation {
             _ => Err(BuildError::NotAHost(node)),
         };
 
-        let mut endpoints = Vec::new();
-        let mut streams = Vec::new();
+        let number = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();
+        let mut endpoints = Vec::with_capacity(2 * number + plan.pings.len());
+        let mut streams = Vec::with_capacity(number);
         for (index, flow) in plan.flows.iter().enumerate() {
             let (from, to) = (host(flow.from)?, host(flow.to)?);
             for number in 0..usize::from(flow.streams) {
                 let sender = endpoints.len();
                 streams.push(Stream {
-                    flow: index,
-                    number,
-                    sender,
-                    receiver: sender + 1,
-                    last: StreamReading::default(),
+                    flow: index as u32,
+                    number: number as u32,
+                    sender: sender as u32,
+                    receiver: sender as u32 + 1,
+                    last: StreamCounters::default(),
                 });
                 endpoints.extend(stream(
                     flow,
@@ -128,7 +129,6 @@ impl Simulation {
             marks,
             next_mark: 0,
             recorded: Time::ZERO,
-            last_dscps: hosts.dscps.clone(),
             hosts,
             codepoints: Codepoints::default(),
             ends,
@@ -203,7 +203,7 @@ impl Simulation {
     pub fn delivered(&self) -> Vec<u64> {
         let mut delivered = vec![0; self.flows];
         for stream in &self.streams {
-            delivered[stream.flow] += self.read(stream).delivered;
+            delivered[stream.flow as usize] += self.read(stream).counters.delivered;
         }
         delivered
     }
@@ -268,12 +268,12 @@ impl Simulation {
         let mut table = Displacements::default();
         for streams in self.streams.chunk_by(|one, next| one.flow == next.flow) {
             let receivers =
-                streams.iter().map(|stream| &self.hosts.endpoints[stream.receiver].role);
+                streams.iter().map(|stream| &self.hosts.endpoints[stream.receiver as usize].role);
             let densities = receivers.filter_map(|role| match role {
                 Role::UdpReceiver(udp) => Some(&udp.order.density),
                 _ => None,
             });
-            table.push_flow(streams[0].flow, densities);
+            table.push_flow(streams[0].flow as usize, densities);
         }
         table
     }
@@ -284,9 +284,9 @@ impl Simulation {
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
             let reading = self.read(stream);
-            let place = (stream.flow, stream.number);
+            let place = (stream.flow as usize, stream.number as usize);
             self.intervals.push(place, stretch, &stream.last, &reading);
-            let (sender, receiver) = (stream.sender, stream.receiver);
+            let (sender, receiver) = (stream.sender as usize, stream.receiver as usize);
             if let Role::TcpSender(tcp) = &mut self.hosts.endpoints[sender].role {
                 tcp.rtt = Samples::default();
             }
@@ -298,16 +298,14 @@ impl Simulation {
                 }
                 _ => {}
             }
-            self.streams[index].last = reading;
+            self.streams[index].last = reading.counters;
         }
-        for (flow, dscps) in self.hosts.dscps.iter().enumerate() {
+        for (flow, dscps) in self.hosts.dscps.iter_mut().enumerate() {
             let (nodes, sent) = self.ends[flow];
-            for (end, node) in nodes.into_iter().enumerate() {
-                let before = &self.last_dscps[flow][end];
-                self.codepoints.push((flow, node, sent), stretch, before, &dscps[end]);
+            for (node, arrived) in nodes.into_iter().zip(dscps) {
+                self.codepoints.push((flow, node, sent), stretch, arrived.take());
             }
         }
-        self.last_dscps.clone_from(&self.hosts.dscps);
         if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= now) {
             self.next_cut = self.cuts.partition_point(|&cut| cut <= now);
             self.delays.push_flows((self.cut, now), &self.hosts.delays);
@@ -319,11 +317,11 @@ impl Simulation {
     }
 
     fn read(&self, stream: &Stream) -> StreamReading {
-        let role = |endpoint: usize| &self.hosts.endpoints[endpoint].role;
+        let role = |endpoint: u32| &self.hosts.endpoints[endpoint as usize].role;
         match (role(stream.sender), role(stream.receiver)) {
             (Role::TcpSender(tcp), Role::TcpReceiver(received_by)) => {
                 let received = received_by.receiver.received();
-                StreamReading {
+                let counters = StreamCounters {
                     delivered: received.delivered,
                     packets: received.segments,
                     lost: tcp.lost,
@@ -333,26 +331,33 @@ impl Simulation {
                     retransmits: tcp.sender.retransmits(),
                     acks: received.acks,
                     sacks: Some(received.sacks),
-                    cwnd: Some(tcp.sender.cwnd()),
                     completion: (tcp.schedule.volume == received.delivered)
                         .then(|| received.last.since(tcp.schedule.start)),
+                    order: None,
+                };
+                StreamReading {
+                    counters,
+                    cwnd: Some(tcp.sender.cwnd()),
                     rtt: tcp.rtt,
                     delay: received_by.delay,
-                    ..StreamReading::default()
+                    jitter: None,
                 }
             }
-            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => StreamReading {
-                sacks: Some(0),
-                delivered: receiver.delivered,
-                packets: receiver.packets,
-                lost: udp.lost,
-                reordered: receiver.order.counts().reordered,
-                marked: receiver.marked,
-                delay: receiver.delay,
-                order: Some(receiver.order.counts()),
-                jitter: receiver.jitter.estimate(),
-                ..StreamReading::default()
-            },
+            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => {
+                let order = receiver.order.counts();
+                let counters = StreamCounters {
+                    sacks: Some(0),
+                    delivered: receiver.delivered,
+                    packets: receiver.packets,
+                    lost: udp.lost,
+                    reordered: order.reordered,
+                    marked: receiver.marked,
+                    order: Some(order),
+                    ..StreamCounters::default()
+                };
+                let jitter = receiver.jitter.estimate();
+                StreamReading { counters, delay: receiver.delay, jitter, ..StreamReading::default() }
+            }
             roles => unreachable!("a stream from and to {roles:?}"),
         }
     }

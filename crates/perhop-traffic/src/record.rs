@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, Samples, StreamReading,
+    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, Samples, StreamCounters,
+    StreamReading,
     Table,
 };
 
@@ -198,20 +199,22 @@ impl Recorder {
                 }
                 reading
             };
-            let reading = since(follow.last, reading);
-            self.intervals.push((place.flow, place.stream), stretch, &follow.last, &reading);
+            let reading = since(&follow.last.counters, reading);
+            self.intervals.push((place.flow, place.stream), stretch, &follow.last.counters, &reading);
             follow.last = reading;
             follow.rtt = Samples::default();
         }
         for (index, flow) in shared.flows.iter().enumerate() {
             let counts = dscps(flow, shared.is_udp(index), arrived[index]);
             for (end, node) in self.ends[index].into_iter().enumerate() {
-                let before = &mut self.last_dscps[index][end];
-                // An estimate may fall; what was counted stays.
-                let after: Vec<u64> =
-                    counts[end].iter().zip(&*before).map(|(now, last)| *now.max(last)).collect();
-                self.codepoints.push((index, node, flow.dscp), stretch, before, &after);
-                before.copy_from_slice(&after);
+                let before = self.last_dscps[index][end].iter_mut();
+                let arrived = Dscp::all().zip(before.zip(counts[end])).map(|(dscp, (last, now))| {
+                    // An estimate may fall; what was counted stays.
+                    let more = now.saturating_sub(*last);
+                    *last += more;
+                    (dscp, more)
+                });
+                self.codepoints.push((index, node, flow.dscp), stretch, arrived);
             }
         }
         if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= mark) {
@@ -277,8 +280,9 @@ impl Recorder {
 }
 
 /// A reading whose counters are never below those of the one before: some are estimates.
-fn since(before: StreamReading, now: StreamReading) -> StreamReading {
-    StreamReading {
+fn since(before: &StreamCounters, mut reading: StreamReading) -> StreamReading {
+    let now = reading.counters;
+    reading.counters = StreamCounters {
         delivered: now.delivered.max(before.delivered),
         packets: now.packets.max(before.packets),
         lost: now.lost.max(before.lost),
@@ -288,7 +292,8 @@ fn since(before: StreamReading, now: StreamReading) -> StreamReading {
         retransmits: now.retransmits.max(before.retransmits),
         acks: now.acks.max(before.acks),
         ..now
-    }
+    };
+    reading
 }
 
 /// What there is to know of a stream of datagrams.
@@ -321,15 +326,19 @@ fn datagrams(
         _ => 0,
     };
     let counts = received.order.counts();
-    let reading = StreamReading {
+    let counters = StreamCounters {
         delivered: received.delivered,
         packets: received.packets,
         lost: overtaken.max(given_up),
         reordered: counts.reordered,
         marked: received.marked,
         sacks: Some(0),
-        delay: received.delay,
         order: Some(counts),
+        ..StreamCounters::default()
+    };
+    let reading = StreamReading {
+        counters,
+        delay: received.delay,
         jitter: received.jitter.estimate(),
         ..StreamReading::default()
     };
@@ -353,7 +362,7 @@ fn connection(
     let receiver = receiver.unwrap_or_default();
     let completion = stream.completion.load(Ordering::Relaxed);
     let retransmits = u64::from(sender.total_retrans);
-    let reading = StreamReading {
+    let counters = StreamCounters {
         delivered: stream.delivered.load(Ordering::Relaxed),
         packets: receiver.data_segs_in.into(),
         // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
@@ -363,8 +372,12 @@ fn connection(
         echoed: sender.delivered_ce.into(),
         retransmits,
         acks: receiver.segs_out.saturating_sub(receiver.data_segs_out).into(),
-        cwnd: Some(u64::from(sender.snd_cwnd) * u64::from(sender.snd_mss)),
         completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
+        ..StreamCounters::default()
+    };
+    let reading = StreamReading {
+        counters,
+        cwnd: Some(u64::from(sender.snd_cwnd) * u64::from(sender.snd_mss)),
         rtt: follow.rtt,
         ..StreamReading::default()
     };
