@@ -353,7 +353,7 @@ impl Hosts<BodyId> for ModelledHosts {
     }
 
     fn copy(&mut self, packet: &Packet<BodyId>) -> Option<BodyId> {
-        Some(self.bodies.copy(packet.body))
+        self.bodies.copy(packet.body)
     }
 
     fn quote(

@@ -356,7 +356,12 @@ impl Simulation {
                     ..StreamCounters::default()
                 };
                 let jitter = receiver.jitter.estimate();
-                StreamReading { counters, delay: receiver.delay, jitter, ..StreamReading::default() }
+                StreamReading {
+                    counters,
+                    delay: receiver.delay,
+                    jitter,
+                    ..StreamReading::default()
+                }
             }
             roles => unreachable!("a stream from and to {roles:?}"),
         }

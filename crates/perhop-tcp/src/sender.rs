@@ -95,7 +95,8 @@ impl Sender {
             receive_window: 0,
             duplicates: 0,
             recovery: Recovery::Open,
-            rack: (config.loss_detection == LossDetection::Rack).then(|| Box::new((Rack::new(), Tlp::new()))),
+            rack: (config.loss_detection == LossDetection::Rack)
+                .then(|| Box::new((Rack::new(), Tlp::new()))),
             reordering_deadline: Time::MAX,
             prr: None,
             reduced_at: Time::ZERO,

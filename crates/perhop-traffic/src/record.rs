@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{
     Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, Samples, StreamCounters,
-    StreamReading,
-    Table,
+    StreamReading, Table,
 };
 
 use crate::clock::{duration, nanos, time};
@@ -200,7 +199,12 @@ impl Recorder {
                 reading
             };
             let reading = since(&follow.last.counters, reading);
-            self.intervals.push((place.flow, place.stream), stretch, &follow.last.counters, &reading);
+            self.intervals.push(
+                (place.flow, place.stream),
+                stretch,
+                &follow.last.counters,
+                &reading,
+            );
             follow.last = reading;
             follow.rtt = Samples::default();
         }
@@ -208,12 +212,13 @@ impl Recorder {
             let counts = dscps(flow, shared.is_udp(index), arrived[index]);
             for (end, node) in self.ends[index].into_iter().enumerate() {
                 let before = self.last_dscps[index][end].iter_mut();
-                let arrived = Dscp::all().zip(before.zip(counts[end])).map(|(dscp, (last, now))| {
-                    // An estimate may fall; what was counted stays.
-                    let more = now.saturating_sub(*last);
-                    *last += more;
-                    (dscp, more)
-                });
+                let arrived =
+                    Dscp::all().zip(before.zip(counts[end])).map(|(dscp, (last, now))| {
+                        // An estimate may fall; what was counted stays.
+                        let more = now.saturating_sub(*last);
+                        *last += more;
+                        (dscp, more)
+                    });
                 self.codepoints.push((index, node, flow.dscp), stretch, arrived);
             }
         }
