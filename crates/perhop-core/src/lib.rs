@@ -6,6 +6,7 @@
 
 mod checksum;
 mod dscp;
+mod elastic;
 mod elementary;
 mod overhead;
 mod packet;
@@ -15,6 +16,7 @@ mod units;
 
 pub use checksum::{checksum, fold, sum_of_words};
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
+pub use elastic::Elastic;
 pub use elementary::power;
 pub use overhead::Overhead;
 pub use packet::{Header, NodeId, Packet, Protocol};

@@ -11,7 +11,12 @@ pub(crate) struct UnderWay<B> {
     /// The place of the first packet, beyond what [`place`](Self::place) takes off.
     first: usize,
     len: usize,
+    /// How many packets there were at most since the first place was last the first.
+    most: usize,
 }
+
+/// A wire with so few places keeps them.
+const LEAST: usize = 1024;
 
 /// A long wire is not in the cache: so many places ahead of the first are got from memory in time.
 const AHEAD: usize = 8;
@@ -26,7 +31,7 @@ struct Place<B> {
 
 impl<B> UnderWay<B> {
     pub const fn new() -> Self {
-        Self { places: Vec::new(), first: 0, len: 0 }
+        Self { places: Vec::new(), first: 0, len: 0, most: 0 }
     }
 
     pub const fn len(&self) -> usize {
@@ -74,9 +79,7 @@ impl<B> UnderWay<B> {
         let index = self.place(0);
         let place = &mut self.places[index];
         let (header, body) = (place.header, place.body.take());
-        self.first += 1;
-        self.len -= 1;
-        prefetch(&self.places[self.place(AHEAD)]);
+        self.forget_first();
         body.map(|body| Packet { header, body })
     }
 
@@ -94,9 +97,31 @@ impl<B> UnderWay<B> {
         let index = self.place(0);
         let place = &mut self.places[index];
         to.append(at, &place.header, place.body.take()).ttl -= 1;
+        self.forget_first();
+    }
+
+    /// Goes on to the packet after the first, and, once around, sees to it that what a burst took is
+    /// given back.
+    #[inline(always)]
+    fn forget_first(&mut self) {
         self.first += 1;
         self.len -= 1;
+        if self.place(0) == 0 && self.places.len() > LEAST {
+            self.judge();
+        }
         prefetch(&self.places[self.place(AHEAD)]);
+    }
+
+    /// Gives half of the places back if a quarter was enough for a time.
+    #[cold]
+    fn judge(&mut self) {
+        if self.most <= self.places.len() / 4 {
+            // The first packet is in the first place.
+            self.first = 0;
+            self.places.truncate(self.places.len() / 2);
+            self.places.shrink_to_fit();
+        }
+        self.most = self.len;
     }
 
     /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.
@@ -133,6 +158,7 @@ impl<B> UnderWay<B> {
         }
         let index = self.place(self.len);
         self.len += 1;
+        self.most = self.most.max(self.len);
         let place = &mut self.places[index];
         place.at = at;
         place.header = *header;
@@ -227,5 +253,20 @@ mod tests {
                 assert_eq!(wire.header(), list.front().map(|(_, packet)| &packet.header));
             }
         }
+    }
+
+    #[test]
+    fn what_a_burst_took_is_given_back() {
+        let mut wire = UnderWay::new();
+        for number in 0..100_000 {
+            wire.push(Time::from_picos(number), packet(number));
+        }
+        for number in 0..600_000 {
+            assert_eq!(wire.pop(), Some(packet(number)));
+            if number >= 99_000 {
+                wire.push(Time::ZERO, packet(number + 1_000));
+            }
+        }
+        assert!((1_000..=4 * LEAST).contains(&wire.places.len()), "{}", wire.places.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use perhop_core::{Bytes, Packet, Rate, Time};
+use perhop_core::{Bytes, Elastic, Packet, Rate, Time};
 
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
@@ -43,7 +43,7 @@ pub struct Fifo<B> {
     packets: VecDeque<Packet<B>>,
     /// Packets that whoever drives the queue keeps, because it knows already when they are sent:
     /// when that is, and how long they are.
-    booked: VecDeque<(Time, Bytes)>,
+    booked: Elastic<(Time, Bytes)>,
     /// Of both.
     bytes: Bytes,
     limit: Limit,
@@ -55,7 +55,7 @@ impl<B> Fifo<B> {
     pub const fn new(limit: Limit) -> Self {
         Self {
             packets: VecDeque::new(),
-            booked: VecDeque::new(),
+            booked: Elastic::new(),
             bytes: Bytes::ZERO,
             limit,
             drop_head: false,

@@ -3,6 +3,7 @@
 mod loss;
 mod progress;
 mod rate;
+mod segments;
 mod sent;
 
 use std::collections::VecDeque;
@@ -12,24 +13,22 @@ use perhop_core::{Duration, Time};
 use crate::Offset;
 
 pub(crate) use loss::DUPLICATE_THRESHOLD;
+use progress::next_order;
 pub(crate) use progress::{Newest, Progress};
 pub(crate) use rate::{LostSegment, RateSample};
 pub(crate) use sent::Span;
 
 use rate::Sampler;
+use segments::Segments;
 use sent::Sent;
 
 /// The outstanding segments in order. Indices count from the first segment ever sent, so that
 /// they stay valid while the front moves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
-    segments: VecDeque<Sent>,
+    segments: Segments,
     /// Index of the front segment.
     base: usize,
-    /// Everything before this is acknowledged.
-    acknowledged: Offset,
-    /// Everything from here on was never sent.
-    end: Offset,
     pipe: u64,
     /// Blocks that were SACKed last; every whole segment in them is marked.
     recent_blocks: [(Offset, Offset); 4],
@@ -47,7 +46,7 @@ pub(crate) struct Scoreboard {
     /// [`detect_overdue`](Self::detect_overdue). What was acknowledged, lost or sent again since
     /// is left in it until it comes to the front.
     transmissions: Option<VecDeque<(u32, usize)>>,
-    /// How many transmissions there were, modulo 2³².
+    /// How many transmissions there were, modulo 2²⁸.
     sent: u32,
     /// How fast segments are delivered, if anybody wants to know.
     sampler: Option<Box<Sampler>>,
@@ -95,17 +94,17 @@ impl Scoreboard {
 
     /// Everything before this is acknowledged: SND.UNA.
     pub fn acknowledged(&self) -> Offset {
-        self.acknowledged
+        self.segments.start()
     }
 
     /// Everything from here on was never sent: SND.NXT.
     pub fn end(&self) -> Offset {
-        self.end
+        self.segments.end()
     }
 
     /// Bytes between the two: FlightSize (RFC 5681, section 2).
     pub fn flight(&self) -> u64 {
-        self.end() - self.acknowledged
+        self.end() - self.acknowledged()
     }
 
     /// The estimate of what is in the network (RFC 6675, section 3).
@@ -135,8 +134,7 @@ impl Scoreboard {
 
     /// Notes a segment of new data.
     pub fn send(&mut self, length: u32, now: Time) -> Span {
-        let start = self.end;
-        self.end += Offset::from(length);
+        let start = self.end();
         let sent = Sent {
             start,
             at: now,
@@ -150,8 +148,8 @@ impl Scoreboard {
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.push_back((self.sent, self.base + self.segments.len()));
         }
-        self.sent = self.sent.wrapping_add(1);
-        self.segments.push_back(sent);
+        self.sent = next_order(self.sent);
+        self.segments.push(sent);
         self.pipe += u64::from(length);
         if let Some(sampler) = &mut self.sampler {
             sampler.send(self.pipe, length, now);
@@ -162,18 +160,18 @@ impl Scoreboard {
     /// Takes the cumulative acknowledgement of everything before `ack`, which must not be beyond
     /// the end.
     pub fn acknowledge(&mut self, ack: Offset, now: Time, progress: &mut Progress) {
-        while let Some(front) = self.segments.front_mut() {
+        while !self.segments.is_empty() {
+            let front = self.segments.get(0);
             if front.start >= ack {
                 break;
             }
             progress.acked += front.end().min(ack) - front.start;
             if front.end() > ack {
                 // Part of a segment; the rest stays outstanding.
-                let before = front.in_pipe();
                 let acked = (ack - front.start) as u32;
-                front.start = ack;
-                front.length -= acked;
-                self.pipe -= before - front.in_pipe();
+                let rest = Sent { start: ack, length: front.length - acked, ..front };
+                self.pipe -= front.in_pipe() - rest.in_pipe();
+                self.segments.set(0, rest);
                 if front.sacked {
                     self.sacked.1 -= u64::from(acked);
                 } else {
@@ -189,18 +187,17 @@ impl Scoreboard {
                 self.sacked.0 -= 1;
                 self.sacked.1 -= u64::from(front.length);
             } else {
-                progress.cover(front, now, &mut self.fack);
+                progress.cover(&front, now, &mut self.fack);
                 if let Some(sampler) = &mut self.sampler {
-                    sampler.deliver(0, front, now);
+                    sampler.deliver(0, &front, now);
                 }
             }
             if let Some(sampler) = &mut self.sampler {
                 sampler.pop();
             }
-            self.segments.pop_front();
+            self.segments.pop();
             self.base += 1;
         }
-        self.acknowledged = self.acknowledged.max(ack);
         self.next_lost = self.next_lost.max(self.base);
         self.lost_end = self.lost_end.max(self.base);
     }
@@ -223,9 +220,9 @@ impl Scoreboard {
         if start >= end {
             return;
         }
-        let first = self.segments.partition_point(|sent| sent.start < start);
+        let first = self.segments.before(start);
         for index in first..self.segments.len() {
-            let sent = &mut self.segments[index];
+            let mut sent = self.segments.get(index);
             if sent.end() > end {
                 break;
             }
@@ -234,25 +231,28 @@ impl Scoreboard {
             }
             self.pipe -= sent.in_pipe();
             sent.sacked = true;
+            self.segments.set(index, sent);
             self.sacked.0 += 1;
             self.sacked.1 += u64::from(sent.length);
             self.sacked_end = self.sacked_end.max(self.base + index + 1);
-            progress.cover(sent, now, &mut self.fack);
+            progress.cover(&sent, now, &mut self.fack);
             if let Some(sampler) = &mut self.sampler {
-                sampler.deliver(index, sent, now);
+                sampler.deliver(index, &sent, now);
             }
         }
     }
+
     /// Notes that the segment that begins at `start` was sent again.
     pub fn retransmit(&mut self, start: Offset, now: Time) {
-        let index = self.segments.partition_point(|sent| sent.start < start);
-        let sent = &mut self.segments[index];
+        let index = self.segments.before(start);
+        let mut sent = self.segments.get(index);
         debug_assert_eq!(sent.start, start);
         let before = sent.in_pipe();
         sent.retransmitted = true;
         sent.ambiguous = true;
         sent.at = now;
         sent.order = self.sent;
+        self.segments.set(index, sent);
         self.pipe += sent.in_pipe() - before;
         if let Some(sampler) = &mut self.sampler {
             sampler.resend(index, self.pipe, sent.length, now);
@@ -260,7 +260,7 @@ impl Scoreboard {
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.push_back((self.sent, self.base + index));
         }
-        self.sent = self.sent.wrapping_add(1);
+        self.sent = next_order(self.sent);
     }
 }
 

@@ -29,7 +29,7 @@ impl Scoreboard {
             return false;
         }
         let top = self.sacked_end - self.base;
-        let sacked = (0..top).rev().filter(|&index| self.segments[index].sacked);
+        let sacked = (0..top).rev().filter(|&index| self.segments.get(index).sacked);
         let Some(boundary) = sacked.take(DUPLICATE_THRESHOLD).nth(DUPLICATE_THRESHOLD - 1) else {
             return false;
         };
@@ -50,7 +50,8 @@ impl Scoreboard {
             if !is_after(newest.order, order) {
                 break;
             }
-            let sent = index.checked_sub(self.base).and_then(|index| self.segments.get(index));
+            let place = index.checked_sub(self.base).filter(|place| *place < self.segments.len());
+            let sent = place.map(|place| self.segments.get(place));
             if let Some(sent) = sent
                 && sent.order == order
                 && sent.is_under_way()
@@ -73,10 +74,11 @@ impl Scoreboard {
 
     /// Marks a segment as lost, and its retransmission.
     fn lose_again(&mut self, index: usize) {
-        let sent = &mut self.segments[index - self.base];
+        let mut sent = self.segments.get(index - self.base);
         let before = sent.in_pipe();
         sent.lost = true;
         sent.retransmitted = false;
+        self.segments.set(index - self.base, sent);
         self.pipe -= before - sent.in_pipe();
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(index - self.base, sent.length);
@@ -98,7 +100,8 @@ impl Scoreboard {
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.clear();
         }
-        for (index, sent) in self.segments.iter_mut().enumerate() {
+        for index in 0..self.segments.len() {
+            let mut sent = self.segments.get(index);
             if let Some(sampler) = &mut self.sampler
                 && sent.is_under_way()
             {
@@ -106,6 +109,7 @@ impl Scoreboard {
             }
             sent.lost = !sent.sacked;
             sent.retransmitted = false;
+            self.segments.set(index, sent);
         }
         self.pipe = 0;
         self.next_lost = self.base;
@@ -113,12 +117,13 @@ impl Scoreboard {
     }
 
     fn mark_lost(&mut self, index: usize) -> bool {
-        let sent = &mut self.segments[index];
+        let mut sent = self.segments.get(index);
         if sent.sacked || sent.lost {
             return false;
         }
         let before = sent.in_pipe();
         sent.lost = true;
+        self.segments.set(index, sent);
         self.pipe -= before - sent.in_pipe();
         if let Some(sampler) = &mut self.sampler {
             sampler.lose(index, sent.length);
@@ -129,7 +134,7 @@ impl Scoreboard {
     /// The first lost segment that was not retransmitted (RFC 6675, section 4, NextSeg rule 1).
     pub fn next_lost(&mut self) -> Option<Span> {
         while self.next_lost < self.lost_end {
-            let sent = &self.segments[self.next_lost - self.base];
+            let sent = self.segments.get(self.next_lost - self.base);
             if sent.lost && !sent.retransmitted && !sent.sacked {
                 return Some(Span { start: sent.start, length: sent.length });
             }
@@ -143,8 +148,8 @@ impl Scoreboard {
     pub fn next_unsure(&self) -> Option<Span> {
         let top = self.sacked_end.saturating_sub(self.base).min(self.segments.len());
         let first = (self.lost_end - self.base).min(top);
-        self.segments
-            .range(first..top)
+        (first..top)
+            .map(|index| self.segments.get(index))
             .find(|sent| !sent.sacked && !sent.lost && !sent.retransmitted)
             .map(|sent| Span { start: sent.start, length: sent.length })
     }
@@ -152,7 +157,7 @@ impl Scoreboard {
     /// The last outstanding segment, if it is not SACKed (NextSeg rule 4, the rescue
     /// retransmission).
     pub fn last_unsacked(&self) -> Option<Span> {
-        let sent = self.segments.back()?;
+        let sent = self.segments.iter().next_back()?;
         (!sent.sacked).then_some(Span { start: sent.start, length: sent.length })
     }
 }

@@ -21,8 +21,18 @@ impl Newest {
     }
 }
 
+/// Transmissions are numbered modulo 2²⁸; far fewer are outstanding.
+const ORDER_BITS: u32 = 28;
+
+/// Whether the transmission with this number came after the other.
 pub(super) fn is_after(order: u32, other: u32) -> bool {
-    (order.wrapping_sub(other) as i32) > 0
+    let distance = order.wrapping_sub(other) << (u32::BITS - ORDER_BITS);
+    (distance as i32) > 0
+}
+
+/// The number of the transmission after this one.
+pub(super) fn next_order(order: u32) -> u32 {
+    (order + 1) % (1 << ORDER_BITS)
 }
 
 /// What an acknowledgement removed or marked.

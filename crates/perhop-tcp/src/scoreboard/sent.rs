@@ -4,12 +4,13 @@ use perhop_core::Time;
 
 use crate::Offset;
 
+/// An outstanding segment and what is known of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub start: Offset,
     pub at: Time,
     pub length: u32,
-    /// Its last transmission's place among all, modulo 2³².
+    /// Its last transmission's place among all, modulo 2²⁸.
     pub order: u32,
     pub sacked: bool,
     pub lost: bool,
@@ -38,7 +39,6 @@ impl Sent {
     }
 }
 
-/// A segment to send: where it begins and how long it is.
 /// A segment to send: where it begins and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {

@@ -117,7 +117,7 @@ proptest! {
                     board.retransmit(span.start, now);
                 }
             }
-            let pipe: u64 = board.segments.iter().map(Sent::in_pipe).sum();
+            let pipe: u64 = board.segments.iter().map(|sent| sent.in_pipe()).sum();
             prop_assert_eq!(board.pipe(), pipe);
             let waiting = board.segments.iter()
                 .find(|sent| sent.lost && !sent.retransmitted && !sent.sacked)

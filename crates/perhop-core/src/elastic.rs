@@ -1,0 +1,113 @@
+//! Queues that give memory back.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+/// A queue without room for so few items gives nothing back.
+const LEAST: usize = 8;
+
+/// A [`VecDeque`] that gives half of its memory back when, for as many items as it has room for, it
+/// held no more than a quarter of them. What a burst took does not stay, and a load that comes and goes
+/// does not allocate. Items leave by [`pop_front`](Self::pop_front).
+#[derive(Clone, Debug)]
+pub struct Elastic<T> {
+    items: VecDeque<T>,
+    /// How many items have left since this was last judged, and how many there were at most.
+    left: u32,
+    most: u32,
+}
+
+impl<T> Default for Elastic<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Elastic<T> {
+    /// An empty queue.
+    pub const fn new() -> Self {
+        Self { items: VecDeque::new(), left: 0, most: 0 }
+    }
+
+    /// Adds an item at the end.
+    #[inline]
+    pub fn push_back(&mut self, item: T) {
+        self.items.push_back(item);
+        self.most = self.most.max(self.items.len() as u32);
+    }
+
+    /// Takes the first item out.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        let item = self.items.pop_front();
+        self.left += 1;
+        if self.left as usize >= self.items.capacity() {
+            self.judge();
+        }
+        item
+    }
+
+    #[cold]
+    fn judge(&mut self) {
+        let room = self.items.capacity();
+        if room > LEAST && self.most as usize <= room / 4 {
+            self.items.shrink_to(room / 2);
+        }
+        (self.left, self.most) = (0, self.items.len() as u32);
+    }
+}
+
+impl<T> Deref for Elastic<T> {
+    type Target = VecDeque<T>;
+
+    fn deref(&self) -> &VecDeque<T> {
+        &self.items
+    }
+}
+
+impl<T> DerefMut for Elastic<T> {
+    fn deref_mut(&mut self) -> &mut VecDeque<T> {
+        &mut self.items
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes items through a queue that then holds `length`, and counts how often its room changes.
+    fn pass(queue: &mut Elastic<u32>, length: usize, items: u32) -> u32 {
+        let mut changes = 0;
+        for item in 0..items {
+            let room = queue.capacity();
+            queue.push_back(item);
+            while queue.len() > length {
+                queue.pop_front();
+            }
+            changes += u32::from(queue.capacity() != room);
+        }
+        changes
+    }
+
+    #[test]
+    fn what_a_burst_took_is_given_back() {
+        let mut queue = Elastic::new();
+        pass(&mut queue, 10_000, 10_000);
+        assert!(queue.capacity() >= 10_000);
+        pass(&mut queue, 100, 100_000);
+        assert!((100..=400).contains(&queue.capacity()), "{}", queue.capacity());
+        assert!(queue.iter().copied().eq(99_900..100_000));
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_allocates_nothing() {
+        let mut queue = Elastic::new();
+        for _ in 0..3 {
+            pass(&mut queue, 1_000, 10_000);
+        }
+        for _ in 0..100 {
+            assert_eq!(pass(&mut queue, 1_000, 1_000), 0);
+            while queue.pop_front().is_some() {}
+        }
+    }
+}
