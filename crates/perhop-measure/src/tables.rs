@@ -31,6 +31,11 @@ macro_rules! table {
         pub struct $name { $($column: Vec<table!(@element $type)>),* }
 
         impl $name {
+            /// Makes room for so many rows more.
+            pub fn reserve(&mut self, rows: usize) {
+                $(self.$column.reserve(rows);)*
+            }
+
             /// The columns as a table.
             pub fn into_table(self) -> Table {
                 vec![$((stringify!($column), Column::$type(self.$column))),*]

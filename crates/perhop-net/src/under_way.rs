@@ -11,8 +11,9 @@ pub(crate) struct UnderWay<B> {
     /// The place of the first packet, beyond what [`place`](Self::place) takes off.
     first: usize,
     len: usize,
-    /// How many packets there were at most since the first place was last the first.
-    most: usize,
+    /// What [`first`](Self::first) is when all places have been gone through again; [`usize::MAX`]
+    /// if there are few.
+    around: usize,
 }
 
 /// A wire with so few places keeps them.
@@ -31,7 +32,7 @@ struct Place<B> {
 
 impl<B> UnderWay<B> {
     pub const fn new() -> Self {
-        Self { places: Vec::new(), first: 0, len: 0, most: 0 }
+        Self { places: Vec::new(), first: 0, len: 0, around: usize::MAX }
     }
 
     pub const fn len(&self) -> usize {
@@ -100,28 +101,33 @@ impl<B> UnderWay<B> {
         self.forget_first();
     }
 
-    /// Goes on to the packet after the first, and, once around, sees to it that what a burst took is
-    /// given back.
+    /// Goes on to the packet after the first. Once around, what a burst took is given back.
     #[inline(always)]
     fn forget_first(&mut self) {
         self.first += 1;
         self.len -= 1;
-        if self.place(0) == 0 && self.places.len() > LEAST {
+        if self.first == self.around {
             self.judge();
         }
         prefetch(&self.places[self.place(AHEAD)]);
     }
 
-    /// Gives half of the places back if a quarter was enough for a time.
+    /// Gives half of the places back if an eighth is enough now. This is asked once for as many packets
+    /// as there are places, so that a load that comes and goes costs little, too.
     #[cold]
     fn judge(&mut self) {
-        if self.most <= self.places.len() / 4 {
+        if self.len <= self.places.len() / 8 {
             // The first packet is in the first place.
-            self.first = 0;
             self.places.truncate(self.places.len() / 2);
             self.places.shrink_to_fit();
         }
-        self.most = self.len;
+        self.begin_round();
+    }
+
+    /// The first packet is in the first place.
+    fn begin_round(&mut self) {
+        self.first = 0;
+        self.around = if self.places.len() > LEAST { self.places.len() } else { usize::MAX };
     }
 
     /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.
@@ -158,7 +164,6 @@ impl<B> UnderWay<B> {
         }
         let index = self.place(self.len);
         self.len += 1;
-        self.most = self.most.max(self.len);
         let place = &mut self.places[index];
         place.at = at;
         place.header = *header;
@@ -172,9 +177,9 @@ impl<B> UnderWay<B> {
             let first = self.place(0);
             self.places.rotate_left(first);
         }
-        self.first = 0;
         let places = (2 * self.places.len()).max(4);
         self.places.resize_with(places, || Place { at: Time::MAX, header: *filler, body: None });
+        self.begin_round();
     }
 }
 

@@ -156,7 +156,7 @@ fn udp(
         due: schedule.start + pattern.first(),
         pattern,
     };
-    Ok([Role::UdpSender(sender), Role::UdpReceiver(Box::default())])
+    Ok([Role::UdpSender(Box::new(sender)), Role::UdpReceiver(Box::default())])
 }
 
 pub(crate) fn pinger(
@@ -191,7 +191,7 @@ pub(crate) fn pinger(
         due: 0,
         reach: last,
     };
-    let role = Role::Pinger(pinger);
+    let role = Role::Pinger(Box::new(pinger));
     let line = Line { header, peer: id as u32, handshake: None };
     Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })
 }

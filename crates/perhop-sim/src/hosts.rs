@@ -15,7 +15,7 @@ use perhop_measure::{Answer, Histogram, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
-use self::bodies::Bodies;
+use self::bodies::{Bodies, Stored};
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
@@ -37,6 +37,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// Sends a message in a packet of `size` bytes.
+    #[inline(always)]
     fn send(self, network: &mut Net, bodies: &mut Bodies, size: u32, message: Message) {
         let header = Header { size, ..self.header };
         let body = bodies.put(self.peer, network.now(), message);
@@ -66,15 +67,17 @@ pub(crate) struct Endpoint {
     pub role: Role,
 }
 
-/// What an endpoint does. The large ones are behind pointers, so that the others are not as large.
+/// What an endpoint does, behind a pointer, so that an endpoint is in one line of a cache.
 #[derive(Debug)]
 pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
     TcpReceiver(Box<TcpReceiver>),
-    UdpSender(UdpSender),
+    UdpSender(Box<UdpSender>),
     UdpReceiver(Box<UdpReceiver>),
-    Pinger(Pinger),
+    Pinger(Box<Pinger>),
 }
+
+const _: () = assert!(size_of::<Endpoint>() <= 64);
 
 impl Endpoint {
     fn deadline(&self) -> Time {
@@ -177,8 +180,10 @@ impl Hosts<BodyId> for ModelledHosts {
     #[inline]
     fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        let Body { endpoint: id, sent, message, .. } = self.bodies.get(packet.body);
-        if let Message::Probe { .. } = message {
+        // Read as it lies there: to make a message of it would cost as much as to take it.
+        let slot = self.bodies.slot(packet.body);
+        let (id, sent, stored) = (slot.endpoint, slot.sent, slot.message);
+        if let Stored::Probe { .. } = stored {
             // Nobody listens there.
             network.complain(host, &packet, IcmpError::PortUnreachable, self);
         }
@@ -186,8 +191,12 @@ impl Hosts<BodyId> for ModelledHosts {
         let endpoint = &mut self.endpoints[id as usize];
         let owner = endpoint.owner as usize;
         let dscp = packet.header.dscp();
-        match (&mut endpoint.role, message) {
-            (Role::TcpSender(tcp), Message::Tcp(segment)) => {
+        match (&mut endpoint.role, stored) {
+            (
+                Role::TcpSender(tcp),
+                Stored::Tcp { .. } | Stored::Bare { .. } | Stored::Sacked(_),
+            ) => {
+                let segment = self.bodies.segment(stored);
                 self.dscps[owner][1].add(dscp);
                 tcp.sender.on_segment(now, &segment);
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
@@ -196,7 +205,11 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 self.pump(network, id);
             }
-            (Role::TcpReceiver(tcp), Message::Tcp(mut segment)) => {
+            (
+                Role::TcpReceiver(tcp),
+                Stored::Tcp { .. } | Stored::Bare { .. } | Stored::Sacked(_),
+            ) => {
+                let mut segment = self.bodies.segment(stored);
                 self.dscps[owner][0].add(dscp);
                 segment.ecn = packet.header.ecn();
                 if !first {
@@ -216,7 +229,7 @@ impl Hosts<BodyId> for ModelledHosts {
                     return;
                 }
             }
-            (Role::UdpReceiver(receiver), Message::Datagram { sequence }) => {
+            (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.dscps[owner][0].add(dscp);
                 let delay = now.since(sent);
                 receiver.jitter.add(delay);
@@ -229,7 +242,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 }
                 return;
             }
-            (Role::Pinger(_), Message::EchoRequest { sequence }) => {
+            (Role::Pinger(_), Stored::EchoRequest { sequence }) => {
                 // Whoever is asked answers an echo request as it came: source and destination
                 // change places, the mark stays.
                 let asked = packet.header;
@@ -241,7 +254,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 line.send(network, &mut self.bodies, asked.size, message);
                 return;
             }
-            (Role::Pinger(pinger), Message::EchoReply { sequence, arrived }) => {
+            (Role::Pinger(pinger), Stored::EchoReply { sequence, arrived }) => {
                 let answer = Answer {
                     rtt: Duration::ZERO,
                     node: packet.header.source,
@@ -252,9 +265,14 @@ impl Hosts<BodyId> for ModelledHosts {
                 pinger.on_answer(sequence, now, true, answer);
                 return;
             }
-            (Role::Pinger(pinger), Message::Error { error, quoted, sequence, .. })
-                if quoted.source == endpoint.line.header.source =>
-            {
+            (Role::Pinger(pinger), Stored::Error(_)) => {
+                let Message::Error { error, quoted, sequence, .. } = self.bodies.message(stored)
+                else {
+                    unreachable!("an error is an error")
+                };
+                if quoted.source != endpoint.line.header.source {
+                    return; // about an answer
+                }
                 let node = packet.header.source;
                 let answer = Answer {
                     rtt: Duration::ZERO,
@@ -267,10 +285,10 @@ impl Hosts<BodyId> for ModelledHosts {
                 pinger.on_answer(sequence as u32, now, from_destination, answer);
                 return;
             }
-            (Role::Pinger(_), Message::Probe { .. }) => return,
+            (Role::Pinger(_), Stored::Probe { .. }) => return,
             // What they say of paths may pass, and ends no connection (RFC 1122, section 4.2.3.9).
-            (_, Message::Error { .. }) => return,
-            (role, message) => unreachable!("{message:?} for {role:?}"),
+            (_, Stored::Error(_)) => return,
+            (role, stored) => unreachable!("{stored:?} for {role:?}"),
         }
         self.set_timer(network, id);
     }

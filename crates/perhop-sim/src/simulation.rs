@@ -281,6 +281,7 @@ impl Simulation {
     /// Adds a row to each table for what happened since the last one.
     fn record(&mut self, now: Time) {
         let stretch = (self.recorded, now);
+        self.intervals.reserve(self.streams.len());
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
             let reading = self.read(stream);

@@ -76,10 +76,10 @@ impl BodyId {
 
 /// A body, and what becomes of the copies of its packet.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    sent: Time,
-    message: Stored,
-    endpoint: u32,
+pub(super) struct Slot {
+    pub sent: Time,
+    pub message: Stored,
+    pub endpoint: u32,
     identification: u16,
     /// How many copies are under way, and whether one has arrived.
     copies: u16,
@@ -91,10 +91,10 @@ const _: () = assert!(size_of::<Slot>() == 40);
 /// The bit of [`Slot::copies`] that says that a copy has arrived.
 const ARRIVED: u16 = 1 << 15;
 
-/// A message as it is kept: most are short, and the others wait elsewhere. What a header says of ECN
-/// is in the header.
+/// A message as it is kept: most are short, and the others wait elsewhere. What a segment's header
+/// says of ECN is in the header alone.
 #[derive(Clone, Copy, Debug)]
-enum Stored {
+pub(super) enum Stored {
     /// A segment without selective acknowledgements.
     Tcp {
         flags: Flags,
@@ -125,8 +125,9 @@ enum Stored {
     Probe {
         sequence: u32,
     },
-    /// Which of [`Bodies::long`].
-    Long(u32),
+    /// A segment with selective acknowledgements, and an ICMP error: which of [`Bodies::long`].
+    Sacked(u32),
+    Error(u32),
 }
 
 /// So many bodies lie in a block.
@@ -160,6 +161,7 @@ pub(super) struct Bodies {
 }
 
 impl Bodies {
+    #[inline(always)]
     pub fn put(&mut self, endpoint: u32, sent: Time, message: Message) -> BodyId {
         if self.place % PLACES == 0 {
             self.next_block();
@@ -210,6 +212,7 @@ impl Bodies {
         }
     }
 
+    #[inline(always)]
     fn store(&mut self, message: Message) -> Stored {
         match message {
             Message::Tcp(segment) if segment.sack.as_slice().is_empty() => {
@@ -225,10 +228,12 @@ impl Bodies {
             Message::EchoRequest { sequence } => Stored::EchoRequest { sequence },
             Message::EchoReply { sequence, arrived } => Stored::EchoReply { sequence, arrived },
             Message::Probe { sequence } => Stored::Probe { sequence },
-            Message::Tcp(_) | Message::Error { .. } => Stored::Long(self.store_long(message)),
+            Message::Tcp(_) => Stored::Sacked(self.store_long(message)),
+            Message::Error { .. } => Stored::Error(self.store_long(message)),
         }
     }
 
+    #[cold]
     fn store_long(&mut self, message: Message) -> u32 {
         match self.free_long.pop() {
             Some(place) => {
@@ -242,10 +247,13 @@ impl Bodies {
         }
     }
 
-    fn slot(&self, id: BodyId) -> &Slot {
+    /// Where the body of a packet that is under way lies.
+    #[inline(always)]
+    pub fn slot(&self, id: BodyId) -> &Slot {
         &self.blocks[id.block()][id.place()]
     }
 
+    #[inline(always)]
     fn slot_mut(&mut self, id: BodyId) -> &mut Slot {
         &mut self.blocks[id.block()][id.place()]
     }
@@ -263,26 +271,43 @@ impl Bodies {
     }
 
     /// The body of a packet that is under way.
-    #[inline]
     pub fn get(&self, id: BodyId) -> Body {
         let &Slot { sent, message, endpoint, identification, .. } = self.slot(id);
-        let message = match message {
-            Stored::Tcp { flags, payload, seq, ack, window, timestamps } => {
-                let timestamps = Some(timestamps);
-                let segment =
-                    Segment { seq, ack, window, payload, flags, timestamps, ..Segment::default() };
-                Message::Tcp(segment)
-            }
-            Stored::Bare { flags, payload, seq, ack, window } => {
-                Message::Tcp(Segment { seq, ack, window, payload, flags, ..Segment::default() })
-            }
+        Body { endpoint, identification, sent, message: self.message(message) }
+    }
+
+    /// What was stored.
+    pub fn message(&self, stored: Stored) -> Message {
+        match stored {
+            Stored::Tcp { .. } | Stored::Bare { .. } => Message::Tcp(self.segment(stored)),
             Stored::Datagram { sequence } => Message::Datagram { sequence },
             Stored::EchoRequest { sequence } => Message::EchoRequest { sequence },
             Stored::EchoReply { sequence, arrived } => Message::EchoReply { sequence, arrived },
             Stored::Probe { sequence } => Message::Probe { sequence },
-            Stored::Long(place) => self.long[place as usize],
-        };
-        Body { endpoint, identification, sent, message }
+            Stored::Sacked(place) | Stored::Error(place) => self.long[place as usize],
+        }
+    }
+
+    /// The segment that was stored.
+    ///
+    /// # Panics
+    /// If it was something else.
+    #[inline(always)]
+    pub fn segment(&self, stored: Stored) -> Segment {
+        match stored {
+            Stored::Tcp { flags, payload, seq, ack, window, timestamps } => {
+                let timestamps = Some(timestamps);
+                Segment { seq, ack, window, payload, flags, timestamps, ..Segment::default() }
+            }
+            Stored::Bare { flags, payload, seq, ack, window } => {
+                Segment { seq, ack, window, payload, flags, ..Segment::default() }
+            }
+            Stored::Sacked(place) => match self.long[place as usize] {
+                Message::Tcp(segment) => segment,
+                message => unreachable!("{message:?} for a segment"),
+            },
+            _ => unreachable!("{stored:?} for a segment"),
+        }
     }
 
     /// A copy of the packet is under way as well, and has the same body; none if there are too many.
@@ -295,8 +320,9 @@ impl Bodies {
         Some(id)
     }
 
-    /// A packet has arrived; says whether it is the first copy.
-    #[inline]
+    /// A packet has arrived; says whether it is the first copy. What it says may be read until the next
+    /// packet is sent.
+    #[inline(always)]
     pub fn arrive(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);
         let first = slot.copies & ARRIVED == 0;
@@ -312,14 +338,14 @@ impl Bodies {
         last
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, id: BodyId) {
         let slot = self.slot_mut(id);
         slot.copies -= 1;
         if slot.copies & !ARRIVED > 0 {
             return;
         }
-        if let Stored::Long(place) = slot.message {
+        if let Stored::Sacked(place) | Stored::Error(place) = slot.message {
             self.free_long.push(place);
         }
         let block = id.block();

@@ -34,20 +34,24 @@ pub(super) struct Segments {
 }
 
 impl Segments {
+    #[inline]
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// Where the first begins.
+    #[inline]
     pub fn start(&self) -> Offset {
         self.start
     }
 
     /// Where the last ends.
+    #[inline]
     pub fn end(&self) -> Offset {
         self.end
     }
@@ -76,6 +80,7 @@ impl Segments {
 
     /// Puts a segment in the place of what it was before; its length stays, but that the first may
     /// begin later.
+    #[inline]
     pub fn set(&mut self, index: usize, sent: Sent) {
         self.kept[index] = Self::kept(sent);
         if index == 0 {
@@ -84,6 +89,7 @@ impl Segments {
     }
 
     /// Adds a segment at the end.
+    #[inline]
     pub fn push(&mut self, sent: Sent) {
         debug_assert_eq!(sent.start, self.end);
         self.end = sent.end();
@@ -91,6 +97,7 @@ impl Segments {
     }
 
     /// Takes the first segment out.
+    #[inline]
     pub fn pop(&mut self) {
         self.kept.pop_front();
         self.start = self.kept.front().map_or(self.end, |first| self.offset(first.start));
@@ -105,10 +112,12 @@ impl Segments {
         (0..self.len()).map(|index| self.get(index))
     }
 
+    #[inline]
     fn offset(&self, start: u32) -> Offset {
         self.start + Offset::from(start.wrapping_sub(self.start as u32))
     }
 
+    #[inline]
     fn kept(sent: Sent) -> Kept {
         let mark = |is: bool, mark| if is { mark } else { 0 };
         let marks = mark(sent.sacked, SACKED)
