@@ -1,6 +1,8 @@
 //! The outstanding segments, in as little memory as they can be.
 
-use perhop_core::{Elastic, Time};
+use std::collections::VecDeque;
+
+use perhop_core::Time;
 
 use super::sent::Sent;
 use crate::Offset;
@@ -27,7 +29,7 @@ const MARKS: u32 = 4;
 /// Segments in order, without gaps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Segments {
-    kept: Elastic<Kept>,
+    kept: VecDeque<Kept>,
     /// Where the first begins and the last ends.
     start: Offset,
     end: Offset,
