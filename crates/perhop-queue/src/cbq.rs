@@ -66,6 +66,7 @@ pub struct CbqSpec<B> {
 
 /// What a class of the tree holds.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are few, while a tree is built")]
 pub enum CbqPart<B> {
     /// A queue, and a priority from 0, first, to 7.
     Leaf(Class<B>, u8),

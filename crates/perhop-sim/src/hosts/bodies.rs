@@ -163,7 +163,7 @@ pub(super) struct Bodies {
 impl Bodies {
     #[inline(always)]
     pub fn put(&mut self, endpoint: u32, sent: Time, message: Message) -> BodyId {
-        if self.place % PLACES == 0 {
+        if self.place.is_multiple_of(PLACES) {
             self.next_block();
         }
         let id = BodyId::new(self.filling, self.place);
