@@ -14,8 +14,10 @@ import sys
 import sysconfig
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import httpx
@@ -220,9 +222,12 @@ def agree(client: Client, router: Path) -> None:
     live = [r for r in found.values() if r.state in (State.HELD, State.PLANNED, State.ACTIVE)]
     links = {link.name: link for link in network().links}
     for name, stretches in timeline.items():
+        own = [each for each in live if name in each.path]
+        steps = sorted((at, by) for r in own for at, by in ((r.start, r.rate), (r.end, -r.rate)))
+        times, levels = [at for at, _ in steps], [0, *accumulate(by for _, by in steps)]
         for stretch in stretches:
             for second in (stretch.start, stretch.end - 1):
-                booked = sum(r.rate for r in live if name in r.path and r.start <= second < r.end)
+                booked = levels[bisect_right(times, second)]
                 assert stretch.free == links[name].reservable - booked, (name, second)
     lasting = [r for r in live if r.end > now + 600]
     for each in lasting[-40:]:
