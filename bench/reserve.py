@@ -206,7 +206,8 @@ def say(what: str, measured: str, aim: str = "", beside: str = "") -> None:
 def engine() -> None:
     """Print what the calendar does by itself."""
     cargo = os.environ.get("CARGO", "cargo")
-    bench = [cargo, "bench", "--quiet", "--package", "perhop-calendar", "--", "--json"]
+    bench = [cargo, "bench", "--quiet", "--package", "perhop-calendar"]
+    bench += ["--bench", "admission", "--", "--json"]
     run = subprocess.run(bench, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     figures = json.loads(run.stdout.splitlines()[-1])
     for what, aims in (("admission", (10, 50)), ("earliest fit", (None, 1000))):
