@@ -116,9 +116,9 @@ def reproduce(
         elif case.change == _MODELLED:
             tasks.append(Task(_with_tcp(scenario, _with_modelled_tcp), place, seed=seed))
         else:
-            tasks.append(Task(scenario, place, seed=seed))
+            tasks.append(Task(scenario, place, "sim" if real else engine, seed))
     # Which may find that out for each as soon as it is run, after an hour of others.
-    for task in tasks if real else ():
+    for task in tasks if engine != "sim" else ():
         check(task.scenario, task.engine)
     for task in tasks:
         Dataset.check_writable(task.folder)
