@@ -1,3 +1,4 @@
+import inspect
 import json
 import math
 import statistics
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from datasets import LEVELS, SCAVENGER, dataset, scavenger
 from perhop import analysis
 from perhop.dataset import Dataset
+from perhop.errors import UsageError
 from perhop.scenario import parse
 
 TWO = """
@@ -266,7 +268,7 @@ def test_measure_names_what_expectations_name() -> None:
     for name in ("min", "mean", "median", "p95", "p99", "max"):
         value = analysis.measure(run, f"rtt_{name}", "as_scavenger", window)
         assert value == getattr(found, name)
-    with pytest.raises(ValueError, match="no metric is called goodness"):
+    with pytest.raises(UsageError, match="`goodness` is not a metric; expected one of throughput"):
         analysis.measure(run, "goodness", "priority")
 
 
@@ -359,3 +361,35 @@ def test_summary_of_a_run_cut_off_at_once() -> None:
     json.dumps(found, allow_nan=False)
     assert found["phases"] == []
     assert found["flows"]["priority"]["throughput_bps"] is None
+
+
+def of_a_name() -> list[tuple[str, str]]:
+    """The functions of `perhop.analysis` that look at a run's flow or ping, and its parameter."""
+    found = []
+    for name in analysis.__all__:
+        function = getattr(analysis, name)
+        if inspect.isfunction(function):
+            parameters = inspect.signature(function).parameters
+            asked = [p for p in ("flow", "ping", "name", "target") if p in parameters]
+            found += [(name, p) for p in asked if "dataset" in parameters]
+    return found
+
+
+def test_every_function_of_a_flow_or_a_ping_is_checked_for_its_name() -> None:
+    assert len(of_a_name()) >= 18
+
+
+@pytest.mark.parametrize(("function", "parameter"), of_a_name())
+def test_an_unknown_name_is_an_error_with_the_nearest_name(function: str, parameter: str) -> None:
+    wrong = "prob" if parameter == "ping" else "earli"
+    right = "probe" if parameter == "ping" else "early"
+    more = {"count": {"column": "lost"}, "measure": {"metric": "throughput"}}.get(function, {})
+    with pytest.raises(UsageError, match=f"`{wrong}` is not a .*; did you mean `{right}`?"):
+        getattr(analysis, function)(two(), **{parameter: wrong}, **more)
+
+
+def test_a_name_of_the_wrong_kind_is_an_error() -> None:
+    with pytest.raises(UsageError, match="`early` is not a ping of this run; there are probe"):
+        analysis.rtt(two(), "early")
+    with pytest.raises(UsageError, match="`probe` is not a flow of this run; there are early"):
+        analysis.throughput(two(), "probe", (50, 60))

@@ -1,7 +1,8 @@
 """What a dataset says: pure functions from a run to numbers and tables.
 
 Rates are bits per second, times and windows seconds since the start of the run, shares 0 to 1.
-Throughput is goodput at the receiving application.
+Throughput is goodput at the receiving application. A name that the run does not have is a
+`UsageError` with the nearest one, never a zero.
 """
 
 from perhop.analysis.agreement import TOLERANCES, Deviation, agreement

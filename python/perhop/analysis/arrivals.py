@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from perhop.analysis.names import flow_named
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
@@ -73,7 +74,7 @@ def reorder_density(dataset: Dataset, flow: str) -> dict[int, float]:
 
     Empty if no packet arrived, or for a TCP flow.
     """
-    rows = dataset.displacements.filter(pl.col("flow") == flow)
+    rows = dataset.displacements.filter(pl.col("flow") == flow_named(dataset, flow))
     packets = rows.select(pl.sum("early") + pl.sum("late")).item()
     counts = {-by: early for by, early in rows.select("by", "early").iter_rows() if early}
     counts |= {by: late for by, late in rows.select("by", "late").iter_rows() if late}
@@ -82,4 +83,5 @@ def reorder_density(dataset: Dataset, flow: str) -> dict[int, float]:
 
 def _rows(dataset: Dataset, flow: str, window: Window | None) -> pl.DataFrame:
     part = clip(dataset, window) or (0.0, 0.0)
-    return cut(dataset.intervals.filter(pl.col("flow") == flow), part)
+    named = flow_named(dataset, flow)
+    return cut(dataset.intervals.filter(pl.col("flow") == named), part)

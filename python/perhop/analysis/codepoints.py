@@ -3,6 +3,7 @@
 import polars as pl
 
 from perhop.analysis.distributions import sent
+from perhop.analysis.names import is_flow
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
@@ -15,7 +16,7 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         that arrived at the node and were sent so. Requests of a ping arrive where they are
         answered, and an echo reply is sent with the code point that its request had there.
     """
-    if name in dataset.scenario.flows:
+    if is_flow(dataset, name):
         part = clip(dataset, window) or (0.0, 0.0)
         rows = cut(dataset.codepoints.filter(pl.col("flow") == name), part)
         ways = rows.group_by("node", "dscp_sent", "dscp_arrived", maintain_order=True)
@@ -46,7 +47,7 @@ def dscp_kept(dataset: Dataset, name: str, window: Window | None = None) -> floa
 
     Of those that arrived, or were answered; None if none did.
     """
-    if name in dataset.scenario.flows:
+    if is_flow(dataset, name):
         found = codepoints(dataset, name, window)
         there = found.filter(pl.col("node") == dataset.scenario.flows[name].destination)
         same = there.filter(pl.col("dscp_sent") == pl.col("dscp_arrived"))

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import polars as pl
 
+from perhop.analysis.names import flow_named, is_flow, ping_named
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
@@ -86,8 +87,9 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     Returns:
         None if the flow took no sample.
     """
-    bins = dataset.rtts.filter((pl.col("flow") == flow) & (pl.col("samples") > 0))
-    taken = dataset.intervals.filter((pl.col("flow") == flow) & (pl.col("rtt_samples") > 0))
+    of_flow = pl.col("flow") == flow_named(dataset, flow)
+    bins = dataset.rtts.filter(of_flow & (pl.col("samples") > 0))
+    taken = dataset.intervals.filter(of_flow & (pl.col("rtt_samples") > 0))
     return _of_bins(bins, taken, "rtt")
 
 
@@ -102,9 +104,9 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
         None if no packet arrived.
     """
     part = clip(dataset, window) or (0.0, 0.0)
-    arrived = (pl.col("flow") == flow) & (pl.col("owd_samples") > 0)
-    taken = cut(dataset.intervals.filter(arrived), part)
-    rows = cut(dataset.delays.filter(pl.col("flow") == flow), part)
+    of_flow = pl.col("flow") == flow_named(dataset, flow)
+    taken = cut(dataset.intervals.filter(of_flow & (pl.col("owd_samples") > 0)), part)
+    rows = cut(dataset.delays.filter(of_flow), part)
     samples = weighed("samples").alias("samples")
     bins = rows.group_by("low_s", "high_s").agg(samples).filter(pl.col("samples") > 0)
     return _of_bins(bins, taken, "owd")
@@ -154,9 +156,9 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
 def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFrame:
     """The rows of `pings` whose request was sent in a window, its start included."""
     part = clip(dataset, window) or (0.0, 0.0)
-    return dataset.pings.filter(
-        (pl.col("ping") == ping) & (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
-    )
+    of_ping = pl.col("ping") == ping_named(dataset, ping)
+    within = (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
+    return dataset.pings.filter(of_ping & within)
 
 
 def completion(dataset: Dataset, flow: str) -> float | None:
@@ -164,7 +166,7 @@ def completion(dataset: Dataset, flow: str) -> float | None:
 
     None if it has no volume, or not all of it came.
     """
-    rows = dataset.intervals.filter(pl.col("flow") == flow)
+    rows = dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow))
     done = rows["completion_s"].drop_nulls()
     if len(done) < dataset.scenario.flows[flow].streams:
         return None
@@ -179,7 +181,7 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
     Returns:
         None if nothing was sent.
     """
-    if name in dataset.scenario.flows:
+    if is_flow(dataset, name):
         lost, received = (count(dataset, name, column, window) for column in ("lost", "packets"))
         return lost / (lost + received) if lost + received > 0 else None
     requests = sent(dataset, name, window)
@@ -194,7 +196,7 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
     Returns:
         None if there were no acknowledgements, or the engine could not tell.
     """
-    if dataset.intervals.filter(pl.col("flow") == flow)["sacks"].has_nulls():
+    if dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow))["sacks"].has_nulls():
         return None
     acks, sacks = (count(dataset, flow, column, window) for column in ("acks", "sacks"))
     return sacks / acks if acks > 0 else None
@@ -206,5 +208,5 @@ def count(dataset: Dataset, flow: str, column: str, window: Window | None = None
     A whole number, unless the window's edge cuts a row.
     """
     part = clip(dataset, window) or (0.0, 0.0)
-    rows = cut(dataset.intervals.filter(pl.col("flow") == flow), part)
+    rows = cut(dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow)), part)
     return float(rows.select(weighed(column)).item())

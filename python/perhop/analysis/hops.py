@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from perhop.analysis.distributions import Distribution, distribution, sent
+from perhop.analysis.names import ping_named
 from perhop.analysis.windows import Window
 from perhop.dataset import Dataset
 
@@ -42,7 +43,7 @@ def hops(dataset: Dataset, ping: str, window: Window | None = None) -> list[Hop]
     node did.
     """
     requests = sent(dataset, ping, window)
-    destination = dataset.scenario.pings[ping].destination
+    destination = dataset.scenario.pings[ping_named(dataset, ping)].destination
     found: list[Hop] = []
     for (ttl,), rows in requests.sort("ttl").group_by("ttl", maintain_order=True):
         nodes = _seen(rows, "node")

@@ -9,7 +9,11 @@ from perhop.analysis.distributions import count, loss, owd, rtt, sack_share
 from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
+from perhop.errors import UsageError
 from perhop.scenario import Expectation
+from perhop.scenario.metrics import METRICS
+from perhop.scenario.text import did_you_mean
+from perhop.units import quote
 
 # The unit of each kind of quantity in results, and how many of the scenario's units make one.
 _UNITS: Final = {
@@ -88,7 +92,7 @@ def measure(
         The value, or None if there is nothing to measure.
 
     Raises:
-        ValueError: If there is no such metric.
+        UsageError: If the metric is unknown, or the run has no such flow or ping.
     """
     match metric:
         case "throughput":
@@ -115,7 +119,8 @@ def measure(
         case "owd_min" | "owd_mean" | "owd_median" | "owd_p95" | "owd_p99" | "owd_max":
             found = owd(dataset, target, window)
             return getattr(found, metric.removeprefix("owd_")) if found else None
-    raise ValueError(f"no metric is called {metric}")
+    hint = did_you_mean(metric, METRICS) or f"expected one of {', '.join(METRICS)}"
+    raise UsageError(f"{quote(metric)} is not a metric; {hint}")
 
 
 def verdicts(dataset: Dataset) -> list[Verdict]:

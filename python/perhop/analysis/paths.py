@@ -6,6 +6,7 @@ from typing import Final
 import polars as pl
 
 from perhop.analysis.distributions import sent
+from perhop.analysis.names import ping_named
 from perhop.analysis.windows import Window
 from perhop.dataset import Dataset
 
@@ -45,7 +46,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
     Raises:
         ValueError: If the ping sends no trains.
     """
-    probe = dataset.scenario.pings[ping]
+    probe = dataset.scenario.pings[ping_named(dataset, ping)]
     if probe.train < 2:
         raise ValueError(f"{ping} sends no trains; expected a ping with `train: 2` or more")
     bits = 8 * (probe.size + _HEADERS)

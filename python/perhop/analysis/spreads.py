@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from perhop.analysis.distributions import Distribution, distribution
-from perhop.analysis.throughput import series
+from perhop.analysis.names import flow_named
+from perhop.analysis.throughput import TOTAL, series
 from perhop.analysis.windows import Window, clip, cut, weighed
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def rates(
         interval_s: How long an interval is; the scenario's report interval by default.
     """
     cells = series(dataset, window, interval_s)
-    return cells.filter(pl.col("flow") == flow)["throughput_bps"]
+    return cells.filter(pl.col("flow") == flow_named(dataset, flow, TOTAL))["throughput_bps"]
 
 
 def rate_spread(
@@ -44,7 +45,7 @@ def rate_spread(
 def stream_rates(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Series:
     """The mean throughput of each of a flow's streams, in bits per second."""
     part = clip(dataset, window) or (0.0, 0.0)
-    rows = cut(dataset.intervals.filter(pl.col("flow") == flow), part)
+    rows = cut(dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow)), part)
     sums = rows.group_by("stream").agg(weighed("bytes").alias("bytes")).sort("stream")
     return 8 * sums["bytes"] / (part[1] - part[0])
 
@@ -56,7 +57,7 @@ def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) ->
         Columns `start_s`, `throughput_bps` and `rtt_s`; intervals without a sample are left out.
     """
     part = clip(dataset, window) or (0.0, 0.0)
-    taken = (pl.col("flow") == flow) & (pl.col("rtt_samples") > 0)
+    taken = (pl.col("flow") == flow_named(dataset, flow)) & (pl.col("rtt_samples") > 0)
     samples = pl.col("rtt_samples") * pl.col("weight")
     rows = cut(dataset.intervals.filter(taken), part)
     length = pl.col("end_s") - pl.col("start_s")

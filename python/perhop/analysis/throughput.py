@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from perhop.analysis.names import flow_named
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import Dataset
 
@@ -24,10 +25,11 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
     Returns:
         The mean over the part of the window that the run covers; None if it covers none of it.
     """
+    rows = _rows_of(dataset, flow)
     part = clip(dataset, window)
     if part is None:
         return None
-    rows = cut(_rows_of(dataset, flow), part)
+    rows = cut(rows, part)
     return 8 * float(rows.select(weighed("bytes")).item()) / (part[1] - part[0])
 
 
@@ -37,7 +39,7 @@ def active(dataset: Dataset, flow: str) -> Window | None:
     A flow of a given volume is active until the end of the last stretch in which it delivered
     data, or while the run lasts if it delivered none.
     """
-    spec = dataset.scenario.flows[flow]
+    spec = dataset.scenario.flows[flow_named(dataset, flow)]
     window = seconds(dataset.scenario.active_ps(spec))
     if spec.volume is not None:
         delivering = _rows_of(dataset, flow).filter(pl.col("bytes") > 0)
@@ -130,7 +132,7 @@ def settling(dataset: Dataset, flow: str, window: Window | None = None) -> float
         is near; None if the flow does not settle or the run does not cover the window.
     """
     cells = series(dataset, window)
-    own = cells.filter(pl.col("flow") == flow)
+    own = cells.filter(pl.col("flow") == flow_named(dataset, flow, TOTAL))
     total = cells.filter(pl.col("flow") == TOTAL)
     if own.is_empty():
         return None
@@ -176,4 +178,5 @@ def _flows(dataset: Dataset) -> list[str]:
 
 def _rows_of(dataset: Dataset, flow: str) -> pl.DataFrame:
     table = dataset.intervals
-    return table if flow == TOTAL else table.filter(pl.col("flow") == flow)
+    named = flow_named(dataset, flow, TOTAL)
+    return table if named == TOTAL else table.filter(pl.col("flow") == named)

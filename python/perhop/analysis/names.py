@@ -1,0 +1,49 @@
+"""The flows and pings of a run by name, so that a misspelt name is an error and never a zero."""
+
+from collections.abc import Collection
+
+from perhop.dataset import Dataset
+from perhop.errors import UsageError
+from perhop.scenario.text import did_you_mean, listed
+from perhop.units import quote
+
+
+def flow_named(dataset: Dataset, name: str, *also: str) -> str:
+    """Return the name of a flow, or one of the words that may stand for one.
+
+    Args:
+        dataset: The run.
+        name: The name that was asked for.
+        *also: Words that stand for several flows, such as "total".
+
+    Raises:
+        UsageError: If the run has no flow of that name.
+    """
+    return _named("flow", name, [*dataset.scenario.flows, *also])
+
+
+def ping_named(dataset: Dataset, name: str) -> str:
+    """Return the name of a ping.
+
+    Raises:
+        UsageError: If the run has no ping of that name.
+    """
+    return _named("ping", name, dataset.scenario.pings)
+
+
+def is_flow(dataset: Dataset, name: str) -> bool:
+    """Return whether a name is that of a flow, rather than that of a ping.
+
+    Raises:
+        UsageError: If the run has neither a flow nor a ping of that name.
+    """
+    flows, pings = dataset.scenario.flows, dataset.scenario.pings
+    return _named("flow or ping", name, [*flows, *pings]) in flows
+
+
+def _named(kind: str, name: str, known: Collection[str]) -> str:
+    if name in known:
+        return name
+    hint = did_you_mean(name, known) or listed(known).removeprefix("; ")
+    message = f"{quote(name)} is not a {kind} of this run"
+    raise UsageError(f"{message}; {hint}" if hint else message)
