@@ -123,15 +123,72 @@ def test_a_volume_is_active_until_it_is_delivered() -> None:
     assert analysis.summary(run)["flows"]["early"]["throughput_bps"] == 8 * 4500 / 6
 
 
-def test_the_bottleneck_is_the_busiest_link() -> None:
-    spans = [
-        {"link": "a>b", "start_s": 0.0, "end_s": 1.0, "utilisation": 1.0},
-        {"link": "a>b", "start_s": 1.0, "end_s": 10.0, "utilisation": 0.5},
-        {"link": "b>a", "start_s": 0.0, "end_s": 10.0, "utilisation": 0.6},
-    ]
-    run = two(links=spans)
-    assert analysis.bottleneck(run) == analysis.Bottleneck("b>a", 10_000_000, pytest.approx(0.6))
-    assert analysis.bottleneck(two()) is None
+NARROWS = """
+perhop: 1
+name: narrows
+nodes: {a: host, b: host, c: host, r1: router, r2: router}
+links:
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 10 Mbps, shape: {r2: {rate: 2 Mbps}}}
+  - {ends: [r2, b], rate: 10 Mbps}
+  - {ends: [a, c], rate: 40 Mbps}
+flows:
+  down: {from: a, to: b, stop: 8 s}
+  up: {from: b, to: a, start: 4 s, stop: 8 s}
+  beside: {from: a, to: c, start: 6 s, stop: 10 s}
+changes:
+  - {at: 2 s, on: r1>r2, rate: 50 Mbps}
+"""
+
+
+def narrow(run: Dataset) -> dict[tuple[float, str], tuple[str | None, int | None]]:
+    rows = analysis.bottlenecks(run).iter_rows()
+    return {(start, flow): (link, rate) for start, _, flow, link, rate in rows}
+
+
+def test_a_flow_has_the_bottleneck_of_its_own_path_in_its_direction_at_the_time() -> None:
+    found = narrow(dataset(parse(NARROWS, "x")))
+    assert found[0.0, "down"] == ("r1>r2", 10_000_000)
+    assert found[2.0, "down"] == ("r2>b", 10_000_000)  # after the change
+    assert found[4.0, "up"] == ("r2>r1", 2_000_000)  # shaped
+    assert found[6.0, "beside"] == ("a>c", 40_000_000)
+
+
+def test_the_total_has_a_bottleneck_only_where_all_flows_share_it() -> None:
+    found = narrow(dataset(parse(NARROWS, "x")))
+    assert found[0.0, "total"] == ("r1>r2", 10_000_000)
+    assert found[4.0, "total"] == found[6.0, "total"] == (None, None)
+    assert found[8.0, "total"] == ("a>c", 40_000_000)
+    late = rows("up", [0.0, 8.0, 10.0], [9000, 100])
+    assert narrow(dataset(parse(NARROWS, "x"), late))[8.0, "total"] == (None, None)
+
+
+def test_of_links_of_one_rate_the_bottleneck_is_the_busiest() -> None:
+    for busy, expected in ((0.2, "r1>r2"), (0.9, "r2>b")):
+        spans = [
+            {"link": link, "start_s": 0.0, "end_s": 10.0, "utilisation": utilisation}
+            for link, utilisation in (("r1>r2", 0.5), ("r2>b", busy))
+        ]
+        assert narrow(dataset(parse(NARROWS, "x"), links=spans))[0.0, "down"][0] == expected
+
+
+def test_a_path_that_forks_has_no_bottleneck() -> None:
+    second = "  - {ends: [r1, r2], name: second, rate: 10 Mbps}\n  - {ends: [r2, b]"
+    found = narrow(dataset(parse(NARROWS.replace("  - {ends: [r2, b]", second), "x")))
+    assert found[0.0, "down"] == (None, None)
+    away = "changes:\n  - {at: 3 s, on: r1>r2#second, state: down}"
+    text = NARROWS.replace("  - {ends: [r2, b]", second).replace("changes:", away)
+    found = narrow(dataset(parse(text, "x")))
+    assert found[2.0, "down"] == (None, None)
+    assert found[3.0, "down"] == ("r2>b", 10_000_000)
+
+
+def test_a_saturated_shaper_is_busy_all_the_time() -> None:
+    stretch = {"link": "r2>r1", "start_s": 0.0, "end_s": 10.0}
+    links = [{**stretch, "sent_bytes": 2_600_000, "utilisation": 0.208}]
+    queues = [{**stretch, "class": "all", "sent_bytes": 2_500_000}]
+    run = dataset(parse(NARROWS, "x"), links=links, queues=queues)
+    assert analysis.link_loads(run)["utilisation"].to_list() == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ Throughput is goodput at the receiving application. A name that the run does not
 
 from perhop.analysis.agreement import TOLERANCES, Deviation, agreement
 from perhop.analysis.arrivals import Order, jitter, order, reorder_density
+from perhop.analysis.bottlenecks import bottlenecks
 from perhop.analysis.codepoints import codepoints, dscp_kept
 from perhop.analysis.comparison import (
     Beside,
@@ -46,9 +47,7 @@ from perhop.analysis.spreads import (
 from perhop.analysis.summary import class_counters, counter_readings, link_loads, summary
 from perhop.analysis.throughput import (
     TOTAL,
-    Bottleneck,
     active,
-    bottleneck,
     phases,
     series,
     settling,
@@ -61,7 +60,6 @@ __all__ = [
     "TOLERANCES",
     "TOTAL",
     "Beside",
-    "Bottleneck",
     "Capacity",
     "Comparison",
     "Deviation",
@@ -76,7 +74,7 @@ __all__ = [
     "active",
     "against_published",
     "agreement",
-    "bottleneck",
+    "bottlenecks",
     "capacities",
     "class_counters",
     "codepoints",

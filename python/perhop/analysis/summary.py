@@ -91,17 +91,42 @@ def link_loads(dataset: Dataset) -> pl.DataFrame:
     Returns:
         Columns `link`, `sent_packets`, `sent_bytes` with layer-2 overhead, `lost_packets`, and the
         share of the time that it was busy: `utilisation` on average, `utilisation_max` over the
-        busiest stretch between two marks.
+        busiest stretch between two marks. A shaped sender is busy at the rate of its shaper.
     """
     length = pl.col("end_s") - pl.col("start_s")
     busy = pl.col("utilisation")
-    return dataset.links.group_by("link", maintain_order=True).agg(
-        pl.sum(
-            "sent_packets", "sent_bytes", "lost_packets", "duplicated_packets", "delayed_packets"
-        ),
-        ((busy * length).sum() / length.sum()).alias("utilisation"),
-        busy.max().alias("utilisation_max"),
+    return (
+        _with_shapers(dataset)
+        .group_by("link", maintain_order=True)
+        .agg(
+            pl.sum(
+                "sent_packets",
+                "sent_bytes",
+                "lost_packets",
+                "duplicated_packets",
+                "delayed_packets",
+            ),
+            ((busy * length).sum() / length.sum()).alias("utilisation"),
+            busy.max().alias("utilisation_max"),
+        )
     )
+
+
+def _with_shapers(dataset: Dataset) -> pl.DataFrame:
+    """The table `links`, where the utilisation of shaped senders is that of their shapers."""
+    directions = dataset.scenario.directions.items()
+    shaped = {name: link.capacity(node) for name, (link, node) in directions if node in link.shape}
+    if not shaped:
+        return dataset.links
+    stretch = ("link", "start_s", "end_s")
+    sent = dataset.queues.filter(pl.col("link").is_in(list(shaped))).group_by(stretch)
+    rate = pl.col("link").replace_strict(shaped, default=None, return_dtype=pl.Float64)
+    used = 8 * pl.col("sent_bytes") / rate / (pl.col("end_s") - pl.col("start_s"))
+    shares = sent.agg(pl.sum("sent_bytes")).select(*stretch, used.alias("shaper"))
+    joined = dataset.links.join(shares, on=stretch, how="left", maintain_order="left")
+    # A burst may leave faster, and a link that is slower now than its shaper is the narrower one.
+    busier = pl.max_horizontal("utilisation", pl.min_horizontal("shaper", pl.lit(1.0)))
+    return joined.with_columns(utilisation=busier).drop("shaper")
 
 
 def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Who got how much, and when: goodput at the receiving application."""
 
 import statistics
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -145,31 +144,6 @@ def settling(dataset: Dataset, flow: str, window: Window | None = None) -> float
         if all(near[index : index + SETTLED_INTERVALS]):
             return float(starts[index] - starts[0])
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
-    """The directed link that the run kept busiest, and its rate in bits per second."""
-
-    link: str
-    rate_bps: int
-    utilisation: float
-
-
-def bottleneck(dataset: Dataset) -> Bottleneck | None:
-    """The link with the highest mean utilisation over the run; None if no link carried a packet."""
-    length = pl.col("end_s") - pl.col("start_s")
-    busy = (
-        dataset.links.group_by("link", maintain_order=True)
-        .agg(((pl.col("utilisation") * length).sum() / length.sum()).alias("utilisation"))
-        .filter(pl.col("utilisation") > 0)
-        .sort("utilisation", descending=True, maintain_order=True)
-    )
-    if busy.is_empty():
-        return None
-    name, utilisation = busy.row(0)
-    link, _ = dataset.scenario.directions[name]
-    return Bottleneck(name, link.rate, utilisation)
 
 
 def _flows(dataset: Dataset) -> list[str]:

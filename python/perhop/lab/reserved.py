@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import ValidationError
 
-from perhop.engines.linux.ways import ways
 from perhop.engines.plan import match_plan
 from perhop.errors import UsageError
 from perhop.scenario.cbq import ALTQ_CBQ
 from perhop.scenario.classes import Match
+from perhop.scenario.paths import ways
 from perhop.scenario.text import did_you_mean, listed
 from perhop.units import quote
 

@@ -1,5 +1,6 @@
 """Charts of one run: specifications of Vega-Lite, drawn alike by a browser and by vl_convert."""
 
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import polars as pl
@@ -8,7 +9,6 @@ from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
 from perhop.report import labels, text
-from perhop.report.labels import WIDTH
 from perhop.report.style import (
     COLOURS,
     INK,
@@ -53,8 +53,8 @@ def throughput_chart(
     """The goodput of every flow and of all together over time, the timeline's changes marked.
 
     Means are over `interval_s`, a multiple of the report interval; over that, or what keeps the
-    chart small, if it is not given. The rate of the busiest link is a line unless `capacity` says
-    no, where flows have but little of it.
+    chart small, if it is not given. The rate of the bottleneck that all flows share, where they
+    share one, is a line unless `capacity` says no.
 
     A flow's line runs while the flow is active. On a log scale, which has no zero, an interval in
     which an active flow delivered nothing (or less than the axis shows) is a triangle on the axis
@@ -64,8 +64,9 @@ def throughput_chart(
     names = [*flows, TOTAL]
     step = interval_s or grid_s(dataset)
     cells = _active_cells(dataset, flows, step)
-    narrow = analysis.bottleneck(dataset) if capacity else None
-    top = max([*cells["throughput_bps"], narrow.rate_bps if narrow else 0, 1.0])
+    narrow = _ceilings(dataset) if capacity else []
+    highest = max((ceiling.rate_bps for ceiling in narrow), default=0)
+    top = max([*cells["throughput_bps"], highest, 1.0])
     factor, unit = text.rate_unit(top)
     log = scale == "log"
     floor = _floor(cells["throughput_bps"], top) / factor if log else 0.0
@@ -74,7 +75,7 @@ def throughput_chart(
 
     points, empty = _steps(cells, names, factor, floor, log)
     axis = labels.Axis(domain[0], domain[1], log)
-    ceiling = narrow.rate_bps / factor if narrow else domain[1]
+    ceiling = highest / factor if narrow else domain[1]
     placed = labels.place(_phases(dataset, cells, names, factor), end, step, axis, ceiling)
     colours = dict(zip(flows, cycle(COLOURS, len(flows)), strict=True))
     x: Spec = {
@@ -94,7 +95,7 @@ def throughput_chart(
     layers = [
         *_changes(dataset, x, end),
         _lines([p for p in points if p["flow"] == TOTAL], x, y, names, _RIBBON_WIDTH),
-        *_capacity(narrow, y, factor),
+        *_capacity(narrow, x, y, factor),
         _lines([p for p in points if p["flow"] != TOTAL], x, y, names, LINE_WIDTH),
     ]
     if empty:
@@ -267,21 +268,51 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
     return layers
 
 
-def _capacity(narrow: analysis.Bottleneck | None, y: Spec, factor: float) -> list[Spec]:
-    """A line at the rate of the busiest link."""
-    if narrow is None:
-        return []
-    values = {"values": [{"y": narrow.rate_bps / factor}]}
-    label = f"{narrow.link}: {text.stated(narrow.rate_bps, 'bps')}"
-    mark = {"type": "text", "text": label, "align": "right", "x": WIDTH, "dy": -7, "color": INK}
-    return [
+@dataclass(frozen=True, slots=True)
+class _Ceiling:
+    """The rate of the bottleneck that all flows share, for some time."""
+
+    start_s: float
+    end_s: float
+    link: str
+    rate_bps: int
+
+
+def _ceilings(dataset: Dataset) -> list[_Ceiling]:
+    """The bottlenecks that all flows share, one after the other."""
+    found: list[_Ceiling] = []
+    rows = analysis.bottlenecks(dataset).filter(flow=TOTAL).drop("flow")
+    for row in rows.drop_nulls("link").iter_rows():
+        ceiling = _Ceiling(*row)
+        last = found[-1] if found else None
+        if last and (last.link, last.rate_bps) == (ceiling.link, ceiling.rate_bps):
+            found[-1] = replace(last, end_s=ceiling.end_s)
+        else:
+            found.append(ceiling)
+    return found
+
+
+def _capacity(narrow: list[_Ceiling], x: Spec, y: Spec, factor: float) -> list[Spec]:
+    """Lines at the rates of the shared bottlenecks, with its name if it is one throughout."""
+    lines = [{"t": c.start_s, "end": c.end_s, "y": c.rate_bps / factor} for c in narrow]
+    layers: list[Spec] = [
         {
-            "data": values,
+            "data": {"values": lines},
             "mark": {"type": "rule", "color": INK, "strokeWidth": 0.8},
-            "encoding": {"y": y},
-        },
-        {"data": values, "mark": {**mark, "fontSize": labels.FONT}, "encoding": {"y": y}},
+            "encoding": {"x": x, "x2": {"field": "end"}, "y": y},
+        }
     ]
+    named = {f"{c.link}: {text.stated(c.rate_bps, 'bps')}" for c in narrow}
+    if len(named) == 1:
+        mark = {"type": "text", "text": named.pop(), "align": "right", "dy": -7, "color": INK}
+        layers.append(
+            {
+                "data": {"values": lines[-1:]},
+                "mark": {**mark, "fontSize": labels.FONT},
+                "encoding": {"x": {**x, "field": "end"}, "y": y},
+            }
+        )
+    return layers if narrow else []
 
 
 def _lines(points: list[Spec], x: Spec, y: Spec, names: list[str], width: float) -> Spec:

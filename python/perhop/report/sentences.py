@@ -14,18 +14,18 @@ def lead(dataset: Dataset) -> str:
         for span, rows in table.group_by("start_s", "end_s", maintain_order=True)
     }
     if groups:
-        narrow = analysis.bottleneck(dataset)
         senders = {span: _senders(dataset, span) for span in groups}
         busiest = max(groups, key=lambda span: len(senders[span]))
         rates = groups[busiest]
         ranked = sorted(senders[busiest], key=lambda flow: -rates[flow])[:5]
+        link, rate = _shared(dataset, busiest)
         shares = [
             f"{flow} {'got ' if flow == ranked[0] else ''}{text.rate(rates[flow])}"
-            + (f" ({text.share(rates[flow] / narrow.rate_bps)})" if narrow else "")
+            + (f" ({text.share(rates[flow] / rate)})" if rate else "")
             for flow in ranked
         ]
         if shares:
-            of = f" of {narrow.link} at {text.stated(narrow.rate_bps, 'bps')}" if narrow else ""
+            of = f" of {link} at {text.stated(rate, 'bps')}" if rate else ""
             when = text.window(*busiest)
             sentences.append(f"When most were sending ({when}), {text.listed(shares)}{of}.")
     judged = analysis.verdicts(dataset)
@@ -37,6 +37,13 @@ def lead(dataset: Dataset) -> str:
     if not dataset.manifest.complete:
         sentences.append(f"The run was cut off at {text.clock(dataset.covered_s)} s.")
     return " ".join(sentences)
+
+
+def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int | None]:
+    """The bottleneck of all flows of a phase, and its rate; None where they share none."""
+    rows = analysis.bottlenecks(dataset).filter(flow=analysis.TOTAL, start_s=span[0])
+    link, rate = rows.select("link", "rate_bps").row(0)
+    return link, rate
 
 
 def _senders(dataset: Dataset, span: tuple[object, ...]) -> list[str]:

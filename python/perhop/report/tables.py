@@ -38,27 +38,38 @@ class Table:
 
 
 def phase_table(dataset: Dataset) -> Table:
-    """Phases by flows: throughput, and its share of the bottleneck."""
-    narrow = analysis.bottleneck(dataset)
-    flows = [*dataset.scenario.flows, TOTAL]
-
+    """Phases by flows: throughput, and its share of the flow's own bottleneck."""
     sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
+    narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
+    named: dict[tuple[str, int], None] = {}  # in order of appearance
 
     def cell(start: float, end: float, flow: str, bps: float) -> str:
         window = sending.get(flow, (start, end))
         if not bps and (window is None or window[1] <= start or end <= window[0]):
             return text.ABSENT
-        part = f" ({text.share(bps / narrow.rate_bps)})" if narrow and bps else ""
-        return text.rate(bps) + part
+        link, rate = narrow[start, end, flow]
+        if link is None or not bps:
+            return text.rate(bps)
+        named[link, rate] = None
+        return f"{text.rate(bps)} ({text.share(bps / rate)})"
 
     groups = analysis.phases(dataset).group_by("start_s", "end_s", maintain_order=True)
     rows = [
         (text.window(*cells.row(0)[:2]), *(cell(*row) for row in cells.iter_rows()))
         for _, cells in groups
     ]
-    note = f"Shares are of {_link(narrow)}, the busiest link." if narrow else ""
-    columns = (Column("phase", "left"), *map(Column, flows))
-    return Table("Throughput by phase", columns, tuple(rows), note)
+    columns = (Column("phase", "left"), *map(Column, [*dataset.scenario.flows, TOTAL]))
+    return Table("Throughput by phase", columns, tuple(rows), _of_links(list(named)))
+
+
+def _of_links(narrow: list[tuple[str, int]]) -> str:
+    """What the shares in a table of phases are of."""
+    if not narrow:
+        return ""
+    if len(narrow) > 1:
+        return "A share is of the slowest link on the flow's own path in that phase."
+    ((link, rate),) = narrow
+    return f"Shares are of {link} ({text.stated(rate, 'bps')}), the slowest link on the path."
 
 
 def change_table(dataset: Dataset) -> Table | None:
@@ -335,7 +346,3 @@ def _spread(found: Distribution | None) -> tuple[str, ...]:
 
 def _least_median_most(found: Distribution | None) -> tuple[float | None, ...]:
     return (None,) * 3 if found is None else (found.min, found.median, found.max)
-
-
-def _link(link: analysis.Bottleneck) -> str:
-    return f"{link.link} ({text.stated(link.rate_bps, 'bps')})"

@@ -17,7 +17,7 @@ from perhop.engines.linux.gaps import Gap, refuse
 from perhop.engines.linux.mapping import Interface, Mapping, Step, device_names, mapping
 from perhop.engines.linux.script import script
 from perhop.engines.linux.tree import Htb, Node
-from perhop.engines.linux.ways import ways
+from perhop.scenario.paths import ways
 
 __all__ = [
     "Gap",

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.engines.linux import policers, rules, tree
-from perhop.engines.linux.ways import Ways, routes, turns, ways
+from perhop.engines.linux.ways import routes, turns
 from perhop.scenario.changes import steps
+from perhop.scenario.paths import Ways, ways
 from perhop.units import format_rate
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.engines.linux.ways import turns, ways
+from perhop.engines.linux.ways import turns
+from perhop.scenario.paths import ways
 from perhop.units import format_duration
 
 if TYPE_CHECKING:

@@ -1,0 +1,145 @@
+"""Which link narrows each flow's path, and at which rate, as the timeline has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from perhop.analysis.throughput import TOTAL, active, phases
+from perhop.scenario.changes import NO_POLICY, steps
+from perhop.scenario.paths import only_path, ways
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.dataset import Dataset
+    from perhop.scenario import Scenario
+
+_SCHEMA: Final = {
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+    "flow": pl.String,
+    "link": pl.String,
+    "rate_bps": pl.Int64,
+}
+
+
+def bottlenecks(dataset: Dataset) -> pl.DataFrame:
+    """Return the bottleneck of every flow in each phase: the slowest link of its own path.
+
+    A link's rate is what the sending node can put on it at the time: the link's rate, or that of
+    its shaper or of the root of its policy, if that is less. Among links of one rate the bottleneck
+    is the one that the run kept busiest. A flow whose path forks has none. The flow "total" has
+    the bottleneck that all flows of the phase share, if they do.
+
+    Returns:
+        Columns `start_s`, `end_s`, `flow`, `link` and `rate_bps`, the rows being those of `phases`;
+        `link` and `rate_bps` are null where there is no bottleneck.
+    """
+    scenario = dataset.scenario
+    busy = _busy(dataset)
+    states = list(_states(scenario))
+    windows = {flow: active(dataset, flow) for flow in scenario.flows}
+    table = phases(dataset)
+    # What was under way when a flow stopped arrives in the next phase.
+    delivering = set(table.filter(pl.col("throughput_bps") > 0).select("start_s", "flow").rows())
+    rows = []
+    state = 0
+    paths = _paths(scenario, states[0].down)
+    for start, end in table.select("start_s", "end_s").unique(maintain_order=True).iter_rows():
+        middle = (start + end) / 2
+        while state + 1 < len(states) and states[state + 1].since_s <= middle:
+            state += 1
+            if states[state].down != states[state - 1].down:
+                paths = _paths(scenario, states[state].down)
+        rates = states[state].rates
+        found: dict[str, tuple[str, int] | None] = dict.fromkeys(paths)
+        for flow, path in paths.items():
+            if path:
+                link = min(path, key=lambda at: (rates[at], -busy.get(at, 0.0)))
+                found[flow] = link, rates[link]
+        used = {
+            found[flow]
+            for flow, span in windows.items()
+            if (span and span[0] < middle < span[1]) or (start, flow) in delivering
+        }
+        shared = used.pop() if len(used) == 1 else None
+        for flow, narrow in [*found.items(), (TOTAL, shared)]:
+            rows.append((start, end, flow, *(narrow or (None, None))))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The network from an instant on.
+
+    Attributes:
+        since_s: The instant.
+        down: The numbers of the links that are down.
+        rates: What the sender of each directed link can put on it, in bit/s.
+    """
+
+    since_s: float
+    down: frozenset[int]
+    rates: Mapping[str, int]
+
+
+def _states(scenario: Scenario) -> Iterator[_State]:
+    """The network at first, and after each instant of the timeline at which it changes."""
+    directions = scenario.directions
+    names = list(directions)
+    # A share in a shaper or a policy is one of the rate that the link began with.
+    shapes = {name: link.capacity(node) for name, (link, node) in directions.items()}
+    roots = {
+        name: _root(scenario, link.egress.get(node)) for name, (link, node) in directions.items()
+    }
+    wires = {name: link.rate for name, (link, _) in directions.items()}
+    shaped = {name: node in link.shape for name, (link, node) in directions.items()}
+
+    def rate(name: str) -> int:
+        limits = (wires[name], shapes[name] if shaped[name] else None, roots[name])
+        return min(limit for limit in limits if limit is not None)
+
+    state = _State(0.0, frozenset(), {name: rate(name) for name in names})
+    yield state
+    for at, together in groupby(steps(scenario), key=lambda step: step.change.at):
+        down = set(state.down)
+        for step in together:
+            both = names[2 * step.number], names[2 * step.number + 1]
+            wires |= dict.fromkeys(both, step.link.rate)
+            if step.change.policy is not None and step.change.on is not None:
+                named = None if step.policy in (None, NO_POLICY) else step.policy
+                roots[step.change.on] = _root(scenario, named)
+            if step.change.state == "down":
+                down.add(step.number)
+            elif step.change.state == "up":
+                down.discard(step.number)
+        rates = {name: rate(name) for name in names}
+        state = replace(state, since_s=at / 1e12, down=frozenset(down), rates=rates)
+        yield state
+
+
+def _root(scenario: Scenario, policy: str | None) -> int | None:
+    """The rate of a policy's root, where it has one of its own."""
+    cbq = None if policy is None else scenario.policies[policy].cbq
+    return None if cbq is None else cbq.rate
+
+
+def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...]]:
+    """The directed links on each flow's path; none where it forks or leads nowhere."""
+    flows = scenario.flows.items()
+    there = ways(scenario, down, {flow.destination for _, flow in flows})
+    return {
+        name: only_path(scenario, there, flow.source, flow.destination) or ()
+        for name, flow in flows
+    }
+
+
+def _busy(dataset: Dataset) -> dict[str, float]:
+    """The mean utilisation of each directed link over the run."""
+    length = pl.col("end_s") - pl.col("start_s")
+    mean = (pl.col("utilisation") * length).sum() / length.sum()
+    return dict(dataset.links.group_by("link").agg(mean).iter_rows())
