@@ -176,7 +176,17 @@ def test_nested_classes_and_numbered_priorities_are_the_tree() -> None:
         (
             "{limit: 400 kB, red: {min: 30 kB, max: 90 kB, gentle: false, packet: 1000 B}}",
             "red limit 400000 min 30000 max 90000 avpkt 1000 burst 133 probability 0.1 "
+            "bandwidth 10000000bit ecn harddrop",
+        ),
+        (
+            "{limit: 400 kB, red: {min: 30 kB, max: 90 kB, gentle: false, harddrop: false}}",
+            "red limit 400000 min 30000 max 90000 avpkt 1000 burst 133 probability 0.1 "
             "bandwidth 10000000bit ecn",
+        ),
+        (
+            "{limit: 400 kB, red: {min: 30 kB, max: 90 kB, gentle: false, ecn: false}}",
+            "red limit 400000 min 30000 max 90000 avpkt 1000 burst 133 probability 0.1 "
+            "bandwidth 10000000bit",
         ),
     ],
 )
@@ -440,6 +450,11 @@ def test_changes_are_steps() -> None:
         ),
         ("x: {match: any, queue: {red: {}}}", "", "policies.p.classes.x.queue.red.gentle"),
         ("x: {match: any, queue: {wred: {}}}", "", "policies.p.classes.x.queue.wred"),
+        (
+            "x: {match: any, queue: {fq-codel: {standing: flow}}}",
+            "",
+            "policies.p.classes.x.queue.fq-codel.standing",
+        ),
         ("x: {match: any, queue: {dualpi2: {}}}", "", "policies.p.classes.x.queue.dualpi2"),
         (
             "x: {match: any, queue: {limit: 1 kB, drop: head}}",

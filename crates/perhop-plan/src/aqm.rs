@@ -6,7 +6,7 @@
 use perhop_core::{Dscp, Duration, Stream};
 use perhop_queue::{
     Codel, CodelConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Measure, Pie, PieConfig,
-    Queue, Red, RedConfig, RedProfile,
+    Queue, Red, RedConfig, RedProfile, StandingBacklog,
 };
 use serde::Deserialize;
 
@@ -33,6 +33,8 @@ pub struct RedPlan {
     pub gentle: bool,
     /// Whether packets are marked that understand it.
     pub ecn: bool,
+    /// Whether those are dropped above the thresholds.
+    pub harddrop: bool,
     /// Thresholds, the first of them for DSCPs that no other names.
     pub profiles: Vec<RedProfilePlan>,
 }
@@ -77,6 +79,18 @@ pub struct FqCodelPlan {
     pub flows: u16,
     /// Bytes that each may send in its turn.
     pub quantum: u32,
+    /// Which backlog must exceed one packet before a flow queue's delay counts.
+    pub standing: StandingPlan,
+}
+
+/// The backlog that CoDel compares with the longest packet, in FQ-CoDel.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StandingPlan {
+    /// That of all flow queues together.
+    All,
+    /// That of the flow queue alone.
+    Flow,
 }
 
 /// PIE.
@@ -141,6 +155,7 @@ impl RedPlan {
             packet_time: time(self.packet_time, "a usual packet's time")?,
             gentle: self.gentle,
             ecn: self.ecn,
+            harddrop: self.harddrop,
         };
         let mut by_dscp = [0; Dscp::COUNT];
         let mut profiles = Vec::with_capacity(self.profiles.len());
@@ -180,7 +195,11 @@ impl FqCodelPlan {
             return Err(BuildError::Zero("FQ-CoDel's quantum, or the number of its queues"));
         }
         let Self { flows, quantum, .. } = *self;
-        let config = FqCodelConfig { codel: self.codel.config()?, flows, quantum };
+        let standing = match self.standing {
+            StandingPlan::All => StandingBacklog::All,
+            StandingPlan::Flow => StandingBacklog::Flow,
+        };
+        let config = FqCodelConfig { codel: self.codel.config()?, flows, quantum, standing };
         let mut random = Stream::new(seed, &self.stream);
         Ok(Queue::FqCodel(Box::new(FqCodel::new(config, &mut random))))
     }

@@ -9,7 +9,7 @@ mod waiting;
 
 pub use codel::{Codel, CodelConfig};
 pub use dualpi2::{DualPi2, DualPi2Config};
-pub use fq_codel::{FqCodel, FqCodelConfig};
+pub use fq_codel::{FqCodel, FqCodelConfig, StandingBacklog};
 pub use pie::{Pie, PieConfig};
 pub use red::{Measure, Red, RedConfig, RedProfile};
 

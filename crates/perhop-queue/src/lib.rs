@@ -36,7 +36,7 @@ use perhop_core::{Bytes, Packet, Time};
 
 pub use aqm::{
     Codel, CodelConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Measure, Pie, PieConfig,
-    Red, RedConfig, RedProfile,
+    Red, RedConfig, RedProfile, StandingBacklog,
 };
 pub use bucket::{TokenBucket, Tokens};
 pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};

@@ -49,6 +49,7 @@ def queue_plan(queue: Queue, place: Place) -> dict[str, Any]:
                 "codel": _codel(fq_codel, limit),
                 "flows": fq_codel.flows,
                 "quantum": fq_codel.quantum,
+                "standing": fq_codel.standing,
             }
         }
     if queue.pie is not None:
@@ -92,6 +93,7 @@ def _red(red: Red, limit: dict[str, int], place: Place) -> dict[str, Any]:
         **_average(red, limit, place),
         "bytes": red.min.unit != "packets",
         "gentle": red.gentle,
+        "harddrop": red.harddrop,
         "profiles": [profile],
     }
 
@@ -113,6 +115,7 @@ def _wred(wred: Wred, limit: dict[str, int], place: Place) -> dict[str, Any]:
         **_average(wred, limit, place),
         "bytes": False,
         "gentle": False,
+        "harddrop": True,
         "profiles": profiles,
     }
 

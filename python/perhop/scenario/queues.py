@@ -56,6 +56,9 @@ class Red(Model):
     ecn: StrictBool = True
     """Whether packets that understand ECN are marked where chance decides."""
 
+    harddrop: StrictBool = True
+    """Whether such packets are dropped where all are (RFC 3168, section 7), and not marked."""
+
     packet: PacketSize = 1000
     """A usual packet, by which idle time is counted, and lengths where thresholds are bytes."""
 
@@ -132,6 +135,10 @@ class FqCodel(Codel):
 
     quantum: PacketSize = 1514
     """What a queue sends in its turn."""
+
+    standing: Literal["all", "flow"] = "all"
+    """Whose backlog must exceed one packet before a delay counts: that of all queues together, as
+    in Linux, or that of the flow's own, as the RFC's text has it."""
 
 
 class Pie(Model):

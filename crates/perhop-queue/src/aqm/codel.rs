@@ -30,19 +30,21 @@ pub struct CodelConfig {
 pub struct Codel<B> {
     config: CodelConfig,
     control: Control,
+    longest: Bytes,
     waiting: Waiting<B>,
 }
 
 impl<B> Codel<B> {
     /// An empty queue.
     pub const fn new(config: CodelConfig) -> Self {
-        Self { config, control: Control::new(), waiting: Waiting::new() }
+        Self { config, control: Control::new(), longest: Bytes::ZERO, waiting: Waiting::new() }
     }
 }
 
 impl<B> Discipline<B> for Codel<B> {
     #[inline]
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        self.longest = self.longest.max(packet.size());
         if self.config.limit.admits(self.waiting.backlog(), packet.size()) {
             self.waiting.push(now, packet);
         } else {
@@ -52,7 +54,8 @@ impl<B> Discipline<B> for Codel<B> {
 
     #[inline]
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
-        match self.control.dequeue(&self.config, &mut self.waiting, now, ledger) {
+        let standing = Standing { longest: self.longest, others: Bytes::ZERO };
+        match self.control.dequeue(&self.config, standing, &mut self.waiting, now, ledger) {
             Some(packet) => Dequeue::Packet(packet),
             None => Dequeue::Idle,
         }
@@ -62,7 +65,8 @@ impl<B> Discipline<B> for Codel<B> {
     fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
         if self.config.limit.admits(Backlog::default(), packet.size()) {
             // It has not waited: the delay is below the target.
-            self.control.below_target(packet.size());
+            self.longest = self.longest.max(packet.size());
+            self.control.below_target();
             Pass::Send
         } else {
             Pass::Drop(Cause::Limit)
@@ -83,6 +87,16 @@ impl<B> Discipline<B> for Codel<B> {
     }
 }
 
+/// What a backlog is compared with before its delay counts: a queue of no more than one packet of
+/// the largest size is not a standing queue, however slow the link (RFC 8289, section 5.3).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The longest packet so far, which stands for the link's MTU.
+    pub longest: Bytes,
+    /// Bytes in other queues of the same discipline that count with this queue's own.
+    pub others: Bytes,
+}
+
 /// CoDel's state beside the queue itself (RFC 8289, section 5.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
@@ -95,27 +109,16 @@ pub(super) struct Control {
     /// What `count` was at the last entry.
     last_count: u32,
     dropping: bool,
-    /// The longest packet so far, which stands for the link's MTU (section 5.3): a queue of no
-    /// more than that does not make a standing delay.
-    longest: Bytes,
 }
 
 impl Control {
     pub const fn new() -> Self {
-        Self {
-            first_above: None,
-            drop_next: Time::ZERO,
-            count: 0,
-            last_count: 0,
-            dropping: false,
-            longest: Bytes::ZERO,
-        }
+        Self { first_above: None, drop_next: Time::ZERO, count: 0, last_count: 0, dropping: false }
     }
 
     /// A packet was sent that had not waited, from an empty queue.
     #[inline]
-    pub fn below_target(&mut self, size: Bytes) {
-        self.longest = self.longest.max(size);
+    pub fn below_target(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
@@ -125,11 +128,12 @@ impl Control {
     pub fn dequeue<B>(
         &mut self,
         config: &CodelConfig,
+        standing: Standing,
         waiting: &mut Waiting<B>,
         now: Time,
         ledger: &mut Ledger<B>,
     ) -> Option<Packet<B>> {
-        let Some((mut packet, above)) = self.take(config, waiting, now) else {
+        let Some((mut packet, above)) = self.take(config, standing, waiting, now) else {
             self.dropping = false;
             return None;
         };
@@ -149,7 +153,7 @@ impl Control {
             return match signal(config.ecn, packet, ledger) {
                 Some(marked) => Some(marked),
                 // Whether the next one is late matters when it is time for the next drop.
-                None => self.take(config, waiting, now).map(|(packet, _)| packet),
+                None => self.take(config, standing, waiting, now).map(|(packet, _)| packet),
             };
         }
         while now >= self.drop_next {
@@ -159,7 +163,7 @@ impl Control {
                 self.drop_next += self.spacing(config.interval);
                 return marked;
             }
-            let Some((next, above)) = self.take(config, waiting, now) else {
+            let Some((next, above)) = self.take(config, standing, waiting, now) else {
                 self.dropping = false;
                 return None;
             };
@@ -179,6 +183,7 @@ impl Control {
     fn take<B>(
         &mut self,
         config: &CodelConfig,
+        standing: Standing,
         waiting: &mut Waiting<B>,
         now: Time,
     ) -> Option<(Packet<B>, bool)> {
@@ -186,8 +191,8 @@ impl Control {
             self.first_above = None;
             return None;
         };
-        self.longest = self.longest.max(packet.size());
-        if delay < config.target || waiting.backlog().bytes <= self.longest {
+        let backlog = waiting.backlog().bytes + standing.others;
+        if delay < config.target || backlog <= standing.longest {
             self.first_above = None;
             return Some((packet, false));
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Packet, Stream, Time};
 
-use super::codel::{CodelConfig, Control};
+use super::codel::{CodelConfig, Control, Standing};
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
@@ -21,6 +21,19 @@ pub struct FqCodelConfig {
     pub flows: u16,
     /// Bytes that a flow queue may send in its turn: 1514 (section 5.2.4); not zero.
     pub quantum: u32,
+    /// Which backlog must exceed one packet before a flow queue's delay counts.
+    pub standing: StandingBacklog,
+}
+
+/// The backlog that CoDel compares with the longest packet (RFC 8289, section 5.3), in FQ-CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandingBacklog {
+    /// That of all flow queues together, as in Linux: `fq_codel_dequeue` hands `codel_should_drop`
+    /// the backlog of the discipline. A flow of which one packet waits at a time is then signalled
+    /// to if it waits behind enough others.
+    All,
+    /// That of the flow queue alone, which is what the RFC's text says of CoDel on each queue.
+    Flow,
 }
 
 /// Queues by hash of the 5-tuple. A queue that becomes active is served before those that have
@@ -37,6 +50,7 @@ pub struct FqCodel<B> {
     new: VecDeque<u16>,
     old: VecDeque<u16>,
     backlog: Backlog,
+    longest: Bytes,
 }
 
 #[derive(Debug)]
@@ -65,6 +79,7 @@ impl<B> FqCodel<B> {
             new: VecDeque::with_capacity(config.flows.into()),
             old: VecDeque::with_capacity(config.flows.into()),
             backlog: Backlog::default(),
+            longest: Bytes::ZERO,
         }
     }
 
@@ -149,13 +164,20 @@ impl<B> Discipline<B> for FqCodel<B> {
             self.new.push_back(index);
         }
         self.backlog.add(size);
+        self.longest = self.longest.max(size);
     }
 
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
         while let Some(index) = self.turn() {
             let flow = &mut self.flows[usize::from(index)];
             let before = flow.waiting.backlog();
-            let next = flow.control.dequeue(&self.config.codel, &mut flow.waiting, now, ledger);
+            let others = match self.config.standing {
+                StandingBacklog::All => self.backlog.bytes - before.bytes,
+                StandingBacklog::Flow => Bytes::ZERO,
+            };
+            let standing = Standing { longest: self.longest, others };
+            let FqCodelConfig { codel, .. } = &self.config;
+            let next = flow.control.dequeue(codel, standing, &mut flow.waiting, now, ledger);
             if let Some(packet) = &next {
                 flow.credit -= packet.size().get() as i64;
             }

@@ -36,9 +36,11 @@ pub struct RedConfig {
     /// Whether the probability rises on to one at twice the upper threshold, instead of at once
     /// (Floyd, *Recommendation on using the gentle variant of RED*, 2000).
     pub gentle: bool,
-    /// Whether packets whose transport understands ECN are marked where chance decides. Above
-    /// the thresholds they are dropped like others (RFC 3168, section 7).
+    /// Whether packets whose transport understands ECN are marked where chance decides.
     pub ecn: bool,
+    /// Whether such packets are dropped like others above the thresholds (RFC 3168, section 7),
+    /// and not marked there, too, as Linux does unless it is told `harddrop`.
+    pub harddrop: bool,
 }
 
 /// Thresholds on the average, in packets or bytes as the measure says.
@@ -76,7 +78,7 @@ enum Decision {
     Pass,
     /// Chance took it: mark or drop.
     Taken,
-    /// It is above the thresholds: drop.
+    /// It is above the thresholds: drop, or mark without `harddrop`.
     Forced,
 }
 
@@ -183,14 +185,13 @@ impl<B> Discipline<B> for Red<B> {
             let packets = self.packets_in(now.since(since));
             self.idle_since = Some(since + self.config.packet_time * packets);
         }
-        let packet = match self.decide(&packet) {
-            Decision::Pass => packet,
-            Decision::Taken => match signal(self.config.ecn, packet, ledger) {
-                Some(marked) => marked,
-                None => return,
-            },
-            Decision::Forced => return ledger.drop(packet, Cause::Early),
+        let RedConfig { ecn, harddrop, .. } = self.config;
+        let signalled = match self.decide(&packet) {
+            Decision::Pass => Some(packet),
+            Decision::Taken => signal(ecn, packet, ledger),
+            Decision::Forced => signal(ecn && !harddrop, packet, ledger),
         };
+        let Some(packet) = signalled else { return };
         if self.config.limit.admits(self.waiting.backlog(), packet.size()) {
             self.waiting.push(now, packet);
             self.idle_since = None;

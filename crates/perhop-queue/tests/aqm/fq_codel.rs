@@ -1,7 +1,9 @@
 //! FQ-CoDel: fair shares, sparse flows first, and who pays when all is full.
 
 use perhop_core::{Duration, Ecn};
-use perhop_queue::{Cause, CodelConfig, Discipline, FqCodel, FqCodelConfig, Limit};
+use perhop_queue::{
+    Cause, CodelConfig, Discipline, FqCodel, FqCodelConfig, Limit, StandingBacklog,
+};
 
 use crate::lab::*;
 
@@ -12,7 +14,7 @@ fn config(limit: Limit) -> FqCodelConfig {
         interval: Duration::from_millis(100),
         ecn: true,
     };
-    FqCodelConfig { codel, flows: 1024, quantum: 1514 }
+    FqCodelConfig { codel, flows: 1024, quantum: 1514, standing: StandingBacklog::All }
 }
 
 fn queue() -> FqCodel<Id> {
@@ -108,6 +110,51 @@ fn an_overflow_drops_64_at_most() {
         let _ = offer(&mut queue, millis(0), packet(id, 1, 1000, Ecn::NotEct));
     }
     assert_eq!(offer(&mut queue, millis(0), packet(1_000, 2, 1000, Ecn::NotEct)).0.len(), 64);
+}
+
+/// Flows of which one packet waits at a time, served by turns: each waits a round of 20 ms. Returns
+/// when the first flow's packets were marked, in milliseconds.
+fn marks_of_one_of_twenty(standing: StandingBacklog) -> Vec<u64> {
+    let mut queue = FqCodel::new(
+        FqCodelConfig { quantum: 1500, standing, ..config(Limit::packets(1_000)) },
+        &mut random(1),
+    );
+    for flow in 0..20 {
+        let _ = offer(&mut queue, millis(0), packet(0, flow, 1500, Ecn::Ect0));
+    }
+    let mut marks = Vec::new();
+    for ms in 1..1_000 {
+        let (Some(sent), drops) = next(&mut queue, millis(ms)) else { panic!("idle") };
+        assert!(drops.is_empty());
+        let flow = sent.header.source_port;
+        if flow == 0 && sent.header.ecn() == Ecn::Ce {
+            marks.push(ms);
+        }
+        let _ = offer(&mut queue, millis(ms), packet(0, flow, 1500, Ecn::Ect0));
+    }
+    marks
+}
+
+/// Linux compares the backlog of all flow queues with the MTU (`fq_codel_dequeue`), so that many
+/// flows of one packet each make a standing queue; CoDel on each queue by itself sees none.
+#[test]
+fn many_flows_of_one_packet_each_are_a_standing_queue() {
+    // The first packet of flow 0 leaves at 1 ms, without having waited; the next ones every 20 ms
+    // from 21 ms on. The first of these begins the interval; it has passed at 121 ms, and from then
+    // on the control law holds.
+    let mut expected = vec![121];
+    let mut due = 121.0 + 100.0;
+    for count in 2_u32.. {
+        let service = 1 + 20 * ((due - 1.0) / 20.0_f64 - 1e-9).ceil() as u64;
+        if service >= 1_000 {
+            break;
+        }
+        expected.push(service);
+        due += 100.0 / f64::from(count).sqrt();
+    }
+    assert_eq!(marks_of_one_of_twenty(StandingBacklog::All), expected);
+    assert!(expected.len() > 20, "{expected:?}");
+    assert_eq!(marks_of_one_of_twenty(StandingBacklog::Flow), []);
 }
 
 #[test]

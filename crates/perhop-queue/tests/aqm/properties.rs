@@ -5,7 +5,7 @@ use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
     Class, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, DualPi2, DualPi2Config,
     Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, Measure, Pass, Pie, PieConfig, Queue, Red,
-    RedConfig, RedProfile, Service, Weight,
+    RedConfig, RedProfile, Service, StandingBacklog, Weight,
 };
 use proptest::prelude::*;
 
@@ -45,8 +45,10 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
         packet_time: Duration::from_micros(120),
         gentle: true,
         ecn: true,
+        harddrop: true,
     };
-    let bytes = RedConfig { measure: Measure::Bytes { mean: 1000 }, gentle: false, ..red };
+    let bytes =
+        RedConfig { measure: Measure::Bytes { mean: 1000 }, gentle: false, harddrop: false, ..red };
     let profiles = [RedProfile { min: 2.0, max: 6.0, probability: 0.3 }];
     let long = [RedProfile { min: 2_000.0, max: 9_000.0, probability: 0.3 }];
     let pie = PieConfig {
@@ -67,8 +69,8 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
         range: Duration::from_micros(100),
         classic_share_ppb: 100_000_000,
     };
-    let few = FqCodelConfig { codel, flows: 3, quantum: 300 };
-    let many = FqCodelConfig { codel, flows: 1024, quantum: 1514 };
+    let few = FqCodelConfig { codel, flows: 3, quantum: 300, standing: StandingBacklog::Flow };
+    let many = FqCodelConfig { codel, flows: 1024, quantum: 1514, standing: StandingBacklog::All };
     [
         Queue::Fifo(Fifo::new(limit)),
         Queue::Fifo(Fifo::new(limit).dropping_at_head()),

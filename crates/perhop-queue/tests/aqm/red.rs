@@ -15,6 +15,7 @@ fn config() -> RedConfig {
         packet_time: Duration::from_millis(1),
         gentle: false,
         ecn: true,
+        harddrop: true,
     }
 }
 
@@ -171,6 +172,22 @@ fn without_gentle_everything_above_goes_marked_or_not() {
         let (drops, marks) = offer(&mut queue, Time::ZERO, packet(id, 1, 1000, Ecn::Ect0));
         assert_eq!((drops.len(), marks), (1, 0));
     }
+}
+
+#[test]
+fn without_harddrop_what_understands_is_marked_above_the_threshold() {
+    let soft = RedConfig { harddrop: false, ..immediate() };
+    let mut queue = filled(soft, RedProfile { min: 14.0, ..PROFILE }, 15, 1000);
+    for id in 0..100 {
+        let (drops, marks) = offer(&mut queue, Time::ZERO, packet(id, 1, 1000, Ecn::Ect0));
+        assert_eq!((drops.len(), marks), (0, 1));
+        let (drops, marks) = offer(&mut queue, Time::ZERO, packet(id, 1, 1000, Ecn::NotEct));
+        assert_eq!((drops.len(), marks), (1, 0));
+    }
+    // Nor does it where nothing is to be marked.
+    let deaf = RedConfig { ecn: false, ..soft };
+    let mut queue = filled(deaf, RedProfile { min: 14.0, ..PROFILE }, 15, 1000);
+    assert_eq!(offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::Ect0)).0.len(), 1);
 }
 
 #[test]

@@ -135,11 +135,13 @@ fn disciplines_do_not_allocate_in_their_stride() {
         json!({"head-drop": {"packets": 100}}),
         json!({"red": {
             "stream": "x", "limit": limit, "packet": 1000, "packet_time": 40 * MICROSECOND,
-            "bytes": false, "weight_ppb": 2_000_000, "gentle": true, "ecn": true,
+            "bytes": false, "weight_ppb": 2_000_000, "gentle": true, "ecn": true, "harddrop": true,
             "profiles": [{"dscps": [], "min": 20, "max": 60, "probability_ppb": 100_000_000}],
         }}),
         json!({"codel": codel}),
-        json!({"fq-codel": {"stream": "x", "codel": codel, "flows": 1024, "quantum": 1514}}),
+        json!({"fq-codel": {
+            "stream": "x", "codel": codel, "flows": 1024, "quantum": 1514, "standing": "all",
+        }}),
         json!({"pie": {
             "stream": "x", "limit": limit, "target": 15 * MILLISECOND,
             "update": 15 * MILLISECOND, "burst": 150 * MILLISECOND, "ecn": true,

@@ -30,7 +30,7 @@ fn prague() -> Value {
 fn step(packets: u64) -> Value {
     json!({"red": {
         "stream": "step", "limit": {"packets": 1000}, "packet": 1500, "packet_time": 1,
-        "bytes": false, "weight_ppb": 1_000_000_000, "gentle": true, "ecn": true,
+        "bytes": false, "weight_ppb": 1_000_000_000, "gentle": true, "ecn": true, "harddrop": true,
         "profiles": [{"dscps": [], "min": packets, "max": packets, "probability_ppb": 1_000_000_000}],
     }})
 }

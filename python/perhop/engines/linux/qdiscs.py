@@ -12,7 +12,7 @@ from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
     from perhop.scenario import Limit, Queue
-    from perhop.scenario.queues import Codel, Pie, Red
+    from perhop.scenario.queues import Codel, FqCodel, Pie, Red
 
 __all__ = ["Qdisc", "qdisc"]
 
@@ -57,8 +57,7 @@ def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
     if queue.codel is not None:
         return _codel("codel", queue.codel, limit, path, "")
     if queue.fq_codel is not None:
-        more = f" flows {queue.fq_codel.flows} quantum {queue.fq_codel.quantum}"
-        return _codel("fq_codel", queue.fq_codel, limit, path, more)
+        return _fq_codel(queue.fq_codel, limit, path)
     if queue.pie is not None:
         return _pie(queue.pie, limit, path)
     if queue.dualpi2 is not None:
@@ -96,6 +95,16 @@ def _codel(kind: str, codel: Codel, limit: Limit, path: str, more: str) -> Qdisc
     return Qdisc(kind, settings, _packets(kind, limit, path))
 
 
+def _fq_codel(fq_codel: FqCodel, limit: Limit, path: str) -> Qdisc:
+    more = f" flows {fq_codel.flows} quantum {fq_codel.quantum}"
+    found = _codel("fq_codel", fq_codel, limit, path, more)
+    if fq_codel.standing == "all":
+        return found
+    reason = "its fq_codel compares the backlog of all flows with a packet; expected all"
+    gaps = (*found.gaps, Gap(f"{path}.fq-codel.standing", reason))
+    return Qdisc(found.kind, found.settings, gaps)
+
+
 def _pie(pie: Pie, limit: Limit, path: str) -> Qdisc:
     gaps = list(_packets("pie", limit, path))
     if pie.burst != _PIE_BURST:
@@ -113,7 +122,7 @@ def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:
         if each.unit == "packets":
             gaps.append(Gap(f"{path}.{key}", "its red counts bytes, not packets"))
     if red.gentle:
-        gaps.append(Gap(f"{path}.gentle", "its red drops all above `max`; expected false"))
+        gaps.append(Gap(f"{path}.gentle", "its red has one step at `max`; expected false"))
     share = red.weight / 1e9
     power = round(-log2(share))
     if abs(2.0**-power / share - 1) > _RED_WEIGHT or not 1 <= power <= 31:
@@ -127,7 +136,7 @@ def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:
     settings = (
         f"limit {_bytes(limit, rate)} min {low} max {high} avpkt {red.packet} "
         f"burst {burst or 1} probability {red.probability / 1e9:g} bandwidth {rate}bit"
-        f"{' ecn' if red.ecn else ''}"
+        f"{' ecn' if red.ecn else ''}{' harddrop' if red.ecn and red.harddrop else ''}"
     )
     return Qdisc("red", settings, tuple(gaps))
 
