@@ -650,3 +650,16 @@ def test_bursts_are_what_leaves_at_once() -> None:
     assert root.burst == only.burst == 10_000 - 1500
     assert (root.rate, root.ceil) == (8_000_000, 10_000_000)
     assert tree.SLACK_S * 10e6 / 8 < root.cburst == 3028
+
+
+@pytest.mark.parametrize("kind", ["borrow: false", "limit: 50%", "shape: {rate: 50%}"])
+def test_every_bucket_holds_what_comes_while_a_kernel_sleeps(kind: str) -> None:
+    shaped = scenario(
+        f"x: {{match: {{dscp: ef}}, bandwidth: 50%, {kind}, unused: true}}, rest: {{match: any}}",
+        link="shape: {r: {rate: 90%}}",
+    )
+    nodes = linux.mapping(shaped).interfaces["r>s"].htb.nodes
+    for node in nodes:
+        for rate, bucket in ((node.rate, node.burst), (node.ceil, node.cburst)):
+            assert bucket >= rate / 8 * tree.SLACK_S
+    assert min(node.cburst for node in nodes) >= 2 * 1500

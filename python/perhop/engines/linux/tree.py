@@ -135,7 +135,8 @@ def tree(
     shape = link.shape.get(node)
     rate, burst = link.rate, _slack(link.rate)
     if shape is not None and link.capacity(node) < link.rate:
-        rate, burst = link.capacity(node), _bucket(shape.burst)
+        rate = link.capacity(node)
+        burst = _bucket(shape.burst, rate)
     divided = link.capacity(node) if capacity is None else capacity
     parts: list[_Part] = []
     gaps: list[Gap] = []
@@ -259,21 +260,28 @@ def _beside_strict(
 def _ceiling(part: Class, rate: int | None, capacity: int) -> tuple[int, int] | None:
     """What a class may have at most, and at once."""
     if part.limit is not None:
-        return part.limit.of(capacity), _bucket(CEILING_BURST)
+        most = part.limit.of(capacity)
+        return most, _bucket(CEILING_BURST, most)
     if not part.borrow and rate is not None:
-        return rate, _bucket(CEILING_BURST)
+        return rate, _bucket(CEILING_BURST, rate)
     if part.shape is not None:
-        return part.shape.rate.of(capacity), _bucket(part.shape.burst)
+        most = part.shape.rate.of(capacity)
+        return most, _bucket(part.shape.burst, most)
     return None
 
 
 def _slack(rate: int) -> int:
+    """Return the bytes that a bucket needs so that a kernel that wakes up late loses nothing."""
     return max(2 * _PACKET, int(rate / 8 * SLACK_S))
 
 
-def _bucket(burst: int) -> int:
-    """What a bucket must hold so that `burst` leaves at once: HTB sends while it is not empty."""
-    return max(burst - 1500, 1)
+def _bucket(burst: int, rate: int) -> int:
+    """Return the bytes that a bucket holds so that `burst` leaves at once, and never less than due.
+
+    HTB sends while a bucket is not empty, so a packet less is enough. What comes while the kernel
+    sleeps must fit, or the class gets less than its rate.
+    """
+    return max(burst - 1500, _slack(rate))
 
 
 def commands(htb: Htb, device: str, *, change: bool = False) -> list[str]:
