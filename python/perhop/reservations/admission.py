@@ -171,50 +171,56 @@ class Admission:
         if short is not None:
             raise self._refusal(old.id, short, ahead, [self._routes.of(old)], now)
         if keep:
-            least = min(old.terms.end, new.end)
-            if old.terms.rate > new.rate and least > start:
-                self._calendar.book(
-                    old.id + _OLD_RATE, links, class_, start, least, old.terms.rate - new.rate
-                )
-            if old.terms.end > max(new.end, start):
-                self._calendar.book(
-                    old.id + _OLD_END,
-                    links,
-                    class_,
-                    max(new.end, start),
-                    old.terms.end,
-                    old.terms.rate,
-                )
+            self._keep(old, new, start)
         self.holdings.change(old.owner, old.id, start, new)
-        self._packets.vacate(old.id, old.terms)
-        self._packets.occupy(old.id, new)
+        self._swap(old, old.terms, new)
         if keep:
             self._packets.occupy(old.id + OLD, old.terms)
 
-    def settle(self, old: Reservation) -> None:
-        """The new terms are in place: let go of what was kept of the old ones."""
-        self._packets.vacate(old.id + OLD, old.terms)
-        for extra in (_OLD_RATE, _OLD_END):
-            with suppress(ValueError):
-                self._calendar.release(old.id + extra)
+    def stage(self, old: Reservation, new: Terms, now: int) -> None:
+        """Enter new terms on file that are being put in place, as `change` did with `keep`.
+
+        Both terms have been promised, so they are entered whether or not there is room.
+        """
+        self._swap(old, old.terms, new)
+        self._packets.occupy(old.id + OLD, old.terms)
+        if not self._is_known(old):
+            return
+        start = max(new.start, now, self.origin)
+        self._release(old.id)
+        self._enter(old.id, old, start, new.end, new.rate)
+        self._keep(old, new, start)
+
+    def settle(self, old: Reservation, new: Terms, now: int) -> None:
+        """Let go of what was kept of the old terms: the new ones are in place.
+
+        Raises:
+            ConflictError: Another reservation is for some of the packets; nothing has changed.
+            RefusedError: Too little is free; nothing has changed.
+        """
+        start = max(new.start, now, self.origin)
+        if start < new.end and not _is_within(new, old.terms):
+            ahead = replace(new, start=start)
+            self._packets.check(old.id, ahead)
+            self._check_room(old, ahead, now)
+        self._let_go(old)
 
     def take_back(self, old: Reservation, new: Terms, now: int) -> None:
-        """The new terms could not be put in place: the old ones, which were kept, hold again."""
-        self.settle(old)
+        """Let the old terms, which were kept, hold again: the new ones cannot be put in place."""
+        self._let_go(old)
         start = max(old.terms.start, now, self.origin)
-        links, class_ = self._links(old), self.network.class_number(old.terms.class_)
+        self._release(old.id)
+        if self._is_known(old):
+            self._enter(old.id, old, start, old.terms.end, old.terms.rate)
         if start < old.terms.end:
-            self._calendar.change(old.id, links, class_, start, old.terms.end, old.terms.rate)
             self.holdings.change(old.owner, old.id, start, old.terms)
-        self._packets.vacate(old.id, new)
-        self._packets.occupy(old.id, old.terms)
+        self._swap(old, new, old.terms)
 
     def release(self, reservation: Reservation) -> None:
         """Take a reservation out: it is over, or will not be."""
-        self.settle(reservation)
+        self._let_go(reservation)
         # It may have been over, or on a link that there is no more, when the service started.
-        with suppress(ValueError):
-            self._calendar.release(reservation.id)
+        self._release(reservation.id)
         self.holdings.remove(reservation.owner, reservation.id)
         self._packets.vacate(reservation.id, reservation.terms)
         if reservation.pending is not None:
@@ -259,6 +265,55 @@ class Admission:
         return self._calendar.free([self.network.link(link)], number, start, end)
 
     # How it is done
+
+    def _is_known(self, reservation: Reservation) -> bool:
+        """Whether the network has the links and the class of a reservation on file."""
+        class_ = reservation.terms.class_
+        has_links = all(map(self.network.has_link, reservation.path))
+        return has_links and (class_ is None or class_ in self.network.classes)
+
+    def _enter(self, id_: int, of: Reservation, start: int, end: int, rate: int) -> None:
+        """Enter a booking on the path of a reservation, whether or not there is room."""
+        if start < end and rate > 0:
+            class_ = self.network.class_number(of.terms.class_)
+            self._calendar.restore([self._links(of)], [(id_, 0, class_, start, end, rate)])
+
+    def _keep(self, old: Reservation, new: Terms, start: int) -> None:
+        """Keep what the old terms have from `start` on and the new ones have not."""
+        least = min(old.terms.end, new.end)
+        self._enter(old.id + _OLD_RATE, old, start, least, old.terms.rate - new.rate)
+        self._enter(old.id + _OLD_END, old, max(new.end, start), old.terms.end, old.terms.rate)
+
+    def _let_go(self, old: Reservation) -> None:
+        """Let go of what was kept of old terms, if anything was."""
+        self._packets.vacate(old.id + OLD, old.terms)
+        for extra in (_OLD_RATE, _OLD_END):
+            self._release(old.id + extra)
+
+    def _release(self, id_: int) -> None:
+        """Take a booking out, if it is there."""
+        with suppress(ValueError):
+            self._calendar.release(id_)
+
+    def _swap(self, of: Reservation, before: Terms, after: Terms) -> None:
+        """Let a reservation be for the packets of other terms."""
+        self._packets.vacate(of.id, before)
+        self._packets.occupy(of.id, after)
+
+    def _check_room(self, old: Reservation, new: Terms, now: int) -> None:
+        """Raise RefusedError unless new terms fit beside all others, their own old ones apart."""
+        own = []
+        for id_ in (old.id, old.id + _OLD_RATE, old.id + _OLD_END):
+            with suppress(ValueError):
+                own.append((id_, self._calendar.release(id_)))
+        try:
+            links, class_ = self._links(old), self.network.class_number(new.class_)
+            short = self._calendar.check(links, class_, new.start, new.end, new.rate)
+            if short is not None:
+                raise self._refusal(old.id, short, new, [self._routes.of(old)], now)
+        finally:
+            for id_, (taken, *rest) in own:
+                self._calendar.restore([taken], [(id_, 0, *rest)])
 
     def _choose(
         self, id_: int, terms: Terms, wishes: Wishes, path: Sequence[str] | None, now: int
@@ -360,3 +415,9 @@ class Admission:
             if own is not None:
                 # Not `book`: there may be less than was promised, if a link has shrunk.
                 self._calendar.restore([own[0]], [(id_, 0, *own[1:])])
+
+
+def _is_within(new: Terms, old: Terms) -> bool:
+    """Whether new terms take nothing that the old ones have not: what they have is promised."""
+    less = new.rate <= old.rate and new.end <= old.end and new.start >= old.start
+    return less and new.selector == old.selector

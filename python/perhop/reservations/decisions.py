@@ -83,8 +83,13 @@ class Decisions(Register):
             self._keys = Keys(connection)
             self._next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
+            changing = connection.execute(records.SELECT_CHANGING).mappings().all()
         admission = Admission(self.network, now - LATE)
         self.lost = admission.restore(paths, self.database.pages(rows), now)
+        for row in changing:
+            own = records.reservation(dict(row))
+            assert own.pending is not None, "it was selected"
+            admission.stage(own, own.pending, now)
         self.admission = admission
         self._paths = {links: number for number, links in paths.items()}
 

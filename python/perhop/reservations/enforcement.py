@@ -88,6 +88,7 @@ class Enforcer:
 
         Raises:
             UnavailableError: A router did not take them; the old terms are in place.
+            ConflictError: There is no room for them any more; the old terms are in place.
         """
         if reservation.pending is None:
             return reservation
@@ -101,7 +102,11 @@ class Enforcer:
             except DriverError as error:
                 self._fall_back(reservation, str(error))
                 raise UnavailableError(f"reservation {id_} keeps its old terms: {error}") from None
-            return self.service.settle(id_, author).result()
+            try:
+                return self.service.settle(id_, author).result()
+            except ConflictError as error:
+                self._fall_back(reservation, str(error))
+                raise
 
     def _fall_back(self, reservation: Reservation, reason: str) -> None:
         self.service.take_back(reservation.id, f"not changed: {reason}").result()
@@ -115,12 +120,18 @@ class Enforcer:
         """People have configured the routers: for the start, or for a change.
 
         Raises:
-            ConflictError: There is nothing to confirm.
+            ConflictError: There is nothing to confirm, or no room for the change any more; the
+                reservation keeps its old terms then.
         """
         if not self.routers.needs_people(reservation):
             raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
         if reservation.pending is not None:
-            return self.service.settle(reservation.id, user.name).result()
+            try:
+                return self.service.settle(reservation.id, user.name).result()
+            except ConflictError as error:
+                reason = f"not changed: {error}; configure the old terms again"
+                self.service.take_back(reservation.id, reason).result()
+                raise
         if reservation.state is State.PLANNED and reservation.terms.start <= self.service.now:
             text = f"configured by {user.name}"
             moved = self.service.move(

@@ -25,13 +25,17 @@ class Outcomes(Decisions):
     """Decisions on what has happened already."""
 
     def settle(self, id_: int, author: str) -> Future[Reservation]:
-        """The pending terms are in place."""
+        """The pending terms are in place.
+
+        Raises (by the future):
+            ConflictError: There is no room for them any more, because the network has changed.
+        """
 
         def decide(batch: Batch) -> Reservation:
             own = self.reservation(id_, batch)
             if own.pending is None or own.state is not State.ACTIVE:
                 return own
-            self.admission.settle(own)
+            self.admission.settle(own, own.pending, self.now)
             detail = records.differences(own.terms, own.pending)
             return self._set_terms(batch, own, own.pending, author, "changed", "", detail)
 

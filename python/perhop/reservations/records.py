@@ -32,6 +32,13 @@ SELECT = (
 )
 """All that makes a reservation."""
 
+SELECT_CHANGING = SELECT.where(
+    RESERVATIONS.c.state == State.ACTIVE.value,
+    # SQLite has JSON's null where nothing was given.
+    sa.cast(RESERVATIONS.c.pending, sa.Text) != "null",
+)
+"""Reservations whose new terms are being put in place."""
+
 SELECT_LOG = sa.select(LOG)
 
 

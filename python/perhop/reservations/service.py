@@ -246,10 +246,13 @@ class Service(Outcomes):
             return
         r = RESERVATIONS.c
         states = [state.value for state in LIVE]
-        select = sa.select(r.id, r.start_at, r.end_at, r.rate).where(
+        select = sa.select(r.id, r.start_at, r.end_at, r.rate, r.pending).where(
             r.owner_id == user.id, r.state.in_(states)
         )
-        rows = map(tuple, batch.execute(select).all())
+        rows = (
+            (id_, start, *((pending["end_at"], pending["rate"]) if pending else (end, rate)))
+            for id_, start, end, rate, pending in batch.execute(select)
+        )
         self.admission.holdings.learn_rates_of(user.id, self.admission.origin, rows)
 
 
