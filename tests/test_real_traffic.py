@@ -233,6 +233,7 @@ print([answer for answer in traffic.tables()["pings"]["answer"]])
     [
         ({"tcp": {"stack": "solaris-8"}}, "flows.x.tcp.stack"),
         ({"tcp": {"congestion_control": "ledbat++"}}, "flows.x.tcp.congestion_control"),
+        ({"tcp": {"congestion_control": "bbr"}}, "flows.x.tcp.congestion_control"),
         ({"tcp": {"hystart": False}}, "flows.x.tcp.hystart"),
         ({"tcp": {"reno_friendly": False}}, "flows.x.tcp.reno_friendly"),
         ({"tcp": {"initial_window": "3 packets"}}, "flows.x.tcp.initial_window"),

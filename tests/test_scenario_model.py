@@ -25,7 +25,7 @@ from perhop.scenario import (
     parse,
     to_mapping,
 )
-from perhop.scenario.tcp import STACKS, Tcp, TcpSettings
+from perhop.scenario.tcp import STACKS, TIMED, Tcp, TcpSettings
 from perhop.units import SECOND, parse_duration, parse_rate
 
 VALID = Path(__file__).parent / "valid.yaml"
@@ -348,6 +348,20 @@ def test_settings_override_those_of_a_stack() -> None:
     assert window.effective_send_window == window.effective_receive_window == 8192
     assert window.delayed_ack == 100 * units.MILLISECOND
     assert _tcp("{stack: linux-2.4, send_window: 1 MB}").effective_receive_window == 65535
+
+
+def test_losses_are_detected_by_time_where_congestion_control_goes_by_it() -> None:
+    found = {
+        control: _tcp(f"{{congestion_control: {control}}}").effective_loss_detection
+        for control in ("reno", "cubic", "ledbat++", "dctcp", "bbr", "bbr1", "prague")
+    }
+    assert {control for control, how in found.items() if how == "rack"} == TIMED
+    assert _tcp("{congestion_control: bbr}").effective_dsack
+    given = _tcp("{congestion_control: bbr, loss_detection: sack}")
+    assert given.effective_loss_detection == "sack"
+    assert not given.effective_dsack
+    assert _tcp("{congestion_control: prague, sack: false}").effective_loss_detection == "sack"
+    assert _tcp("{stack: linux-6, congestion_control: reno}").effective_loss_detection == "rack"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ fn tcp(
     if plan.mss == 0 {
         return Err(BuildError::Zero("a segment size"));
     }
+    let probes = || Stream::new(seed, &format!("{} {number} probes", plan.name));
     let sender = Sender::new(SenderConfig {
         mss: plan.mss,
         window: plan.send_window,
@@ -102,9 +103,8 @@ fn tcp(
             CongestionPlan::Ledbat => Congestion::ledbat(),
             CongestionPlan::Dctcp => Congestion::dctcp(),
             CongestionPlan::Prague => Congestion::prague(),
-            CongestionPlan::Bbr => {
-                Congestion::bbr(Stream::new(seed, &format!("{} {number} probes", plan.name)))
-            }
+            CongestionPlan::Bbr => Congestion::bbr(probes()),
+            CongestionPlan::Bbr1 => Congestion::bbr1(probes()),
         },
         loss_detection: match (plan.sack, plan.rack) {
             (false, _) => LossDetection::Duplicates,

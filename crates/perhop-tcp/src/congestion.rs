@@ -4,20 +4,23 @@
 //! congestion events, and answers with a [`Window`].
 
 mod bbr;
+mod bbr1;
 mod cubic;
 mod hystart;
 mod ledbat;
+mod path_model;
 mod scalable;
 
 use perhop_core::{Duration, Ecn, Stream, Time};
 
 use bbr::Bbr;
+use bbr1::Bbr1;
 use cubic::Cubic;
 use hystart::HyStart;
 use ledbat::Ledbat;
 use scalable::Scalable;
 
-pub(crate) use bbr::Delivered;
+pub(crate) use path_model::{Delivered, PathModel};
 pub(crate) use scalable::Marked;
 
 use crate::Offset;
@@ -58,13 +61,19 @@ pub enum Congestion {
     /// Shrinks by as much as is marked (RFC 8257), or Prague, its descendant for the Internet
     /// (draft-briscoe-iccrg-prague-congestion-control).
     Scalable(ScalableState),
-    /// Follows a model of the path (draft-ietf-ccwg-bbr).
+    /// Follows a model of the path: BBR version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<BbrState>),
+    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), Linux's.
+    Bbr1(Box<Bbr1State>),
 }
 
-/// What BBR knows.
+/// What BBR version 3 knows.
 #[derive(Clone, Debug)]
 pub struct BbrState(Bbr);
+
+/// What BBR version 1 knows.
+#[derive(Clone, Debug)]
+pub struct Bbr1State(Bbr1);
 
 /// What DCTCP and Prague remember.
 #[derive(Clone, Debug)]
@@ -124,23 +133,29 @@ impl Congestion {
         Self::Scalable(ScalableState(Box::new(Scalable::prague())))
     }
 
-    /// BBR at its beginning; it draws the times of its probes.
+    /// BBR version 3 at its beginning; it draws the times of its probes.
     pub fn bbr(random: Stream) -> Self {
         Self::Bbr(Box::new(BbrState(Bbr::new(random))))
     }
 
+    /// BBR version 1 at its beginning; it draws where its cycles begin.
+    pub fn bbr1(random: Stream) -> Self {
+        Self::Bbr1(Box::new(Bbr1State(Bbr1::new(random))))
+    }
+
     /// The model, if there is one: it is told of every delivery and of every loss, and sets the
     /// window in recovery, too.
-    pub(crate) fn model(&mut self) -> Option<&mut Bbr> {
+    pub(crate) fn model(&mut self) -> Option<&mut dyn PathModel> {
         match self {
             Self::Bbr(state) => Some(&mut state.0),
+            Self::Bbr1(state) => Some(&mut state.0),
             _ => None,
         }
     }
 
     /// Whether the window is a model's.
     pub(crate) fn is_modelled(&self) -> bool {
-        matches!(self, Self::Bbr(_))
+        matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
     fn is_prague(&self) -> bool {
@@ -164,6 +179,7 @@ impl Congestion {
     pub(crate) fn pacing_rate(&self) -> Option<f64> {
         match self {
             Self::Bbr(state) => state.0.pacing_rate(),
+            Self::Bbr1(state) => state.0.pacing_rate(),
             _ => None,
         }
     }
@@ -177,7 +193,7 @@ impl Congestion {
     /// What the packets of a connection that understands marks say.
     pub(crate) fn ect(&self) -> Ecn {
         match self {
-            Self::Bbr(_) => Ecn::NotEct, // which does not answer to marks
+            Self::Bbr(_) | Self::Bbr1(_) => Ecn::NotEct, // they do not respond to marks
             _ if self.is_prague() => Ecn::Ect1,
             _ => Ecn::Ect0,
         }
@@ -219,7 +235,7 @@ impl Congestion {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
             Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
             Self::Scalable(ScalableState(scalable)) => scalable.on_ack(window, mss, acked),
-            Self::Ledbat(_) | Self::Bbr(_) => {}
+            Self::Ledbat(_) | Self::Bbr(_) | Self::Bbr1(_) => {}
         }
     }
 
@@ -233,7 +249,7 @@ impl Congestion {
                 *hystart = None; // the initial slow start is over
                 cubic.on_loss(window.cwnd / mss)
             }
-            Self::Bbr(_) => return,
+            Self::Bbr(_) | Self::Bbr1(_) => return,
         };
         window.ssthresh = (flight * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
@@ -243,6 +259,8 @@ impl Congestion {
     pub(crate) fn on_timeout(&mut self) {
         if let Self::Cubic(CubicState { cubic, .. }) = self {
             cubic.on_timeout();
+        } else if let Some(model) = self.model() {
+            model.on_timeout();
         }
     }
 

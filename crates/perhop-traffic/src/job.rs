@@ -55,6 +55,7 @@ pub(crate) const fn linux_name(plan: CongestionPlan) -> &'static str {
         CongestionPlan::Ledbat => "ledbat++",
         CongestionPlan::Dctcp => "dctcp",
         CongestionPlan::Prague => "prague",
-        CongestionPlan::Bbr => "bbr",
+        // Linux's is version 1; plans with version 3 are refused before they come here.
+        CongestionPlan::Bbr | CongestionPlan::Bbr1 => "bbr",
     }
 }

@@ -128,6 +128,8 @@ pub enum CongestionPlan {
     Prague,
     /// BBR version 3.
     Bbr,
+    /// BBR version 1, Linux's `bbr`.
+    Bbr1,
 }
 
 /// UDP's settings.

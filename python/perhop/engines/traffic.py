@@ -203,6 +203,10 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
     given = tcp.model_fields_set
     if tcp.congestion_control in ("ledbat++", "prague"):
         yield Gap(f"{path}.congestion_control", f"Linux has no {tcp.congestion_control}")
+    if tcp.congestion_control == "bbr":
+        yield Gap(
+            f"{path}.congestion_control", "Linux's bbr is BBR version 1, which is `bbr1` here"
+        )
     if tcp.congestion_control == "cubic" and not tcp.hystart:
         yield Gap(f"{path}.hystart", "Linux has one setting of HyStart for the whole machine")
     if tcp.congestion_control == "cubic" and not tcp.reno_friendly:
@@ -212,7 +216,7 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
             yield Gap(f"{path}.{key}", f"Linux has {own}, and no other for one connection")
     if "prr" in given and tcp.sack and not tcp.prr:
         yield Gap(f"{path}.prr", "Linux always has proportional rate reduction")
-    if tcp.pacing is False and tcp.congestion_control == "bbr":
+    if tcp.pacing is False and tcp.congestion_control == "bbr1":
         yield Gap(f"{path}.pacing", "Linux's BBR always paces")
     size = tcp.mss + _IP + _TCP + (_TIMESTAMPS if tcp.timestamps else 0)
     if size > mtu:

@@ -29,7 +29,7 @@ def flow_plan(
                 "reno_friendly": tcp.reno_friendly,
                 "sack": tcp.sack,
                 "dsack": tcp.effective_dsack,
-                "rack": tcp.loss_detection == "rack",
+                "rack": tcp.effective_loss_detection == "rack",
                 "prr": tcp.prr,
                 "window_scaling": tcp.window_scaling,
                 "timestamps": tcp.timestamps,

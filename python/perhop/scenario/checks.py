@@ -27,7 +27,7 @@ from perhop.scenario.policies import (
     unused_policies,
 )
 from perhop.scenario.probes import icmp_limits, probes
-from perhop.scenario.tcp import FEEDBACK, PACED
+from perhop.scenario.tcp import BBR, FEEDBACK, PACED
 from perhop.scenario.text import did_you_mean, listed
 from perhop.scenario.timeline import changes, policies_of_changes
 from perhop.units import format_duration, format_rate, format_size, quote
@@ -246,13 +246,16 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
                 f"{quote(control)} needs to know how much is marked; "
                 f"expected {' or '.join(map(quote, feedback))}",
             )
-        if control == "bbr" and not flow.tcp.sack:
+        if control in BBR and not flow.tcp.sack:
             yield Finding(
                 (*loc, "tcp", "sack"),
-                "`bbr` needs selective acknowledgements; expected `true`",
+                f"{quote(control)} needs selective acknowledgements; expected `true`",
             )
-        if control == "bbr" and flow.tcp.effective_ecn != "off":
-            yield Finding((*loc, "tcp", "ecn"), "`bbr` does not answer to marks; expected `off`")
+        if control in BBR and flow.tcp.effective_ecn != "off":
+            yield Finding(
+                (*loc, "tcp", "ecn"),
+                f"{quote(control)} does not respond to marks; expected `off`",
+            )
         if control in PACED and not flow.tcp.effective_pacing:
             yield Finding(
                 (*loc, "tcp", "pacing"), f"{quote(control)} sends by pacing; expected `true`"

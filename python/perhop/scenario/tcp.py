@@ -24,8 +24,15 @@ DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
 what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
 
-PACED: Final = frozenset({"bbr", "prague"})
+PACED: Final = frozenset({"bbr", "bbr1", "prague"})
 """The congestion controls that need pacing."""
+
+BBR: Final = frozenset({"bbr", "bbr1"})
+"""BBR, version 3 and version 1."""
+
+TIMED: Final = BBR | {"prague"}
+"""The congestion controls whose losses are detected by time unless a flow says otherwise: Linux's
+BBR has RACK, and RFC 9331, section 4.3, asks scalable congestion controls for it."""
 
 FEEDBACK: Final = MappingProxyType({"dctcp": ("dctcp", "accurate"), "prague": ("accurate",)})
 """The congestion controls that need to know how much is marked, and what tells them."""
@@ -94,10 +101,13 @@ STACKS: Final = MappingProxyType(
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
-    congestion_control: Literal["reno", "cubic", "ledbat++", "bbr", "dctcp", "prague"] = "cubic"
+    congestion_control: Literal["reno", "cubic", "ledbat++", "bbr", "bbr1", "dctcp", "prague"] = (
+        "cubic"
+    )
     """Reno (RFC 5681, 6582), CUBIC (RFC 9438), LEDBAT++, which yields to both
     (draft-irtf-iccrg-ledbat-plus-plus), BBR version 3, which follows a model of the path
-    (draft-ietf-ccwg-bbr), DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
+    (draft-ietf-ccwg-bbr), BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), which is
+    the `bbr` of Linux, DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
     does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
 
     hystart: StrictBool = True
@@ -131,9 +141,10 @@ class TcpSettings(Model):
     """Whether they report what arrived twice (RFC 2883); by default, where losses are found by
     time."""
 
-    loss_detection: Literal["sack", "rack"] = "sack"
-    """Whether losses are found by counting SACKed segments (RFC 6675) or by time, with a tail loss
-    probe (RACK-TLP, RFC 8985)."""
+    loss_detection: Literal["sack", "rack"] | None = None
+    """Whether losses are detected by counting SACKed segments (RFC 6675) or by time, with a tail
+    loss probe (RACK-TLP, RFC 8985). By default `rack` for BBR and Prague with `sack`, otherwise
+    `sack`."""
 
     prr: StrictBool = False
     """Whether recovery is clocked by what is delivered (proportional rate reduction, RFC 9937);
@@ -224,4 +235,11 @@ class Tcp(TcpSettings):
     @property
     def effective_dsack(self) -> bool:
         """Whether selective acknowledgements report what arrived twice."""
-        return self.sack and (self.loss_detection == "rack" if self.dsack is None else self.dsack)
+        rack = self.effective_loss_detection == "rack"
+        return self.sack and (rack if self.dsack is None else self.dsack)
+
+    @property
+    def effective_loss_detection(self) -> str:
+        """How losses are detected."""
+        timed = self.sack and self.congestion_control in TIMED
+        return self.loss_detection or ("rack" if timed else "sack")

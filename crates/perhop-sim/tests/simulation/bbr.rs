@@ -130,3 +130,55 @@ fn probes_are_drawn_from_the_seed() {
     assert_eq!(bytes(1), bytes(1));
     assert_ne!(bytes(1), bytes(2));
 }
+
+/// Version 1, which Linux has.
+fn bbr1(changes: Value) -> Value {
+    with(bbr(changes), json!({"transport": {"tcp": {"congestion_control": "bbr1"}}}))
+}
+
+/// Version 1 alone: a full link but for ProbeRTT, 200 ms in ten seconds; a probe of a round trip in
+/// eight puts a quarter of the product into the queue.
+#[test]
+fn version_1_alone_fills_a_deep_queue_by_a_quarter_of_a_product() {
+    let marks = every(SECOND / 10, 60 * SECOND)[99..].to_vec();
+    let results = over(10.0, 0, &[bbr1(json!({}))], &marks);
+    let share = share(&results, 0, &marks);
+    let rtts = &results.floats("intervals", "rtt_s")[1..];
+    let most = rtts.iter().copied().fold(0.0, f64::max);
+    println!("version 1 alone: {share:.4} of the link, at most {:.1} ms", most * 1e3);
+    assert!(share > 0.95, "{share}");
+    assert!(most < 1.5 * seconds(RTT), "{most}");
+    assert_eq!(loss(&results, 0), 0.0);
+}
+
+/// Cardwell et al., BBR (ACM Queue 14, 2016), figure 8: random loss costs little more than what is
+/// lost, far below the 20% at which a probe gains nothing.
+#[test]
+fn version_1_does_not_mind_random_loss() {
+    let marks = [10 * SECOND, 60 * SECOND];
+    for percent in [1, 5] {
+        let results = over(2.0, percent * 10_000_000, &[bbr1(json!({}))], &marks);
+        let share = share(&results, 0, &marks);
+        println!("version 1, {percent}% lost: {share:.3} of the link");
+        assert!(share > 0.92 * (1.0 - f64::from(percent) / 100.0), "{share}");
+    }
+}
+
+/// Ware et al., Modeling BBR's Interactions with Loss-Based Congestion Control (IMC 2019): beside
+/// CUBIC its window of two products decides. In shallow buffers it takes most of the link, in deep
+/// ones its share falls as the buffer grows.
+#[test]
+fn version_1_beside_cubic_has_what_its_window_holds() {
+    let share_of = |products: f64| {
+        let marks = [30 * SECOND, 150 * SECOND];
+        let flows = [bbr1(json!({})), tcp(0, 2, json!({"rack": true}), json!({"start": SECOND}))];
+        let results = over(products, 0, &flows, &marks);
+        let [model, cubic] = [0, 1].map(|flow| share(&results, flow, &marks));
+        println!("{products} BDP: version 1 {model:.3} of the link, CUBIC {cubic:.3}");
+        assert!(model + cubic > 0.9);
+        model
+    };
+    let shares = [0.5, 1.0, 4.0, 16.0].map(share_of);
+    assert!(shares[0] > 0.7 && shares[1] > 0.7, "{shares:?}");
+    assert!(shares[2] < shares[1] && shares[3] < shares[2] && shares[3] < 0.5, "{shares:?}");
+}

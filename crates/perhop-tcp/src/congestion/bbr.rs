@@ -13,9 +13,12 @@ mod probe_rtt;
 use perhop_core::{Duration, Stream, Time};
 
 use super::Window;
+use super::path_model::{Delivered, PathModel};
 use crate::scoreboard::{LostSegment, RateSample};
 
-use model::{Aggregation, FullPipe, MaxFilter, ShortTerm};
+pub(super) use model::Aggregation;
+
+use model::{FullPipe, MaxFilter, ShortTerm};
 use phases::{AckPhase, Phase};
 use probe_rtt::MinRtt;
 
@@ -27,20 +30,6 @@ const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.15;
 /// The least window in segments (BBR.MinPipeCwnd).
 const LEAST: f64 = 4.0;
-
-/// What a sender tells with an acknowledgement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivered {
-    pub now: Time,
-    pub sample: RateSample,
-    /// Bytes that the acknowledgement is the first to cover.
-    pub newly: u64,
-    /// What is in flight after it.
-    pub in_flight: u64,
-    /// Whether the sender is in fast recovery.
-    pub recovering: bool,
-    pub smoothed_rtt: Duration,
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
@@ -128,98 +117,6 @@ impl Bbr {
         }
     }
 
-    /// Tells the sizes of the connection, before it begins.
-    pub fn begin(&mut self, window: &Window, mss: f64) {
-        (self.mss, self.initial_window) = (mss, window.cwnd);
-    }
-
-    pub fn pacing_rate(&self) -> Option<f64> {
-        self.pacing_rate
-    }
-
-    /// The least round-trip time that is known; zero if none is.
-    pub fn min_rtt(&self) -> Duration {
-        self.min_rtt.known().unwrap_or(Duration::ZERO)
-    }
-
-    /// Section 5.2.3. Returns whether rate samples are to be ignored for a round trip as if the
-    /// application had nothing to send.
-    pub fn on_ack(&mut self, window: &mut Window, ack: Delivered) -> bool {
-        if self.pacing_rate.is_none() {
-            self.init_pacing_rate(ack.smoothed_rtt);
-            self.min_rtt.begin(ack.now, ack.smoothed_rtt);
-            self.aggregation.restart(ack.now);
-        }
-        let sample = &ack.sample;
-        // The model and the state machine.
-        self.short_term.take_sample(sample);
-        self.update_round(sample);
-        self.max_bandwidth.update(sample.rate, sample.app_limited);
-        self.adapt_to_loss(window.cwnd);
-        self.aggregation.update(&ack, self.bandwidth, window.cwnd, self.round, &self.full_pipe);
-        if self.round_start {
-            self.full_pipe.check(sample);
-        }
-        self.check_startup_done(&ack);
-        self.check_drain_done(&ack);
-        self.advance_cycle(&ack, window);
-        let expired = self.min_rtt.update(ack.now, sample.rtt);
-        let limits = self.check_probe_rtt(&ack, window, expired);
-        self.short_term.end_round(sample);
-        self.bandwidth = self.max_bandwidth.get().min(self.short_term.bandwidth);
-        // What to send.
-        self.set_pacing_rate();
-        self.set_window(window, &ack);
-        limits
-    }
-
-    /// Section 5.5.10.2, HandleLostPacket; `delivered` bytes are since the connection began.
-    pub fn on_lost(&mut self, window: &Window, now: Time, lost: LostSegment, delivered: u64) {
-        self.short_term.note_loss(delivered);
-        if !self.probe_sample {
-            return;
-        }
-        let (lost_since, in_flight) = (lost.lost as f64, lost.in_flight as f64);
-        if lost_since <= in_flight * LOSS_THRESHOLD {
-            return;
-        }
-        // At how much in flight did losses cross the threshold?
-        let length = lost.length as f64;
-        let before = in_flight - length;
-        let prefix = (LOSS_THRESHOLD * before - (lost_since - length)) / (1.0 - LOSS_THRESHOLD);
-        self.handle_too_high(window, (now, delivered), before + prefix, lost.app_limited);
-    }
-
-    /// Section 5.6.4.4: loss recovery begins, maybe within another.
-    pub fn on_recovery(&mut self, window: &Window, recovering: bool) {
-        self.prior_window = if recovering || matches!(self.phase, Phase::ProbeRtt { .. }) {
-            self.prior_window.max(window.cwnd)
-        } else {
-            window.cwnd
-        };
-    }
-
-    /// Loss recovery has ended.
-    pub fn on_recovered(&self, window: &mut Window) {
-        window.cwnd = window.cwnd.max(self.prior_window);
-    }
-
-    /// The window, and not the application, held the sender up.
-    pub fn on_window_full(&mut self) {
-        self.window_full = Some(self.round);
-    }
-
-    /// Section 5.4.1: the sender has something to send again, after nothing was in flight.
-    pub fn on_restart(&mut self, window: &mut Window, now: Time, delivered: u64) {
-        self.idle_restart = true;
-        self.aggregation.restart(now);
-        match self.phase {
-            Phase::ProbeRtt { .. } => self.check_probe_rtt_done(window, now, delivered),
-            Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up => self.pace_with(1.0),
-            Phase::Startup | Phase::Drain => {}
-        }
-    }
-
     /// Whether the window was full in this round trip or the last.
     fn is_window_limited(&self) -> bool {
         self.window_full.is_some_and(|round| self.round - round <= 1)
@@ -243,6 +140,96 @@ impl Bbr {
     fn adapt_to_loss(&mut self, window: f64) {
         let probing = matches!(self.phase, Phase::Startup | Phase::Refill | Phase::Up);
         self.short_term.adapt(probing, self.max_bandwidth.get(), window);
+    }
+}
+
+impl PathModel for Bbr {
+    fn begin(&mut self, window: &Window, mss: f64) {
+        (self.mss, self.initial_window) = (mss, window.cwnd);
+    }
+
+    fn pacing_rate(&self) -> Option<f64> {
+        self.pacing_rate
+    }
+
+    fn min_rtt(&self) -> Duration {
+        self.min_rtt.known().unwrap_or(Duration::ZERO)
+    }
+
+    /// Section 5.2.3.
+    fn on_ack(&mut self, window: &mut Window, ack: Delivered) -> bool {
+        if self.pacing_rate.is_none() {
+            self.init_pacing_rate(ack.smoothed_rtt);
+            self.min_rtt.begin(ack.now, ack.smoothed_rtt);
+            self.aggregation.restart(ack.now);
+        }
+        let sample = &ack.sample;
+        // The model and the state machine.
+        self.short_term.take_sample(sample);
+        self.update_round(sample);
+        self.max_bandwidth.update(sample.rate, sample.app_limited);
+        self.adapt_to_loss(window.cwnd);
+        let half = if self.full_pipe.reached { 5 } else { 1 };
+        self.aggregation.update(&ack, self.bandwidth, window.cwnd, self.round, half);
+        if self.round_start {
+            self.full_pipe.check(sample);
+        }
+        self.check_startup_done(&ack);
+        self.check_drain_done(&ack);
+        self.advance_cycle(&ack, window);
+        let expired = self.min_rtt.update(ack.now, sample.rtt);
+        let limits = self.check_probe_rtt(&ack, window, expired);
+        self.short_term.end_round(sample);
+        self.bandwidth = self.max_bandwidth.get().min(self.short_term.bandwidth);
+        // What to send.
+        self.set_pacing_rate();
+        self.set_window(window, &ack);
+        limits
+    }
+
+    /// Section 5.5.10.2, HandleLostPacket.
+    fn on_lost(&mut self, window: &Window, now: Time, lost: LostSegment, delivered: u64) {
+        self.short_term.note_loss(delivered);
+        if !self.probe_sample {
+            return;
+        }
+        let (lost_since, in_flight) = (lost.lost as f64, lost.in_flight as f64);
+        if lost_since <= in_flight * LOSS_THRESHOLD {
+            return;
+        }
+        // At how much in flight did losses cross the threshold?
+        let length = lost.length as f64;
+        let before = in_flight - length;
+        let prefix = (LOSS_THRESHOLD * before - (lost_since - length)) / (1.0 - LOSS_THRESHOLD);
+        self.handle_too_high(window, (now, delivered), before + prefix, lost.app_limited);
+    }
+
+    /// Section 5.6.4.4.
+    fn on_recovery(&mut self, window: &Window, recovering: bool) {
+        self.prior_window = if recovering || matches!(self.phase, Phase::ProbeRtt { .. }) {
+            self.prior_window.max(window.cwnd)
+        } else {
+            window.cwnd
+        };
+    }
+
+    fn on_recovered(&mut self, window: &mut Window) {
+        window.cwnd = window.cwnd.max(self.prior_window);
+    }
+
+    fn on_window_full(&mut self) {
+        self.window_full = Some(self.round);
+    }
+
+    /// Section 5.4.1.
+    fn on_restart(&mut self, window: &mut Window, now: Time, delivered: u64) {
+        self.idle_restart = true;
+        self.aggregation.restart(now);
+        match self.phase {
+            Phase::ProbeRtt { .. } => self.check_probe_rtt_done(window, now, delivered),
+            Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up => self.pace_with(1.0),
+            Phase::Startup | Phase::Drain => {}
+        }
     }
 }
 

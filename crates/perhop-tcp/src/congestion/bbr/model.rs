@@ -67,7 +67,7 @@ impl FullPipe {
 /// How much more is acknowledged at once than the bandwidth accounts for (section 5.5.9): the
 /// maximum over ten round trips, or one in Startup, in two halves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Aggregation {
+pub(in crate::congestion) struct Aggregation {
     began: Time,
     delivered: f64,
     halves: [f64; 2],
@@ -85,8 +85,8 @@ impl Aggregation {
         self.halves[0].max(self.halves[1])
     }
 
-    pub fn update(&mut self, ack: &Delivered, rate: f64, window: f64, round: u64, full: &FullPipe) {
-        let half = if full.reached { 5 } else { 1 };
+    /// Takes an acknowledgement, `half` being the round trips of half of the window.
+    pub fn update(&mut self, ack: &Delivered, rate: f64, window: f64, round: u64, half: u64) {
         if round >= self.since + half {
             self.halves = [self.halves[1], 0.0];
             self.since = round;

@@ -3,7 +3,7 @@
 use perhop_core::{Duration, Time};
 
 use super::{BETA, Bbr, Delivered, LOSS_THRESHOLD};
-use crate::congestion::Window;
+use crate::congestion::{PathModel, Window};
 
 /// Acknowledgements of one round trip with losses that end Startup (section 5.3.1.3:
 /// BBRStartupFullLossCnt, which counts ranges).

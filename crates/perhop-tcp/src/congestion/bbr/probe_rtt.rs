@@ -5,7 +5,7 @@ use perhop_core::{Duration, Time};
 
 use super::phases::{AckPhase, Phase};
 use super::{Bbr, Delivered};
-use crate::congestion::Window;
+use crate::congestion::{PathModel, Window};
 
 /// How long a round-trip time is the least (BBR.MinRTTFilterLen).
 const FILTER: Duration = Duration::from_secs(10);
