@@ -31,7 +31,7 @@ __all__ = [
     "write",
 ]
 
-_DOCUMENTS: Final = ("qbss", "oscars", "bulk", "cbq", "transatlantic", "balancing")
+_DOCUMENTS: Final = ("qbss", "oscars", "bulk", "cbq", "cbq_traces", "transatlantic", "balancing")
 """The modules of this package that hold a document's experiments, in the order of the documents."""
 
 
