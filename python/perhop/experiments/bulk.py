@@ -284,12 +284,12 @@ def _values() -> tuple[Value, ...]:
         ),
         *(
             _across(
-                f"maximum from Daresbury to SLAC, times that of {way}",
-                partial(_ratio, statistic="max", one="DL>SLAC", other=way),
+                f"maximum from Daresbury to SLAC, times that from {host} to Daresbury",
+                partial(_ratio, statistic="max", one="DL>SLAC", other=f"{host}>DL"),
                 "about",
                 similar,
             )
-            for way in ("SU>DL", "SUL>DL")
+            for host in ("SU", "SUL")
         ),
     )
 
