@@ -171,6 +171,7 @@ def scenario(setting: Setting) -> Scenario:
         **CONTROLS[setting.control][1],
         "mss": "1448 B",
         "prr": True,
+        "rto_rule": "rfc6298",
         "min_rto": "1 s",
         "timestamps": True,
         "limited_transmit": False,

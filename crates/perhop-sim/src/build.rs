@@ -4,11 +4,12 @@ use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, T
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_tcp::{
-    Congestion, EcnMode, Handshake, LossDetection, Receiver, ReceiverConfig, Sender, SenderConfig,
-    TIMESTAMP_BYTES, window_shift,
+    Congestion, EcnMode, Handshake, LossDetection, Receiver, ReceiverConfig, RtoRule, Sender,
+    SenderConfig, TIMESTAMP_BYTES, window_shift,
 };
 use perhop_workload::{
-    CongestionPlan, EcnModePlan, FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan, pattern,
+    CongestionPlan, EcnModePlan, FlowPlan, PingPlan, RtoRulePlan, TcpPlan, TransportPlan, UdpPlan,
+    pattern,
 };
 
 use crate::hosts::{
@@ -96,6 +97,10 @@ fn tcp(
         mss: plan.mss,
         window: plan.send_window,
         initial_window: plan.initial_window,
+        rto_rule: match plan.rto_rule {
+            RtoRulePlan::Linux => RtoRule::Linux,
+            RtoRulePlan::Rfc6298 => RtoRule::Rfc6298,
+        },
         min_rto: Duration::from_picos(plan.min_rto),
         congestion: match plan.congestion_control {
             CongestionPlan::Reno => Congestion::Reno,

@@ -21,7 +21,7 @@ pub use congestion::{Congestion, Window};
 pub use ecn::EcnMode;
 pub use handshake::{Handshake, window_shift};
 pub use receiver::{Receiver, ReceiverConfig};
-pub use rtt::RttEstimator;
+pub use rtt::{RtoRule, RttEstimator};
 pub use segment::{Flags, SackBlocks, Segment, Seq};
 pub use sender::{LossDetection, Sender, SenderConfig};
 

@@ -1,42 +1,111 @@
-//! The retransmission timer's estimate (RFC 6298).
+//! The estimate of the round-trip time, and the retransmission timeout that follows from it.
 
 use perhop_core::Duration;
 
-/// Before the first sample (RFC 6298, section 2.1).
+use crate::Offset;
+
+/// Before the first sample (RFC 6298, section 2.1; Linux: TCP_TIMEOUT_INIT).
 const INITIAL: Duration = Duration::from_secs(1);
-/// Section 2.4 permits a ceiling of 60 s or more; Linux has 120 s.
+/// Section 2.4 permits a ceiling of 60 s or more; Linux has 120 s (TCP_RTO_MAX).
 const MAXIMUM: Duration = Duration::from_secs(120);
+/// The granularity of a host's clock (RFC 6298, section 2: G), a millisecond as in ns-3.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// How the timeout follows from the samples of the round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoRule {
+    /// RFC 6298, section 2: max(minimum, SRTT + max(G, 4 RTTVAR)). Where a queue keeps the
+    /// round-trip time constant and above the minimum, nothing is left between the two.
+    Rfc6298,
+    /// SRTT + max(minimum, variation), as Linux has had it since 2.4 (tcp_rtt_estimator and
+    /// tcp_set_rto in net/ipv4/tcp_input.c; Sarolahti and Kuznetsov, Congestion Control in Linux
+    /// TCP, USENIX 2002, section 4): the variation is the largest mean deviation of a round trip,
+    /// rises at once and falls once a round trip; a sample below the mean hardly adds to it.
+    Linux,
+}
+
+/// What the samples say. Variations and deviations are four times the mean deviation, as they
+/// are added to the smoothed round-trip time.
+#[derive(Clone, Copy, Debug)]
+enum Estimate {
+    None(RtoRule),
+    Rfc6298 {
+        smoothed: Duration,
+        variation: Duration,
+    },
+    Linux {
+        smoothed: Duration,
+        /// Of the last samples (mdev_us).
+        deviation: Duration,
+        /// The largest deviation of this round trip, at least the minimum (mdev_max_us).
+        largest: Duration,
+        /// What counts (rttvar_us).
+        variation: Duration,
+        /// What was sent when this round trip began (rtt_seq).
+        round: Offset,
+    },
+}
 
 /// Smoothed round-trip time and retransmission timeout.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     minimum: Duration,
-    /// Smoothed round-trip time and its variation; none before the first sample.
-    estimate: Option<(Duration, Duration)>,
+    estimate: Estimate,
     /// How often the timer has expired since the last sample; each doubles it (section 5.5).
     backoff: u32,
 }
 
 impl RttEstimator {
-    /// An estimator whose timeout is never below `minimum`. The RFC asks for 1 s; Linux has
-    /// 200 ms.
-    pub const fn new(minimum: Duration) -> Self {
-        Self { minimum, estimate: None, backoff: 0 }
+    /// An estimator whose timeout (RFC 6298) or whose variation (Linux) is never below `minimum`.
+    pub const fn new(rule: RtoRule, minimum: Duration) -> Self {
+        Self { minimum, estimate: Estimate::None(rule), backoff: 0 }
     }
 
     /// Takes a sample that is not from a retransmitted segment (Karn's algorithm, section 3).
-    pub fn sample(&mut self, rtt: Duration) {
+    /// Everything before `acked` is acknowledged, and everything before `end` was sent.
+    pub fn sample(&mut self, rtt: Duration, acked: Offset, end: Offset) {
         self.backoff = 0;
-        let rtt = rtt.as_picos();
-        let (smoothed, variation) = match self.estimate {
-            None => (rtt, rtt / 2),
-            Some((smoothed, variation)) => {
-                let (smoothed, variation) = (smoothed.as_picos(), variation.as_picos());
-                let error = smoothed.abs_diff(rtt);
-                (smoothed - smoothed / 8 + rtt / 8, variation - variation / 4 + error / 4)
+        let minimum = self.minimum;
+        match &mut self.estimate {
+            Estimate::None(RtoRule::Rfc6298) => {
+                self.estimate = Estimate::Rfc6298 { smoothed: rtt, variation: rtt * 2 };
             }
-        };
-        self.estimate = Some((Duration::from_picos(smoothed), Duration::from_picos(variation)));
+            Estimate::None(RtoRule::Linux) => {
+                let deviation = rtt * 2;
+                let variation = deviation.max(minimum);
+                self.estimate = Estimate::Linux {
+                    smoothed: rtt,
+                    deviation,
+                    largest: variation,
+                    variation,
+                    round: end,
+                };
+            }
+            Estimate::Rfc6298 { smoothed, variation } => {
+                let error = difference(*smoothed, rtt);
+                *variation = *variation - *variation / 4 + error;
+                *smoothed = *smoothed - *smoothed / 8 + rtt / 8;
+            }
+            Estimate::Linux { smoothed, deviation, largest, variation, round } => {
+                let error = difference(*smoothed, rtt);
+                let faded = *deviation / 4;
+                *deviation = if error <= faded {
+                    *deviation - (faded - error)
+                } else if rtt < *smoothed {
+                    // A round-trip time that falls is no reason for a longer timeout.
+                    *deviation + (error - faded) / 8
+                } else {
+                    *deviation + (error - faded)
+                };
+                *smoothed = *smoothed - *smoothed / 8 + rtt / 8;
+                *largest = (*largest).max(*deviation);
+                *variation = (*variation).max(*largest);
+                if acked > *round {
+                    *variation = *variation - (*variation - *largest) / 4;
+                    (*round, *largest) = (end, minimum);
+                }
+            }
+        }
     }
 
     /// Notes that the timer has expired.
@@ -46,17 +115,27 @@ impl RttEstimator {
 
     /// The smoothed round-trip time; none before the first sample.
     pub fn smoothed(&self) -> Option<Duration> {
-        self.estimate.map(|(smoothed, _)| smoothed)
+        match self.estimate {
+            Estimate::None(_) => None,
+            Estimate::Rfc6298 { smoothed, .. } | Estimate::Linux { smoothed, .. } => Some(smoothed),
+        }
     }
 
     /// The timeout now, backed off.
     pub fn timeout(&self) -> Duration {
         let timeout = match self.estimate {
-            None => INITIAL,
-            Some((smoothed, variation)) => smoothed + variation * 4,
+            Estimate::None(_) => INITIAL.max(self.minimum),
+            Estimate::Rfc6298 { smoothed, variation } => {
+                (smoothed + variation.max(GRANULARITY)).max(self.minimum)
+            }
+            Estimate::Linux { smoothed, variation, .. } => smoothed + variation,
         };
-        (timeout.max(self.minimum) * (1 << self.backoff)).min(MAXIMUM)
+        (timeout * (1 << self.backoff)).min(MAXIMUM)
     }
+}
+
+fn difference(one: Duration, other: Duration) -> Duration {
+    Duration::from_picos(one.as_picos().abs_diff(other.as_picos()))
 }
 
 #[cfg(test)]
@@ -66,33 +145,117 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn follows_the_worked_formulas() {
-        let mut rtt = RttEstimator::new(MS(200));
+    fn follows_the_worked_formulas_of_the_rfc() {
+        let mut rtt = RttEstimator::new(RtoRule::Rfc6298, MS(200));
         assert_eq!(rtt.timeout(), MS(1000));
-        rtt.sample(MS(100));
+        rtt.sample(MS(100), 0, 0);
         assert_eq!((rtt.smoothed(), rtt.timeout()), (Some(MS(100)), MS(300)));
         // SRTT 7/8 · 100 + 1/8 · 180 = 110; RTTVAR 3/4 · 50 + 1/4 · 80 = 57.5.
-        rtt.sample(MS(180));
+        rtt.sample(MS(180), 0, 0);
         assert_eq!((rtt.smoothed(), rtt.timeout()), (Some(MS(110)), MS(340)));
+        // Without variation, the granularity is left.
+        (0..1000).for_each(|_| rtt.sample(MS(400), 0, 0));
+        assert!(difference(rtt.timeout(), MS(401)) < Duration::from_micros(1));
+    }
+
+    /// Linux's own arithmetic, line by line, in its units: microseconds, SRTT times 8.
+    struct Kernel {
+        srtt: i64,
+        mdev: i64,
+        mdev_max: i64,
+        rttvar: i64,
+        rtt_seq: u64,
+    }
+
+    impl Kernel {
+        fn sample(&mut self, sample: i64, una: u64, nxt: u64) -> i64 {
+            const MINIMUM: i64 = 200_000;
+            if self.srtt == 0 {
+                (self.srtt, self.mdev) = (sample << 3, sample << 1);
+                self.rttvar = self.mdev.max(MINIMUM);
+                (self.mdev_max, self.rtt_seq) = (self.rttvar, nxt);
+            } else {
+                let mut error = sample - (self.srtt >> 3);
+                self.srtt += error;
+                if error < 0 {
+                    error = -error - (self.mdev >> 2);
+                    if error > 0 {
+                        error >>= 3;
+                    }
+                } else {
+                    error -= self.mdev >> 2;
+                }
+                self.mdev += error;
+                if self.mdev > self.mdev_max {
+                    self.mdev_max = self.mdev;
+                    self.rttvar = self.rttvar.max(self.mdev_max);
+                }
+                if una > self.rtt_seq {
+                    if self.mdev_max < self.rttvar {
+                        self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
+                    }
+                    (self.rtt_seq, self.mdev_max) = (nxt, MINIMUM);
+                }
+            }
+            (self.srtt >> 3) + self.rttvar
+        }
+    }
+
+    #[test]
+    fn follows_linux_to_its_rounding() {
+        let mut random = perhop_core::Stream::new(1, "round-trip times");
+        for flight in [1_u64, 10, 100] {
+            let mut kernel = Kernel { srtt: 0, mdev: 0, mdev_max: 0, rttvar: 0, rtt_seq: 0 };
+            let mut rtt = RttEstimator::new(RtoRule::Linux, MS(200));
+            for step in 0..20_000_u64 {
+                // Round trips of 20 ms to 2 s that jump now and then.
+                let base = 20_000 << (step / 1000 % 7);
+                let sample = base + random.up_to(base / 2);
+                let expected = kernel.sample(sample as i64, step, step + flight);
+                rtt.sample(Duration::from_micros(sample), step, step + flight);
+                let off = (rtt.timeout().as_picos() / 1_000_000).abs_diff(expected as u64);
+                assert!(off <= 20, "step {step}: {expected} µs, off by {off} µs");
+            }
+        }
+    }
+
+    /// What a full queue does: round-trip times that do not vary, above the minimum. RFC 6298's
+    /// timeout is then hardly longer than the round-trip time, Linux's by its minimum.
+    #[test]
+    fn a_constant_round_trip_time_leaves_the_minimum_to_linux() {
+        let timeout = |rule| {
+            let mut rtt = RttEstimator::new(rule, MS(200));
+            (0..1000).for_each(|step| rtt.sample(MS(400), step, step + 10));
+            rtt.timeout()
+        };
+        assert!(timeout(RtoRule::Rfc6298) < MS(402));
+        let linux = timeout(RtoRule::Linux);
+        assert!((MS(600)..MS(601)).contains(&linux), "{linux:?}");
     }
 
     #[test]
     fn backs_off_until_a_sample_comes() {
-        let mut rtt = RttEstimator::new(MS(200));
-        rtt.sample(MS(100));
-        rtt.expired();
-        rtt.expired();
-        assert_eq!(rtt.timeout(), MS(1200));
-        rtt.sample(MS(100));
-        assert_eq!(rtt.timeout(), MS(100) + MS(150));
+        for (rule, first, second) in
+            [(RtoRule::Rfc6298, MS(300), MS(250)), (RtoRule::Linux, MS(300), MS(300))]
+        {
+            let mut rtt = RttEstimator::new(rule, MS(200));
+            rtt.sample(MS(100), 0, 10);
+            rtt.expired();
+            rtt.expired();
+            assert_eq!(rtt.timeout(), first * 4);
+            rtt.sample(MS(100), 1, 11);
+            assert_eq!(rtt.timeout(), second);
+        }
     }
 
     #[test]
     fn never_leaves_its_bounds() {
-        let mut rtt = RttEstimator::new(MS(200));
-        (0..100).for_each(|_| rtt.sample(MS(1)));
-        assert_eq!(rtt.timeout(), MS(200));
-        (0..100).for_each(|_| rtt.expired());
-        assert_eq!(rtt.timeout(), Duration::from_secs(120));
+        for (rule, least) in [(RtoRule::Rfc6298, MS(200)), (RtoRule::Linux, MS(201))] {
+            let mut rtt = RttEstimator::new(rule, MS(200));
+            (0..100).for_each(|step| rtt.sample(MS(1), step, step + 1));
+            assert_eq!(rtt.timeout(), least);
+            (0..100).for_each(|_| rtt.expired());
+            assert_eq!(rtt.timeout(), Duration::from_secs(120));
+        }
     }
 }

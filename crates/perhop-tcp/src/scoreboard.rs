@@ -127,6 +127,11 @@ impl Scoreboard {
         self.segments.len()
     }
 
+    /// When the first outstanding segment was last sent.
+    pub fn first_sent(&self) -> Option<Time> {
+        (!self.segments.is_empty()).then(|| self.segments.get(0).at)
+    }
+
     /// Whether everything is acknowledged.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()

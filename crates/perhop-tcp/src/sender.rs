@@ -17,6 +17,7 @@ mod transmit;
 use perhop_core::{Duration, Time};
 
 use crate::ecn::Marks;
+use crate::receiver::micros;
 use crate::scoreboard::{Progress, Scoreboard};
 use crate::{Flags, Offset, RttEstimator, Segment, Window};
 
@@ -88,7 +89,7 @@ impl Sender {
         }
         Self {
             window,
-            rtt: RttEstimator::new(config.min_rto),
+            rtt: RttEstimator::new(config.rto_rule, config.min_rto),
             scoreboard,
             written: 1,
             closed: false,
@@ -198,8 +199,12 @@ impl Sender {
         } else {
             self.count_duplicates(ack == una && segment.payload == 0, progress.acked);
         }
+        if progress.rtt.is_none() && progress.acked > 0 {
+            // Linux: tcp_ack_update_rtt.
+            progress.rtt = segment.timestamps.and_then(|(_, echo)| elapsed_since(echo, now));
+        }
         if let Some(rtt) = progress.rtt {
-            self.rtt.sample(rtt);
+            self.rtt.sample(rtt, ack.max(una), self.scoreboard.end());
             self.sample = Some(rtt);
         }
         if let Some((rack, tlp)) = self.rack.as_deref_mut() {
@@ -210,6 +215,14 @@ impl Sender {
             if duplicate.is_some() {
                 rack.on_duplicate(ack, self.scoreboard.end());
             }
+        }
+        if progress.acked == 0
+            && let Some(rtt) = progress.rtt
+            && self.scoreboard.first_sent().is_some_and(|at| at + rtt > now)
+        {
+            // What is SACKed was sent before the first hole was last filled: the answer to that
+            // cannot have come yet (Linux: tcp_clean_rtx_queue).
+            self.restart_timer(now);
         }
         let marked = self.take_marks(now, ack, segment, &progress);
         if progress.acked > 0 {
@@ -269,6 +282,12 @@ impl Sender {
         }
         duplicate
     }
+}
+
+/// How long ago a timestamp was sent; none if that is not possible.
+fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
+    let elapsed = micros(now).wrapping_sub(echo);
+    (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
 }
 
 #[cfg(test)]

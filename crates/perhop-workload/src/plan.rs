@@ -77,7 +77,10 @@ pub struct TcpPlan {
     pub limited_transmit: bool,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// Floor of the retransmission timeout.
+    /// How the retransmission timeout follows from round-trip times.
+    #[serde(default)]
+    pub rto_rule: RtoRulePlan,
+    /// Floor of the retransmission timeout, or of what Linux adds to the round-trip time.
     pub min_rto: u64,
     /// How long an acknowledgement may wait.
     pub delayed_ack: u64,
@@ -90,6 +93,17 @@ pub struct TcpPlan {
     /// Names its random streams.
     #[serde(default)]
     pub name: String,
+}
+
+/// How the retransmission timeout follows from round-trip times.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoRulePlan {
+    /// As in Linux.
+    #[default]
+    Linux,
+    /// RFC 6298.
+    Rfc6298,
 }
 
 /// What both ends of a TCP connection do about congestion notification.

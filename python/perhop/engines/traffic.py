@@ -211,6 +211,8 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
         yield Gap(f"{path}.hystart", "Linux has one setting of HyStart for the whole machine")
     if tcp.congestion_control == "cubic" and not tcp.reno_friendly:
         yield Gap(f"{path}.reno_friendly", "Linux has one setting of it for the whole machine")
+    if tcp.rto_rule != "linux":
+        yield Gap(f"{path}.rto_rule", "Linux has its own rule")
     for key, own in _OF_LINUX.items():
         if key in given and getattr(tcp, key) != own:
             yield Gap(f"{path}.{key}", f"Linux has {own}, and no other for one connection")

@@ -27,7 +27,7 @@ _ROOT: Final = "1 Mbps"
 _TRAFFIC: Final = {
     "tcp": (
         "tcp: {congestion_control: reno, sack: false, window: 16 KiB, window_scaling: false, "
-        "delayed_ack: 200 ms, min_rto: 1 s, initial_window: 1 packets, limited_transmit: false}"
+        "delayed_ack: 200 ms, rto_rule: rfc6298, initial_window: 1 packets, limited_transmit: false}"
     ),
     "udp": "udp: {rate: 4 Mbps, size: 1472 B}",
 }

@@ -18,7 +18,7 @@ from perhop.scenario.quantities import (
     SegmentSize,
     Size,
 )
-from perhop.units import MILLISECOND
+from perhop.units import MILLISECOND, SECOND
 
 DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
@@ -50,6 +50,7 @@ STACKS: Final = MappingProxyType(
             "receive_window": "24 KiB",
             "sack": False,
             "initial_window": "3 packets",
+            "rto_rule": "rfc6298",
             "min_rto": "400 ms",
             "delayed_ack": "100 ms",
             "limited_transmit": False,
@@ -157,8 +158,12 @@ class TcpSettings(Model):
     initial_window: Packets = 10
     """The congestion window of a new connection (RFC 6928)."""
 
-    min_rto: PositiveDuration = 200 * MILLISECOND
-    """The smallest retransmission timeout."""
+    rto_rule: Literal["linux", "rfc6298"] = "linux"
+    """How the retransmission timeout follows from round-trip times: the smoothed time and their
+    variation, which is at least `min_rto` (Linux), or no less than `min_rto` in all (RFC 6298)."""
+
+    min_rto: PositiveDuration | None = None
+    """The floor of that; by default 200 ms in Linux, and 1 s by RFC 6298, section 2.4."""
 
     delayed_ack: Duration = 40 * MILLISECOND
     """How long a receiver may hold back an acknowledgement; 0 s for none."""
@@ -219,6 +224,13 @@ class Tcp(TcpSettings):
     def effective_receive_window(self) -> int:
         """What the receiver offers, in bytes."""
         return self.receive_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_min_rto(self) -> int:
+        """The floor of the retransmission timeout, or of its variation, in picoseconds."""
+        if self.min_rto is not None:
+            return self.min_rto
+        return 200 * MILLISECOND if self.rto_rule == "linux" else SECOND
 
     @property
     def effective_ecn(self) -> str:

@@ -373,12 +373,63 @@ fn losses_and_retransmissions_are_counted() {
     let segments = 5_000_000_u64.div_ceil(1460);
     let (lost, retransmits) = (results.flow(0, "lost"), results.flow(0, "retransmits"));
     assert!(lost > 10);
-    // The third port is the bottleneck's way there; no SYN or FIN met a full queue.
-    assert_eq!(lost, results.class(2, "dropped_packets"));
-    assert_eq!(results.flow(0, "packets"), segments + retransmits - lost);
+    // The third port is the bottleneck's way there; the FIN may have met a full queue, too.
+    let fin = results.class(2, "dropped_packets") - lost;
+    assert!(fin <= 1, "{fin}");
+    assert_eq!(results.flow(0, "packets"), segments + retransmits - lost - fin);
     assert_eq!(results.port(0, "sent_packets"), segments + retransmits + 2);
     // With SACK, in order and without loss of retransmissions, next to nothing is sent in vain.
     assert!(retransmits >= lost && retransmits <= lost + lost / 10 + 2, "{retransmits} for {lost}");
+}
+
+/// Behind a drop-tail queue every loss is repaired once and nothing else is sent again, though the
+/// queue makes round trips many times longer than the least timeout. Linux does the same (in emu,
+/// 236 for 236 at 10 Mb/s, 100 ms and 100 packets).
+#[test]
+fn behind_a_drop_tail_queue_retransmissions_are_losses() {
+    let modern = json!({"rack": true, "dsack": true, "prr": true, "timestamps": true});
+    let mut exceptions = Vec::new();
+    let mut runs = 0;
+    for (rate, rtt, limit) in [
+        (2, 10, 10),
+        (2, 10, 300),
+        (2, 300, 50),
+        (10, 10, 50),
+        (10, 100, 100),
+        (10, 100, 1000),
+        (10, 300, 300),
+        (100, 100, 50),
+        (100, 100, 1000),
+        (100, 300, 300),
+    ] {
+        let links = bottleneck(rate * 1_000_000, rtt * MILLISECOND, limit, 0);
+        for control in ["reno", "cubic"] {
+            for (recovery, settings) in [
+                ("NewReno", json!({"sack": false})),
+                ("SACK", json!({})),
+                ("SACK and PRR", json!({"prr": true})),
+                ("RACK", json!({"rack": true, "dsack": true})),
+                ("RACK, PRR and timestamps", modern.clone()),
+            ] {
+                let settings = with(settings, json!({"congestion_control": control}));
+                let flow = tcp(0, 2, settings, json!({"volume": rate * 2_500_000}));
+                let results = run(&over(&links, &[flow], &[1000 * SECOND]));
+                assert_eq!(results.flow(0, "bytes"), rate * 2_500_000);
+                // The FIN's losses are the queue's, too; the third port is the bottleneck's way there.
+                let lost = results.class(2, "dropped_packets");
+                let sent = results.flow(0, "retransmits");
+                runs += 1;
+                // RFC 6675 resends the last segment once in a recovery with nothing else to send
+                // (NextSeg rule 4): at the end of the volume, here.
+                let rescued = u64::from(recovery.starts_with("SACK"));
+                if !(lost..=lost + rescued).contains(&sent) {
+                    let setting = format!("{rate} Mb/s, {rtt} ms, {limit} packets, {control}");
+                    exceptions.push(format!("{setting}, {recovery}: {sent} for {lost} lost"));
+                }
+            }
+        }
+    }
+    assert!(exceptions.is_empty(), "{} of {runs} runs: {exceptions:#?}", exceptions.len());
 }
 
 #[test]

@@ -95,13 +95,16 @@ impl Scoreboard {
         found
     }
 
-    /// Marks everything that is not SACKed as lost, retransmissions too.
-    pub fn lose_all(&mut self) {
-        if let Some(transmissions) = &mut self.transmissions {
-            transmissions.clear();
-        }
+    /// Marks as lost what is not SACKed, retransmissions too: the first segment, and of the others
+    /// those that were sent at `limit` or earlier (RFC 8985, section 6.3).
+    pub fn lose_all(&mut self, limit: Time) {
+        self.pipe = 0;
         for index in 0..self.segments.len() {
             let mut sent = self.segments.get(index);
+            if index > 0 && sent.at > limit {
+                self.pipe += sent.in_pipe();
+                continue;
+            }
             if let Some(sampler) = &mut self.sampler
                 && sent.is_under_way()
             {
@@ -111,7 +114,6 @@ impl Scoreboard {
             sent.retransmitted = false;
             self.segments.set(index, sent);
         }
-        self.pipe = 0;
         self.next_lost = self.base;
         self.lost_end = self.base + self.segments.len();
     }

@@ -74,7 +74,7 @@ enum Step {
     Sack(u64, u64),
     Detect,
     LoseFirst,
-    LoseAll,
+    LoseAll(u64),
     Retransmit,
 }
 
@@ -85,7 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (0_u64..2_000, 0_u64..600).prop_map(|(at, length)| Step::Sack(at, length)),
         2 => Just(Step::Detect),
         1 => Just(Step::LoseFirst),
-        1 => Just(Step::LoseAll),
+        1 => prop_oneof![Just(0), 0_u64..20].prop_map(Step::LoseAll),
         3 => Just(Step::Retransmit),
     ]
 }
@@ -112,7 +112,7 @@ proptest! {
                 }
                 Step::Detect => { board.detect_losses(); }
                 Step::LoseFirst => { board.lose_first(); }
-                Step::LoseAll => board.lose_all(),
+                Step::LoseAll(age) => board.lose_all(MS((index as u64).saturating_sub(age))),
                 Step::Retransmit => if let Some(span) = board.next_lost() {
                     board.retransmit(span.start, now);
                 }

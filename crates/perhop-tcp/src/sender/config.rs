@@ -2,7 +2,7 @@
 
 use perhop_core::Duration;
 
-use crate::{Congestion, EcnMode};
+use crate::{Congestion, EcnMode, RtoRule};
 
 /// How a sender finds out what was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,9 @@ pub struct SenderConfig {
     pub window: u32,
     /// Initial congestion window in segments (RFC 6928).
     pub initial_window: u32,
-    /// Floor of the retransmission timeout.
+    /// How the retransmission timeout follows from round-trip times.
+    pub rto_rule: RtoRule,
+    /// Floor of the retransmission timeout, or of what Linux adds to the round-trip time.
     pub min_rto: Duration,
     /// The congestion control, at its beginning.
     pub congestion: Congestion,
@@ -36,8 +38,8 @@ pub struct SenderConfig {
     pub prr: bool,
     /// Whether new data is sent on the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// Whether segments carry timestamps (RFC 7323). They are sent and echoed for their length;
-    /// samples come from the scoreboard, which is as good where nothing is renegotiated.
+    /// Whether segments carry timestamps (RFC 7323). Samples of the round-trip time come from the
+    /// scoreboard, and from timestamps where it does not know which copy has arrived.
     pub timestamps: bool,
     /// Which congestion notification it asks for.
     pub ecn: EcnMode,

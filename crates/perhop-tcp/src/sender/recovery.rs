@@ -261,6 +261,14 @@ impl Sender {
         (self.scoreboard.flight() as f64).min(self.window.cwnd)
     }
 
+    /// What was sent later is not lost for a timeout's sake, if losses are detected by time.
+    fn overdue_at_timeout(&self, now: Time) -> Time {
+        let overdue = self.rack.as_deref().zip(self.rtt.smoothed()).and_then(|((rack, _), rtt)| {
+            rack.overdue(now, rack.window(false, self.scoreboard.sacked_segments(), rtt))
+        });
+        overdue.map_or(Time::MAX, |(_, limit)| limit)
+    }
+
     pub(super) fn time_out(&mut self, now: Time) {
         self.rtt.expired();
         let established = self.scoreboard.acknowledged() > 0;
@@ -270,8 +278,9 @@ impl Sender {
             self.reduce(now);
         }
         self.config.congestion.on_timeout();
-        self.window.cwnd = self.mss();
-        self.scoreboard.lose_all();
+        self.scoreboard.lose_all(self.overdue_at_timeout(now));
+        // The loss window, beside what is taken to be still under way.
+        self.window.cwnd = self.scoreboard.pipe() as f64 + self.mss();
         self.duplicates = 0;
         self.prr = None;
         self.probe_due = false;

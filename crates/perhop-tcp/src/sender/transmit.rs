@@ -29,6 +29,11 @@ impl Sender {
 
     fn retransmit(&mut self, now: Time, span: Span) -> Segment {
         self.scoreboard.retransmit(span.start, now);
+        if span.start == self.scoreboard.acknowledged() {
+            // Its acknowledgement takes a round trip from now (RFC 6675, section 6; Linux:
+            // tcp_xmit_retransmit_queue).
+            self.restart_timer(now);
+        }
         self.retransmits += 1;
         self.note_sent(now, span.length);
         self.segment(now, span, Flags::RETRANSMISSION)
