@@ -54,11 +54,13 @@ from perhop.analysis.throughput import (
     throughput,
 )
 from perhop.analysis.windows import Window, seconds
+from perhop.scenario import Basis
 
 __all__ = [
     "PERCENTILES",
     "TOLERANCES",
     "TOTAL",
+    "Basis",
     "Beside",
     "Capacity",
     "Comparison",

@@ -1,6 +1,7 @@
 """Measured beside expected, and measured beside published."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from perhop.analysis.arrivals import jitter, order
@@ -10,7 +11,7 @@ from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
-from perhop.scenario import Expectation
+from perhop.scenario import Basis, Expectation
 from perhop.scenario.metrics import METRICS
 from perhop.scenario.text import did_you_mean
 from perhop.units import quote
@@ -44,7 +45,10 @@ class Comparison:
 
     `published` is None where the document has it in a picture only.
     `difference` is (measured - published) / published, None where that has no meaning. `within` is
-    how near the two must be to count as alike, as a share of the published value.
+    how near the two must be to count as alike, as a share of the published value. `basis` says
+    whether the document states the value at all. `precision` is half the width of what the printed
+    value stands for, if it is not what its digits say. An ensemble's interval that has `rival` in
+    it says nothing. Values of the same `number` are one number of the document.
     """
 
     label: str
@@ -58,6 +62,25 @@ class Comparison:
     unit: str
     note: str
     within: float | None = None
+    basis: Basis = "stated"
+    precision: float | None = None
+    rival: float | None = None
+    number: str = ""
+
+    @property
+    def stands_for(self) -> tuple[float, float] | None:
+        """The values for which the printed one stands; None without a printed one.
+
+        By default those that round to it: half a unit of its last digit that is not zero, so that
+        0.944 Mb/s are 0.9435 to 0.9445 Mb/s, and 150 are 145 to 155. A zero stands for itself.
+        """
+        if self.published is None:
+            return None
+        half = self.precision
+        if half is None:
+            exponent = Decimal(repr(self.published)).normalize().as_tuple().exponent
+            half = 0.5 * 10.0 ** int(exponent) if self.published else 0.0
+        return self.published - half, self.published + half
 
     @property
     def agrees(self) -> bool | None:
@@ -154,6 +177,8 @@ def against_published(dataset: Dataset) -> list[Comparison]:
                 unit=unit,
                 note=item.note,
                 within=None if item.within is None else item.within / 10**9,
+                basis=item.basis,
+                precision=None if item.precision is None else item.precision / scale,
             )
         )
     return compared

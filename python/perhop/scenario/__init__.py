@@ -29,7 +29,7 @@
 from perhop.scenario.changes import Change, PoliceChange
 from perhop.scenario.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
-from perhop.scenario.expectations import Expectation, Measured, Published
+from perhop.scenario.expectations import Basis, Expectation, Measured, Published
 from perhop.scenario.loader import dump, load, parse, to_mapping
 from perhop.scenario.metrics import METRICS, Metric
 from perhop.scenario.model import Report, Scenario
@@ -49,6 +49,7 @@ __all__ = [
     "METRICS",
     "Action",
     "Bandwidth",
+    "Basis",
     "Bursts",
     "Change",
     "Class",

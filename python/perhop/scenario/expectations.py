@@ -18,6 +18,10 @@ from perhop.scenario.names import Target
 from perhop.scenario.quantities import Share, Window, format_window
 from perhop.units import WHOLE, format_share
 
+Basis = Literal["stated", "assumed", "unstated"]
+"""What a figure beside a measured one is: what the document states, what the scenario puts in so
+that measuring it shows nothing, or what the document does not state."""
+
 
 class Measured(Model):
     """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
@@ -131,7 +135,7 @@ class Measured(Model):
         return whole
 
 
-VALUES = ("at_least", "at_most", "about", "value")
+VALUES = ("at_least", "at_most", "about", "value", "precision")
 """The keys of an expectation or published figure whose unit is the metric's."""
 
 
@@ -201,10 +205,18 @@ class Published(Measured):
     """How near a measured value must be to count as reproduced, as a share of `value`; without it,
     the difference is told and not judged. Bounds (`above`, `below`) need none."""
 
+    basis: Basis = "stated"
+    """`stated` by the document; `assumed`: put into the scenario, so that a run reads it back;
+    `unstated`: the document has no such figure, but says something that implies it."""
+
+    precision: int | None = None
+    """Half the width of what the figure stands for, in the metric's unit; by default half a unit
+    of its last digit that is not zero."""
+
     note: str = ""
     """What the document leaves open."""
 
-    _in_unit = field_validator("value", mode="plain")(_value_of_metric)
+    _in_unit = field_validator("value", "precision", mode="plain")(_value_of_metric)
 
     @property
     def text(self) -> str:
