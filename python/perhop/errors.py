@@ -79,6 +79,10 @@ class ScenarioError(PerhopError):
         self.more: int = len(ordered) - len(self.problems)
         super().__init__(self.problems, self.more)
 
+    def __reduce__(self) -> tuple[type[ScenarioError], tuple[tuple[Problem, ...]]]:
+        """Have a worker process hand it on whole."""
+        return type(self), (self.found,)
+
     def __str__(self) -> str:
         """One line a problem."""
         lines = [str(problem) for problem in self.problems]

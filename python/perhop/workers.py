@@ -1,4 +1,7 @@
-"""Many runs on all cores: each in one of a few processes, its dataset in a folder of its own."""
+"""Many runs on all cores: each in one of a few processes.
+
+`work` makes runs whose datasets go into folders; `call` has any function called many times.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perhop import engines
 from perhop.scenario import Scenario, to_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Task", "cores", "work"]
+__all__ = ["Task", "call", "cores", "work"]
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +54,50 @@ def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
     Ctrl-C lets no further run begin; those that have begun are finished, and `KeyboardInterrupt`
     goes on.
     """
-    if not tasks:
-        return
     for each in tasks:
         # Here, because a run that finds out whether it can write takes away what it made for that.
         each.folder.parent.mkdir(parents=True, exist_ok=True)
+    facts = ((to_mapping(t.scenario), t.engine, t.seed, str(t.folder)) for t in tasks)
+    for _ in call(_run, facts, min(jobs, len(tasks))):
+        yield
+
+
+def call(
+    function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]], jobs: int
+) -> Iterator[tuple[int, _Result]]:
+    """Call a function once with each of `arguments`, in `jobs` processes.
+
+    Ctrl-C lets no further call begin; those that have begun are finished, and `KeyboardInterrupt`
+    goes on.
+
+    Args:
+        function: A function of a module; arguments and results are pickled.
+        arguments: The arguments of each call; taken as processes become free.
+        jobs: The number of processes; none without calls.
+
+    Yields:
+        The place of a call's arguments, from 0, and its result, as soon as it is there, in any
+        order.
+    """
+    if not jobs:
+        return
     # A forked child of a process with threads, as polars has, may hang.
     context = multiprocessing.get_context("spawn")
-    waiting = iter(tasks)
-    with ProcessPoolExecutor(min(jobs, len(tasks)), context, _ignore_interrupts) as pool:
-        running: set[Future[None]] = set()
+    waiting = enumerate(arguments)
+    with ProcessPoolExecutor(jobs, context, _ignore_interrupts) as pool:
+        running: dict[Future[_Result], int] = {}
         try:
             while True:
                 # A few more than there are processes, so that none waits, and Ctrl-C finds
                 # little that has begun.
-                while len(running) < jobs + 2 and (task := next(waiting, None)) is not None:
-                    facts = (to_mapping(task.scenario), task.engine, task.seed, str(task.folder))
+                while len(running) < jobs + 2 and (each := next(waiting, None)) is not None:
                     # It may start a process, of which half would break the others.
                     with _undisturbed():
-                        running.add(pool.submit(_run, *facts))
+                        running[pool.submit(function, *each[1])] = each[0]
                 if not running:
                     return
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
-                    yield
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
