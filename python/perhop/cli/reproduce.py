@@ -21,6 +21,13 @@ __all__ = ["reproduce"]
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--engine", default="sim", show_default=True, help="What runs them.")
 @options.seed
+@click.option(
+    "--runs",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="The members of an experiment's ensemble; 0 for none.",
+)
 @click.option("--jobs", type=click.IntRange(1), help="How many processes; one a core by default.")
 @click.option(
     "--out",
@@ -35,16 +42,18 @@ def reproduce(
     names: tuple[str, ...],
     engine: str,
     seed: int,
+    runs: int,
     jobs: int | None,
     out: Path,
     as_json: bool,
 ) -> int:
     r"""Run published experiments beside their documents.
 
-    All of them, or those that are named. Prints every published value beside the measured one, how
-    far they differ, and whether that is within the value's yardstick; writes a page for each
-    experiment, its charts as PNG and SVG, and an index. A difference is no failure; the exit code
-    is 1 if an expectation of a scenario does not hold.
+    All of them, or those that are named. What a document leaves open is drawn from ranges; every
+    published value is printed beside the interval of the results, with what came of it: reproduced,
+    undecided, not explained, assumed, not stated. Writes a page for each experiment, its charts as
+    PNG and SVG, and an index. A difference is no failure; the exit code is 1 if an expectation of a
+    scenario does not hold.
 
     Engines with real hosts take as long as the experiments did, and have what the simulator
     measures beside it.
@@ -52,6 +61,7 @@ def reproduce(
     \b
       perhop reproduce
       perhop reproduce qbss-1-70 altq-cbq --out compared
+      perhop reproduce oscars-burst --runs 400
     """
     from perhop import experiments
     from perhop.cli.progress import counting
@@ -59,7 +69,9 @@ def reproduce(
     chosen = [experiments.get(name) for name in dict.fromkeys(names or experiments.names())]
     began = time.perf_counter()
     with counting("reproduce") as watch:
-        found = experiments.reproduce(chosen, out, engine=engine, seed=seed, jobs=jobs, watch=watch)
+        found = experiments.reproduce(
+            chosen, out, engine=engine, seed=seed, runs=runs, jobs=jobs, watch=watch
+        )
     pages = experiments.write(found, out)
     if as_json:
         result = {
@@ -67,6 +79,7 @@ def reproduce(
             "seed": seed,
             "wall_s": time.perf_counter() - began,
             "index": str(pages[0].resolve()),
+            "score": _score(found),
             "experiments": experiments.summary(found),
         }
         click.echo(json.dumps(result, indent=2, allow_nan=False))
@@ -75,21 +88,29 @@ def reproduce(
     return 1 if any(each.failed for each in found) else 0
 
 
+def _score(found: list[Reproduction]) -> dict[str, int]:
+    from perhop.experiments import score
+
+    return score([value for each in found for value in each.values])
+
+
 def _print(found: list[Reproduction], engine: str, index: Path) -> None:
     from perhop.cli.render import print_table
-    from perhop.experiments.pages import change_tables
-    from perhop.report import value_table
+    from perhop.experiments.tables import change_tables, counted, judged_table
+    from perhop.report import Table
 
     for each in found:
         if each.values:
             title = f"{each.experiment.name}: {each.experiment.title}"
             title += "" if engine == "sim" else f" ({engine})"
-            print_table(value_table(each.comparisons, title))
+            table = judged_table(each, title)
+            print_table(Table(table.title, table.columns, table.rows))
         for table in change_tables(each) if engine != "sim" else ():
             print_table(table)
         for failure in each.failed:
             click.echo(f"FAILS: {failure}")
+        click.echo(f"{each.experiment.name}: {counted(each.score)}")
         click.echo()
-    agree, judged = (sum(part) for part in zip(*(each.judged for each in found), strict=True))
-    click.echo(f"{agree} of {judged} values that the documents state are as published")
+    total = counted(_score(found))
+    click.echo(f"Values of the documents: {total}")
     click.echo(f"pages: {index}")

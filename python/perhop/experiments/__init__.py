@@ -1,7 +1,36 @@
 """Published experiments, reproduced: what a document says beside what perhop measures.
 
 An experiment is some runs of the gallery's scenarios, the values that the document has, and how to
-measure each. `reproduce` makes the runs; `write` makes a page of each and an index of all.
+measure each. What the document leaves open is an `Unknown` of the experiment: a range or some
+choices, with the reason. `reproduce` makes the runs, and an ensemble over the unknowns: each value
+of the document is judged against the interval of the ensemble's results (see
+`perhop.experiments.ensemble`). `write` makes a page of each experiment and an index of all.
+
+To give an experiment unknowns::
+
+    Experiment(
+        …,
+        unknowns=(
+            Unknown(
+                "delay of the path, each way",
+                "the document says a round-trip time of about 170 ms",
+                low=0.0825,
+                high=0.0875,
+                unit="s",
+                sets={"links.1.delay={:.6f} s": 1.0},
+            ),
+            Unknown(
+                "selective acknowledgements",
+                "the document does not say; the system's default is on",
+                choices={"on": (), "off": ("flows.bulk.tcp.sack=false",)},
+            ),
+        ),
+    )
+
+`Value.basis` says whether the document states the value (`stated`), the scenario puts it in
+(`assumed`) or the document has no such figure (`unstated`); `Value.number` is the same for values
+that are one number of the document. `measure` and `across` of values are functions of a module, or
+partials of one, because worker processes are given them.
 """
 
 from __future__ import annotations
@@ -9,8 +38,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
-from perhop.experiments.model import Case, Experiment, Runs, Value
-from perhop.experiments.reproduction import Changed, Reproduction, reproduce, summary
+from perhop.experiments.model import Case, Experiment, Runs, Unknown, Value
+from perhop.experiments.reproduction import (
+    OUTCOMES,
+    RUNS,
+    Changed,
+    Judged,
+    Reproduction,
+    reproduce,
+    score,
+    summary,
+)
 from perhop.scenario.text import did_you_mean
 from perhop.units import quote
 
@@ -18,15 +56,20 @@ if TYPE_CHECKING:
     from perhop.experiments.pages import write
 
 __all__ = [
+    "OUTCOMES",
+    "RUNS",
     "Case",
     "Changed",
     "Experiment",
+    "Judged",
     "Reproduction",
     "Runs",
+    "Unknown",
     "Value",
     "get",
     "names",
     "reproduce",
+    "score",
     "summary",
     "write",
 ]

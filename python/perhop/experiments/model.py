@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perhop.analysis import Comparison, Window
+from perhop.analysis import Basis, Comparison, Window, against_published
 from perhop.dataset import Dataset
 from perhop.report.style import Spec
 
@@ -29,17 +29,71 @@ class Case:
         settings: What is changed in it, as `--set` takes it.
         of: The case of which this one is a variant; its values are measured here, too.
         change: The one thing that a variant has different, in words.
+        member: What is further changed in members of an ensemble: a shorter run, where it says as
+            much.
     """
 
     scenario: str
     settings: tuple[str, ...] = ()
     of: str | None = None
     change: str = ""
+    member: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A quantity that a document leaves open: a range from `low` to `high`, or some choices.
+
+    An ensemble draws from it, evenly over the range (over its logarithm if `log`) or the choices.
+
+    Attributes:
+        name: The quantity, as tables show it.
+        reason: Why the range is what it is, and what the document says.
+        low: The least value, …
+        high: … and the greatest.
+        unit: "bps", "s", "share", "packets" or "ratio".
+        sets: Settings, as `--set` takes them, with a format field for the value; for each the
+            factor by which it multiplies the value, or that and what it then adds.
+        choices: Instead of a range: the settings of each choice by its name.
+        log: Whether the range is even in its logarithm.
+        cases: The cases in which it is set; all by default.
+    """
+
+    name: str
+    reason: str
+    low: float = 0.0
+    high: float = 0.0
+    unit: str = "ratio"
+    sets: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    log: bool = False
+    cases: Sequence[str] = ()
+
+    def at(self, part: float) -> float | str:
+        """The value, or the name of the choice, at a part of the range from 0 to below 1."""
+        if self.choices:
+            return list(self.choices)[int(part * len(self.choices))]
+        if self.log:
+            return float(self.low * (self.high / self.low) ** part)
+        return self.low + (self.high - self.low) * part
+
+    def settings(self, value: float | str) -> list[str]:
+        """What `--set` takes to have this value or choice."""
+        if isinstance(value, str):
+            return list(self.choices[value])
+        scaled = []
+        for template, scale in self.sets.items():
+            factor, more = scale if isinstance(scale, tuple) else (scale, 0.0)
+            scaled.append(template.format(factor * value + more))
+        return scaled
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """A figure of a document, and how to measure it. Those that a scenario publishes need none.
+
+    `measure` and `across` run in worker processes: each is a function of a module, or a
+    `functools.partial` of one, not a lambda or a closure.
 
     Attributes:
         label: What the document calls it.
@@ -50,8 +104,14 @@ class Value:
         across: … or from all runs.
         during: The part of the run that it is of, in seconds; the whole run by default.
         qualifier: "about", "above", "below" or "exactly".
-        within: How near is as published, as a share; without, the difference is not judged.
+        within: How near a single run must be, as a share. Ensembles do not use it.
         note: What the document leaves open.
+        basis: Whether the document states the value, the scenario puts it in, or it is not stated.
+        precision: Half the width of what the printed value stands for, in `unit`; by default half
+            a unit of its last digit that is not zero.
+        rival: What a wrong model would give: an interval that has it says nothing.
+        number: Values of the same number count once; by default each is a number of its own.
+        needs: The cases that `across` takes; all without variants by default.
     """
 
     label: str
@@ -64,6 +124,11 @@ class Value:
     qualifier: str = "about"
     within: float | None = None
     note: str = ""
+    basis: Basis = "stated"
+    precision: float | None = None
+    rival: float | None = None
+    number: str = ""
+    needs: Sequence[str] = ()
 
     def compare(self, dataset: Dataset) -> Comparison:
         """The value as it is in a run beside the published one."""
@@ -89,6 +154,10 @@ class Value:
             unit=self.unit,
             note=self.note,
             within=self.within,
+            basis=self.basis,
+            precision=self.precision,
+            rival=self.rival,
+            number=self.number,
         )
 
 
@@ -110,6 +179,8 @@ class Experiment:
         source: The document.
         about: What was done, and what is assumed; empty lines part paragraphs.
         cases: Its runs by name.
+        unknowns: What the document leaves open, over which an ensemble is drawn.
+        effort: The part of the default number of ensemble members that is run, where runs are long.
         values: The document's figures that the scenarios themselves do not publish.
         account: Where results differ from the document's, and why.
         between_hosts: Where those of real hosts do, and why.
@@ -123,7 +194,42 @@ class Experiment:
     about: str
     cases: Mapping[str, Case]
     values: tuple[Value, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()
+    effort: float = 1.0
     account: str = ""
     between_hosts: str = ""
     tables: Callable[[Runs], Sequence[Table]] = field(default=_no_tables)
     pictures: Callable[[Runs], Pictures] = field(default=_no_pictures)
+
+    @property
+    def main(self) -> list[str]:
+        """The names of the cases that are no variants."""
+        return [name for name, case in self.cases.items() if case.of is None]
+
+    def measured_part(self) -> Experiment:
+        """The experiment without what its page shows, which a worker process can be given."""
+        return replace(self, tables=_no_tables, pictures=_no_pictures)
+
+    def measured(self, runs: Runs) -> tuple[tuple[str, Comparison], ...]:
+        """The document's values beside those of some runs, each with its case.
+
+        Args:
+            runs: Datasets by case; values of cases that are missing are left out.
+
+        Returns:
+            For each case the values that its scenario publishes, then the experiment's; those
+            across cases last, with "" as their case.
+        """
+        there = [name for name in self.main if name in runs]
+        return (
+            *((name, compared) for name in there for compared in self.of(name, runs[name])),
+            *(("", value.compare_all(runs)) for value in self.values if value.case is None),
+        )
+
+    def of(self, case: str, dataset: Dataset) -> Iterator[Comparison]:
+        """The values of a case as a dataset has them: its scenario's, then the experiment's."""
+        scenario = self.cases[case].scenario
+        for index, compared in enumerate(against_published(dataset)):
+            # One number of the document, in however many cases its scenario is run.
+            yield replace(compared, number=compared.number or f"{scenario} {index}")
+        yield from (value.compare(dataset) for value in self.values if value.case == case)

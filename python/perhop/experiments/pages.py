@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.report import Column, Table, text, value_table
+from perhop.experiments.reproduction import score
+from perhop.experiments.tables import (
+    change_tables,
+    choice_table,
+    counted,
+    judged_table,
+    unknown_table,
+)
+from perhop.report import Column, Table
 from perhop.report.document import document, figure, grid, paragraphs, told_apart
 from perhop.report.html import Html, element, join
 from perhop.report.output import png, svg, write_all
 from perhop.rights import REAL_ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from perhop.analysis import Comparison
-    from perhop.experiments.reproduction import Changed, Reproduction
+    from perhop.experiments.reproduction import Reproduction
 
 
 def write(reproduced: Sequence[Reproduction], folder: Path) -> list[Path]:
@@ -56,8 +63,10 @@ def page(reproduced: Reproduction) -> str:
         element("p", f"Source: {experiment.source}", class_="source"),
         element("p", lead(reproduced), class_="lead"),
         *(element("p", each) for each in (real, *about) if each),
-        grid(value_table(reproduced.comparisons) if reproduced.values else None),
+        grid(judged_table(reproduced) if reproduced.values else None),
         *(element("p", each) for each in accounts),
+        grid(unknown_table(reproduced)),
+        grid(choice_table(reproduced)),
         *(figure(name, spec) for name, spec in pictures.items()),
         *map(grid, change_tables(reproduced)),
         *map(grid, experiment.tables(reproduced.runs)),
@@ -68,6 +77,7 @@ def page(reproduced: Reproduction) -> str:
 
 def index(reproduced: Sequence[Reproduction]) -> str:
     """The list of experiments as one HTML document."""
+    every = [value for each in reproduced for value in each.values]
     body = join(
         element("h1", "Published experiments, reproduced"),
         element(
@@ -75,17 +85,16 @@ def index(reproduced: Sequence[Reproduction]) -> str:
             "Each line is a figure of a document beside what perhop measures; the page of the "
             "experiment says what was assumed, and why a value differs.",
         ),
+        element("p", f"All together: {counted(score(every))}.", class_="lead"),
         *(_entry(each) for each in reproduced),
     )
     return document("Published experiments, reproduced", body)
 
 
 def lead(reproduced: Reproduction) -> str:
-    """How much of the document was reproduced, in a sentence."""
-    agree, judged = reproduced.judged
-    if not judged:
-        return "The document states no value of this experiment that could be judged."
-    return f"{agree} of {judged} values that the document states are as published."
+    """What came of the document's values, in a sentence."""
+    found = reproduced.score
+    return f"{sum(found.values())} values of the document: {counted(found)}."
 
 
 def engine(reproduced: Reproduction) -> str:
@@ -106,35 +115,6 @@ def _real(reproduced: Reproduction) -> str:
     )
 
 
-def change_tables(reproduced: Reproduction) -> Iterator[Table]:
-    """The values of cases that have variants, and what they are with one thing changed.
-
-    A table for each set of changes, with the values of all cases that have these.
-    """
-    variants: dict[str, list[Changed]] = {}
-    for variant in reproduced.variants:
-        variants.setdefault(variant.of, []).append(variant)
-    together: dict[tuple[str, ...], list[str]] = {}
-    for case, changed in variants.items():
-        together.setdefault(tuple(variant.change for variant in changed), []).append(case)
-    for changes, cases in together.items():
-        rows = []
-        for case in cases:
-            values = [compared for name, compared in reproduced.values if name == case]
-            for index, value in enumerate(values):
-                cells = [_cell(variant.values[index]) for variant in variants[case]]
-                rows.append((value.label, text.published(value), _cell(value), *cells))
-        names = ("published", "measured", *changes)
-        columns = (Column("figure", "left"), *map(Column, names))
-        if rows:
-            yield Table("One thing changed at a time", columns, tuple(rows), "* Not as published.")
-
-
-def _cell(compared: Comparison) -> str:
-    mark = " *" if compared.agrees is False else ""
-    return text.quantity(compared.measured, compared.unit) + mark
-
-
 def _entry(reproduced: Reproduction) -> Html:
     experiment = reproduced.experiment
     return join(
@@ -146,7 +126,7 @@ def _entry(reproduced: Reproduction) -> Html:
             f"{experiment.name}. {experiment.source}. {lead(reproduced)}{_by(reproduced)}",
             class_="note",
         ),
-        grid(value_table(reproduced.comparisons, "") if reproduced.values else None),
+        grid(judged_table(reproduced, "") if reproduced.values else None),
     )
 
 

@@ -2,24 +2,90 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from perhop import gallery
-from perhop.analysis import Comparison, against_published, verdicts
+from perhop.analysis import Comparison, verdicts
 from perhop.dataset import Dataset
 from perhop.engines import check
+from perhop.experiments import ensemble
 from perhop.rights import REAL_ENGINES
 from perhop.scenario import Scenario, Tcp
-from perhop.workers import Task, cores, work
+from perhop.workers import Task, call, cores, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from perhop.experiments.model import Case, Experiment, Runs
+    from perhop.experiments.model import Case, Experiment, Runs, Unknown
 
 _Shown = TypeVar("_Shown")
+
+RUNS: Final = 100
+"""The members of an ensemble unless told otherwise."""
+
+Outcome = Literal["reproduced", "undecided", "not explained", "assumed", "not stated"]
+
+OUTCOMES: Final[tuple[Outcome, ...]] = (
+    "reproduced",
+    "undecided",
+    "not explained",
+    "assumed",
+    "not stated",
+)
+"""What can come of a value of a document: the model says it; the model cannot say; the model says
+something else; the scenario puts it in; the document does not state it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A value of a document beside what perhop makes of it.
+
+    Attributes:
+        case: The case that it is a value of; "" if it is across cases.
+        compared: The published value beside that of a single run.
+        spread: What an ensemble says of it; None if there was none.
+    """
+
+    case: str
+    compared: Comparison
+    spread: ensemble.Spread | None = None
+
+    @property
+    def verdict(self) -> ensemble.Verdict | None:
+        """The published value against the interval; without an ensemble, against a single run.
+
+        None if the document has no number.
+        """
+        if self.spread is not None:
+            return ensemble.judge(self.compared, self.spread.interval)
+        agrees = self.compared.agrees
+        return None if agrees is None else "within" if agrees else "outside"
+
+    @property
+    def outcome(self) -> Outcome:
+        """What came of the value."""
+        if self.compared.basis == "assumed":
+            return "assumed"
+        if self.compared.basis == "unstated" or self.compared.published is None:
+            return "not stated"
+        outcomes: dict[str | None, Outcome] = {"within": "reproduced", "outside": "not explained"}
+        return outcomes.get(self.verdict, "undecided")
+
+
+def score(judged: Sequence[Judged]) -> dict[str, int]:
+    """How many numbers of the documents came to what.
+
+    Values of one number count once: as the least favourable of them.
+    """
+    numbers: dict[object, set[Outcome]] = {}
+    for place, each in enumerate(judged):
+        numbers.setdefault(each.compared.number or place, set()).add(each.outcome)
+    worst = ("not explained", "undecided", "reproduced", "assumed", "not stated")
+    found = Counter(next(each for each in worst if each in came) for came in numbers.values())
+    return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +112,8 @@ class Reproduction:
     Attributes:
         experiment: What was run.
         runs: Its datasets by case.
-        values: The document's values beside the measured ones, by case; those across runs last,
-            with "".
+        values: The document's values beside the measured ones; those across runs last.
+        members: The draws of the ensemble; none without one.
         variants: The same with one thing changed.
         failed: The expectations of its scenarios that do not hold, with their cases before them;
             those of variants do not count.
@@ -55,20 +121,20 @@ class Reproduction:
 
     experiment: Experiment
     runs: Runs
-    values: tuple[tuple[str, Comparison], ...]
+    values: tuple[Judged, ...]
     variants: tuple[Changed, ...]
     failed: tuple[str, ...]
+    members: tuple[ensemble.Member, ...] = ()
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """The document's values beside the measured ones."""
-        return [compared for _, compared in self.values]
+        """The document's values beside those of single runs."""
+        return [each.compared for each in self.values]
 
     @property
-    def judged(self) -> tuple[int, int]:
-        """How many values agree with the document, and how many could."""
-        verdict = [compared.agrees for compared in self.comparisons]
-        return verdict.count(True), len(verdict) - verdict.count(None)
+    def score(self) -> dict[str, int]:
+        """How many numbers of the document came to what."""
+        return score(self.values)
 
 
 def reproduce(
@@ -77,10 +143,13 @@ def reproduce(
     *,
     engine: str = "sim",
     seed: int = 1,
+    runs: int = RUNS,
     jobs: int | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Reproduction]:
     """Make all runs of some experiments, each in ``folder/EXPERIMENT/runs/CASE``.
+
+    In simulation, experiments with unknowns have an ensemble, too, of which nothing is written.
 
     Engines in real time make those that the document has, with this machine's TCP in the place of
     that of another time. Their variants are what the simulator makes of the same, with hosts of
@@ -90,7 +159,8 @@ def reproduce(
         experiments: What to run.
         folder: Where results go.
         engine: What runs them.
-        seed: The seed of every run.
+        seed: The seed of every run, and of the draws of ensembles.
+        runs: The members of each ensemble, less where an experiment's `effort` says so; 0 for none.
         jobs: How many runs at once; one a core by default, and one alone in real time.
         watch: Called with the number of runs that are done, and of all.
 
@@ -125,37 +195,74 @@ def reproduce(
     # Runs that take longest go first, so that none is left alone at the end.
     tasks.sort(key=lambda task: -task.scenario.end_ps)
     many = jobs or (cores() if engine == "sim" else 1)
-    for done, _ in enumerate(work(tasks, many), 1):
-        if watch is not None:
-            watch(done, len(tasks))
-    return [
-        compare(each, {case: Dataset.read(places[each.name, case]) for case in each.cases})
+    drawn = {each.name: _members(each, runs, seed) for each in experiments if engine == "sim"}
+    calls = [
+        (ensemble.shortened(each), member)
         for each in experiments
+        for member in drawn.get(each.name, ())
     ]
+    for each in experiments:
+        # What is wrong with a range is found before anything is run.
+        for member in drawn.get(each.name, ())[:1]:
+            deque(ensemble.scenarios(each, member), maxlen=0)
+    done, every = 0, len(tasks) + len(calls)
+    for _ in work(tasks, many):
+        done += 1
+        if watch is not None:
+            watch(done, every)
+    results: list[list[float | None]] = [[] for _ in calls]
+    for number, measured in call(ensemble.evaluate, calls, min(many, len(calls))):
+        results[number] = measured
+        done += 1
+        if watch is not None:
+            watch(done, every)
+    found, rest = [], iter(results)
+    for each in experiments:
+        read = {case: Dataset.read(places[each.name, case]) for case in each.cases}
+        members = drawn.get(each.name, [])
+        found.append(compare(each, read, members, [next(rest) for _ in members]))
+    return found
 
 
-def compare(experiment: Experiment, runs: Runs) -> Reproduction:
-    """An experiment's values, from its runs."""
-    main = [name for name, case in experiment.cases.items() if case.of is None]
+def _members(experiment: Experiment, runs: int, seed: int) -> list[ensemble.Member]:
+    """The draws of an experiment's ensemble; none if nothing is unknown."""
+    if not experiment.unknowns or not runs:
+        return []
+    return ensemble.members(experiment, max(1, round(runs * experiment.effort)), seed)
+
+
+def compare(
+    experiment: Experiment,
+    runs: Runs,
+    members: Sequence[ensemble.Member] = (),
+    results: Sequence[Sequence[float | None]] = (),
+) -> Reproduction:
+    """An experiment's values, from its runs, and from what the members of its ensemble measured."""
     variants = (
-        Changed(name, case.of, case.change, tuple(_values(experiment, case.of, runs[name])))
+        Changed(name, case.of, case.change, tuple(experiment.of(case.of, runs[name])))
         for name, case in experiment.cases.items()
         if case.of is not None
+    )
+    values = experiment.measured(runs)
+    spreads = (
+        ensemble.spread(experiment.unknowns, members, of_one) if members else None
+        for of_one in (zip(*results, strict=True) if members else [()] * len(values))
     )
     return Reproduction(
         experiment=experiment,
         runs=runs,
-        values=(
-            *((name, value) for name in main for value in _values(experiment, name, runs[name])),
-            *(("", value.compare_all(runs)) for value in experiment.values if value.case is None),
+        values=tuple(
+            Judged(case, compared, found)
+            for (case, compared), found in zip(values, spreads, strict=True)
         ),
         variants=tuple(variants),
         failed=tuple(
             f"{name}: {verdict.text}"
-            for name in main
+            for name in experiment.main
             for verdict in verdicts(runs[name])
             if not verdict.ok
         ),
+        members=tuple(members),
     )
 
 
@@ -165,7 +272,10 @@ def summary(reproduced: Sequence[Reproduction]) -> dict[str, Any]:
         each.experiment.name: {
             "title": each.experiment.title,
             "source": each.experiment.source,
-            "values": [_described(compared, case) for case, compared in each.values],
+            "score": each.score,
+            "unknowns": [_unknown(unknown) for unknown in each.experiment.unknowns],
+            "members": len(each.members),
+            "values": [_judged(value, each.experiment.unknowns) for value in each.values],
             "variants": [
                 {
                     "case": variant.case,
@@ -181,14 +291,28 @@ def summary(reproduced: Sequence[Reproduction]) -> dict[str, Any]:
     }
 
 
-def _values(experiment: Experiment, case: str, dataset: Dataset) -> Iterator[Comparison]:
-    """The values of a case as a dataset has them: its scenario's, then the experiment's own."""
-    yield from against_published(dataset)
-    yield from (value.compare(dataset) for value in experiment.values if value.case == case)
-
-
 def _described(compared: Comparison, case: str) -> dict[str, Any]:
     return {"case": case, **asdict(compared), "agrees": compared.agrees}
+
+
+def _judged(value: Judged, unknowns: Sequence[Unknown]) -> dict[str, Any]:
+    found = value.spread
+    return {
+        **_described(value.compared, value.case),
+        "verdict": value.verdict,
+        "outcome": value.outcome,
+        "ensemble": None if found is None else ensemble.described(found, unknowns),
+    }
+
+
+def _unknown(unknown: Unknown) -> dict[str, Any]:
+    values: list[Any] = list(unknown.choices) or [unknown.low, unknown.high]
+    return {
+        "name": unknown.name,
+        "choices" if unknown.choices else "range": values,
+        "unit": unknown.unit,
+        "reason": unknown.reason,
+    }
 
 
 def _cases(experiments: Sequence[Experiment]) -> Iterator[Case]:
