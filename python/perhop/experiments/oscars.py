@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from perhop import analysis, gallery
-from perhop.experiments.model import Case, Experiment, Value
+from perhop.experiments.model import Case, Experiment, Unknown, Value
+from perhop.experiments.oscars_unknowns import granted, hosts, path, slow
 from perhop.report import Column, Table, change_table, class_tables, phase_table, ping_table, text
 from perhop.report.charts import ping_chart, throughput_chart
 from perhop.report.plots import Scale, line_plot, scatter_plot
@@ -39,14 +41,42 @@ def _all(name: str, setting: str) -> tuple[str, ...]:
     return tuple(f"flows.{flow}.tcp.{setting}" for flow in _FLOWS[name])
 
 
+def _spread(
+    dataset: Dataset, part: str, flow: str, window: Window, interval_s: float = 1.0
+) -> float | None:
+    """A statistic of a flow's throughput in intervals."""
+    found = analysis.rate_spread(dataset, flow, window, interval_s)
+    return None if found is None else getattr(found, part)
+
+
 def _of(part: str, flow: str, window: Window) -> Callable[[Dataset], float | None]:
-    """A statistic of a flow's throughput in intervals of a second."""
+    return partial(_spread, part=part, flow=flow, window=window)
 
-    def measure(dataset: Dataset) -> float | None:
-        spread = analysis.rate_spread(dataset, flow, window, 1.0)
-        return None if spread is None else getattr(spread, part)
 
-    return measure
+def _ratio(dataset: Dataset, over: str, under: str, window: Window, other: Window) -> float | None:
+    """The throughput of a flow in a window, as a part of that of a flow in another."""
+    one = analysis.throughput(dataset, over, window)
+    two = analysis.throughput(dataset, under, other)
+    return one / two if one is not None and two else None
+
+
+def _longer(dataset: Dataset, flow: str, first: Window, later: Window) -> float | None:
+    """The mean round-trip time in a window, as a part of that in a later one."""
+    means = []
+    for window in (first, later):
+        pairs = analysis.rates_and_rtts(dataset, flow, window)
+        means.append(None if pairs.is_empty() else pairs["rtt_s"].mean())
+    one, two = means
+    return one / two if isinstance(one, float) and isinstance(two, float) and two else None
+
+
+def _policed(dataset: Dataset, window: Window) -> float:
+    """The packets that the policer dropped in a window."""
+    start, end = window
+    rows = dataset.queues.filter(
+        (pl.col("class") == "reserved") & (pl.col("start_s") >= start) & (pl.col("end_s") <= end)
+    )
+    return float(rows["dropped_policer"].sum())
 
 
 def _spreads() -> tuple[Value, ...]:
@@ -84,16 +114,6 @@ def _per_stream(dataset: Dataset) -> float | None:
     rates = analysis.stream_rates(dataset, "reserved_20", (210.0, 270.0))
     spread = analysis.distribution(rates)
     return None if spread is None else spread.median
-
-
-def _least_later(dataset: Dataset) -> float | None:
-    spread = analysis.rate_spread(dataset, "thrulay_reserved", (172.0, 180.0), 1.0)
-    return None if spread is None else spread.min
-
-
-def _most_later(dataset: Dataset) -> float | None:
-    spread = analysis.rate_spread(dataset, "thrulay_reserved", (172.0, 180.0), 1.0)
-    return None if spread is None else spread.max
 
 
 def _ten_charts(runs: Runs) -> Pictures:
@@ -200,15 +220,11 @@ def _ping_tables(runs: Runs) -> Sequence[Table]:
     return [jitter, *([table] if table else [])]
 
 
-def _less(part: str) -> Callable[[Dataset], float | None]:
+def _less(dataset: Dataset, part: str) -> float | None:
     """A statistic of the reserved pings' RTT beside the load, as a share of best effort's."""
-
-    def measure(dataset: Dataset) -> float | None:
-        found = [analysis.rtt(dataset, ping, (80.0, 680.0)) for ping in ("reserved", "best_effort")]
-        reserved, other = (each and getattr(each, part) for each in found)
-        return reserved / other if reserved is not None and other else None
-
-    return measure
+    found = [analysis.rtt(dataset, ping, (80.0, 680.0)) for ping in ("reserved", "best_effort")]
+    reserved, other = (each and getattr(each, part) for each in found)
+    return reserved / other if reserved is not None and other else None
 
 
 def _experiment(
@@ -216,6 +232,8 @@ def _experiment(
     cases: Mapping[str, Case],
     *,
     values: tuple[Value, ...] = (),
+    unknowns: tuple[Unknown, ...] = (),
+    account: str = "",
     tables: Callable[[Runs], Sequence[Table]],
     pictures: Callable[[Runs], Pictures],
     between_hosts: str = "",
@@ -228,6 +246,8 @@ def _experiment(
         about=scenario.description,
         cases=cases,
         values=values,
+        unknowns=unknowns,
+        account=account,
         between_hosts=between_hosts,
         tables=tables,
         pictures=pictures,
@@ -284,11 +304,11 @@ Through Linux's own queues, a burst of 1 MB at 10 Mb/s takes tc's police action.
         cases={
             "main": Case("oscars-1M"),
             "no-sack": Case("oscars-1M", _all("oscars-1M", "sack=false"), "main", "without SACK"),
-            "implied": Case(
+            "sender": Case(
                 "oscars-1M",
-                _all("oscars-1M", "window=161500 B"),
+                ("links.1.loss=0%", *_all("oscars-1M", "send_window=161500 B")),
                 "main",
-                "the window that 7.6 Mb/s in 170 ms are, 161500 B",
+                "no loss, and a sender with 161500 B, which are 7.6 Mb/s in 170 ms",
             ),
             "small-burst": Case(
                 "oscars-1M",
@@ -297,13 +317,19 @@ Through Linux's own queues, a burst of 1 MB at 10 Mb/s takes tc's police action.
                 "a burst of 100 kB",
             ),
         },
+        unknowns=(
+            *path("oscars"),
+            granted(dict.fromkeys(_FLOWS["oscars-1M"], 10e6)),
+            slow(_FLOWS["oscars-1M"]),
+            *hosts(dict(zip(_FLOWS["oscars-1M"], (10.0, 80.0, 150.0, 170.0), strict=True))),
+        ),
         values=(
             Value(
                 "the least of its seconds 3 to 10",
                 "main",
                 0.064e6,
                 "bps",
-                _least_later,
+                _of("min", "thrulay_reserved", (172.0, 180.0)),
                 during=(172.0, 180.0),
                 qualifier="exactly",
                 within=0.2,
@@ -313,10 +339,41 @@ Through Linux's own queues, a burst of 1 MB at 10 Mb/s takes tc's police action.
                 "main",
                 0.6e6,
                 "bps",
-                _most_later,
+                _of("max", "thrulay_reserved", (172.0, 180.0)),
                 during=(172.0, 180.0),
                 qualifier="exactly",
                 within=0.2,
+            ),
+            Value(
+                "best effort (thrulay), first second, part of seconds 2 to 10",
+                "main",
+                1.0,
+                "share",
+                partial(
+                    _ratio,
+                    over="thrulay_best_effort",
+                    under="thrulay_best_effort",
+                    window=(150.0, 151.0),
+                    other=(151.0, 160.0),
+                ),
+                during=(150.0, 160.0),
+                qualifier="below",
+                note="the document: less than in the following 9 seconds",
+            ),
+            Value(
+                "best effort (thrulay), RTT of the first second, times that of seconds 2 to 10",
+                "main",
+                1.01,
+                "ratio",
+                partial(
+                    _longer,
+                    flow="thrulay_best_effort",
+                    first=(150.0, 151.0),
+                    later=(151.0, 160.0),
+                ),
+                during=(150.0, 160.0),
+                qualifier="above",
+                note="the document: longer during the first second only; 1% would be seen",
             ),
         ),
         tables=lambda runs: [phase_table(runs["main"]), *class_tables(runs["main"])[:1]],
@@ -361,7 +418,7 @@ Through Linux's own queues, a burst of 1 MB at 10 Mb/s takes tc's police action.
                 "main",
                 1.0,
                 "share",
-                _less(part),
+                partial(_less, part=part),
                 during=(80.0, 680.0),
                 qualifier="below",
                 note="published as pictures",

@@ -1,0 +1,109 @@
+"""What the OSCARS document leaves open of hosts and path, for all of its experiments alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.experiments.model import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_GRANTED: Final = (1.0, 1.5)
+"""What Linux makes of a window that is asked for, as a factor: it doubles it, and offers three
+quarters of that (tcp_adv_win_scale 2) or a half (1); see `granted`."""
+
+
+def granted(flows: Mapping[str, float]) -> Unknown:
+    """The windows of flows of Linux 2.4 that asked for some, in bytes.
+
+    setsockopt(SO_RCVBUF) is doubled, for what the system keeps beside the data, and
+    tcp_adv_win_scale says how much of the whole is offered: three quarters in 2.4 and early 2.6
+    (2), a half where an administrator has set 1. A send buffer is doubled, too, and a segment of
+    1448 bytes takes about 2200 of it, so that it holds 1.3 times what was asked.
+    """
+    return Unknown(
+        "window granted, of that asked",
+        "Linux doubles what is asked and offers a half to three quarters of it; the limits of "
+        "these systems were above that",
+        *_GRANTED,
+        sets={f"flows.{flow}.tcp.window={{:.0f}} B": asked for flow, asked in flows.items()},
+    )
+
+
+def path(policed: str) -> tuple[Unknown, ...]:
+    """What is unknown of the path whose second link has the policy `policed`."""
+    return (
+        Unknown(
+            "round-trip time",
+            "the document: about 170 ms",
+            0.165,
+            0.175,
+            "s",
+            {"links.1.delay={:.6f} s": (0.5, -0.0001)},
+        ),
+        Unknown(
+            "rate of the path",
+            "not in the document; 150 Mb/s came through it, and hosts had 1 Gb/s",
+            choices={
+                "OC-3": ("links.1.rate=155 Mbps",),
+                "OC-12": ("links.1.rate=622 Mbps",),
+                "1 Gb/s": ("links.1.rate=1 Gbps",),
+            },
+        ),
+        Unknown(
+            "queue of the path",
+            "not in the document; routers had from tens of packets to a second's worth",
+            50,
+            1000,
+            "packets",
+            {
+                f"policies.{policed}.classes.{name}.queue={{{{limit: {{:.0f}} packets}}}}": 1.0
+                for name in ("best_effort", "reserved")
+            },
+            log=True,
+        ),
+    )
+
+
+def slow(flows: Iterable[str]) -> Unknown:
+    """What holds a single stream to the 7.6 Mb/s that the document measured."""
+    sender = tuple(f"flows.{flow}.tcp.send_window=161500 B" for flow in flows)
+    return Unknown(
+        "limit of one stream",
+        "not in the document: windows were above 10 MB, and yet one stream got 7.6 Mb/s. A loss of "
+        "0.013% would do it (Mathis et al., 1997), or a sender that has no more than 161500 B, "
+        "which is 7.6 Mb/s in 170 ms, under way",
+        choices={
+            "loss of 0.01%": ("links.1.loss=0.01%",),
+            "loss of 0.02%": ("links.1.loss=0.02%",),
+            "the sender": ("links.1.loss=0%", *sender),
+        },
+    )
+
+
+def hosts(flows: Mapping[str, float]) -> tuple[Unknown, ...]:
+    """What is unknown of the hosts' TCP, and when each flow starts, in seconds."""
+    return (
+        Unknown(
+            "selective acknowledgements",
+            "not in the document; on by default, and turned off by some where windows were large",
+            choices={"on": (), "off": tuple(f"flows.{f}.tcp.sack=false" for f in flows)},
+        ),
+        Unknown(
+            "congestion control",
+            "not in the document; Linux 2.4 has Reno, 2.6 of 2004 to 2006 BIC and then CUBIC",
+            choices={
+                "Reno": (),
+                "CUBIC": tuple(f"flows.{f}.tcp.congestion_control=cubic" for f in flows),
+            },
+        ),
+        Unknown(
+            "delay of the programs' start",
+            "a program takes a moment to connect, and does not start with the clock",
+            0.0,
+            0.1,
+            "s",
+            {f"flows.{flow}.start={{:.4f}} s": (1.0, start) for flow, start in flows.items()},
+        ),
+    )
