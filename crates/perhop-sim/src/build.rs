@@ -4,12 +4,12 @@ use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, T
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_tcp::{
-    Congestion, EcnMode, Handshake, LossDetection, Receiver, ReceiverConfig, RtoRule, Sender,
-    SenderConfig, TIMESTAMP_BYTES, window_shift,
+    Congestion, CubicConfig, EcnMode, Handshake, HyStartKind, LossDetection, Receiver,
+    ReceiverConfig, RtoRule, Sender, SenderConfig, TIMESTAMP_BYTES, window_shift,
 };
 use perhop_workload::{
-    CongestionPlan, EcnModePlan, FlowPlan, PingPlan, RtoRulePlan, TcpPlan, TransportPlan, UdpPlan,
-    pattern,
+    CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FlowPlan, HyStartPlan, PingPlan,
+    RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, pattern,
 };
 
 use crate::hosts::{
@@ -104,13 +104,14 @@ fn tcp(
         min_rto: Duration::from_picos(plan.min_rto),
         congestion: match plan.congestion_control {
             CongestionPlan::Reno => Congestion::Reno,
-            CongestionPlan::Cubic => Congestion::cubic(plan.hystart, plan.reno_friendly),
+            CongestionPlan::Cubic => Congestion::cubic(cubic(plan)),
             CongestionPlan::Ledbat => Congestion::ledbat(),
             CongestionPlan::Dctcp => Congestion::dctcp(),
             CongestionPlan::Prague => Congestion::prague(),
             CongestionPlan::Bbr => Congestion::bbr(probes()),
             CongestionPlan::Bbr1 => Congestion::bbr1(probes()),
         },
+        decrease_from_window: plan.decrease_from == DecreaseFromPlan::Window,
         loss_detection: match (plan.sack, plan.rack) {
             (false, _) => LossDetection::Duplicates,
             (true, false) => LossDetection::Sack,
@@ -135,6 +136,18 @@ fn tcp(
         TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
     let receiver = TcpReceiver { receiver, delay: Samples::default() };
     Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])
+}
+
+fn cubic(plan: &TcpPlan) -> CubicConfig {
+    CubicConfig {
+        hystart: match plan.hystart {
+            HyStartPlan::None => HyStartKind::None,
+            HyStartPlan::PlusPlus => HyStartKind::PlusPlus,
+            HyStartPlan::Linux => HyStartKind::Linux,
+        },
+        reno_friendly: plan.reno_friendly,
+        linux: plan.cubic == CubicPlan::Linux,
+    }
 }
 
 fn ecn_mode(plan: EcnModePlan) -> EcnMode {

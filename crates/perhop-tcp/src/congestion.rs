@@ -8,6 +8,8 @@ mod bbr1;
 mod cubic;
 mod hystart;
 mod ledbat;
+mod linux_cubic;
+mod linux_hystart;
 mod path_model;
 mod scalable;
 
@@ -18,6 +20,8 @@ use bbr1::Bbr1;
 use cubic::Cubic;
 use hystart::HyStart;
 use ledbat::Ledbat;
+use linux_cubic::LinuxCubic;
+use linux_hystart::LinuxHyStart;
 use scalable::Scalable;
 
 pub(crate) use path_model::{Delivered, PathModel};
@@ -86,10 +90,54 @@ pub struct LedbatState(Box<Ledbat>);
 /// What CUBIC remembers.
 #[derive(Clone, Debug)]
 pub struct CubicState {
-    cubic: Cubic,
-    /// Watches the initial slow start, if it is to end before the queue is full, until the first
-    /// loss.
-    hystart: Option<Box<HyStart>>,
+    growth: Growth,
+    /// Watches slow start, if it is to end before the queue is full.
+    slow_start: Option<Box<SlowStart>>,
+}
+
+#[derive(Clone, Debug)]
+enum Growth {
+    Rfc9438(Cubic),
+    Linux(Box<LinuxCubic>),
+}
+
+#[derive(Clone, Debug)]
+enum SlowStart {
+    /// Until the first loss.
+    PlusPlus(HyStart),
+    Linux(LinuxHyStart),
+}
+
+/// Which CUBIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CubicConfig {
+    /// How slow start ends before a loss.
+    pub hystart: HyStartKind,
+    /// Whether the window grows at least as Reno's would (RFC 9438, section 4.3).
+    pub reno_friendly: bool,
+    /// Whether it grows as Linux's, which differs from RFC 9438.
+    pub linux: bool,
+}
+
+/// How slow start ends before a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HyStartKind {
+    /// It does not.
+    #[default]
+    None,
+    /// HyStart++ (RFC 9406), in the first slow start.
+    PlusPlus,
+    /// HyStart as in Linux, by delay and trains of acknowledgements.
+    Linux,
+}
+
+/// What a loss multiplies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum DecreaseFrom {
+    /// Bytes of the window that are in use (RFC 5681, equation 4).
+    Flight(f64),
+    /// The window, in whole segments (Linux).
+    Window,
 }
 
 /// What an acknowledgement tells congestion control.
@@ -111,11 +159,18 @@ pub(crate) struct Acked {
 }
 
 impl Congestion {
-    /// CUBIC before its first loss; with HyStart++ (RFC 9406) if `hystart`, with its Reno-friendly
-    /// region (RFC 9438, section 4.3) if `reno_friendly`.
-    pub fn cubic(hystart: bool, reno_friendly: bool) -> Self {
-        let hystart = hystart.then(|| Box::new(HyStart::new(false)));
-        Self::Cubic(CubicState { cubic: Cubic::new(reno_friendly), hystart })
+    /// CUBIC before its first loss.
+    pub fn cubic(config: CubicConfig) -> Self {
+        let slow_start = match config.hystart {
+            HyStartKind::None => None,
+            HyStartKind::PlusPlus => Some(SlowStart::PlusPlus(HyStart::new(false))),
+            HyStartKind::Linux => Some(SlowStart::Linux(LinuxHyStart::new(false))),
+        };
+        let growth = match config.linux {
+            false => Growth::Rfc9438(Cubic::new(config.reno_friendly)),
+            true => Growth::Linux(Box::new(LinuxCubic::new(config.reno_friendly))),
+        };
+        Self::Cubic(CubicState { growth, slow_start: slow_start.map(Box::new) })
     }
 
     /// LEDBAT++ at its beginning.
@@ -170,8 +225,11 @@ impl Congestion {
     /// Notes that segments are paced: growth then needs no bound against bursts (RFC 9406,
     /// section 4.3: L).
     pub(crate) fn pace(&mut self) {
-        if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self {
-            **hystart = HyStart::new(true);
+        if let Self::Cubic(CubicState { slow_start: Some(slow_start), .. }) = self {
+            **slow_start = match **slow_start {
+                SlowStart::PlusPlus(_) => SlowStart::PlusPlus(HyStart::new(true)),
+                SlowStart::Linux(_) => SlowStart::Linux(LinuxHyStart::new(true)),
+            };
         }
     }
 
@@ -208,11 +266,9 @@ impl Congestion {
 
     /// Data was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
-        // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
-        if let Self::Cubic(CubicState { hystart: Some(hystart), .. }) = self
-            && window.ssthresh == f64::INFINITY
+        if let Self::Cubic(state) = self
+            && state.watch_slow_start(window, mss, acked)
         {
-            hystart.on_ack(window, mss, acked);
             return;
         }
         if let Self::Ledbat(LedbatState(ledbat)) = self {
@@ -220,8 +276,11 @@ impl Congestion {
             return;
         }
         if !acked.limited {
-            if let Self::Cubic(CubicState { cubic, .. }) = self {
-                cubic.on_unused(acked.now);
+            if let Self::Cubic(CubicState { growth, .. }) = self {
+                match growth {
+                    Growth::Rfc9438(cubic) => cubic.on_unused(acked.now),
+                    Growth::Linux(cubic) => cubic.on_unused(acked.now),
+                }
             }
             return;
         }
@@ -233,32 +292,49 @@ impl Congestion {
         }
         match self {
             Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
-            Self::Cubic(CubicState { cubic, .. }) => cubic.on_ack(window, mss, acked),
+            Self::Cubic(CubicState { growth, .. }) => match growth {
+                Growth::Rfc9438(cubic) => cubic.on_ack(window, mss, acked),
+                Growth::Linux(cubic) => cubic.on_ack(window, mss, acked),
+            },
             Self::Scalable(ScalableState(scalable)) => scalable.on_ack(window, mss, acked),
             Self::Ledbat(_) | Self::Bbr(_) | Self::Bbr1(_) => {}
         }
     }
 
-    /// A loss was detected with `flight` bytes of the window in use: sets the threshold, and the
-    /// window to it.
-    pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, flight: f64) {
+    /// A loss was detected: sets the threshold, and the window to it.
+    pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, from: DecreaseFrom) {
         let factor = match self {
             // RFC 8257, section 3.5: a loss is answered as usual.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
-            Self::Cubic(CubicState { cubic, hystart }) => {
-                *hystart = None; // the initial slow start is over
-                cubic.on_loss(window.cwnd / mss)
+            Self::Cubic(CubicState { growth, slow_start }) => {
+                if matches!(slow_start.as_deref(), Some(SlowStart::PlusPlus(_))) {
+                    *slow_start = None; // the initial slow start is over
+                }
+                match growth {
+                    Growth::Rfc9438(cubic) => cubic.on_loss(window.cwnd / mss),
+                    Growth::Linux(cubic) => cubic.on_loss(window.cwnd / mss),
+                }
             }
             Self::Bbr(_) | Self::Bbr1(_) => return,
         };
-        window.ssthresh = (flight * factor).max(2.0 * mss);
+        let decreased = match from {
+            DecreaseFrom::Flight(flight) => flight * factor,
+            DecreaseFrom::Window => ((window.cwnd / mss).floor() * factor).floor() * mss,
+        };
+        window.ssthresh = decreased.max(2.0 * mss);
         window.cwnd = window.ssthresh;
     }
 
     /// The retransmission timer has expired; a loss was told of before, if this is one.
     pub(crate) fn on_timeout(&mut self) {
-        if let Self::Cubic(CubicState { cubic, .. }) = self {
-            cubic.on_timeout();
+        if let Self::Cubic(CubicState { growth, slow_start }) = self {
+            match growth {
+                Growth::Rfc9438(cubic) => cubic.on_timeout(),
+                Growth::Linux(cubic) => cubic.on_timeout(),
+            }
+            if let Some(SlowStart::Linux(hystart)) = slow_start.as_deref_mut() {
+                hystart.on_timeout();
+            }
         } else if let Some(model) = self.model() {
             model.on_timeout();
         }
@@ -270,11 +346,11 @@ impl Congestion {
         &mut self,
         window: &mut Window,
         mss: f64,
-        flight: f64,
+        from: DecreaseFrom,
         at: Marked,
     ) -> bool {
         let Self::Scalable(ScalableState(scalable)) = self else {
-            self.on_loss(window, mss, flight);
+            self.on_loss(window, mss, from);
             return true;
         };
         let Some(factor) = scalable.on_mark(at.now, at.smoothed_rtt) else { return false };
@@ -285,11 +361,40 @@ impl Congestion {
     }
 }
 
+impl CubicState {
+    /// Has HyStart take an acknowledgement; returns whether that has grown the window.
+    fn watch_slow_start(&mut self, window: &mut Window, mss: f64, acked: Acked) -> bool {
+        if let (Growth::Linux(cubic), Some(rtt)) = (&mut self.growth, acked.rtt) {
+            cubic.on_rtt(rtt);
+        }
+        match self.slow_start.as_deref_mut() {
+            // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
+            Some(SlowStart::PlusPlus(hystart)) if window.ssthresh == f64::INFINITY => {
+                hystart.on_ack(window, mss, acked);
+                true
+            }
+            Some(SlowStart::Linux(hystart)) => {
+                hystart.on_ack(window, mss, acked);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MSS: f64 = 1000.0;
+
+    fn cubic(reno_friendly: bool) -> Congestion {
+        Congestion::cubic(CubicConfig { hystart: HyStartKind::None, reno_friendly, linux: false })
+    }
+
+    fn flight(bytes: f64) -> DecreaseFrom {
+        DecreaseFrom::Flight(bytes)
+    }
 
     fn acked(bytes: u64, millis: u64) -> Acked {
         Acked {
@@ -321,18 +426,26 @@ mod tests {
             Congestion::Reno.on_ack(&mut window, MSS, acked(1000, 0));
         }
         assert!((window.cwnd / MSS - 21.0).abs() < 0.05, "{window:?}");
-        Congestion::Reno.on_loss(&mut window, MSS, 21.0 * MSS);
+        Congestion::Reno.on_loss(&mut window, MSS, flight(21.0 * MSS));
         assert_eq!((window.cwnd, window.ssthresh), (10.5 * MSS, 10.5 * MSS));
-        Congestion::Reno.on_loss(&mut window, MSS, 3.0 * MSS);
+        Congestion::Reno.on_loss(&mut window, MSS, flight(3.0 * MSS));
         assert_eq!(window.ssthresh, 2.0 * MSS);
+        // Linux: ⌊10 / 2⌋ and ⌊11 · 717 / 1024⌋ segments, whatever is in flight.
+        window.cwnd = 10.9 * MSS;
+        Congestion::Reno.on_loss(&mut window, MSS, DecreaseFrom::Window);
+        assert_eq!((window.cwnd, window.ssthresh), (5.0 * MSS, 5.0 * MSS));
+        window.cwnd = 11.9 * MSS;
+        let config = CubicConfig { hystart: HyStartKind::None, reno_friendly: true, linux: true };
+        Congestion::cubic(config).on_loss(&mut window, MSS, DecreaseFrom::Window);
+        assert_eq!((window.cwnd, window.ssthresh), (7.0 * MSS, 7.0 * MSS));
     }
 
     /// RFC 9438, equation 2: the window is back at its old maximum after K seconds.
     #[test]
     fn cubic_returns_to_its_maximum_after_k() {
-        let mut cubic = Congestion::cubic(false, true);
+        let mut cubic = cubic(true);
         let mut window = Window { cwnd: 1000.0 * MSS, ssthresh: 1.0 };
-        cubic.on_loss(&mut window, MSS, 1000.0 * MSS);
+        cubic.on_loss(&mut window, MSS, flight(1000.0 * MSS));
         assert_eq!(window.cwnd, 700.0 * MSS);
         let k = (300.0_f64 / 0.4).cbrt();
         let mut passed = 0;
@@ -352,9 +465,9 @@ mod tests {
     /// RFC 9438, section 4.3: at a short round-trip time CUBIC grows at least as Reno would.
     #[test]
     fn cubic_is_reno_friendly_on_short_paths() {
-        let mut cubic = Congestion::cubic(false, true);
+        let mut cubic = cubic(true);
         let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
-        cubic.on_loss(&mut window, MSS, 20.0 * MSS);
+        cubic.on_loss(&mut window, MSS, flight(20.0 * MSS));
         for millis in 1..=200 {
             // A round trip of 1 ms.
             let acked = Acked {
@@ -371,9 +484,9 @@ mod tests {
 
     #[test]
     fn cubic_is_cubic_on_short_paths_without_its_reno_friendly_region() {
-        let mut cubic = Congestion::cubic(false, false);
+        let mut cubic = cubic(false);
         let mut window = Window { cwnd: 20.0 * MSS, ssthresh: 1.0 };
-        cubic.on_loss(&mut window, MSS, 20.0 * MSS);
+        cubic.on_loss(&mut window, MSS, flight(20.0 * MSS));
         for millis in 1..=1000 {
             let acked = Acked {
                 smoothed_rtt: Duration::from_millis(1),
@@ -391,9 +504,9 @@ mod tests {
     fn cubic_does_not_grow_by_time_in_which_its_window_was_not_used() {
         // The window after two seconds of use, with a pause of so many between them.
         let grown = |pause: u64| {
-            let mut cubic = Congestion::cubic(false, false);
+            let mut cubic = cubic(false);
             let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };
-            cubic.on_loss(&mut window, MSS, 100.0 * MSS);
+            cubic.on_loss(&mut window, MSS, flight(100.0 * MSS));
             for tenths in 0..20 + 10 * pause {
                 let limited = !(10..10 + 10 * pause).contains(&tenths);
                 let bytes = if limited { window.cwnd as u64 } else { 1000 };

@@ -17,7 +17,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 
-pub use congestion::{Congestion, Window};
+pub use congestion::{Congestion, CubicConfig, HyStartKind, Window};
 pub use ecn::EcnMode;
 pub use handshake::{Handshake, window_shift};
 pub use receiver::{Receiver, ReceiverConfig};

@@ -51,9 +51,15 @@ pub struct TcpPlan {
     pub receive_window: u32,
     /// Maximum segment size.
     pub mss: u16,
-    /// HyStart++, for CUBIC.
+    /// How slow start ends before a loss, for CUBIC.
     #[serde(default)]
-    pub hystart: bool,
+    pub hystart: HyStartPlan,
+    /// Whose growth, for CUBIC.
+    #[serde(default)]
+    pub cubic: CubicPlan,
+    /// What a loss decreases.
+    #[serde(default)]
+    pub decrease_from: DecreaseFromPlan,
     /// The Reno-friendly region, for CUBIC.
     #[serde(default = "yes")]
     pub reno_friendly: bool,
@@ -104,6 +110,42 @@ pub enum RtoRulePlan {
     Linux,
     /// RFC 6298.
     Rfc6298,
+}
+
+/// How slow start ends before a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HyStartPlan {
+    /// It does not.
+    #[default]
+    None,
+    /// HyStart++ (RFC 9406).
+    #[serde(rename = "hystart++")]
+    PlusPlus,
+    /// HyStart as in Linux.
+    Linux,
+}
+
+/// Whose growth CUBIC has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CubicPlan {
+    /// RFC 9438's.
+    #[default]
+    Rfc9438,
+    /// Linux's.
+    Linux,
+}
+
+/// What a loss decreases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecreaseFromPlan {
+    /// What is in flight.
+    #[default]
+    Flight,
+    /// The congestion window, in whole segments.
+    Window,
 }
 
 /// What both ends of a TCP connection do about congestion notification.

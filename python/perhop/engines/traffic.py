@@ -43,7 +43,13 @@ _EVERY_HOST: Final = {
     # Every probe is answered, as routers do that limit nothing.
     "net.ipv4.icmp_ratelimit": "0",
 }
-_OF_LINUX: Final = {"initial_window": 10, "limited_transmit": True, "loss_detection": "rack"}
+_OF_LINUX: Final = {
+    "initial_window": 10,
+    "limited_transmit": True,
+    "loss_detection": "rack",
+    "cubic": "linux",
+    "decrease_from": "window",
+}
 """What Linux does and nobody can have otherwise for one connection."""
 
 _ECN: Final = {"off": "0", "classic": "1", "dctcp": "1", "accurate": "3"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perhop.scenario import Bursts, Flow, Ping, Scenario, Udp
+
+_HYSTART: Final = {False: "none", True: "hystart++", "linux": "linux"}
 
 __all__ = ["flow_plan", "ping_plan"]
 
@@ -25,7 +27,9 @@ def flow_plan(
                 "send_window": tcp.effective_send_window,
                 "receive_window": tcp.effective_receive_window,
                 "mss": tcp.mss,
-                "hystart": tcp.hystart,
+                "hystart": _HYSTART[tcp.hystart],
+                "cubic": tcp.cubic,
+                "decrease_from": tcp.decrease_from,
                 "reno_friendly": tcp.reno_friendly,
                 "sack": tcp.sack,
                 "dsack": tcp.effective_dsack,

@@ -83,11 +83,14 @@ STACKS: Final = MappingProxyType(
         # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
         # tcp_timestamps and tcp_window_scaling 1; tcp_recovery 1 (RACK, RFC 8985),
         # tcp_early_retrans 3 (the tail loss probe). RFC 6928 for the initial window, RFC 6937 for
-        # recovery. HyStart is on in its CUBIC; here it is HyStart++ (RFC 9406). tcp_ecn 2: it
-        # agrees to ECN and does not ask for it, so that there is none between two of them.
+        # recovery. net/ipv4/tcp_cubic.c: HyStart by delay and by trains is on in CUBIC, its growth
+        # and its decrease are its own. tcp_ecn 2: it agrees to ECN and does not ask for it, so that
+        # there is none between two of them.
         "linux-6": {
             "congestion_control": "cubic",
-            "hystart": True,
+            "hystart": "linux",
+            "cubic": "linux",
+            "decrease_from": "window",
             "mss": "1448 B",
             "timestamps": True,
             "loss_detection": "rack",
@@ -111,9 +114,19 @@ class TcpSettings(Model):
     the `bbr` of Linux, DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
     does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
 
-    hystart: StrictBool = True
-    """Whether CUBIC leaves its first slow start when the round-trip time rises (HyStart++,
-    RFC 9406). The others have none."""
+    hystart: StrictBool | Literal["linux"] = True
+    """Whether CUBIC leaves slow start before the queue is full: its first one when the round-trip
+    time rises (HyStart++, RFC 9406), or, with `linux`, any when that rises or acknowledgements come
+    in long trains (Ha and Rhee, Taming the elephants, 2011). The others have none."""
+
+    cubic: Literal["rfc9438", "linux"] = "rfc9438"
+    """Whose growth CUBIC's window has: that of RFC 9438, or that of Linux, whose Reno-friendly
+    region grows by 8/15 of a segment a round trip for ever, and which grows by a twentieth at least
+    before its first loss. The others have none."""
+
+    decrease_from: Literal["flight", "window"] = "flight"
+    """What a loss multiplies in Reno and CUBIC: what is in flight of the window (RFC 5681), or the
+    window in whole segments, as in Linux."""
 
     reno_friendly: StrictBool = True
     """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`

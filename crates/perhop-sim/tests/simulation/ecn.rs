@@ -31,7 +31,8 @@ fn run_over(queue: &Value, flows: &[Value], marks: &[u64]) -> Results {
 fn marks_come_in_the_place_of_losses_and_are_echoed() {
     for control in ["reno", "cubic"] {
         for ecn in ["off", "classic", "accurate"] {
-            let settings = json!({"congestion_control": control, "ecn": ecn, "hystart": true});
+            let settings =
+                json!({"congestion_control": control, "ecn": ecn, "hystart": "hystart++"});
             let flow = tcp(0, 2, settings, json!({}));
             let marks = [10 * SECOND, 60 * SECOND];
             let results = run_over(&codel(), &[flow], &marks);

@@ -102,7 +102,7 @@ impl Cubic {
 
 /// The cube root by Newton's method: the C library's differs between versions in the last digit,
 /// and results must not.
-fn cube_root(value: f64) -> f64 {
+pub(super) fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }

@@ -30,6 +30,9 @@ pub struct SenderConfig {
     pub min_rto: Duration,
     /// The congestion control, at its beginning.
     pub congestion: Congestion,
+    /// Whether a loss decreases the congestion window, in whole segments, as in Linux, and not what
+    /// is in flight of it (RFC 5681).
+    pub decrease_from_window: bool,
     /// How losses are found; all but [`LossDetection::Duplicates`] need selective
     /// acknowledgements.
     pub loss_detection: LossDetection,

@@ -6,7 +6,7 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
-use crate::congestion::{Acked, Delivered, Marked};
+use crate::congestion::{Acked, DecreaseFrom, Delivered, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
 
@@ -154,8 +154,8 @@ impl Sender {
             model.on_recovery(&self.window, recovering);
             return;
         }
-        let (mss, flight) = (self.mss(), self.used_window());
-        self.config.congestion.on_loss(&mut self.window, mss, flight);
+        let (mss, from) = (self.mss(), self.decrease_from());
+        self.config.congestion.on_loss(&mut self.window, mss, from);
     }
 
     /// Reads how much of what was delivered was marked.
@@ -191,8 +191,8 @@ impl Sender {
         if marked.ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
             return;
         }
-        let (mss, flight) = (self.mss(), self.used_window());
-        if self.config.congestion.on_mark(&mut self.window, mss, flight, marked) {
+        let (mss, from) = (self.mss(), self.decrease_from());
+        if self.config.congestion.on_mark(&mut self.window, mss, from, marked) {
             self.note_reduction(marked.now);
         }
     }
@@ -254,11 +254,14 @@ impl Sender {
         }
     }
 
-    /// How much of the congestion window was in use. While a retransmission is missing, SACKed
+    /// What a loss multiplies: what of the congestion window was in use, or that window. While a retransmission is missing, SACKed
     /// data makes room for more and the flight outgrows the window; taking it for the window, as
     /// RFC 5681 does before SACK, would raise the threshold on a loss.
-    pub(super) fn used_window(&self) -> f64 {
-        (self.scoreboard.flight() as f64).min(self.window.cwnd)
+    pub(super) fn decrease_from(&self) -> DecreaseFrom {
+        match self.config.decrease_from_window {
+            true => DecreaseFrom::Window,
+            false => DecreaseFrom::Flight((self.scoreboard.flight() as f64).min(self.window.cwnd)),
+        }
     }
 
     /// What was sent later is not lost for a timeout's sake, if losses are detected by time.

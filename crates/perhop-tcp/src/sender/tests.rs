@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use perhop_core::{Ecn, Stream};
 
-use crate::{Congestion, EcnMode, RtoRule, Seq};
+use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, Seq};
 use crate::{Receiver, ReceiverConfig};
 
 const MSS: u16 = 1000;
@@ -15,6 +15,10 @@ const DELAY: Duration = Duration::from_millis(10);
 
 const EVERY: [LossDetection; 3] =
     [LossDetection::Duplicates, LossDetection::Sack, LossDetection::Rack];
+
+fn cubic(hystart: HyStartKind, reno_friendly: bool) -> Congestion {
+    Congestion::cubic(CubicConfig { hystart, reno_friendly, linux: false })
+}
 
 fn config() -> SenderConfig {
     SenderConfig {
@@ -24,6 +28,7 @@ fn config() -> SenderConfig {
         rto_rule: RtoRule::Linux,
         min_rto: Duration::from_millis(200),
         congestion: Congestion::Reno,
+        decrease_from_window: false,
         loss_detection: LossDetection::Sack,
         prr: false,
         limited_transmit: true,
@@ -302,7 +307,7 @@ fn the_timer_backs_off_while_nothing_arrives() {
 /// return to the window that it had.
 #[test]
 fn cubic_starts_from_a_plateau_after_a_timeout() {
-    let congestion = Congestion::cubic(false, false);
+    let congestion = cubic(HyStartKind::None, false);
     let config = SenderConfig { congestion, window: 1 << 30, ..config() };
     // Slow start sends 10, 20, 40 and 80 segments; the fifth round, of 160, is lost as a whole.
     let mut connection = Connection::new(config, 1 << 30, &(150..310).collect::<Vec<_>>());
@@ -512,7 +517,7 @@ fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
 /// again. CUBIC's factor is its own.
 #[test]
 fn the_marks_of_a_round_trip_are_answered_once() {
-    for (congestion, factor) in [(Congestion::Reno, 0.5), (Congestion::cubic(false, true), 0.7)] {
+    for (congestion, factor) in [(Congestion::Reno, 0.5), (cubic(HyStartKind::None, true), 0.7)] {
         for ecn in [EcnMode::Classic, EcnMode::Accurate] {
             let config = SenderConfig { congestion: congestion.clone(), ecn, ..config() };
             let mut connection = Connection::new(config, 1 << 20, &[]);
@@ -608,7 +613,7 @@ fn reno_has_the_response_of_the_square_root_law() {
 #[test]
 fn cubic_has_the_response_of_its_rfc() {
     for (every, delay, rounds) in [(10_000, 100, 2_000), (20_000, 200, 1_000), (10_000, 5, 4_000)] {
-        let segments = response(Congestion::cubic(false, true), every, delay, rounds);
+        let segments = response(cubic(HyStartKind::None, true), every, delay, rounds);
         let rtt = 2.0 * delay as f64 / 1e3;
         let cubic = 1.054 * (rtt * every as f64).powf(0.75);
         let reno = (1.5 * every as f64).sqrt();
@@ -650,21 +655,23 @@ proptest! {
         lost in prop::collection::vec(0_u64..200, 0..60),
         late in prop::collection::vec((0_u64..200, 0_u64..100), 0..30),
         loss_detection in prop::sample::select(&EVERY[..]),
-        (control, hystart, prr, pacing) in (0..6, any::<bool>(), any::<bool>(), any::<bool>()),
+        (control, hystart, prr, pacing) in (0..7, any::<bool>(), any::<bool>(), any::<bool>()),
         (ecn, marked) in (0..4_usize, prop::collection::vec(0_u64..200, 0..60)),
         (limited_transmit, timestamps) in any::<(bool, bool)>(),
         window in 2_000_u32..100_000,
     ) {
         let congestion = match control {
             0 => Congestion::Reno,
-            1 => Congestion::cubic(hystart, true),
+            1 => cubic(if hystart { HyStartKind::PlusPlus } else { HyStartKind::Linux }, true),
             2 => Congestion::dctcp(),
             3 => Congestion::prague(),
             4 => Congestion::bbr(Stream::new(1, "test")),
+            5 => Congestion::bbr1(Stream::new(1, "test")),
             _ => Congestion::ledbat(),
         };
         let config = SenderConfig {
             loss_detection, prr, congestion, limited_transmit, timestamps, window, pacing,
+            decrease_from_window: hystart,
             ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::Dctcp, EcnMode::Accurate][ecn],
             ..config()
         };

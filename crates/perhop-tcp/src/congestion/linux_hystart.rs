@@ -1,0 +1,158 @@
+//! HyStart as Linux has it (Ha and Rhee, Taming the elephants: new TCP slow start, Computer Networks
+//! 55, 2011; net/ipv4/tcp_cubic.c): slow start ends at once when the round-trip time rises, or when a
+//! round's acknowledgements have come one close to the other for as long as the path is.
+
+use perhop_core::{Duration, Time};
+
+use super::{Acked, Window};
+use crate::Offset;
+
+/// Windows below this many segments are left alone (hystart_low_window).
+const LEAST: f64 = 16.0;
+/// Acknowledgements this close belong to a train (hystart_ack_delta_us).
+const SPACING: Duration = Duration::from_millis(2);
+/// Samples of a round before its least round-trip time is judged (HYSTART_MIN_SAMPLES).
+const SAMPLES: u32 = 8;
+/// Bounds of the rise that counts, otherwise an eighth of the least round-trip time.
+const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+/// How long large segments may hold acknowledgements back: four of this many bytes at the pacing
+/// rate (sk_gso_max_size), and at most a millisecond.
+const LARGEST: f64 = 65_536.0;
+const HELD_BACK: f64 = 0.001;
+
+/// The state of a connection's slow starts.
+#[derive(Clone, Debug)]
+pub(super) struct LinuxHyStart {
+    /// Whether segments are paced, which may delay them by half a round trip.
+    paced: bool,
+    /// The round ends when more than this is acknowledged.
+    round_end: Offset,
+    round_began: Time,
+    /// The last acknowledgement of the train.
+    train: Time,
+    /// Least round-trip time of the connection, and of this round after so many samples.
+    least: Duration,
+    current: Duration,
+    samples: u32,
+    /// Whether slow start has ended.
+    found: bool,
+}
+
+impl LinuxHyStart {
+    pub fn new(paced: bool) -> Self {
+        Self {
+            paced,
+            round_end: 0,
+            round_began: Time::ZERO,
+            train: Time::ZERO,
+            least: Duration::MAX,
+            current: Duration::MAX,
+            samples: 0,
+            found: false,
+        }
+    }
+
+    /// Begins anew after a retransmission timeout.
+    pub fn on_timeout(&mut self) {
+        *self = Self::new(self.paced);
+    }
+
+    /// Takes an acknowledgement, and sets the threshold to the window where slow start is to end.
+    pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        let Some(rtt) = acked.rtt else { return };
+        self.least = self.least.min(rtt);
+        if self.found || !window.in_slow_start() {
+            return;
+        }
+        if acked.ack > self.round_end {
+            self.round_end = acked.end;
+            (self.round_began, self.train) = (acked.now, acked.now);
+            (self.current, self.samples) = (Duration::MAX, 0);
+        }
+        if window.cwnd < LEAST * mss {
+            return;
+        }
+        if self.train_is_long(window, acked) || self.delay_has_risen(rtt) {
+            self.found = true;
+            window.ssthresh = window.cwnd;
+        }
+    }
+
+    fn train_is_long(&mut self, window: &Window, acked: Acked) -> bool {
+        if acked.now.since(self.train) > SPACING {
+            return false;
+        }
+        self.train = acked.now;
+        let rate = 2.0 * window.cwnd / acked.smoothed_rtt.as_secs_f64().max(1e-6);
+        let held_back = (4.0 * LARGEST / rate).min(HELD_BACK);
+        let path = self.least + Duration::from_picos((held_back * 1e12) as u64);
+        acked.now.since(self.round_began) > if self.paced { path } else { path / 2 }
+    }
+
+    fn delay_has_risen(&mut self, rtt: Duration) -> bool {
+        self.current = self.current.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        self.current > self.least + (self.least / 8).clamp(RISE.0, RISE.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1000.0;
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Duration::from_micros(micros)
+    }
+
+    /// A round that began at zero with a window of `segments` and a least round trip of 40 ms: the
+    /// acknowledgement, counted from one, at which slow start ends; they come every `gap` µs.
+    fn ends_after(segments: f64, paced: bool, gap: u64, rtt: u64) -> Option<u64> {
+        let mut hystart = LinuxHyStart::new(paced);
+        let mut window = Window::new(segments * MSS);
+        let acked = |now, ack, rtt| Acked {
+            now,
+            bytes: 1000,
+            smoothed_rtt: Duration::from_millis(40),
+            rtt: Some(Duration::from_micros(rtt)),
+            ack,
+            end: 1_000_000,
+            limited: true,
+        };
+        hystart.on_ack(&mut window, MSS, acked(at(0), 1, 40_000));
+        (1..40).find(|&count| {
+            hystart.on_ack(&mut window, MSS, acked(at(count * gap), 1 + count, rtt));
+            window.ssthresh == window.cwnd
+        })
+    }
+
+    /// A train is as long as half of 41 ms, or all of it where segments are paced; gaps of more than
+    /// 2 ms are none.
+    #[test]
+    fn a_train_as_long_as_the_path_ends_slow_start() {
+        assert_eq!(ends_after(20.0, false, 2_000, 40_000), Some(11));
+        assert_eq!(ends_after(20.0, true, 2_000, 40_000), Some(21));
+        assert_eq!(ends_after(20.0, false, 2_001, 40_000), None);
+        assert_eq!(ends_after(15.0, false, 2_000, 40_000), None, "a small window");
+    }
+
+    /// With the ninth sample more than an eighth above the least.
+    #[test]
+    fn a_rise_by_an_eighth_ends_slow_start() {
+        assert_eq!(ends_after(20.0, true, 3_000, 45_001), None, "the round's least counts");
+        let mut hystart = LinuxHyStart::new(false);
+        hystart.least = Duration::from_millis(40);
+        let late = |hystart: &mut LinuxHyStart, micros| {
+            (0..9)
+                .map(|_| hystart.delay_has_risen(Duration::from_micros(micros)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(late(&mut hystart.clone(), 45_000), [false; 9]);
+        let risen = late(&mut hystart, 45_001);
+        assert_eq!(risen.iter().position(|&risen| risen), Some(8));
+    }
+}
