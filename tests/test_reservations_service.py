@@ -183,10 +183,8 @@ def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
                 ways = [links(running, path, wanted) for path in between(source, destination)]
                 judge(running, reference, ways, wanted, refusal)
             except ConflictError as conflict:
-                first = next(
-                    at for at in reference.moments(wanted) if reference.unclaimed(wanted, at)
-                )
-                assert conflict.detail["earliest"] == first
+                ways = [links(running, path, wanted) for path in between(source, destination)]
+                assert conflict.detail["earliest"] == suggestion(reference, ways, wanted)
                 other = running.reservation(int(str(conflict.detail["reservation"])))
                 assert other.state in LIVE
                 assert other.terms.start < wanted.end
@@ -233,15 +231,25 @@ def judge(
     """Every way was too narrow, and there is room when it says so, and not before."""
     assert refusal.detail["link"] in [link.name for link in running.network.links]
 
-    def is_wide(start: int) -> bool:
-        end, least = start + wanted.end - wanted.start, wanted.rate
-        return any(reference.free(way, wanted.class_, start, end) >= least for way in ways)
+    assert not is_wide(reference, ways, wanted, wanted.start)
+    assert refusal.detail["earliest"] == suggestion(reference, ways, wanted)
 
-    assert not is_wide(wanted.start)
-    assert refusal.detail["earliest"] == next(
-        (at for at in reference.moments(wanted) if is_wide(at) and reference.unclaimed(wanted, at)),
-        None,
+
+def is_wide(reference: Reference, ways: list[set[str]], wanted: Terms, start: int) -> bool:
+    """Whether one of some ways has room from a second on."""
+    end, least = start + wanted.end - wanted.start, wanted.rate
+    return any(reference.free(way, wanted.class_, start, end) >= least for way in ways)
+
+
+def suggestion(reference: Reference, ways: list[set[str]], wanted: Terms) -> int | None:
+    """When there is room and nobody has the packets, for the first time."""
+    moments = reference.moments(wanted)
+    fits = (
+        at
+        for at in moments
+        if is_wide(reference, ways, wanted, at) and reference.unclaimed(wanted, at)
     )
+    return next(fits, None)
 
 
 def between(source: str, destination: str) -> list[list[str]]:
@@ -545,7 +553,7 @@ def test_paths_keep_to_what_is_asked(running: Service) -> None:
         (Wishes(avoid_nodes=("r3",)), short),
     ):
         assert running.free(asked, wishes).result().alternatives == [path]
-    with pytest.raises(BadRequestError, match="no path leads"):
+    with pytest.raises(BadRequestError, match="no path from slac to cern was found"):
         running.book(who, asked, wishes=Wishes(max_delay=6 * 10**6, via=("r3",))).result()
     with pytest.raises(BadRequestError, match="there is no link 'r1>cern'"):
         running.book(who, asked, path=["slac>r1", "r1>cern"]).result()

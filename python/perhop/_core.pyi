@@ -60,11 +60,19 @@ class Calendar:
     ) -> _Short | None: ...
     def release(self, number: int) -> tuple[list[int], int | None, int, int, int]: ...
     def free(
-        self, links: list[int], class_: int | None, start: int, end: int
+        self, links: list[int], class_: int | None, start: int, end: int, most: int
     ) -> list[tuple[int, int, int]]: ...
-    def earliest(
-        self, links: list[int], class_: int | None, start: int, end: int, seconds: int, rate: int
-    ) -> int | None: ...
+    def fit(
+        self,
+        ways: list[list[int]],
+        class_: int | None,
+        start: int,
+        end: int,
+        seconds: int,
+        rate: int,
+        lanes: list[tuple[int, int]],
+        mine: list[int],
+    ) -> tuple[int | None, int]: ...
     def paths(
         self,
         ends: tuple[int, int],
@@ -81,7 +89,16 @@ class Calendar:
     def forget_before(self, instant: int) -> None: ...
     def occupy(self, ends: int, number: int, about: int, start: int, end: int) -> None: ...
     def vacate(self, ends: int, number: int, start: int, end: int) -> bool: ...
-    def meeting(self, ends: int, start: int, end: int) -> list[tuple[int, int, int]]: ...
+    def about(
+        self,
+        protocol: int | None,
+        sources: tuple[int, int] | None,
+        destinations: tuple[int, int] | None,
+        dscp: int | None,
+    ) -> int: ...
+    def claim(
+        self, lanes: list[tuple[int, int]], mine: list[int], start: int, end: int
+    ) -> tuple[int, int, int, int] | None: ...
 
 @final
 class Simulation:

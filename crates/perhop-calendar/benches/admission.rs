@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use perhop_calendar::{Booking, Calendar, LinkSpec, Span};
+use perhop_calendar::{Booking, Calendar, Effort, LinkSpec, Span};
 use perhop_core::Stream;
 
 const ORIGIN: u64 = 1_800_000_000;
@@ -59,9 +59,10 @@ fn main() {
     };
     let search = |booking: &Booking| {
         let within = Span::new(booking.span.start(), ORIGIN + 2 * YEAR).expect("a time");
-        let found =
-            calendar.earliest(&booking.links, None, within, booking.span.seconds(), booking.rate);
-        found.expect("links").expect("free after a year")
+        let (seconds, rate) = (booking.span.seconds(), booking.rate);
+        let mut effort = Effort::QUESTION;
+        let found = calendar.earliest(&booking.links, None, within, seconds, rate, &mut effort);
+        found.expect("links").start.expect("free after a year")
     };
     let times = (0..100_000)
         .map(|_| {

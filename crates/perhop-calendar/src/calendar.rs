@@ -6,8 +6,8 @@ use std::collections::hash_map::Entry;
 use thiserror::Error;
 
 use crate::paths::{Constraints, Graph, Path};
-use crate::timeline::Timeline;
-use crate::{Span, Stretch};
+use crate::timeline::{SLOT, Timeline};
+use crate::{Effort, Fit, Span, Stretch};
 
 /// How far ahead one can book: twenty years, in seconds. What a timeline takes grows with it.
 const HORIZON: u64 = 20 * 366 * 86_400;
@@ -280,18 +280,13 @@ impl Calendar {
                 }
                 level = level.min(reservable.saturating_sub(stretches[*place].level));
             }
-            match free.last_mut() {
-                Some(last) if last.level == level => {
-                    last.span = Span::new(last.span.start(), end).unwrap_or(last.span);
-                }
-                _ => free.extend(Span::new(start, end).map(|span| Stretch { span, level })),
-            }
+            Span::new(start, end).into_iter().for_each(|span| append(&mut free, span, level));
         }
         Ok(free)
     }
 
     /// The earliest instant in `within` from which on `rate` is free on all of these links for
-    /// `seconds`, up to the end of `within` at the latest. None if there is none.
+    /// `seconds`, up to the end of `within` at the latest.
     ///
     /// # Errors
     /// [`Refusal`] if there are no such links.
@@ -302,26 +297,73 @@ impl Calendar {
         within: Span,
         seconds: u64,
         rate: u64,
-    ) -> Result<Option<u64>, Refusal> {
+        effort: &mut Effort,
+    ) -> Result<Fit, Refusal> {
         self.check_links(links, class)?;
+        let mut limits = Vec::new();
+        for (_, resource) in self.taken(links, class) {
+            let resource = &self.resources[resource];
+            let Some(most) = resource.most(rate) else {
+                return Ok(Fit::none_before(within.end()));
+            };
+            limits.push((&resource.booked, most));
+        }
         let mut start = within.start().max(self.origin);
-        while let Some(span) = Span::new(start, start.saturating_add(seconds)) {
-            if span.end() > within.end() {
-                break;
-            }
-            let mut next = start;
-            for (_, resource) in self.taken(links, class) {
-                let resource = &self.resources[resource];
-                let Some(most) = resource.most(rate) else { return Ok(None) };
+        while let Some(span) =
+            Span::new(start, start.saturating_add(seconds)).filter(|s| s.end() <= within.end())
+        {
+            let (mut next, mut looked) = (start, 1);
+            for &(booked, most) in &limits {
                 // Nothing that begins before the end of what is in the way can last long enough.
-                next = resource.booked.crowded_until(span, most).unwrap_or(start).max(next);
+                next = next.max(booked.crowded_until(span, most, within.end(), &mut looked));
             }
             if next == start {
-                return Ok(Some(start));
+                return Ok(Fit::at(start));
             }
             start = next;
+            if !effort.spend(looked) {
+                return Ok(Fit::none_before(start));
+            }
         }
-        Ok(None)
+        Ok(Fit::none_before(within.end()))
+    }
+
+    /// How much is free over a span on all of these links together, in about `parts` parts of equal
+    /// length, whole hours where they are longer than one: in each the least that is.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there are no such links.
+    pub fn free_in_parts(
+        &self,
+        links: &[u32],
+        class: Option<u32>,
+        span: Span,
+        parts: u64,
+    ) -> Result<Vec<Stretch>, Refusal> {
+        self.check_links(links, class)?;
+        let mut length = span.seconds().div_ceil(parts.max(1));
+        if length > SLOT {
+            length = length.next_multiple_of(SLOT);
+        }
+        let mut free: Vec<Stretch> = Vec::new();
+        let mut start = span.start();
+        while let Some(part) =
+            Span::new(start, (start / length + 1).saturating_mul(length).min(span.end()))
+        {
+            let least = |(_, resource): (Place, usize)| self.resources[resource].free(part);
+            append(&mut free, part, self.taken(links, class).map(least).min().unwrap_or(0));
+            start = part.end();
+        }
+        Ok(free)
+    }
+
+    /// How many changes there are at most in a span of what is free on these links.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there are no such links.
+    pub fn changes(&self, links: &[u32], class: Option<u32>, span: Span) -> Result<usize, Refusal> {
+        self.check_links(links, class)?;
+        Ok(self.taken(links, class).map(|(_, n)| self.resources[n].booked.changes(span)).sum())
     }
 
     /// Up to `count` paths on which `rate` is free throughout, by number of links, then delay.
@@ -441,6 +483,16 @@ impl Calendar {
                 change(&mut self.resources[first + 1 + class as usize].booked);
             }
         }
+    }
+}
+
+/// Adds a stretch behind others, to the last one if that has the same level.
+fn append(all: &mut Vec<Stretch>, span: Span, level: u64) {
+    match all.last_mut() {
+        Some(last) if last.level == level => {
+            last.span = Span::new(last.span.start(), span.end()).unwrap_or(last.span);
+        }
+        _ => all.push(Stretch { span, level }),
     }
 }
 

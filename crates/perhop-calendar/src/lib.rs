@@ -9,6 +9,7 @@
 //! it.
 
 mod calendar;
+mod fit;
 mod ledger;
 mod overlaps;
 mod paths;
@@ -16,8 +17,9 @@ mod span;
 mod timeline;
 
 pub use calendar::{Booking, Calendar, LinkSpec, Refusal, Shortage};
+pub use fit::{Effort, Fit, Wanted};
 pub use ledger::{Ledger, Place, Unreadable};
-pub use overlaps::Overlaps;
+pub use overlaps::{Overlaps, Packets, Ports};
 pub use paths::{Constraints, Path};
 pub use span::Span;
 pub use timeline::Stretch;

@@ -29,8 +29,9 @@ pub struct Constraints {
     pub max_delay_ns: Option<u64>,
 }
 
-/// Unfinished paths that a search may look at; beyond that it gives what it has found.
-const EFFORT: usize = 100_000;
+/// Unfinished paths that a search may look at, in two milliseconds or so; beyond that it gives what
+/// it has found.
+const EFFORT: usize = 3_000;
 
 /// What a search goes by.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,21 @@ pub(crate) struct Graph<'a> {
     pub leaving: &'a [Vec<u32>],
 }
 
-type Cost = (u32, u64);
+/// Number of links, and delay in nanoseconds.
+type Cost = (u64, u64);
+
+/// How far each node is from one, by number of links and by delay.
+struct Distances {
+    hops: Vec<u64>,
+    delays: Vec<u64>,
+}
+
+impl Distances {
+    /// `u64::MAX` without a way.
+    fn at(&self, node: u32) -> Cost {
+        (self.hops[node as usize], self.delays[node as usize])
+    }
+}
 
 impl Graph<'_> {
     /// Up to `count` paths without a loop over links that are `open`, by number of links, then
@@ -63,14 +78,29 @@ impl Graph<'_> {
                     && open(link)
             })
             .collect();
-        let hops = self.distances(to, &usable, |_| 1);
-        let delays = self.distances(to, &usable, |edge| edge.delay_ns);
+        let direct = self.both_distances(to, &usable);
+        let via: Vec<_> = constraints
+            .via
+            .iter()
+            .filter(|&&node| node != from && node != to && (node as usize) < self.leaving.len())
+            .map(|&node| (node, self.both_distances(node, &usable), direct.at(node)))
+            .collect();
+        // How far it is at least from a node to the end, over what has not been touched.
+        let ahead = |at: u32, links: &[u32]| {
+            let missing = via.iter().filter(|(node, ..)| !self.touches(from, links, *node));
+            missing.fold(direct.at(at), |(hops, delay), (_, there, rest)| {
+                let (first, second) = (there.at(at), *rest);
+                let (through, later) =
+                    (first.0.saturating_add(second.0), first.1.saturating_add(second.1));
+                (hops.max(through), delay.max(later))
+            })
+        };
         let mut found = Vec::new();
         let mut open_paths = BinaryHeap::new();
-        if from == to || hops[from as usize] == u64::MAX {
+        if from == to || ahead(from, &[]).0 == u64::MAX {
             return found;
         }
-        let start: Cost = (hops[from as usize] as u32, delays[from as usize]);
+        let start: Cost = ahead(from, &[]);
         open_paths.push(Reverse((start, Vec::new())));
         for _ in 0..EFFORT {
             let Some(Reverse((_, links))) = open_paths.pop() else { break };
@@ -87,23 +117,22 @@ impl Graph<'_> {
             }
             for &link in &self.leaving[at as usize] {
                 let Edge { ends: [_, next], delay_ns: delay } = self.edges[link as usize];
-                if !usable[link as usize]
-                    || hops[next as usize] == u64::MAX
-                    || self.touches(from, &links, next)
-                {
-                    continue;
-                }
-                let bound: Cost = (
-                    links.len() as u32 + 1 + hops[next as usize] as u32,
-                    delay_ns + delay + delays[next as usize],
-                );
-                if constraints.max_hops.is_some_and(|most| bound.0 > most)
-                    || constraints.max_delay_ns.is_some_and(|most| bound.1 > most)
-                {
+                if !usable[link as usize] || self.touches(from, &links, next) {
                     continue;
                 }
                 let mut longer = links.clone();
                 longer.push(link);
+                let (hops, rest) = ahead(next, &longer);
+                let bound: Cost = (
+                    hops.saturating_add(longer.len() as u64),
+                    rest.saturating_add(delay_ns + delay),
+                );
+                if hops == u64::MAX
+                    || constraints.max_hops.is_some_and(|most| bound.0 > u64::from(most))
+                    || constraints.max_delay_ns.is_some_and(|most| bound.1 > most)
+                {
+                    continue;
+                }
                 open_paths.push(Reverse((bound, longer)));
             }
         }
@@ -133,6 +162,13 @@ impl Graph<'_> {
 
     fn touches(self, from: u32, links: &[u32], node: u32) -> bool {
         node == from || links.iter().any(|&link| self.edges[link as usize].ends[1] == node)
+    }
+
+    fn both_distances(self, to: u32, usable: &[bool]) -> Distances {
+        Distances {
+            hops: self.distances(to, usable, |_| 1),
+            delays: self.distances(to, usable, |edge| edge.delay_ns),
+        }
     }
 
     /// How far each node is from `to`, by Dijkstra's algorithm; `u64::MAX` without a way.

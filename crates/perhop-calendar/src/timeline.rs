@@ -10,7 +10,7 @@
 use crate::Span;
 
 /// The length of a slot in seconds; an offset into one fits 16 bits.
-const SLOT: u64 = 3600;
+pub(crate) const SLOT: u64 = 3600;
 
 /// A stretch of time with the same level throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) struct Timeline {
     levels: Vec<u64>,
     /// The highest level in each slot.
     peaks: Vec<u64>,
+    /// The lowest level in each slot.
+    lows: Vec<u64>,
     /// What changes inside each slot, in order of time.
     steps: Vec<Vec<Step>>,
 }
@@ -113,13 +115,8 @@ impl Timeline {
                 same
             });
             steps.retain(|step| step.by != 0);
-            let mut level = self.levels[index].wrapping_add_signed(rise);
-            self.levels[index] = level;
-            self.peaks[index] = level;
-            for step in steps {
-                level = level.wrapping_add_signed(step.by);
-                self.peaks[index] = level.max(self.peaks[index]);
-            }
+            self.levels[index] = self.levels[index].wrapping_add_signed(rise);
+            (self.lows[index], self.peaks[index]) = bounds(self.levels[index], steps);
         }
     }
 
@@ -136,30 +133,58 @@ impl Timeline {
         ends.chain(self.peaks[whole].iter().copied()).max().unwrap_or(0)
     }
 
-    /// The end of the last stretch in `span` with a level above `limit`, if there is any: what
-    /// begins before that and lasts as long cannot have what is above.
-    pub fn crowded_until(&self, span: Span, limit: u64) -> Option<u64> {
+    /// Before when nothing can begin that lasts as long as `span` and has no level above `limit`:
+    /// the end of the last stretch in `span` that has, as far as it lasts, but not behind `until`.
+    /// The start of `span` if there is none. What was looked at is added to `looked`.
+    pub fn crowded_until(&self, span: Span, limit: u64, until: u64, looked: &mut u64) -> u64 {
         let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
         let slots = self.indices(first, last + 1);
-        let crowded = slots.rev().filter(|&index| self.peaks[index] > limit);
-        crowded
-            .flat_map(|index| self.stretches_of(index, span).into_iter().rev())
-            .find(|stretch| stretch.level > limit)
-            .map(|stretch| stretch.span.end())
+        let above = |stretch: &Stretch| stretch.level > limit;
+        let mut crowded = slots.clone().rev().filter(|&index| self.peaks[index] > limit);
+        let found = crowded.find_map(|index| {
+            *looked += self.steps[index].len() as u64;
+            // What is above may be outside of `span`.
+            Some((index, self.stretches_of(index, span).filter(above).last()?.span.end()))
+        });
+        let back = found.map_or(slots.start, |(index, _)| index);
+        *looked += (slots.end - back) as u64 / 16;
+        match found {
+            None => span.start(),
+            Some((_, end)) if end == span.end() => self.first_below(end, limit, until, looked),
+            Some((_, end)) => end,
+        }
+    }
+
+    /// The first instant from `start` on with a level of `limit` or less, but not behind `until`.
+    fn first_below(&self, start: u64, limit: u64, until: u64, looked: &mut u64) -> u64 {
+        let Some(span) = Span::new(start, until) else { return start };
+        let slots = self.indices(start / SLOT, (until - 1) / SLOT + 1);
+        let mut low = slots.clone().filter(|&index| self.lows[index] <= limit);
+        let found = low.find_map(|index| {
+            *looked += self.steps[index].len() as u64;
+            let below = self.stretches_of(index, span).find(|stretch| stretch.level <= limit);
+            Some((index, below?.span.start()))
+        });
+        *looked += (found.map_or(slots.end, |(index, _)| index) - slots.start) as u64 / 16;
+        // What is not kept is zero.
+        let behind = (self.first + slots.end as u64) * SLOT;
+        found.map_or(behind.clamp(start, until), |(_, start)| start)
     }
 
     /// The first stretch in `span` with a level above `limit`, as far as it lasts.
     pub fn first_crowded(&self, span: Span, limit: u64) -> Option<Span> {
-        let mut found: Option<Span> = None;
-        for Stretch { span, level } in self.stretches(span) {
-            match found {
-                None if level > limit => found = Some(span),
-                Some(so_far) if level > limit => found = Span::new(so_far.start(), span.end()),
-                Some(_) => break,
-                None => {}
-            }
-        }
-        found
+        let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
+        let mut crowded = self.indices(first, last + 1).filter(|&index| self.peaks[index] > limit);
+        let start = crowded.find_map(|index| {
+            self.stretches_of(index, span).find(|s| s.level > limit).map(|s| s.span.start())
+        })?;
+        Span::new(start, self.first_below(start, limit, span.end(), &mut 0))
+    }
+
+    /// How many changes of the level there are in a span, at most.
+    pub fn changes(&self, span: Span) -> usize {
+        let slots = self.indices(span.start() / SLOT, (span.end() - 1) / SLOT + 1);
+        self.steps[slots].iter().map(|steps| steps.len() + 1).sum::<usize>() + 2
     }
 
     /// The level over `span`, stretch by stretch, neighbours being different.
@@ -178,7 +203,7 @@ impl Timeline {
             append(Stretch { span, level: 0 });
         }
         let behind = (self.first + slots.end as u64) * SLOT;
-        slots.for_each(|index| self.stretches_of(index, span).into_iter().for_each(&mut append));
+        slots.for_each(|index| self.stretches_of(index, span).for_each(&mut append));
         if let Some(span) = Span::new(behind.max(span.start()), span.end()) {
             append(Stretch { span, level: 0 });
         }
@@ -191,6 +216,7 @@ impl Timeline {
         self.first += past.len() as u64;
         self.levels.drain(past.clone());
         self.peaks.drain(past.clone());
+        self.lows.drain(past.clone());
         self.steps.drain(past);
     }
 
@@ -210,12 +236,14 @@ impl Timeline {
             let more = (self.first - first) as usize;
             self.levels.splice(0..0, std::iter::repeat_n(0, more));
             self.peaks.splice(0..0, std::iter::repeat_n(0, more));
+            self.lows.splice(0..0, std::iter::repeat_n(0, more));
             self.steps.splice(0..0, std::iter::repeat_with(Vec::new).take(more));
             self.first = first;
         }
         let length = self.levels.len().max((last - self.first + 1) as usize);
         self.levels.resize(length, 0);
         self.peaks.resize(length, 0);
+        self.lows.resize(length, 0);
         self.steps.resize_with(length, Vec::new);
     }
 
@@ -225,8 +253,11 @@ impl Timeline {
         for level in &mut self.levels[whole.clone()] {
             *level = level.wrapping_add_signed(by);
         }
-        for peak in &mut self.peaks[whole] {
+        for peak in &mut self.peaks[whole.clone()] {
             *peak = peak.wrapping_add_signed(by);
+        }
+        for low in &mut self.lows[whole] {
+            *low = low.wrapping_add_signed(by);
         }
         for part in head.into_iter().chain(tail) {
             self.shift_part(part, by);
@@ -247,12 +278,7 @@ impl Timeline {
         if u64::from(part.to) < SLOT {
             step(steps, part.to, -by);
         }
-        let mut level = self.levels[index];
-        self.peaks[index] = level;
-        for step in steps {
-            level = level.wrapping_add_signed(step.by);
-            self.peaks[index] = level.max(self.peaks[index]);
-        }
+        (self.lows[index], self.peaks[index]) = bounds(self.levels[index], steps);
     }
 
     fn peak_within(&self, part: Part) -> u64 {
@@ -273,24 +299,29 @@ impl Timeline {
     }
 
     /// The stretches of the slot at `index` as far as they are in `within`.
-    fn stretches_of(&self, index: usize, within: Span) -> Vec<Stretch> {
+    fn stretches_of(&self, index: usize, within: Span) -> impl Iterator<Item = Stretch> {
         let slot = (self.first + index as u64) * SLOT;
-        let steps = &self.steps[index];
-        let mut all = Vec::with_capacity(steps.len() + 1);
         let (mut level, mut since) = (self.levels[index], slot);
-        let mut append = |from: u64, to: u64, level: u64| {
-            let span = Span::new(from.max(within.start()), to.min(within.end()));
-            all.extend(span.map(|span| Stretch { span, level }));
-        };
-        for step in steps {
+        let end = Step { at: SLOT as u16, by: 0 };
+        self.steps[index].iter().copied().chain([end]).filter_map(move |step| {
             let at = slot + u64::from(step.at);
-            append(since, at, level);
+            let span = Span::new(since.max(within.start()), at.min(within.end()));
+            let stretch = span.map(|span| Stretch { span, level });
             level = level.wrapping_add_signed(step.by);
             since = at;
-        }
-        append(since, slot + SLOT, level);
-        all
+            stretch
+        })
     }
+}
+
+/// The lowest and the highest level of a slot.
+fn bounds(mut level: u64, steps: &[Step]) -> (u64, u64) {
+    let (mut low, mut peak) = (level, level);
+    for step in steps {
+        level = level.wrapping_add_signed(step.by);
+        (low, peak) = (low.min(level), peak.max(level));
+    }
+    (low, peak)
 }
 
 fn join(first: Span, second: Span) -> Span {
@@ -382,7 +413,7 @@ mod tests {
         #[test]
         fn a_timeline_is_the_sum_of_its_bookings(
             changes in prop::collection::vec((span(), 1_u64..5, any::<prop::sample::Index>(), 0..3), 1..40),
-            queries in prop::collection::vec((span(), 0_u64..12), 1..20),
+            queries in prop::collection::vec((span(), 0_u64..12, 1_u64..20_000), 1..20),
         ) {
             let mut timeline = Timeline::default();
             let mut bookings: Vec<(Span, u64)> = Vec::new();
@@ -395,7 +426,7 @@ mod tests {
                     bookings.push((span, rate));
                 }
             }
-            for (span, limit) in queries {
+            for (span, limit, more) in queries {
                 let edges = edges(&bookings, span);
                 let peak = edges.iter().map(|&edge| level(&bookings, edge)).max().unwrap();
                 prop_assert_eq!(timeline.peak(span), peak);
@@ -413,7 +444,16 @@ mod tests {
                 prop_assert_eq!(&timeline.stretches(span), &expected);
                 let crowded = |s: &&Stretch| s.level > limit;
                 let last = expected.iter().rev().find(crowded).map(|s| s.span.end());
-                prop_assert_eq!(timeline.crowded_until(span, limit), last);
+                let until = span.end() + more;
+                let wanted = match last {
+                    None => span.start(),
+                    Some(last) if last < span.end() => last,
+                    Some(last) => self::edges(&bookings, Span::new(last, until).unwrap())
+                        .into_iter()
+                        .find(|&edge| level(&bookings, edge) <= limit)
+                        .unwrap_or(until),
+                };
+                prop_assert_eq!(timeline.crowded_until(span, limit, until, &mut 0), wanted);
                 let first = expected.iter().position(|s| s.level > limit).map(|from| {
                     let run = expected[from..].iter().take_while(crowded);
                     Span::new(expected[from].span.start(), run.last().unwrap().span.end()).unwrap()

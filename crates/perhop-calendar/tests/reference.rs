@@ -1,6 +1,8 @@
 //! The calendar against one that looks at every booking, and paths against all that there are.
 
-use perhop_calendar::{Booking, Calendar, Constraints, LinkSpec, Overlaps, Path, Refusal, Span};
+use perhop_calendar::{
+    Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, Path, Refusal, Span,
+};
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 1_700_000_000;
@@ -269,11 +271,30 @@ proptest! {
                     let stretch = free.iter().find(|s| s.span.start() <= edge && edge < s.span.end());
                     prop_assert_eq!(stretch.unwrap().level, reference.free_at(&links, class, edge));
                 }
-                let found = calendar.earliest(&links, class, span, seconds, rate).unwrap();
+                let mut effort = Effort(u64::MAX);
+                let found =
+                    calendar.earliest(&links, class, span, seconds, rate, &mut effort).unwrap();
                 let within = Span::new(span.start().max(ORIGIN), span.end());
                 let expected =
                     within.and_then(|within| reference.earliest(&links, class, within, seconds, rate));
-                prop_assert_eq!(found, expected);
+                prop_assert_eq!(found.start, expected);
+                // With less effort it is found as well, or cannot be before what was searched.
+                let few = calendar.earliest(&links, class, span, seconds, rate, &mut Effort(3));
+                match (few.unwrap(), expected) {
+                    (Fit { start: Some(start), .. }, _) => prop_assert_eq!(Some(start), expected),
+                    (Fit { searched, .. }, Some(start)) => prop_assert!(searched <= start),
+                    _ => {}
+                }
+                for parts in [1, 3, 50] {
+                    let coarse = calendar.free_in_parts(&links, class, span, parts).unwrap();
+                    prop_assert!(coarse.len() as u64 <= parts + 1);
+                    prop_assert_eq!(coarse.first().unwrap().span.start(), span.start());
+                    prop_assert_eq!(coarse.last().unwrap().span.end(), span.end());
+                    for part in coarse {
+                        prop_assert_eq!(part.level, reference.free(&links, class, part.span));
+                    }
+                }
+                prop_assert!(calendar.changes(&links, class, span).unwrap() >= free.len() - 1);
             } else {
                 prop_assert!(links.is_empty());
             }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use perhop_calendar::{
-    Booking, Constraints, LinkSpec, Overlaps, Path, Place, Refusal, Shortage, Span,
+    Booking, Constraints, Effort, LinkSpec, Overlaps, Packets, Path, Place, Refusal, Shortage,
+    Span, Wanted,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -165,36 +166,55 @@ impl Calendar {
         Ok((links, class, span.start(), span.end(), rate))
     }
 
-    /// What is free on all of some links together: start, end and rate, stretch by stretch.
+    /// What is free on all of some links together: start, end and rate, stretch by stretch. Where
+    /// there are more than `most`, in so many parts the least that is.
     fn free(
         &self,
+        py: Python<'_>,
         links: Vec<u32>,
         class_: Option<u32>,
         start: u64,
         end: u64,
+        most: usize,
     ) -> PyResult<Vec<(u64, u64, u64)>> {
-        let free = self.calendar.free(&links, class_, span(start, end)?).map_err(refused)?;
+        let (span, calendar) = (span(start, end)?, &self.calendar);
+        let free = py.detach(|| match calendar.changes(&links, class_, span)? < most {
+            true => calendar.free(&links, class_, span),
+            false => calendar.free_in_parts(&links, class_, span, most as u64),
+        });
+        let free = free.map_err(refused)?;
         Ok(free.iter().map(|each| (each.span.start(), each.span.end(), each.level)).collect())
     }
 
-    /// From when on `rate` is free on all of some links for `seconds`, between `start` and `end`.
-    fn earliest(
+    /// From when on `rate` is free for `seconds` between `start` and `end` on one of some ways, and
+    /// nobody has the packets of some lanes but under the numbers `mine`; and up to when that was
+    /// looked for.
+    #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
+    fn fit(
         &self,
-        links: Vec<u32>,
+        py: Python<'_>,
+        ways: Vec<Vec<u32>>,
         class_: Option<u32>,
         start: u64,
         end: u64,
         seconds: u64,
         rate: u64,
-    ) -> PyResult<Option<u64>> {
+        lanes: Vec<(u32, u32)>,
+        mine: Vec<u64>,
+    ) -> PyResult<(Option<u64>, u64)> {
+        let (ways, lanes, mine) = (&ways, &lanes, &mine);
         let within = span(start, end)?;
-        self.calendar.earliest(&links, class_, within, seconds, rate).map_err(refused)
+        let wanted = Wanted { ways, class: class_, within, seconds, rate, lanes, mine };
+        let Self { calendar, overlaps } = self;
+        let fit = py.detach(|| wanted.find(calendar, overlaps, &mut Effort::QUESTION.clone()));
+        fit.map(|fit| (fit.start, fit.searched)).map_err(refused)
     }
 
     /// Up to `count` paths on which `rate` is free: their links and delays in nanoseconds.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn paths(
         &self,
+        py: Python<'_>,
         ends: (u32, u32),
         class_: Option<u32>,
         start: u64,
@@ -204,20 +224,23 @@ impl Calendar {
         count: usize,
     ) -> PyResult<Vec<(Vec<u32>, u64)>> {
         let when = (span(start, end)?, rate);
-        let found = self.calendar.paths(ends, class_, when, &constraints(limits), count);
+        let (calendar, limits) = (&self.calendar, constraints(limits));
+        let found = py.detach(|| calendar.paths(ends, class_, when, &limits, count));
         Ok(found.into_iter().map(|Path { links, delay_ns }| (links, delay_ns)).collect())
     }
 
     /// The path on which most is free throughout: its links, its delay, and how much.
     fn widest(
         &self,
+        py: Python<'_>,
         ends: (u32, u32),
         class_: Option<u32>,
         start: u64,
         end: u64,
         limits: Limits,
     ) -> PyResult<Option<(Vec<u32>, u64, u64)>> {
-        let widest = self.calendar.widest(ends, class_, span(start, end)?, &constraints(limits));
+        let (calendar, limits, span) = (&self.calendar, constraints(limits), span(start, end)?);
+        let widest = py.detach(|| calendar.widest(ends, class_, span, &limits));
         Ok(widest.map(|(Path { links, delay_ns }, rate)| (links, delay_ns, rate)))
     }
 
@@ -237,9 +260,30 @@ impl Calendar {
         Ok(self.overlaps.remove(ends, number, span(start, end)?))
     }
 
-    /// The bookings between some ends that meet a span, what each is about, and when it ends.
-    fn meeting(&self, ends: u32, start: u64, end: u64) -> PyResult<Vec<(u64, u32, u64)>> {
-        Ok(self.overlaps.meeting(ends, span(start, end)?))
+    /// The number by which packets are known: protocol, ports at both ends, code point.
+    fn about(
+        &mut self,
+        protocol: Option<u8>,
+        sources: Option<(u16, u16)>,
+        destinations: Option<(u16, u16)>,
+        dscp: Option<u8>,
+    ) -> u32 {
+        self.overlaps.about(Packets { protocol, ports: [sources, destinations], dscp })
+    }
+
+    /// The first booking in a span that is for some packets of some lanes, each between some ends
+    /// and about something: the lane's place, the number, what it is about, and when it ends.
+    fn claim(
+        &self,
+        py: Python<'_>,
+        lanes: Vec<(u32, u32)>,
+        mine: Vec<u64>,
+        start: u64,
+        end: u64,
+    ) -> PyResult<Option<(usize, u64, u32, u64)>> {
+        let (span, overlaps) = (span(start, end)?, &self.overlaps);
+        let claim = py.detach(|| overlaps.claim(&lanes, &mine, span));
+        Ok(claim.map(|(lane, (number, about, end))| (lane, number, about, end)))
     }
 }
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Calendar, Ledger
 from perhop.reservations import records
-from perhop.reservations.errors import RefusedError, when
 from perhop.reservations.holdings import Holdings
+from perhop.reservations.model import Quota
 from perhop.reservations.packets import OLD, Packets
+from perhop.reservations.refusals import Asked, Refusals
 from perhop.reservations.routes import Routes
-from perhop.units import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perhop.reservations.model import Quota, Reservation, Terms, Wishes
+    from perhop.reservations.model import Reservation, Terms, Wishes
     from perhop.reservations.network import Network
 
     _Taken = tuple[list[int], int | None] | None
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 HORIZON: Final = 2 * 366 * 86_400
 """How far ahead of now one may book, in seconds."""
+
+MOST_STRETCHES: Final = 500
+"""How many stretches of what is free are told at most."""
 
 _OLD_RATE: Final = OLD
 _OLD_END: Final = 2 * OLD
@@ -43,7 +46,8 @@ class Free:
         path: The links that it is about.
         stretches: Start, end and bits per second that are free on all of them.
         earliest: From when on the rate that was asked for is free for as long as asked; None if
-            it never is, or nothing was asked.
+            it is not before `searched`.
+        searched: Up to when that was looked for.
         widest: The path on which most is free throughout.
         widest_rate: How much that is.
         alternatives: All paths on which the rate is free throughout, shortest first.
@@ -52,6 +56,7 @@ class Free:
     path: tuple[str, ...]
     stretches: list[tuple[int, int, int]]
     earliest: int | None
+    searched: int
     widest: tuple[str, ...]
     widest_rate: int
     alternatives: list[tuple[str, ...]] = field(default_factory=list)
@@ -67,6 +72,9 @@ class Admission:
         self._calendar = Calendar(origin, network.specs)
         self._packets = Packets(self._calendar)
         self._routes = Routes(network, self._calendar)
+        self._refusals = Refusals(
+            network, origin, self._calendar, self._packets, self.holdings, HORIZON
+        )
 
     @property
     def bookings(self) -> int:
@@ -135,15 +143,21 @@ class Admission:
             ConflictError: Another reservation is for some of the packets, or a quota is used up.
             RefusedError: Too little is free.
         """
-        self._packets.check(id_, terms)
+        asked = Asked(id_, owner, terms, quota, now)
+        named = None if path is None else self._routes.named(terms, path)
+        claim = self._packets.claim(id_, terms)
+        if claim is not None:
+            start = max(terms.start, self.origin)
+            ways = [named] if named else self._routes.candidates(terms, wishes, start)
+            raise self._refusals.claimed(asked, claim, ways)
         self.holdings.check_number(owner, quota)
-        links, chosen = self._choose(id_, terms, wishes, path, now)
+        links, chosen = self._choose(asked, wishes, named)
         class_ = self.network.class_number(terms.class_)
         start = max(terms.start, self.origin)
-        self.holdings.check_rate(owner, None, terms, quota, start, now + HORIZON)
+        self._check_rate(asked, None, start, [chosen])
         short = self._calendar.book(id_, links, class_, start, terms.end, terms.rate)
         if short is not None:
-            raise self._refusal(id_, short, terms, [chosen], now)
+            raise self._refusals.too_little(asked, short, [chosen])
         self.holdings.add(owner, id_, start, terms)
         self._packets.occupy(id_, terms)
         return self.network.names(chosen)
@@ -165,11 +179,14 @@ class Admission:
         links, class_ = self._links(old), self.network.class_number(old.terms.class_)
         start = max(new.start, now, self.origin) if old.terms.start <= now else new.start
         ahead = replace(new, start=min(start, new.end - 1))
-        self._packets.check(old.id, ahead)
-        self.holdings.check_rate(old.owner, old.id, new, quota, start, now + HORIZON)
+        asked, ways = Asked(old.id, old.owner, ahead, quota, now), [self._routes.of(old)]
+        claim = self._packets.claim(old.id, ahead)
+        if claim is not None:
+            raise self._refusals.claimed(asked, claim, ways)
+        self._check_rate(asked, old.id, start, ways)
         short = self._calendar.change(old.id, links, class_, start, new.end, new.rate)
         if short is not None:
-            raise self._refusal(old.id, short, ahead, [self._routes.of(old)], now)
+            raise self._refusals.too_little(asked, short, ways)
         if keep:
             self._keep(old, new, start)
         self.holdings.change(old.owner, old.id, start, new)
@@ -200,9 +217,11 @@ class Admission:
         """
         start = max(new.start, now, self.origin)
         if start < new.end and not _is_within(new, old.terms):
-            ahead = replace(new, start=start)
-            self._packets.check(old.id, ahead)
-            self._check_room(old, ahead, now)
+            asked = Asked(old.id, old.owner, replace(new, start=start), Quota(), now)
+            claim = self._packets.claim(old.id, asked.terms)
+            if claim is not None:
+                raise self._refusals.claimed(asked, claim, [self._routes.of(old)])
+            self._check_room(asked, old)
         self._let_go(old)
 
     def take_back(self, old: Reservation, new: Terms, now: int) -> None:
@@ -248,21 +267,37 @@ class Admission:
         ]
         path = (fitting or candidates)[0]
         widest, widest_rate = self._routes.widest(terms, wishes, start)
+        begin, end = max(start, now), until or now + HORIZON
+        earliest, searched = None, end
+        if begin < end:
+            ways, seconds = (
+                [self._both(each, terms) for each in candidates],
+                terms.end - terms.start,
+            )
+            earliest, searched = self._calendar.fit(
+                ways, class_, begin, end, seconds, terms.rate, [], []
+            )
         return Free(
             path=self.network.names(path),
-            stretches=self._calendar.free(self._both(path, terms), class_, start, terms.end),
-            earliest=self._earliest(terms, candidates, now, until),
+            stretches=self._calendar.free(
+                self._both(path, terms), class_, start, terms.end, MOST_STRETCHES
+            ),
+            earliest=earliest,
+            searched=searched,
             widest=self.network.names(widest),
             widest_rate=widest_rate,
             alternatives=[self.network.names(each) for each in fitting],
         )
 
     def timeline(
-        self, link: str, class_: str | None, start: int, end: int
+        self, link: str, class_: str | None, start: int, end: int, most: int
     ) -> list[tuple[int, int, int]]:
-        """What is free on one link: start, end and bits per second, stretch by stretch."""
+        """What is free on one link: start, end and bits per second, stretch by stretch.
+
+        Where there are more than `most` stretches, so many parts, in each the least that is free.
+        """
         number = self.network.class_number(class_)
-        return self._calendar.free([self.network.link(link)], number, start, end)
+        return self._calendar.free([self.network.link(link)], number, start, end, most)
 
     # How it is done
 
@@ -300,9 +335,9 @@ class Admission:
         self._packets.vacate(of.id, before)
         self._packets.occupy(of.id, after)
 
-    def _check_room(self, old: Reservation, new: Terms, now: int) -> None:
+    def _check_room(self, asked: Asked, old: Reservation) -> None:
         """Raise RefusedError unless new terms fit beside all others, their own old ones apart."""
-        own = []
+        own, new = [], asked.terms
         for id_ in (old.id, old.id + _OLD_RATE, old.id + _OLD_END):
             with suppress(ValueError):
                 own.append((id_, self._calendar.release(id_)))
@@ -310,18 +345,18 @@ class Admission:
             links, class_ = self._links(old), self.network.class_number(new.class_)
             short = self._calendar.check(links, class_, new.start, new.end, new.rate)
             if short is not None:
-                raise self._refusal(old.id, short, new, [self._routes.of(old)], now)
+                raise self._refusals.too_little(asked, short, [self._routes.of(old)])
         finally:
-            for id_, (taken, *rest) in own:
-                self._calendar.restore([taken], [(id_, 0, *rest)])
+            for id_, (taken, class_, start, end, rate) in own:
+                self._calendar.restore([taken], [(id_, 0, class_, start, end, rate)])
 
     def _choose(
-        self, id_: int, terms: Terms, wishes: Wishes, path: Sequence[str] | None, now: int
+        self, asked: Asked, wishes: Wishes, named: list[int] | None
     ) -> tuple[list[int], list[int]]:
         """The links to take part of, and the path that they are on."""
-        if path is not None:
-            links = self._routes.named(terms, path)
-            return self._both(links, terms), links
+        terms = asked.terms
+        if named is not None:
+            return self._both(named, terms), named
         class_ = self.network.class_number(terms.class_)
         start = max(terms.start, self.origin)
         shortest = self._routes.shortest(terms, wishes, self.origin)
@@ -338,7 +373,7 @@ class Admission:
                 return links, candidate
             first = first or short
         assert first is not None, "there is a candidate"
-        raise self._refusal(id_, first, terms, candidates, now)
+        raise self._refusals.too_little(asked, first, candidates)
 
     def _both(self, path: list[int], terms: Terms) -> list[int]:
         return self.network.reserved(path, terms.direction)
@@ -346,75 +381,13 @@ class Admission:
     def _links(self, reservation: Reservation) -> list[int]:
         return self._both(self._routes.of(reservation), reservation.terms)
 
-    def _earliest(
-        self, terms: Terms, candidates: list[list[int]], now: int, until: int | None = None
-    ) -> int | None:
-        class_ = self.network.class_number(terms.class_)
-        start, end = max(terms.start, self.origin, now), until or now + HORIZON
-        if start >= end:
-            return None
-        found = [
-            self._calendar.earliest(
-                self._both(path, terms), class_, start, end, terms.end - terms.start, terms.rate
-            )
-            for path in candidates
-        ]
-        return min((each for each in found if each is not None), default=None)
-
-    def _refusal(
-        self,
-        id_: int,
-        short: tuple[int, int | None, int, int, int],
-        terms: Terms,
-        paths: list[list[int]],
-        now: int,
-    ) -> RefusedError:
-        """What is in the way of terms, and from when on they would fit one of some paths."""
-        number, class_, free, start, end = short
-        link = self.network.links[number].name
-        where = link if class_ is None else f"class {self.network.classes[class_]} of {link}"
-        earliest = self._fits(id_, terms, paths, now)
-        message = (
-            f"{format_rate(terms.rate)} is not free on {where}: {format_rate(free)} is, from "
-            f"{when(start)} to {when(end)}"
-        )
-        message += (
-            f"; it would be free from {when(earliest)}"
-            if earliest is not None
-            else f"; it is not free for as long before {when(now + HORIZON)}"
-        )
-        detail = {
-            "link": link,
-            "class": None if class_ is None else self.network.classes[class_],
-            "free": free,
-            "from": start,
-            "until": end,
-            "earliest": earliest,
-        }
-        return RefusedError(message, detail)
-
-    def _fits(self, id_: int, terms: Terms, paths: list[list[int]], now: int) -> int | None:
-        """From when on there is room for terms, and nobody else has the packets.
-
-        What the reservation itself has is not in the way.
-        """
-        try:
-            own = self._calendar.release(id_)
-        except ValueError:
-            own = None
-        try:
-            seconds = terms.end - terms.start
-            while (start := self._earliest(terms, paths, now)) is not None:
-                terms = replace(terms, start=start, end=start + seconds)
-                start = self._packets.free_from(id_, terms)
-                if start == terms.start:
-                    return start
-                terms = replace(terms, start=start, end=start + seconds)
-            return None
-        finally:
-            if own is not None:
-                # Not `book`: there may be less than was promised, if a link has shrunk.
-                self._calendar.restore([own[0]], [(id_, 0, *own[1:])])
+    def _check_rate(
+        self, asked: Asked, id_: int | None, start: int, paths: list[list[int]]
+    ) -> None:
+        """Raise ConflictError if with terms, in the place of `id_`, a user has too much at once."""
+        booked = self.holdings.check_rate(asked.owner, id_, asked.terms, asked.quota, start)
+        if booked is not None:
+            raise self._refusals.too_much(asked, booked, paths)
 
 
 def _is_within(new: Terms, old: Terms) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Calendar
-from perhop.reservations.errors import ConflictError, when
-from perhop.units import format_rate
+from perhop.reservations.errors import ConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from perhop.reservations.model import Quota, Terms
 
-_BOUNDLESS: Final = 1 << 62
+_BOUNDLESS: Final = 1 << 61
 """What can be reserved in the calendar that counts what a user has."""
 
 
@@ -61,42 +60,42 @@ class Holdings:
             )
 
     def check_rate(
-        self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int, horizon: int
-    ) -> None:
-        """Whether a user may have so much at once, from `start` on, in the place of `id_`.
-
-        Raises:
-            ConflictError: It is more than the quota; it says when it would not be, if that is
-                before `horizon`.
-        """
+        self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int
+    ) -> int | None:
+        """How much a user has from `start` on, without `id_`, if it is too much beside terms."""
         if quota.rate is None or start >= terms.end:
-            return
-        own = self._rates[owner]
-        before = own.release(id_) if id_ is not None else None
-        least = min(free for _, _, free in own.free([0], None, start, terms.end))
+            return None
+        with self._without(owner, id_) as own:
+            asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)
+            short = own.check([0], None, start, terms.end, asked)
+        if short is None and terms.rate <= quota.rate:
+            return None
+        return 0 if short is None else _BOUNDLESS - short[2]
+
+    def fit(
+        self, owner: int, id_: int | None, terms: Terms, quota: Quota, until: int
+    ) -> tuple[int | None, int]:
+        """From when on a user may have as much for as long, and up to when that was looked for."""
+        if quota.rate is None:
+            return terms.start, terms.start
+        if terms.rate > quota.rate or terms.start >= until:
+            return None, until
         # So much is left of the calendar where so much is left of what is allowed.
-        asked = _BOUNDLESS - quota.rate + terms.rate
-        earliest = None
-        if least < asked and terms.rate <= quota.rate and start < horizon:
-            earliest = own.earliest([0], None, start, horizon, terms.end - start, asked)
-        if before is not None and id_ is not None:
-            own.book(id_, *before)
-        if least < asked:
-            other = (
-                f", or a time from {when(earliest)}"
-                if earliest is not None
-                else "; there is no other time for as long"
-            )
-            raise ConflictError(
-                f"you have {format_rate(_BOUNDLESS - least)} in that time, and may have "
-                f"{format_rate(quota.rate)} at once; expected less{other}",
-                {
-                    "quota": "rate",
-                    "limit": quota.rate,
-                    "booked": _BOUNDLESS - least,
-                    "earliest": earliest,
-                },
-            )
+        asked, seconds = _BOUNDLESS - quota.rate + terms.rate, terms.end - terms.start
+        with self._without(owner, id_) as own:
+            return own.fit([[0]], None, terms.start, until, seconds, asked, [], [])
+
+    @contextmanager
+    def _without(self, owner: int, id_: int | None) -> Iterator[Calendar]:
+        """What a user has, without one reservation for as long as it is looked at."""
+        own, before = self._rates[owner], None
+        with suppress(ValueError):
+            before = own.release(id_) if id_ is not None else None
+        try:
+            yield own
+        finally:
+            if before is not None and id_ is not None:
+                own.restore([before[0]], [(id_, 0, *before[1:])])
 
     def add(self, owner: int, id_: int, start: int, terms: Terms) -> None:
         """A user has one more."""

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perhop.reservations.errors import ConflictError, when
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from perhop._core import Calendar
     from perhop.reservations.model import Selector, Terms
 
 OLD: Final = 1 << 61
 """Added to a reservation's number: what is kept of its old terms while new ones are put in
 place."""
+
+
+_PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17}
+"""Numbers of protocols (IANA)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Another reservation for some of the same packets.
+
+    Attributes:
+        source: The host that they come from.
+        destination: The host that they go to.
+        reservation: Its number.
+        selector: Which packets it is for.
+        end: When it ends.
+    """
+
+    source: str
+    destination: str
+    reservation: int
+    selector: Selector
+    end: int
 
 
 class Packets:
@@ -25,42 +44,23 @@ class Packets:
         self._calendar = calendar
         self._pairs: dict[tuple[str, str], int] = {}
         self._selectors: dict[Selector, int] = {}
-        self._by_number: list[Selector] = []
+        self._by_number: dict[int, Selector] = {}
 
-    def check(self, id_: int, terms: Terms) -> None:
-        """Whether a reservation may be for these packets.
+    def claim(self, id_: int, terms: Terms) -> Claim | None:
+        """Return the first reservation, other than `id_`, for some of the packets of terms."""
+        found = self._calendar.claim(self.lanes(terms), mine(id_), terms.start, terms.end)
+        if found is None:
+            return None
+        lane, kept, number, end = found
+        source, destination, _ = terms.lanes[lane]
+        return Claim(source, destination, kept & (OLD - 1), self._by_number[number], end)
 
-        Raises:
-            ConflictError: Another is for some of them.
-        """
-        for source, destination, other, theirs, end in self._claims(id_, terms):
-            free = self.free_from(id_, terms)
-            raise ConflictError(
-                f"reservation {other} is for some of the packets from {source} to {destination} "
-                f"at that time already ({theirs}), up to {when(end)}; expected other ports, "
-                f"another protocol or DSCP, or a time from {when(free)}",
-                {"reservation": other, "selector": str(theirs), "until": end, "earliest": free},
-            )
-
-    def free_from(self, id_: int, terms: Terms) -> int:
-        """From when on no other reservation is for some of the same packets, for as long."""
-        while ends := [end for *_, end in self._claims(id_, terms)]:
-            start = max(ends)
-            terms = replace(terms, start=start, end=start + terms.end - terms.start)
-        return terms.start
-
-    def _claims(self, id_: int, terms: Terms) -> Iterator[tuple[str, str, int, Selector, int]]:
-        """Other reservations for some of the same packets in the same span.
-
-        Yields:
-            From where to where, the other's number, which packets it is for, and when it ends.
-        """
-        for source, destination, selector in terms.lanes:
-            pair = self.pair(source, destination)
-            for kept, number, end in self._calendar.meeting(pair, terms.start, terms.end):
-                other, theirs = kept & (OLD - 1), self._by_number[number]
-                if other != id_ and theirs.overlaps(selector):
-                    yield source, destination, other, theirs, end
+    def lanes(self, terms: Terms) -> list[tuple[int, int]]:
+        """The packets of terms as the calendar knows them: between which ends, and which."""
+        return [
+            (self.pair(source, destination), self.selector(selector))
+            for source, destination, selector in terms.lanes
+        ]
 
     def occupy(self, id_: int, terms: Terms) -> None:
         """From now on they are this reservation's."""
@@ -81,6 +81,16 @@ class Packets:
         """The number of a selector."""
         number = self._selectors.get(selector)
         if number is None:
-            number = self._selectors[selector] = len(self._by_number)
-            self._by_number.append(selector)
+            number = self._selectors[selector] = self._calendar.about(
+                None if selector.protocol is None else _PROTOCOLS[selector.protocol],
+                selector.source_ports,
+                selector.destination_ports,
+                selector.dscp,
+            )
+            self._by_number[number] = selector
         return number
+
+
+def mine(id_: int) -> list[int]:
+    """The numbers under which a reservation has packets: for its terms, and for its old ones."""
+    return [id_, id_ + OLD]

@@ -55,8 +55,8 @@ class Routes:
             found += [links for links, _ in paths if links not in found]
         if not found:
             raise BadRequestError(
-                f"no path leads from {terms.source} to {terms.destination} that keeps to what was "
-                "asked; there are routers and links between them, or too much was excluded"
+                f"no path from {terms.source} to {terms.destination} was found that keeps to what "
+                "was asked; expected one over routers, or less excluded, or the `path` by name"
             )
         return found
 

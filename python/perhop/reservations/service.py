@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from perhop.reservations.writer import Batch
+
+
+_MOST_PARTS: Final = 20_000
+_LEAST_PARTS: Final = 100
+"""How many stretches a timeline has at most of all links, but of each at least."""
 
 
 class Service(Outcomes):
@@ -204,16 +209,17 @@ class Service(Outcomes):
     def timeline(
         self, start: int, end: int, class_: str | None = None
     ) -> Future[dict[str, list[tuple[int, int, int]]]]:
-        """What is free on every link that can be reserved, stretch by stretch."""
+        """What is free on every link that can be reserved, stretch by stretch.
+
+        Where that are too many stretches, there are parts with the least that is free in each.
+        """
 
         def decide(_batch: Batch) -> dict[str, list[tuple[int, int, int]]]:
             if not 0 <= start < end or end > self.now + 2 * HORIZON:
                 raise BadRequestError("a timeline has its start before its end, within four years")
-            return {
-                link.name: self.admission.timeline(link.name, class_, start, end)
-                for link in self.network.links
-                if link.reservable
-            }
+            links = [link.name for link in self.network.links if link.reservable]
+            most = max(_LEAST_PARTS, _MOST_PARTS // len(links))
+            return {link: self.admission.timeline(link, class_, start, end, most) for link in links}
 
         return self.writer.submit(decide)
 
@@ -249,10 +255,10 @@ class Service(Outcomes):
         select = sa.select(r.id, r.start_at, r.end_at, r.rate, r.pending).where(
             r.owner_id == user.id, r.state.in_(states)
         )
-        rows = (
-            (id_, start, *((pending["end_at"], pending["rate"]) if pending else (end, rate)))
-            for id_, start, end, rate, pending in batch.execute(select)
-        )
+        rows: list[tuple[int, int, int, int]] = []
+        for row in batch.execute(select).mappings():
+            booked = row["pending"] or row
+            rows.append((row["id"], row["start_at"], booked["end_at"], booked["rate"]))
         self.admission.holdings.learn_rates_of(user.id, self.admission.origin, rows)
 
 

@@ -285,7 +285,9 @@ class FreeMessage(Message):
     path: list[str]
     stretches: list[Stretch]
     earliest: int | None
-    """From when on the rate is free for as long as asked."""
+    """From when on the rate is free for as long as asked; null if it is not before `searched`."""
+    searched: int
+    """Up to when that was looked for."""
     widest: list[str]
     widest_rate: int
     alternatives: list[list[str]]

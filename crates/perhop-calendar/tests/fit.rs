@@ -1,0 +1,144 @@
+//! From when on something fits, against looking at every second, and what the search may cost.
+
+use perhop_calendar::{Booking, Calendar, Effort, LinkSpec, Overlaps, Packets, Span, Wanted};
+use proptest::prelude::*;
+
+const ORIGIN: u64 = 1_700_000_000;
+
+fn span(start: u64, end: u64) -> Span {
+    Span::new(ORIGIN + start, ORIGIN + end).expect("not empty")
+}
+
+const YEAR: u64 = 365 * 86_400;
+
+fn one_link() -> Calendar {
+    Calendar::new(
+        ORIGIN,
+        &[LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: Vec::new() }],
+    )
+}
+
+fn wanted<'a>(ways: &'a [Vec<u32>], seconds: u64, lanes: &'a [(u32, u32)]) -> Wanted<'a> {
+    Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, lanes, mine: &[] }
+}
+
+/// A second is looked for in a link that is full for two years, by one booking or by many: what
+/// there is to look at are its changes, and not its seconds.
+#[test]
+fn a_full_link_is_jumped_over() {
+    let ways = [vec![0]];
+    for length in [2 * YEAR - 10, 86_400, 3_601] {
+        let mut calendar = one_link();
+        let edges: Vec<u64> =
+            (0..2 * YEAR - 10).step_by(length as usize).chain([2 * YEAR - 10]).collect();
+        for (id, pair) in edges.windows(2).enumerate() {
+            let booking =
+                Booking { links: vec![0], class: None, span: span(pair[0], pair[1]), rate: 10 };
+            calendar.book(id as u64, booking).expect("room");
+        }
+        let mut effort = Effort::QUESTION;
+        let fit = wanted(&ways, 1, &[]).find(&calendar, &Overlaps::default(), &mut effort).unwrap();
+        assert_eq!(fit.start, Some(ORIGIN + 2 * YEAR - 10));
+        assert!(Effort::QUESTION.0 - effort.0 < 20_000, "{effort:?}");
+    }
+}
+
+/// A year of gaps that are all a second too short is given up, and how far the search came is said.
+#[test]
+fn a_search_has_an_end() {
+    let mut calendar = one_link();
+    let mut overlaps = Overlaps::default();
+    let packets = overlaps.about(Packets::default());
+    let bookings = (0..400_000).map(|n| {
+        let when = span(60 * n, 60 * n + 55);
+        (n, Booking { links: vec![0], class: None, span: when, rate: 10 })
+    });
+    calendar.restore(bookings.collect()).expect("they make sense");
+    overlaps.add_all((0..400_000).map(|n| (1, n, packets, span(60 * n, 60 * n + 55))));
+    let ways = [vec![0]];
+    for (calendar, lanes) in [(&calendar, &[][..]), (&one_link(), &[(1, packets)][..])] {
+        let mut effort = Effort::QUESTION;
+        let fit = wanted(&ways, 6, lanes).find(calendar, &overlaps, &mut effort).unwrap();
+        assert_eq!((fit.start, effort), (None, Effort(0)));
+        assert!(ORIGIN + 18_000 < fit.searched && fit.searched < ORIGIN + YEAR);
+        let short = wanted(&ways, 5, lanes).find(calendar, &overlaps, &mut Effort(5_000)).unwrap();
+        assert_eq!(short.start, Some(ORIGIN + 55));
+    }
+}
+
+/// Packets between one of two pairs of ends, of few ports.
+fn packets() -> impl Strategy<Value = Packets> {
+    let protocol = prop::option::of(0_u8..2);
+    let ports = prop::option::of((1_u16..5, 0_u16..3)).prop_map(|p| p.map(|(a, n)| (a, a + n)));
+    (protocol, ports, prop::option::of(0_u8..2)).prop_map(|(protocol, port, dscp)| Packets {
+        protocol,
+        ports: [None, port],
+        dscp,
+    })
+}
+
+proptest! {
+    /// The earliest start with room on one of the ways, and with packets that nobody else has.
+    #[test]
+    fn what_fits_is_found(
+        bookings in prop::collection::vec((0_u64..300, 1_u64..200, 1_u64..7, 0_usize..2, 0_u32..2, packets()), 1..25),
+        (length, rate) in (1_u64..150, 1_u64..11),
+        asked in prop::collection::vec((0_u32..2, packets()), 0..3),
+        own in 0_u64..25,
+    ) {
+        let link = |reservable| LinkSpec { ends: [0, 1], delay_ns: 0, reservable, classes: vec![] };
+        let mut calendar = Calendar::new(ORIGIN, &[link(10), link(6)]);
+        let mut overlaps = Overlaps::default();
+        let mut kept = Vec::new();
+        for (id, (start, seconds, rate, link, ends, packets)) in bookings.into_iter().enumerate() {
+            let (id, when) = (id as u64, span(start, start + seconds));
+            let booking = Booking { links: vec![link as u32], class: None, span: when, rate };
+            calendar.restore(vec![(id, booking)]).expect("it makes sense");
+            let about = overlaps.about(packets);
+            overlaps.add(ends, id, about, when);
+            kept.push((id, when, rate, link, ends, packets));
+        }
+        let lanes: Vec<(u32, u32)> =
+            asked.iter().map(|&(ends, packets)| (ends, overlaps.about(packets))).collect();
+        let fits = |start: u64| {
+            let meets = |s: &Span| s.start() < start + length && start < s.end();
+            let room = [(0, 10), (1, 6)].iter().any(|&(link, most)| {
+                (start..start + length).all(|second| {
+                    let there = kept.iter().filter(|k| k.3 == link);
+                    let level: u64 = there
+                        .filter(|k| k.1.start() <= second && second < k.1.end())
+                        .map(|k| k.2)
+                        .sum();
+                    level + rate <= most
+                })
+            });
+            let claimed = kept.iter().any(|(id, when, _, _, ends, theirs)| {
+                *id != own && meets(when) && asked.iter().any(|(at, p)| at == ends && p.overlap(theirs))
+            });
+            (room, claimed)
+        };
+        let until = ORIGIN + 900;
+        let expected = (ORIGIN..=until - length).find(|&start| fits(start) == (true, false));
+        let ways = [vec![0], vec![1]];
+        let mine = [own];
+        let wanted = Wanted {
+            ways: &ways,
+            class: None,
+            within: Span::new(ORIGIN, until).expect("not empty"),
+            seconds: length,
+            rate,
+            lanes: &lanes,
+            mine: &mine,
+        };
+        let found = wanted.find(&calendar, &overlaps, &mut Effort(u64::MAX)).unwrap();
+        prop_assert_eq!(found.start, expected);
+        let now = Span::new(ORIGIN, ORIGIN + length).expect("not empty");
+        let claim = overlaps.claim(&lanes, &mine, now);
+        prop_assert_eq!(claim.is_some(), fits(ORIGIN).1);
+        if let Some((lane, (id, _, end))) = claim {
+            let (_, when, _, _, ends, theirs) = kept[id as usize];
+            prop_assert_eq!((asked[lane].0, when.end()), (ends, end));
+            prop_assert!(asked[lane].1.overlap(&theirs) && id != own);
+        }
+    }
+}
