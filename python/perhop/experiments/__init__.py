@@ -74,7 +74,16 @@ __all__ = [
     "write",
 ]
 
-_DOCUMENTS: Final = ("qbss", "oscars", "bulk", "cbq", "cbq_traces", "transatlantic", "balancing")
+_DOCUMENTS: Final = (
+    "qbss",
+    "qbss_ping",
+    "oscars",
+    "bulk",
+    "cbq",
+    "cbq_traces",
+    "transatlantic",
+    "balancing",
+)
 """The modules of this package that hold a document's experiments, in the order of the documents."""
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perhop import analysis, gallery
-from perhop.experiments.model import Case, Experiment, Value
+from perhop.experiments.model import Case, Experiment, Unknown, Value
 from perhop.report import Column, Table, text
 from perhop.report.charts import throughput_chart
 
@@ -27,7 +27,8 @@ _ROOT: Final = "1 Mbps"
 _TRAFFIC: Final = {
     "tcp": (
         "tcp: {congestion_control: reno, sack: false, window: 16 KiB, window_scaling: false, "
-        "delayed_ack: 200 ms, rto_rule: rfc6298, initial_window: 1 packets, limited_transmit: false}"
+        "delayed_ack: 200 ms, rto_rule: rfc6298, initial_window: 1 packets, "
+        "limited_transmit: false}"
     ),
     "udp": "udp: {rate: 4 Mbps, size: 1472 B}",
 }
@@ -164,6 +165,7 @@ def _values(rows: Sequence[Row], within: float) -> tuple[Value, ...]:
             qualifier="exactly",
             within=within,
             note=f"printed as {got:g} Kbps",
+            precision=0.04 * _KILOBIT,
         )
         for row in rows
         for part, got in zip(("slow", "fast"), row.got, strict=True)
@@ -222,6 +224,49 @@ _BORROWING_CHANGES: Final = {
 }
 
 
+_CBQ: Final = "policies.edge.cbq"
+
+CLOCK_AND_DRIVER: Final = (
+    Unknown(
+        "tick of the clock",
+        "not in the document: BSD's is 10 ms, and ALTQ's manual asks for 1 ms",
+        choices={"1 ms": (f"{_CBQ}.tick=1 ms",), "10 ms": (f"{_CBQ}.tick=10 ms",)},
+    ),
+    Unknown(
+        "longest packet that CBQ is told of",
+        "not in the document: that of Ethernet, or the MTU of the ATM interface",
+        choices={"1500 B": (f"{_CBQ}.packet=1500 B",), "9180 B": (f"{_CBQ}.packet=9180 B",)},
+    ),
+    Unknown(
+        "token bucket before the driver",
+        "versions of 1999 had none, those of 2000 have one; the document's date is not certain",
+        choices={
+            "yes": (f"{_CBQ}.token_bucket=true",),
+            "no": (f"{_CBQ}.token_bucket=false",),
+        },
+    ),
+)
+"""What is unknown of the machine that runs CBQ, in all of the document's experiments."""
+
+QUEUES: Final = Unknown(
+    "queues of the classes",
+    "not in the document; ALTQ's examples have 30 packets, BSD's interfaces 50",
+    20,
+    60,
+    "packets",
+    {
+        f"policies.edge.classes.{part}.queue.limit={{:.0f}} packets": 1.0
+        for part in ("slow", "fast")
+    },
+)
+
+_EFFICIENT: Final = Unknown(
+    "efficient",
+    "not in the document: whether a class may send where all are over their limits",
+    choices={"yes": (f"{_CBQ}.efficient=true",), "no": (f"{_CBQ}.efficient=false",)},
+)
+
+
 def _side_by_side(rows: Sequence[Row]) -> Callable[[Runs], Sequence[Table]]:
     """Published, ALTQ's and ideal link sharing, and what the root had."""
 
@@ -273,9 +318,13 @@ EXPERIMENTS: Final = (
                 across=_highest_of_tcp,
                 during=_DURING,
                 qualifier="below",
+                precision=0.0,
                 note="TCP is a bit less than UDP",
+                needs=("40-60-tcp-tcp", "40-60-udp-udp", "20-80-tcp-tcp", "20-80-udp-udp"),
             ),
         ),
+        unknowns=(*CLOCK_AND_DRIVER, QUEUES),
+        effort=0.6,
         tables=_side_by_side(ROWS),
         pictures=lambda runs: {
             "tcp-udp": throughput_chart(runs["20-80-tcp-udp"], interval_s=1.0, capacity=False),
@@ -292,6 +341,7 @@ EXPERIMENTS: Final = (
         cases=_cases(BORROWING, _BORROWING_CHANGES),
         values=_values(BORROWING, 0.2),
         account=_BORROW_ACCOUNT,
+        unknowns=(*CLOCK_AND_DRIVER, _EFFICIENT),
         tables=_side_by_side(BORROWING),
         pictures=lambda runs: {
             "borrowing": throughput_chart(
