@@ -266,6 +266,9 @@ impl Congestion {
 
     /// Data was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
+        if self.is_modelled() {
+            return; // the model sets the window with each delivery
+        }
         if let Self::Cubic(state) = self
             && state.watch_slow_start(window, mss, acked)
         {
@@ -416,6 +419,17 @@ mod tests {
                 Congestion::Reno.on_ack(&mut window, MSS, acked(segments_an_ack * 1000, 0));
             }
             assert_eq!(window.cwnd, 20.0 * MSS);
+        }
+    }
+
+    /// Only the model sets the window, in Startup, too, which has no threshold.
+    #[test]
+    fn slow_start_is_not_a_models() {
+        let random = || Stream::new(1, "test");
+        for mut model in [Congestion::bbr(random()), Congestion::bbr1(random())] {
+            let mut window = Window::new(10.0 * MSS);
+            model.on_ack(&mut window, MSS, acked(2000, 1));
+            assert_eq!(window, Window::new(10.0 * MSS));
         }
     }
 
