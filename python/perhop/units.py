@@ -3,8 +3,8 @@
 Every quantity is a whole number of its base unit, so arithmetic on it is exact:
 
 ========  ======================  =======================================
-rate      bits per second         bps, kbps, Mbps, Gbps
-duration  picoseconds             ps, ns, us, ms, s, min, h
+rate      bits per second         bps, kbps, Mbps, Gbps; b/s, kb/s, …
+duration  picoseconds             ps, ns, us (µs), ms, s, min, h
 size      bytes                   B, kB, MB, GB, KiB, MiB, GiB
 share     parts per billion       %
 ========  ======================  =======================================
@@ -16,7 +16,7 @@ a `format_` function wrote gives the same number back.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,7 @@ class Quantity:
         step: One base unit, as people write it.
         limit: The largest value, as people write it.
         largest: The largest value, in base units.
+        aliases: Other spellings of units, each with the unit that it means.
     """
 
     name: str
@@ -63,11 +64,17 @@ class Quantity:
     step: str
     limit: str
     largest: int = U64_MAX
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every way to write a unit."""
+        return (*self.units, *self.aliases)
 
     @property
     def pattern(self) -> str:
         """A regular expression that exactly the well-formed texts of this quantity match."""
-        return rf"^ *{NUMBER} *({'|'.join(self.units)}) *$"
+        return rf"^ *{NUMBER} *({'|'.join(self.spellings)}) *$"
 
     def parse(self, text: str) -> int:
         """The value of `text` in base units.
@@ -83,6 +90,7 @@ class Quantity:
         unit = match["unit"]
         if unit is None:
             raise ValueError(f"a {self.name} needs a unit, such as `{self.example}`")
+        unit = self.aliases.get(unit, unit)
         if unit not in self.units:
             raise ValueError(self._unknown_unit(match["number"], unit))
         if match["sign"]:
@@ -137,6 +145,8 @@ RATE = Quantity(
     units=MappingProxyType({"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9}),
     step="1 bps",
     limit="2^64 - 1 bps",
+    # As results say it.
+    aliases=MappingProxyType({"b/s": "bps", "kb/s": "kbps", "Mb/s": "Mbps", "Gb/s": "Gbps"}),
 )
 DURATION = Quantity(
     name="duration",
@@ -155,6 +165,8 @@ DURATION = Quantity(
     step="1 ps",
     limit="200 days",
     largest=MAX_DURATION,
+    # With U+00B5, as keyboards and results have it, and with the Greek letter.
+    aliases=MappingProxyType({"\N{MICRO SIGN}s": "us", "\N{GREEK SMALL LETTER MU}s": "us"}),
 )
 SIZE = Quantity(
     name="size",

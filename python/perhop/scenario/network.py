@@ -136,9 +136,9 @@ def _parse_limit(text: str) -> Limit:
     match = PACKETS.fullmatch(text)
     if match is not None and len(text) <= 40:
         limit = Limit(int(match[1]), "packets")
-    elif re.search(rf"[0-9] *({'|'.join(SIZE.units)}) *$", text):
+    elif re.search(rf"[0-9] *({'|'.join(SIZE.spellings)}) *$", text):
         limit = Limit(parse_size(text), "bytes")
-    elif re.search(rf"[0-9] *({'|'.join(DURATION.units)}) *$", text):
+    elif re.search(rf"[0-9] *({'|'.join(DURATION.spellings)}) *$", text):
         limit = Limit(parse_duration(text), "time")
     else:
         raise ValueError(
@@ -162,7 +162,7 @@ def _format_limit(limit: Limit) -> str:
             return format_duration(limit.amount)
 
 
-_LIMIT_UNITS = "|".join([*SIZE.units, *DURATION.units])
+_LIMIT_UNITS = "|".join([*SIZE.spellings, *DURATION.spellings])
 
 QueueLimit = Annotated[
     Limit,
