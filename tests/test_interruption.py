@@ -57,7 +57,7 @@ def test_an_interrupted_run_keeps_what_it_measured(
     start: Start, place: Path, number: signal.Signals
 ) -> None:
     code, out, err = under_way(start, "long.yaml", place / "run")(number)
-    assert (code, err) == (130, "")
+    assert (code, err) == (128 + number, "")
     assert re.search(r"\ncharts:  perhop report ", out)
     assert ", interrupted\n" in out
     run = Dataset.read(place / "run")

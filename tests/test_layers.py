@@ -78,7 +78,7 @@ def modules() -> list[Path]:
 def part(path: Path) -> str:
     """The part of the package that a module belongs to; "" for the package's own."""
     first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return "" if first == "__init__" else first
+    return "" if first in ("__init__", "__main__") else first
 
 
 def imported(path: Path) -> set[str]:

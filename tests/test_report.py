@@ -164,7 +164,7 @@ def test_the_lead_says_who_got_what(run: Dataset) -> None:
         report.lead(run),
     )
     assert report.lead(scavenger(until=70)).endswith("The run was cut off at 70 s.")
-    assert "expectations fail." in report.lead(scavenger(until=70))
+    assert "4 of 5 expectations were not reached." in report.lead(scavenger(until=70))
 
 
 def lines(spec: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

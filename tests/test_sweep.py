@@ -1,5 +1,6 @@
 """Sweeps: every combination once, the same result whoever works on it, and never twice."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -172,7 +173,74 @@ def test_the_command_prints_writes_and_goes_on(
     assert perhop(*arguments)[1] == out
     code, _, err = perhop(*arguments[:-1], "loss=nobody")
     assert code == 2
-    assert "the sweep has no loss of nobody" in err
+    assert "`nobody` is not a flow or a ping of this scenario; expected one of total" in err
+
+
+def test_what_is_shown_is_checked_before_anything_runs(
+    perhop: Callable[..., tuple[int, str, str]], source: str, place: Path
+) -> None:
+    for show, said in (
+        ("loss=udq", "`udq` is not a flow or a ping of this scenario; did you mean `udp`?"),
+        ("los=udp", "`los` is not measured of udp; did you mean `loss`?"),
+        ("throughput=probe", "`throughput` is not measured of probe; expected one of loss, rtt_"),
+    ):
+        code, _, err = perhop("sweep", source, "--vary", "links.1.rate=1 Mbps", "--show", show)
+        assert (code, said in err) == (2, True), err
+    assert not (place / "runs").exists()
+
+
+def test_every_metric_of_the_table_can_be_shown(source: str, tmp_path: Path) -> None:
+    sweep = Sweep(source, {"links.1.rate": ["10 Mbps"]}, tmp_path / "s")
+    for metric, target in sweep.run(jobs=1).select("metric", "target").unique().iter_rows():
+        sweep.check_metric(metric, target)
+
+
+def test_a_sweep_of_other_values_finds_a_folder(
+    perhop: Callable[..., tuple[int, str, str]], source: str, place: Path
+) -> None:
+    for rates, folder in (("10 Mbps", ""), ("20 Mbps", "-2"), ("10 Mbps", ""), ("20 Mbps", "-2")):
+        code, out, err = perhop("sweep", source, "--vary", f"links.1.rate={rates}")
+        assert code == 0, err
+        assert f"results: runs/dumbbell-sweep{folder}\n" in out
+    assert len(list((place / "runs").iterdir())) == 2
+
+
+def test_quantities_have_a_column_of_numbers(source: str, tmp_path: Path) -> None:
+    vary = {"links.1.rate": ["10 Mbps", "0.5 Gbps"], "flows.tcp.streams": ["1", "2"]}
+    table = Sweep(source, vary, tmp_path / "s").run(jobs=1)
+    columns = ["links.1.rate", "flows.tcp.streams", "links.1.rate bps", "flows.tcp.streams number"]
+    assert table.select(columns).unique(maintain_order=True).rows() == [
+        ("10 Mbps", "1", 1e7, 1.0),
+        ("10 Mbps", "2", 1e7, 2.0),
+        ("0.5 Gbps", "1", 5e8, 1.0),
+        ("0.5 Gbps", "2", 5e8, 2.0),
+    ]
+    assert len(sweep_table(table, "throughput", "total").rows) == 2
+    queues = Sweep(source, {"links.1.queue": ["{limit: 5 packets}"]}, tmp_path / "q").run(jobs=1)
+    assert queues.columns[-1] == "value"
+
+
+def test_seeds_that_change_nothing_are_told() -> None:
+    alike = table_of(1).with_columns(value=pl.lit(1e6))
+    said = "Every seed gave the same"
+    assert said in sweep_table(alike, "throughput", "total").note
+    assert said not in sweep_table(table_of(1), "throughput", "total").note
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.3, 0.6, 1.0])
+def test_ctrl_c_as_processes_start_prints_no_traceback(
+    start: Start, source: str, place: Path, after_s: float
+) -> None:
+    rates = ",".join(f"{n} Mbps" for n in range(10, 200))
+    varied = ("--vary", f"links.1.rate={rates}", "--out", "s")
+    process = start("sweep", source, *varied, start_new_session=True)
+    while not (place / "s" / "sweep.json").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(after_s)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to the workers, too
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
 
 
 def test_ctrl_c_keeps_what_is_finished(start: Start, source: str, place: Path) -> None:

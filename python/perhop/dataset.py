@@ -225,7 +225,7 @@ class _Stored(Manifest):
     tables: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
     """The outcome of one run, the same for every engine.
 
@@ -289,6 +289,14 @@ class Dataset:
         }
         for name in TABLES:
             _check(name, getattr(self, name), names)
+
+    def __repr__(self) -> str:
+        """``<Dataset of qbss-1-70: sim, seed 1, 150 s>``."""
+        manifest = self.manifest
+        cut = "" if manifest.complete else f", cut off at {manifest.duration_s:g} s"
+        end = f"{self.scenario.end_ps / 1e12:g} s"
+        made = f"{manifest.engine}, seed {manifest.seed}"
+        return f"<Dataset of {self.scenario.name}: {made}, {end}{cut}>"
 
     @property
     def covered_s(self) -> float:

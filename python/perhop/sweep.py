@@ -9,6 +9,7 @@ that it does not depend on how many worked on it.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -21,6 +22,8 @@ from perhop.analysis import summary
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, UsageError
 from perhop.scenario import Scenario, to_mapping
+from perhop.scenario.text import did_you_mean
+from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, cores, work
 
 if TYPE_CHECKING:
@@ -33,6 +36,19 @@ MOST_POINTS: Final = 100_000
 """The most points that a sweep may have."""
 
 _DEFINITION: Final = "sweep.json"
+
+_OF_TOTAL: Final = ("throughput", "failed_expectations")
+_OF_FLOWS: Final = {
+    "throughput": "throughput_bps",
+    "bytes": "bytes",
+    "loss": "loss",
+    "retransmits": "retransmits",
+    "reordered": "reordered",
+    "duplicates": "duplicates",
+    "jitter": "jitter_s",
+}
+"""The metrics of flows, and what `summary` calls them."""
+_SPREAD: Final = ("min", "mean", "median", "p95", "p99", "max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,40 @@ class Sweep:
     overrides: Sequence[str] = ()
     engine: str = "sim"
 
+    def check_metric(self, metric: str, target: str) -> None:
+        """Refuse a metric of a target that no row of the table will have.
+
+        Raises:
+            ScenarioError: If the scenario is wrong.
+            UsageError: If the scenario has no such target, or the target no such metric.
+        """
+        scenario = gallery.load(self.source, overrides=self.overrides)
+        spreads = {of: [f"{of}_{part}" for part in _SPREAD] for of in ("rtt", "owd")}
+        known = {"total": list(_OF_TOTAL)}
+        known |= {name: [*_OF_FLOWS, *spreads["rtt"], *spreads["owd"]] for name in scenario.flows}
+        known |= {name: ["loss", *spreads["rtt"]] for name in scenario.pings}
+        for word, words, what in (
+            (target, list(known), "not a flow or a ping of this scenario"),
+            (metric, known.get(target, []), f"not measured of {target}"),
+        ):
+            if word not in words:
+                hint = did_you_mean(word, words) or f"expected one of {', '.join(words)}"
+                raise UsageError(f"{quote(word)} is {what}; {hint}")
+
+    def fits(self) -> bool:
+        """Return whether the folder is free for this sweep, or holds it already.
+
+        Raises:
+            ScenarioError: If the scenario is wrong at one of the points.
+        """
+        definition = self.folder / _DEFINITION
+        try:
+            if definition.exists():
+                return definition.read_text(encoding="utf-8") == self._definition(self.points())
+            return not self.folder.exists() or not any(self.folder.iterdir())
+        except OSError:
+            return False
+
     def points(self) -> list[Point]:
         """The points: the last path varies fastest, the seed faster still.
 
@@ -109,6 +159,8 @@ class Sweep:
             A row per point, flow or ping, and metric: `point`, a column for each path that is
             varied, `seed`, `target` (a flow, a ping or "total"), `metric`, `value`. Rates are
             bits per second, times seconds, shares 0 to 1; null is what could not be measured.
+            A path whose values are quantities has a second column, after `value`, with its numbers
+            in the same units: `links.1.rate bps`.
 
         Raises:
             ScenarioError: If the scenario is wrong at a point; nothing is run then.
@@ -138,7 +190,13 @@ class Sweep:
             rows += [{**place, **row} for row in _rows(Dataset.read(self._place(point)))]
         schema = {"point": pl.Int64, **dict.fromkeys(self.vary, pl.String), "seed": pl.UInt64}
         measured = {"target": pl.String, "metric": pl.String, "value": pl.Float64}
-        return pl.DataFrame(rows, schema={**schema, **measured})
+        table = pl.DataFrame(rows, schema={**schema, **measured})
+        return table.with_columns(
+            table[path].replace_strict(dict(zip(values, found, strict=True))).alias(name)
+            for path, values in self.vary.items()
+            for name, found in [_numbers(path, values)]
+            if found is not None
+        )
 
     def _place(self, point: Point) -> Path:
         return self.folder / "points" / str(point.number)
@@ -150,8 +208,8 @@ class Sweep:
         except OutputError:
             return False
 
-    def _claim(self, points: Sequence[Point]) -> None:
-        """Write what the sweep is into its folder, or find that it is there already."""
+    def _definition(self, points: Sequence[Point]) -> str:
+        """What the sweep is, as its folder has it."""
         definition = {
             "format": 1,
             "source": self.source,
@@ -161,7 +219,11 @@ class Sweep:
             # Two sweeps over files of one name must not be taken for each other.
             "scenario": to_mapping(points[0].scenario),
         }
-        text = json.dumps(definition, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(definition, indent=2, ensure_ascii=False) + "\n"
+
+    def _claim(self, points: Sequence[Point]) -> None:
+        """Write what the sweep is into its folder, or find that it is there already."""
+        text = self._definition(points)
         path = self.folder / _DEFINITION
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -203,19 +265,32 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     return path.strip(), values
 
 
+def _numbers(path: str, values: Sequence[str]) -> tuple[str, list[float] | None]:
+    """The values of a path as numbers of one unit, and the name of their column; None if not."""
+    for unit, quantity, scale in (
+        ("bps", RATE, 1),
+        ("s", DURATION, SECOND),
+        ("bytes", SIZE, 1),
+        ("share", SHARE, WHOLE),
+    ):
+        with suppress(ValueError):
+            return f"{path} {unit}", [quantity.parse(value) / scale for value in values]
+    with suppress(ValueError):
+        return f"{path} number", [float(value) for value in values]
+    return path, None
+
+
 def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
     """What a run says: a row per flow or ping, and metric."""
     found = summary(dataset)
     length = dataset.covered_s
     total = sum(flow["bytes"] for flow in found["flows"].values())
     yield {"target": "total", "metric": "throughput", "value": 8 * total / length}
-    failed = sum(not verdict["ok"] for verdict in found["expect"])
+    failed = sum(verdict["ok"] is False for verdict in found["expect"])
     yield {"target": "total", "metric": "failed_expectations", "value": float(failed)}
     for name, flow in found["flows"].items():
-        yield {"target": name, "metric": "throughput", "value": flow["throughput_bps"]}
-        for metric in ("bytes", "loss", "retransmits", "reordered", "duplicates"):
-            yield {"target": name, "metric": metric, "value": flow[metric]}
-        yield {"target": name, "metric": "jitter", "value": flow["jitter_s"]}
+        for metric, key in _OF_FLOWS.items():
+            yield {"target": name, "metric": metric, "value": flow[key]}
         yield from _spread(name, "rtt", flow["rtt_s"])
         yield from _spread(name, "owd", flow["owd_s"])
     for name, ping in found["pings"].items():
@@ -224,6 +299,6 @@ def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _spread(name: str, of: str, found: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    for metric in ("min", "mean", "median", "p95", "p99", "max"):
+    for metric in _SPREAD:
         value = None if found is None else found[metric]
         yield {"target": name, "metric": f"{of}_{metric}", "value": value}

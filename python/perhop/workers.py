@@ -84,7 +84,7 @@ def call(
     # A forked child of a process with threads, as polars has, may hang.
     context = multiprocessing.get_context("spawn")
     waiting = enumerate(arguments)
-    with ProcessPoolExecutor(jobs, context, _ignore_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, context) as pool:
         running: dict[Future[_Result], int] = {}
         try:
             while True:
@@ -110,7 +110,11 @@ def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Have signals that end a program wait until what is done here is done."""
+    """Have signals that end a program wait until what is done here is done.
+
+    A process that is started here never sees SIGINT, from its first instruction on: signals that
+    are blocked stay so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # which gets none
         return
@@ -119,15 +123,12 @@ def _undisturbed() -> Iterator[None]:
         number: signal.signal(number, lambda number, _: came.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         for number, handler in handlers.items():
             signal.signal(number, handler)
         for late in came:
             signal.raise_signal(late)
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that hands out the runs: those that have begun are finished."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -29,12 +29,13 @@ _UNITS: Final = {
 class Verdict:
     """Whether an expectation holds.
 
-    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None, and `ok` false,
-    when there is nothing to measure or the run was cut off before the window's end.
+    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None when there is
+    nothing to measure, and `ok` is false. When the run was cut off before the window's end, both
+    are None: the expectation was not reached.
     """
 
     text: str
-    ok: bool
+    ok: bool | None
     measured: float | None
     unit: str
 
@@ -152,7 +153,9 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
     for expectation in dataset.scenario.expect:
         value = _measured(dataset, expectation.metric.name, expectation.target, expectation.during)
         unit, scale = _UNITS[expectation.metric.quantity]
-        ok = value is not None and _holds(expectation, value * scale)
+        reached = _covers(dataset, _window(dataset, expectation.during))
+        holds = value is not None and _holds(expectation, value * scale)
+        ok = holds if reached else None
         judged.append(Verdict(expectation.text, ok, value, unit))
     return judged
 
@@ -189,9 +192,12 @@ def _measured(
 ) -> float | None:
     """The metric over a window that the run covers whole; None if it does not."""
     window = _window(dataset, during)
-    if clip(dataset, window) != window:
-        return None
-    return measure(dataset, metric, target, window)
+    return measure(dataset, metric, target, window) if _covers(dataset, window) else None
+
+
+def _covers(dataset: Dataset, window: Window) -> bool:
+    """Whether the run lasted until the end of a window."""
+    return clip(dataset, window) == window
 
 
 def _window(dataset: Dataset, during: tuple[int, int] | None) -> Window:

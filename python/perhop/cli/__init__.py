@@ -2,7 +2,7 @@
 
 Commands live in modules of their own and import what they need when they run, so that `--help`
 answers at once. Exit codes: 0 done, 1 an expectation failed, 2 the input is wrong, 3 this machine
-cannot do it, 130 interrupted (what was measured is kept).
+cannot do it, 130 interrupted, 143 terminated (what was measured is kept).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from perhop.errors import PerhopError, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
 __all__ = ["main", "perhop"]
 
@@ -38,6 +37,9 @@ _BUG: Final = 70
 """The exit code of a bug: EX_SOFTWARE of sysexits(3). Python's own, 1, says that an expectation
 failed."""
 
+
+_INTERRUPTED: Final = 128 + signal.SIGINT
+_TERMINATED: Final = 128 + signal.SIGTERM
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -75,11 +77,12 @@ for command in (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     # A run that is asked to end keeps what it has measured, as with Ctrl-C.
-    signal.signal(signal.SIGTERM, _interrupt)
+    terminated: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: _interrupt(number, terminated))
     try:
         code = _invoke(sys.argv[1:] if arguments is None else list(arguments))
     except (click.exceptions.Abort, KeyboardInterrupt):
-        code = 130
+        code = _INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -105,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "perhop: this is a bug in perhop; please report it with the lines above", err=True
         )
         code = _BUG
-    sys.exit(code)
+    sys.exit(_TERMINATED if code == _INTERRUPTED and terminated else code)
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -125,5 +128,6 @@ def _abandon_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+def _interrupt(number: int, terminated: list[int]) -> None:
+    terminated.append(number)
     raise KeyboardInterrupt

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
-@click.command()
+_EXAMPLES = """\b
+Examples:
+  perhop reproduce
+  perhop reproduce qbss-1-70 altq-cbq --out compared
+  perhop reproduce oscars-burst --runs 400
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--engine", default="sim", show_default=True, help="What runs them.")
 @options.seed
@@ -47,7 +55,7 @@ def reproduce(
     out: Path,
     as_json: bool,
 ) -> int:
-    r"""Run published experiments beside their documents.
+    """Run published experiments beside their documents.
 
     All of them, or those that are named. What a document leaves open is drawn from ranges; every
     published value is printed beside the interval of the results, with what came of it: reproduced,
@@ -57,11 +65,6 @@ def reproduce(
 
     Engines with real hosts take as long as the experiments did, and have what the simulator
     measures beside it.
-
-    \b
-      perhop reproduce
-      perhop reproduce qbss-1-70 altq-cbq --out compared
-      perhop reproduce oscars-burst --runs 400
     """
     from perhop import experiments
     from perhop.cli.progress import counting

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 
-@click.command()
+_EXAMPLES = """\b
+Examples:
+  perhop sweep qbss-1-70 --vary links.1.rate="5 Mbps,10 Mbps,20 Mbps" \\
+    --vary flows.best_effort.streams=1,10 --show throughput=priority
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("scenario")
 @click.option(
     "--vary",
@@ -51,7 +60,8 @@ __all__ = ["sweep"]
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The folder for the results; runs/NAME-sweep by default. Given again, it goes on there.",
+    help="The folder for the results; by default runs/NAME-sweep, or if another sweep is there "
+    "runs/NAME-sweep-2 and so on. A sweep that was interrupted goes on there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def sweep(
@@ -65,15 +75,11 @@ def sweep(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    r"""Run SCENARIO at every combination of values, on all cores.
+    """Run SCENARIO at every combination of values, on all cores.
 
     Writes sweep.parquet, a row per point, target and metric, a chart of what --show names as PNG
     and SVG, and each point's run in a folder of its own, which `perhop report` takes. A sweep that
     was interrupted goes on where it stopped.
-
-    \b
-      perhop sweep qbss-1-70 --vary links.1.rate="5 Mbps,10 Mbps,20 Mbps" \
-        --vary flows.best_effort.streams=1,10 --show throughput=priority
     """
     from perhop import gallery
     from perhop.cli.progress import counting
@@ -86,14 +92,17 @@ def sweep(
         raise UsageError("--vary names a path twice; give all its values at once")
     metric, _, target = show.partition("=")
     name = gallery.load(scenario, overrides=overrides).name
-    folder = out or Path("runs") / f"{name}-sweep"
+    folder = out or Path("runs", f"{name}-sweep")
     planned = Sweep(scenario, varied, folder, range(1, seeds + 1), overrides, engine)
+    planned.check_metric(metric, target)
+    for number in count(2) if out is None else ():
+        if planned.fits():
+            break
+        folder = Path("runs", f"{name}-sweep-{number}")
+        planned = replace(planned, folder=folder)
     with counting(name) as watch:
         table = planned.run(jobs=jobs, watch=watch)
-    try:
-        shown = sweeps.sweep_table(table, metric, target)
-    except ValueError as error:
-        raise UsageError(f"--show {show}: {error}") from None
+    shown = sweeps.sweep_table(table, metric, target)
     _save(table, metric, target, folder)
     if as_json:
         rows = table.to_dicts()

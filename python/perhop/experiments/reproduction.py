@@ -260,7 +260,7 @@ def compare(
             f"{name}: {verdict.text}"
             for name in experiment.main
             for verdict in verdicts(runs[name])
-            if not verdict.ok
+            if verdict.ok is False
         ),
         members=tuple(members),
     )

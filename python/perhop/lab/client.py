@@ -185,7 +185,8 @@ class Lab:
         hosts = self.record.hosts
         if host not in hosts:
             hint = did_you_mean(host, hosts)
-            raise UsageError(f"{quote(host)} is not a host of the lab{listed(hosts)}; {hint}")
+            said = f"; {hint}" if hint else listed(hosts)
+            raise UsageError(f"{quote(host)} is not a host of the lab{said}")
         return hosts[host]
 
     def _end_programs(self) -> list[str]:

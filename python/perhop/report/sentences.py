@@ -28,11 +28,13 @@ def lead(dataset: Dataset) -> str:
             of = f" of {link} at {text.stated(rate, 'bps')}" if rate else ""
             when = text.window(*busiest)
             sentences.append(f"When most were sending ({when}), {text.listed(shares)}{of}.")
-    judged = analysis.verdicts(dataset)
-    failed = [verdict.text for verdict in judged if not verdict.ok]
+    judged = [verdict.ok for verdict in analysis.verdicts(dataset)]
+    failed, missed = judged.count(False), judged.count(None)
     if failed:
-        sentences.append(f"{len(failed)} of {len(judged)} expectations fail.")
-    elif judged:
+        sentences.append(f"{failed} of {len(judged)} expectations fail.")
+    if missed:
+        sentences.append(f"{missed} of {len(judged)} expectations were not reached.")
+    if judged and not failed and not missed:
         sentences.append(f"All {len(judged)} expectations hold.")
     if not dataset.manifest.complete:
         sentences.append(f"The run was cut off at {text.clock(dataset.covered_s)} s.")

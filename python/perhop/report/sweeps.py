@@ -58,6 +58,8 @@ def sweep_table(table: pl.DataFrame, metric: str, target: str) -> Table:
     unit = _UNITS.get(metric, "s")
     seeds = table["seed"].n_unique()
     note = f"Means over {seeds} seeds." if seeds > 1 else ""
+    if seeds > 1 and (rows["low"] == rows["high"]).fill_null(True).all():
+        note += " Every seed gave the same: nothing that is shown here is random."
     title = f"{metric} of {target}"
     if len(paths) == 2:
         down, across = paths
@@ -126,8 +128,7 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
 
 
 def _paths(table: pl.DataFrame) -> list[str]:
-    fixed = {"point", "seed", "target", "metric", "value"}
-    return [column for column in table.columns if column not in fixed]
+    return table.columns[1 : table.columns.index("seed")]
 
 
 def _line(paths: list[str], axis: str) -> Spec:

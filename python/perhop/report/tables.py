@@ -127,7 +127,8 @@ def delay_table(dataset: Dataset) -> Table | None:
                 text.count(flow["duplicates"]),
             )
         )
-    names = ("min", "median", "p99", "max", "jitter", "reordered", "extent", "max", "duplicates")
+    spread = ("min", "median", "p99", "max")
+    names = (*spread, "jitter", "reordered", "extent", "max extent", "duplicates")
     columns = (Column("flow", "left"), *map(Column, names))
     note = "Jitter by RFC 3550; reordering and its extent in packets by RFC 4737."
     return Table("One-way delay and order", columns, tuple(rows), note)
@@ -168,9 +169,8 @@ def expectation_table(dataset: Dataset) -> Table | None:
     judged = analysis.verdicts(dataset)
     if not judged:
         return None
-    rows = tuple(
-        ("holds" if v.ok else "FAILS", v.text, text.quantity(v.measured, v.unit)) for v in judged
-    )
+    words = {True: "holds", False: "FAILS", None: "not reached"}
+    rows = tuple((words[v.ok], v.text, text.quantity(v.measured, v.unit)) for v in judged)
     columns = (Column("verdict", "left"), Column("expectation", "left"), Column("measured"))
     return Table("Expectations", columns, rows)
 
@@ -251,7 +251,7 @@ def ping_table(dataset: Dataset) -> Table | None:
 
 
 def codepoint_table(dataset: Dataset) -> Table | None:
-    """What became of the code points of flows and pings; None if all are as they were."""
+    """The code points of flows and pings that changed on the way; None if none did."""
     names = [
         *dataset.scenario.flows,
         *(name for name, ping in dataset.scenario.pings.items() if not ping.is_trace),
@@ -259,8 +259,7 @@ def codepoint_table(dataset: Dataset) -> Table | None:
     changed = []
     for name in names:
         found = analysis.codepoints(dataset, name)
-        if not (found["dscp_sent"] == found["dscp_arrived"]).all():
-            changed += found.to_dicts()
+        changed += found.filter(pl.col("dscp_sent") != pl.col("dscp_arrived")).to_dicts()
     if not changed:
         return None
     rows = tuple(

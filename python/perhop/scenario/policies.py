@@ -272,7 +272,13 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
             said = (
                 f"promise {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
             )
-        yield Finding(loc, f"{said}; expected at most 100%")
+        strict = [
+            quote(key) for key, part in classes.items() if policy.strict(part) and part.police
+        ]
+        counted = (
+            f", what the policer of {' and '.join(strict)} lets pass included" if strict else ""
+        )
+        yield Finding(loc, f"{said}; expected at most 100%{counted}")
         return
     rest, guaranteed = _rest(policy, capacity), rates(policy, capacity)
     for key, part in classes.items():
