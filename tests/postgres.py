@@ -5,8 +5,9 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,25 @@ def _programs() -> Path | None:
     return Path(found).parent if found else None
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server that can be stopped, with all its connections, and started again."""
+
+    url: str
+    start: Callable[[], None]
+    stop: Callable[[], None]
+
+
 @contextmanager
 def server() -> Iterator[str]:
     """The URL of an empty database. Skips the test where there is no PostgreSQL, except in CI."""
+    with restartable() as running:
+        yield running.url
+
+
+@contextmanager
+def restartable() -> Iterator[Server]:
+    """A server with an empty database."""
     programs = _programs()
     if programs is None:
         if "CI" in os.environ:
@@ -46,12 +63,20 @@ def server() -> Iterator[str]:
         call(initdb, "-D", data, "-U", "perhop", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
         options = f"-k {folder} -h '' -c shared_buffers=32MB -c max_connections=40"
         control = str(programs / "pg_ctl")
-        call(
-            control, "-D", data, "-w", "-t", "60", "-l", str(folder / "log"), "-o", options, "start"
-        )
-        try:
-            yield f"postgresql://perhop@/postgres?unix_sock={folder}/.s.PGSQL.5432"
-        finally:
+        log = str(folder / "log")
+
+        def start() -> None:
+            call(control, "-D", data, "-w", "-t", "60", "-l", log, "-o", options, "start")
+
+        def stop() -> None:
             call(control, "-D", data, "-m", "immediate", "-w", "stop")
+
+        start()
+        try:
+            url = f"postgresql://perhop@/postgres?unix_sock={folder}/.s.PGSQL.5432"
+            yield Server(url, start, stop)
+        finally:
+            with suppress(subprocess.CalledProcessError):  # a test may have stopped it
+                stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

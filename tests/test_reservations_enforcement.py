@@ -83,7 +83,7 @@ def lab(folder: Path, router: Router, **options: Any) -> Iterator[Lab]:
             {"r1": router, "r2": router},
             beat=0.05,
             patience=2,
-            **{"every": 3600} | options,
+            **{"every": 3600, "persistence": 0} | options,
         )
         try:
             yield running, enforcer, router, user(running)

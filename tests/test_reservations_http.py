@@ -270,6 +270,40 @@ def test_a_new_password_ends_every_token(service: tuple[str, People]) -> None:
         assert moved.network().name == "square"
 
 
+def test_a_token_does_not_survive_in_the_cache(
+    service: tuple[str, People], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token is looked up while its user is being disabled, before the commit or across it."""
+    people = People(service[1]._database)
+    user = people.add("late", PASSWORD, Role.REQUESTER)
+    writing = people._database.writing
+    for moment in ("before the commit", "after the commit"):
+        people.set("late", disabled=False)
+        token = people.make_token(user, "api", "t", None)
+        look_up = people._look_up
+
+        @contextmanager
+        def slow() -> Iterator[Any]:
+            with writing() as connection:
+                yield connection
+                people.who(token)  # noqa: B023 - what others see is not committed yet
+
+        def late(digest: str) -> Any:
+            found = look_up(digest)  # noqa: B023
+            people.set("late", disabled=True)
+            return found
+
+        with monkeypatch.context() as patched:
+            if moment == "before the commit":
+                patched.setattr(people._database, "writing", slow)
+                people.set("late", disabled=True)
+            else:
+                patched.setattr(people, "_look_up", late)
+                people.who(token)
+        with pytest.raises(NotAuthenticatedError):
+            people.who(token)
+
+
 def test_a_browser_needs_the_other_secret(url: str) -> None:
     with httpx.Client(base_url=url) as browser:
         answer = browser.post("/api/session", json={"name": "eve", "password": PASSWORD})

@@ -557,6 +557,16 @@ def test_paths_keep_to_what_is_asked(running: Service) -> None:
         running.book(who, asked, wishes=Wishes(max_delay=6 * 10**6, via=("r3",))).result()
     with pytest.raises(BadRequestError, match="there is no link 'r1>cern'"):
         running.book(who, asked, path=["slac>r1", "r1>cern"]).result()
+    loop = ["slac>r1", "r1>r3", "r3>r2", "r2>r1", "r1>r2", "r2>cern"]
+    for named, message in (
+        (loop, "comes to r1 twice"),
+        (["slac>r1", "r1>slac", "slac>r1"], "comes to slac twice"),
+        (["slac>r1", "r1>r3", "r3>bnl", "bnl>r3"], "the path leads through bnl"),
+        (["slac>r1", "r1>r2"], "the path ends at r2; expected one to cern"),
+    ):
+        for direction in ("forward", "both"):
+            with pytest.raises(BadRequestError, match=message):
+                running.book(who, replace(asked, direction=direction), path=named).result()
     with pytest.raises(BadRequestError, match="the path goes on from slac"):
         running.book(who, asked, path=["r1>r2"]).result()
 
@@ -794,7 +804,7 @@ def test_everything_due_is_found(running: Service) -> None:
         running.book(who, terms(start=T0 + 10 * number, seconds=5)).result()
     assert [each.id for each in running.due(State.PLANNED, T0 + 10)] == [1, 2]
     assert [each.id for each in running.due(State.PLANNED, T0 + 15, ending=True)] == [1, 2]
-    assert running.due(State.ACTIVE, T0 + 100) == []
+    assert list(running.due(State.ACTIVE, T0 + 100)) == []
     with running.database.engine.connect() as connection:
         select = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.state == "planned")
         assert len(connection.execute(select).all()) == 3

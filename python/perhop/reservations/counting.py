@@ -67,7 +67,12 @@ class Counting:
             rows: list[dict[str, Any]] = []
             for reservation in reservations:
                 total, trouble = Counters(), ""
-                for node, rule in self._routers.rules(reservation):
+                try:
+                    rules = self._routers.rules(reservation)
+                except DriverError as error:
+                    self._service.note_trouble(reservation.id, str(error))
+                    continue
+                for node, rule in rules:
                     try:
                         device = self._routers.device(node)
                         if device.driver.needs_people:

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +84,23 @@ class Database:
         """A transaction that writes; committed at the end, or not at all."""
         with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
+
+    @contextmanager
+    def deciding(self) -> Iterator[sa.Connection]:
+        """A transaction of the one writer's; committed at the end, or not at all.
+
+        On PostgreSQL it is on the connection that holds the lock, so that nothing can be written
+        when the lock is lost.
+        """
+        if self.is_sqlite:
+            with self.writing() as connection:
+                yield connection
+            return
+        guard = self._guard
+        if guard is None or guard.invalidated:
+            raise sa.exc.InvalidRequestError("the connection that holds the lock is lost")
+        with guard.begin():
+            yield guard
 
     def insert(
         self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
@@ -171,17 +188,23 @@ class Database:
         """Hold the advisory lock of a PostgreSQL database, for as long as the connection lives."""
         if self.is_sqlite:
             return
-        self._guard = self.engine.connect()
+        guard = self.engine.connect()
         until = time.monotonic() + PATIENCE
-        while not self._guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
-            self._guard.commit()
-            if time.monotonic() > until:
-                raise UsageError(
-                    f"{self.name} is in use by another perhop; one process at a time may have it. "
-                    "Stop that one, or ask it over HTTP"
-                )
-            time.sleep(0.1)
-        self._guard.commit()
+        try:
+            while not guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
+                guard.commit()
+                if time.monotonic() > until:
+                    raise UsageError(
+                        f"{self.name} is in use by another perhop; one process at a time may have "
+                        "it. Stop that one, or ask it over HTTP"
+                    )
+                time.sleep(0.1)
+            guard.commit()
+        except BaseException:
+            guard.invalidate()
+            guard.close()
+            raise
+        self._guard = guard
 
     def _outlast(self) -> None:
         """Wait until PostgreSQL has finished what was asked of it on connections that are lost.
@@ -199,8 +222,10 @@ class Database:
 
     def holds_lock(self) -> bool:
         """Whether it is still ours; a connection that was lost has lost its lock."""
-        if self._guard is None:
+        if self.is_sqlite:
             return True
+        if self._guard is None or self._guard.invalidated:
+            return False
         try:
             self._guard.execute(sa.text("SELECT 1"))
             self._guard.commit()
@@ -209,17 +234,22 @@ class Database:
         return True
 
     def lock_again(self) -> None:
-        """Take the lock again after the connection was lost.
+        """Take the lock again after the connection was lost; it may be tried again and again.
 
         Raises:
             UsageError: Another process was faster.
             sqlalchemy.exc.SQLAlchemyError: The server does not answer.
         """
-        if self._guard is not None:
-            self._guard.invalidate()
-            self._guard.close()
-            self._lock_server()
-            self._outlast()
+        if self.is_sqlite:
+            return
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with suppress(sa.exc.SQLAlchemyError):
+                guard.invalidate()
+            with suppress(sa.exc.SQLAlchemyError):
+                guard.close()
+        self._lock_server()
+        self._outlast()
 
     def _migrate(self) -> None:
         config = Config()

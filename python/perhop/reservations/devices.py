@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -42,28 +41,25 @@ class Device:
         self._work.put(None)
 
     def call(self, what: Callable[[Driver], T]) -> T:
-        """Ask the router.
+        """Ask the router, when it has answered those who asked before.
+
+        Their questions do not count: each has an end, and after one that hangs all fail at once.
 
         Raises:
             DriverError: It refused, failed or hangs.
         """
-        until = time.monotonic() + self._patience
-        if not self._one.acquire(timeout=self._patience):
-            raise DriverError(f"{self.node} is busy for more than {self._patience:g} s")
-        try:
+        with self._one:
             if self._hanging is not None and not self._hanging.done():
                 raise DriverError(f"{self.node} hangs: an earlier request is not answered yet")
             future: Future[T] = Future()
             self._work.put((lambda: what(self.driver), future))
             try:
-                return future.result(max(0.0, until - time.monotonic()))
+                return future.result(self._patience)
             except TimeoutError:
                 self._hanging = future
                 raise DriverError(
                     f"{self.node} did not answer within {self._patience:g} s"
                 ) from None
-        finally:
-            self._one.release()
 
     def put(self, rule: Rule) -> None:
         """Put a rule in place, and see that it is.

@@ -8,9 +8,11 @@ what is on file, and their counters are read, and doubted.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +22,8 @@ from perhop.reservations.drivers import DriverError
 from perhop.reservations.errors import ConflictError, ReservationError, UnavailableError
 from perhop.reservations.model import Reservation, State
 from perhop.reservations.routers import Routers
+from perhop.reservations.supervised import LOG, Supervised
+from perhop.reservations.tries import Alone, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +37,15 @@ BEAT: Final = 0.2
 
 EVERY: Final = 10.0
 """Seconds between two readings of counters."""
+
+PERSISTENCE: Final = 300.0
+"""For how many seconds a router that fails is tried again, before a reservation fails."""
+
+WAITS: Final = "waits for people to configure it"
+"""The trouble of a reservation that is to be configured by people."""
+
+_AT_ONCE: Final = 2
+"""How many reservations wait for the same router at once."""
 
 
 class Enforcer:
@@ -51,6 +64,7 @@ class Enforcer:
         beat: float = BEAT,
         every: float = EVERY,
         patience: float = PATIENCE,
+        persistence: float = PERSISTENCE,
     ) -> None:
         """Start.
 
@@ -60,25 +74,33 @@ class Enforcer:
             beat: Seconds between two looks at what is due.
             every: Seconds between two readings of counters.
             patience: For how many seconds a router is waited for.
+            persistence: For how many seconds a router that fails is tried again.
         """
         self.service = service
-        self._patience = patience
-        self._beat, self._every = beat, every
+        self._patience, self._persistence = patience, persistence
+        self._every = every
         self.routers = Routers(service.network, drivers, patience)
         self._counting = Counting(service, self.routers)
         self._busy: set[int] = set()
         self._lock = threading.Lock()
-        self._ending = threading.Event()
-        self._pool = ThreadPoolExecutor(8, "perhop-enforcement")
+        # A router that is slow keeps nobody waiting who needs another one.
+        self._pools = {
+            device: ThreadPoolExecutor(_AT_ONCE, f"perhop-enforce-{device.node}")
+            for device in self.routers.devices
+        }
+        self._pool = ThreadPoolExecutor(2, "perhop-enforce")
+        self._tries = Tries(persistence)
+        self._unsettled: set[int] = set()
         self._reading: Future[None] | None = None
-        self._thread = threading.Thread(target=self._run, name="perhop-enforcer", daemon=True)
-        self._thread.start()
+        self._next_reading = time.monotonic()
+        self._recovered = False
+        self.thread = Supervised("perhop-enforcer", self._step, beat)
 
     def close(self) -> None:
         """Stop; rules stay in place."""
-        self._ending.set()
-        self._thread.join()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.thread.close()
+        for pool in (*self._pools.values(), self._pool):
+            pool.shutdown(wait=True, cancel_futures=True)
         self.routers.close()
 
     # What people ask for
@@ -114,7 +136,7 @@ class Enforcer:
             self.routers.put(reservation)
         except DriverError as error:
             # Now nobody knows what is in place.
-            self._fail(reservation, State.ACTIVE, f"{reason}; and back: {error}")
+            self._fail_or_wait(reservation, f"{reason}; and back: {error}")
 
     def confirm(self, user: User, reservation: Reservation) -> Reservation:
         """People have configured the routers: for the start, or for a change.
@@ -123,7 +145,11 @@ class Enforcer:
             ConflictError: There is nothing to confirm, or no room for the change any more; the
                 reservation keeps its old terms then.
         """
-        if not self.routers.needs_people(reservation):
+        try:
+            by_people = self.routers.needs_people(reservation)
+        except DriverError as error:
+            raise ConflictError(f"reservation {reservation.id}: {error}") from None
+        if not by_people:
             raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
         if reservation.pending is not None:
             try:
@@ -176,41 +202,77 @@ class Enforcer:
 
     # The thread
 
-    def _run(self) -> None:
-        self._recover()
-        next_reading = time.monotonic()
-        while not self._ending.is_set():
-            began = time.monotonic()
-            try:
-                self._look()
-                idle = self._reading is None or self._reading.done()
-                if began >= next_reading and idle:
-                    next_reading = began + self._every
-                    self._reading = self._pool.submit(self.read)
-            except ReservationError:
-                pass  # the database is away; nothing starts or ends before it is back
-            self._ending.wait(max(0.0, self._beat - (time.monotonic() - began)))
+    def _step(self) -> None:
+        if not self._recovered:
+            self._recover()
+            self._recovered = True
+        self._look()
+        now = time.monotonic()
+        if now >= self._next_reading and (self._reading is None or self._reading.done()):
+            self._next_reading = now + self._every
+            self._reading = self._pool.submit(self._read_loudly)
+
+    def _read_loudly(self) -> None:
+        try:
+            self._resume()
+            self.read()
+        except Exception as error:
+            LOG.exception("perhop-enforcer: %s", error)
 
     def _recover(self) -> None:
         """What was being changed when the service ended keeps its old terms."""
-        for reservation in self._active():
-            if reservation.pending is not None and not self._by_people(reservation):
+        for reservation in self.service.changing():
+            if not self._by_people(reservation):
                 reason = "not changed: perhop was interrupted"
                 self.service.take_back(reservation.id, reason).result()
+        # Who waited for people may have another driver by now.
+        for reservation in self.service.due(State.PLANNED, self.service.now):
+            if reservation.trouble == WAITS and not self._by_people(reservation):
+                self.service.note_trouble(reservation.id, "").result()
+
+    def _resume(self) -> None:
+        """Take back changes that nobody is putting in place: the database was away meanwhile."""
+        changing = [each for each in self.service.changing() if not self._by_people(each)]
+        with self._lock:
+            idle = {each.id for each in changing} - self._busy
+        # Whoever has only just begun is not busy with it yet.
+        for reservation in changing:
+            if reservation.id in idle & self._unsettled:
+                self._spawn(reservation, self._take_back)
+        self._unsettled = idle
+
+    def _take_back(self, reservation: Reservation) -> None:
+        self._fall_back(reservation, "perhop was interrupted")
 
     def _look(self) -> None:
-        service, now = self.service, self.service.now
-        service.expire().result()
-        for reservation in service.due(State.ACTIVE, now, ending=True):
+        wrong = None
+        # What ends comes first, and whether or not the database takes anything: a disk may be full.
+        for what in (self._end, self._begin, lambda: self.service.expire().result()):
+            try:
+                what()
+            except ReservationError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
+
+    def _end(self) -> None:
+        now = self.service.now
+        for reservation in self.service.due(State.ACTIVE, now, ending=True):
             self._spawn(reservation, self._finish)
-        for reservation in service.due(State.PLANNED, now):
+        for reservation in self.service.due(State.PLANNED, now, ending=True):
+            why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
+            why = reservation.trouble if reservation.trouble not in ("", WAITS) else why
+            self.service.move(reservation.id, State.PLANNED, State.FAILED, "fail", why).result()
+
+    def _begin(self) -> None:
+        now = self.service.now
+        for reservation in self.service.due(State.PLANNED, now, but=WAITS):
             if reservation.terms.end <= now:
-                why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
-                service.move(reservation.id, State.PLANNED, State.FAILED, "fail", why).result()
-            elif not self._by_people(reservation):
+                continue
+            if self._by_people(reservation):
+                self.service.note_trouble(reservation.id, WAITS).result()
+            elif self._tries.may(reservation.id):
                 self._spawn(reservation, self._start)
-            elif not reservation.trouble:
-                service.note_trouble(reservation.id, "waits for people to configure it").result()
 
     def _by_people(self, reservation: Reservation) -> bool:
         try:
@@ -224,27 +286,46 @@ class Enforcer:
             if reservation.id in self._busy:
                 return
             self._busy.add(reservation.id)
-        self._pool.submit(self._guarded, reservation, work)
+        try:
+            device = self.routers.device(self.routers.rules(reservation)[0][0])
+        except DriverError:
+            device = None
+        pool = self._pools[device] if device is not None else self._pool
+        pool.submit(self._guarded, reservation, work)
 
     def _guarded(self, reservation: Reservation, work: Any) -> None:
         try:
             work(reservation)
-        except ReservationError:
-            pass  # the database is away; the next look finds it again
+        except Exception as error:
+            # The database may be away; the next look finds it again.
+            level = logging.WARNING if isinstance(error, ReservationError) else logging.ERROR
+            LOG.log(level, "reservation %d: %s", reservation.id, error, exc_info=error)
         finally:
             with self._lock:
                 self._busy.discard(reservation.id)
 
-    def _only(self, id_: int) -> _Only:
-        return _Only(self._busy, self._lock, id_, self._patience * 3)
+    def _only(self, id_: int) -> Alone:
+        return Alone(self._busy, self._lock, id_, self._patience * 3)
 
     def _start(self, reservation: Reservation) -> None:
         try:
-            self.routers.put(reservation)
+            rules = self.routers.rules(reservation)
+            for node, _ in rules:
+                self.routers.device(node)
         except DriverError as error:
             self._fail(reservation, State.PLANNED, str(error))
             return
-        for _, rule in self.routers.rules(reservation):
+        try:
+            self.routers.put(reservation)
+        except DriverError as error:
+            if self._tries.failed(reservation.id):
+                self._fail(reservation, State.PLANNED, str(error))
+            else:
+                trouble = f"not in place yet: {error}"
+                self.service.note_trouble(reservation.id, trouble).result()
+            return
+        self._tries.succeeded(reservation.id)
+        for _, rule in rules:
             self._counting.begin(rule)
         moved = self.service.move(
             reservation.id, State.PLANNED, State.ACTIVE, "start", "in place", reservation.version
@@ -252,18 +333,33 @@ class Enforcer:
         if moved is None:
             # It was cancelled or changed meanwhile; a changed one is found again.
             self._remove(reservation)
+        elif reservation.trouble:
+            self.service.note_trouble(reservation.id, "").result()
 
     def _fail(self, reservation: Reservation, expected: State, reason: str) -> None:
+        self._tries.succeeded(reservation.id)
         self.service.move(reservation.id, expected, State.FAILED, "fail", reason).result()
         self._remove(reservation)
 
+    def _fail_or_wait(self, reservation: Reservation, reason: str) -> None:
+        """A reservation that is active is not in place: try again, and let it fail in the end."""
+        if self._tries.failed(reservation.id):
+            self._fail(reservation, State.ACTIVE, reason)
+        else:
+            self.service.note_trouble(reservation.id, f"not in place: {reason}").result()
+
     def _finish(self, reservation: Reservation) -> None:
-        self._counting.read([reservation])
+        with suppress(ReservationError):
+            self._counting.read([reservation])
         self._remove(reservation)
         self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
 
     def _remove(self, reservation: Reservation) -> None:
-        for node, rule in self.routers.rules(reservation):
+        try:
+            rules = self.routers.rules(reservation)
+        except DriverError:
+            return  # what is left is found when the routers are compared with what is on file
+        for node, rule in rules:
             try:
                 device = self.routers.device(node)
                 if not device.driver.needs_people:
@@ -325,10 +421,11 @@ class Enforcer:
                     # A new policer, whose counters begin at nothing.
                     self._counting.begin(rule)
                     renewed.add(reservation.id)
+                self._tries.succeeded(reservation.id)
                 reason = f"{device.node} had lost it, or something else in its place; set again"
                 self.service.note(reservation.id, "perhop", "repair", reason).result()
             except DriverError as error:
-                self._fail(reservation, State.ACTIVE, f"no longer in place: {error}")
+                self._fail_or_wait(reservation, str(error))
         for id_ in renewed:
             self._counting.renew(id_)
         for name in found.keys() - wanted.keys():
@@ -345,27 +442,6 @@ class Enforcer:
             return self.service.reservation(id_).state.is_live
         except ReservationError:
             return False
-
-
-class _Only:
-    """Nothing else is done for a reservation meanwhile."""
-
-    def __init__(self, busy: set[int], lock: threading.Lock, id_: int, patience: float) -> None:
-        self._busy, self._lock, self._id, self._patience = busy, lock, id_, patience
-
-    def __enter__(self) -> None:
-        until = time.monotonic() + self._patience
-        while time.monotonic() < until:
-            with self._lock:
-                if self._id not in self._busy:
-                    self._busy.add(self._id)
-                    return
-            time.sleep(0.01)
-        raise UnavailableError(f"reservation {self._id} is busy; try again")
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._busy.discard(self._id)
 
 
 def _number(name: str) -> int:

@@ -85,7 +85,9 @@ class People:
         self._checking = threading.BoundedSemaphore(_AT_ONCE)
         self._throttle = Throttle(clock)
         self._known: dict[str, tuple[Identity, int | None]] = {}
+        self._age = 0
         self._lock = threading.Lock()
+        self._changing = threading.Lock()
 
     # Users
 
@@ -140,7 +142,7 @@ class People:
             changes["disabled"] = disabled
         if password is not None:
             changes["password"] = self._hash(password)
-        with self._lock, self._database.writing() as connection:
+        with self._changing, self._database.writing() as connection:
             if changes:
                 mine = USERS.c.id == user.id
                 connection.execute(USERS.update().where(mine).values(changes))
@@ -151,7 +153,7 @@ class People:
                     raise ConflictError(f"{name} is the last administrator")
             if password is not None or disabled:
                 connection.execute(TOKENS.delete().where(TOKENS.c.user_id == user.id))
-            self._known.clear()
+        self._forget_known()
         return self.named(name)
 
     def named(self, name: str) -> User:
@@ -243,14 +245,24 @@ class People:
         digest = _digest(token)
         found = self._known.get(digest)
         if found is None:
+            age = self._age
             found = self._look_up(digest)
-            if len(self._known) > 10_000:
-                self._known.clear()
-            self._known[digest] = found
+            with self._lock:
+                if len(self._known) > 10_000:
+                    self._known.clear()
+                # What was read before a change was committed may be wrong by now.
+                if age == self._age:
+                    self._known[digest] = found
         identity, expires = found
         if expires is not None and expires <= self._clock():
             raise NotAuthenticatedError("the token has expired; log in again")
         return identity
+
+    def _forget_known(self) -> None:
+        """Look all tokens up again: something was changed, and is committed."""
+        with self._lock:
+            self._age += 1
+            self._known.clear()
 
     def _look_up(self, digest: str) -> tuple[Identity, int | None]:
         select = sa.select(
@@ -277,11 +289,11 @@ class People:
             NotFoundError: The user has none of that number.
         """
         t = TOKENS.c
-        with self._lock, self._database.writing() as connection:
+        with self._changing, self._database.writing() as connection:
             gone = connection.execute(TOKENS.delete().where(t.id == token, t.user_id == user.id))
             if not gone.rowcount:
                 raise NotFoundError(f"you have no token {token}")
-        self._known.clear()
+        self._forget_known()
 
     def _hash(self, password: str) -> str:
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:

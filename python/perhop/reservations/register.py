@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -11,11 +11,13 @@ from perhop.reservations.errors import NotFoundError
 from perhop.reservations.schema import COUNTERS, LOG, RESERVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perhop.reservations.database import Database
     from perhop.reservations.model import LogEntry, Reservation, State, User
     from perhop.reservations.writer import Batch
+
+_PAGE: Final = 100
 
 
 class Register:
@@ -84,13 +86,37 @@ class Register:
         with self.database.engine.connect() as connection:
             return [records.reservation(dict(row)) for row in connection.execute(select).mappings()]
 
-    def due(self, state: State, by: int, *, ending: bool = False) -> list[Reservation]:
-        """Those in a state that start, or end, by an instant: a hundred at most."""
+    def due(
+        self, state: State, by: int, *, ending: bool = False, but: str = ""
+    ) -> Iterator[Reservation]:
+        """Those in a state that start, or end, by an instant, in order of that.
+
+        Args:
+            state: In which state.
+            by: By when.
+            ending: Whether the end counts.
+            but: Leave out those with this trouble, if it is not "".
+        """
         r = RESERVATIONS.c
         column = r.end_at if ending else r.start_at
-        select = records.SELECT.where(r.state == state.value, column <= by).order_by(column)
+        select = records.SELECT.where(r.state == state.value, column <= by)
+        if but:
+            select = select.where(r.trouble != but)
+        select = select.order_by(column, r.id).limit(_PAGE)
+        page = select
+        while True:
+            with self.database.engine.connect() as connection:
+                rows = connection.execute(page).mappings().all()
+            yield from (records.reservation(dict(row)) for row in rows)
+            if len(rows) < _PAGE:
+                return
+            last = rows[-1][column.key], rows[-1]["id"]
+            page = select.where(sa.tuple_(column, r.id) > last)
+
+    def changing(self) -> list[Reservation]:
+        """Those whose new terms are being put in place."""
         with self.database.engine.connect() as connection:
-            rows = connection.execute(select.limit(100)).mappings().all()
+            rows = connection.execute(records.SELECT_CHANGING).mappings().all()
             return [records.reservation(dict(row)) for row in rows]
 
     def series(self, id_: int) -> list[dict[str, Any]]:

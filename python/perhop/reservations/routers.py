@@ -42,10 +42,19 @@ class Routers:
         return list(self._devices.values())
 
     def rules(self, reservation: Reservation) -> list[tuple[str, Rule]]:
-        """The rules of a reservation, each with the first router on its way."""
+        """The rules of a reservation, each with the first router on its way.
+
+        Raises:
+            DriverError: The network no longer has its hosts or links.
+        """
         network, terms = self._network, reservation.terms
-        links = {link.name: link for link in network.links}
-        path = [links[name] for name in reservation.path if name in links]
+        for name in (terms.source, terms.destination):
+            if name not in network.hosts:
+                raise DriverError(f"the network has no host {name} any more")
+        for name in reservation.path:
+            if not network.has_link(name):
+                raise DriverError(f"the network has no link {name} any more")
+        path = [network.links[network.link(name)] for name in reservation.path]
         back = [network.links[link.back] for link in reversed(path)]
         found = []
         for source, destination, selector in terms.lanes:
@@ -81,7 +90,11 @@ class Routers:
         return device
 
     def needs_people(self, reservation: Reservation) -> bool:
-        """Whether a router of a reservation's is configured by people."""
+        """Whether a router of a reservation's is configured by people.
+
+        Raises:
+            DriverError: Nothing enforces it.
+        """
         return any(self.device(node).driver.needs_people for node, _ in self.rules(reservation))
 
     def configuration(self, reservation: Reservation, what: str) -> str:

@@ -73,16 +73,19 @@ class Routes:
             BadRequestError: There are no such links, or they are no path between the two.
         """
         links = [self._network.link(name) for name in path]
-        at = terms.source
+        at, touched = terms.source, {terms.source}
         for number in links:
             link = self._network.links[number]
             if link.source != at:
                 raise BadRequestError(f"the path goes on from {at}, and {link.name!r} does not")
+            if at != terms.source and at in self._network.hosts:
+                raise BadRequestError(f"the path leads through {at}; only routers forward")
             at = link.target
-        if at != terms.destination or len(set(links)) < len(links) or not links:
-            raise BadRequestError(
-                f"the path ends at {at}; expected one to {terms.destination}, each link once"
-            )
+            if at in touched:
+                raise BadRequestError(f"the path comes to {at} twice; expected one without a loop")
+            touched.add(at)
+        if at != terms.destination or not links:
+            raise BadRequestError(f"the path ends at {at}; expected one to {terms.destination}")
         return links
 
     def of(self, reservation: Reservation) -> list[int]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 
+from perhop.errors import UsageError
 from perhop.reservations.errors import ReservationError, UnavailableError
 from perhop.reservations.schema import METADATA
 
@@ -114,10 +115,10 @@ class Writer:
         try:
             if self._stale:
                 if not self._database.holds_lock():
-                    self._database.lock_again()
+                    self._take_lock()
                 self._reload()
                 self._stale = False
-            with self._database.writing() as connection:
+            with self._database.deciding() as connection:
                 batch = Batch(self._database, connection)
                 for decide, future in work:
                     try:
@@ -140,6 +141,12 @@ class Writer:
                 future.set_result(answer)
             else:
                 future.set_exception(refusal)
+
+    def _take_lock(self) -> None:
+        try:
+            self._database.lock_again()
+        except UsageError as error:
+            raise UnavailableError(str(error)) from None
 
 
 def _failure(error: BaseException) -> BaseException:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from sqlalchemy import exc
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from perhop.reservations.errors import ReservationError, ThrottledError
 from perhop.reservations.http import bookings, people
 from perhop.reservations.http.guard import Guard
+from perhop.reservations.supervised import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +62,9 @@ def application(
             ReservationError: _refused,
             RequestValidationError: _invalid,
             HTTPException: _http,
+            exc.DBAPIError: _away,
+            exc.TimeoutError: _away,
+            exc.ResourceClosedError: _away,
         },
     )
     app.state.service = service
@@ -99,6 +104,15 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     ]
     first = found[0] if found else {"place": "", "message": "invalid"}
     return _answer(422, f"{first['place']}: {first['message']}", {"problems": found})
+
+
+async def _away(_request: Request, error: Exception) -> Response:
+    """The database does not answer; which question that was is nobody's business."""
+    if isinstance(error, (exc.IntegrityError, exc.DataError)):
+        raise error  # a bug
+    cause = str(getattr(error, "orig", None) or error).splitlines()[0]
+    LOG.error("the database does not answer: %s", cause)
+    return _answer(503, "the database does not answer; try again")
 
 
 async def _http(_request: Request, error: Exception) -> Response:
