@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from perhop import analysis, gallery
-from perhop.experiments.model import Case, Experiment, Value
+from perhop.experiments.model import Case, Experiment, Unknown, Value
+from perhop.experiments.windows import granted
 from perhop.report import Column, Table, delay_table, link_table, text
 from perhop.report.charts import throughput_chart
 from perhop.report.plots import Scale, line_plot
@@ -20,9 +21,25 @@ if TYPE_CHECKING:
 
 _SCENARIO: Final = "load-balancing"
 _CIRCUITS: Final = {
-    "link 1": "cernh9>ar1-chicago#circuit1",
-    "link 2": "cernh9>ar1-chicago#circuit2",
+    "link 1": "#circuit1",
+    "link 2": "#circuit2",
 }
+_THERE: Final = "cernh9>ar1-chicago"
+_BACK: Final = "ar1-chicago>cernh9"
+
+_PER_DESTINATION: Final = (
+    "nodes.cernh9.balance=per-destination",
+    "nodes.ar1-chicago.balance=per-destination",
+)
+
+# The traffic of the document's charts: from Chicago to CERN, most of it between one pair of hosts.
+_FROM_CHICAGO: Final = (
+    "flows={bulk: {from: lxusa, to: pcgiga, "
+    "tcp: {stack: linux-2.4, window: 8550 KiB, loss_detection: rack}, stop: 60 s}, "
+    "other: {from: chicago, to: cern, udp: {rate: 10 Mbps, size: 700 B, pattern: poisson}}}",
+    "expect=[]",
+    "published=[]",
+)
 
 _VARIANTS: Final = {
     "threshold": (
@@ -60,22 +77,26 @@ def _datagrams(dataset: Dataset) -> float | None:
 
 
 def _charts(runs: Runs) -> Pictures:
-    """The circuits' utilisation, in one chart for both ways to share, and the flows'."""
-    lines = {}
-    for case, way in (("per-destination", "per destination"), ("main", "per packet")):
-        links = runs[case].links
-        for label, link in _CIRCUITS.items():
-            rows = links.filter((pl.col("link") == link) & (pl.col("end_s") % 1 == 0))
-            lines[f"{label}, {way}"] = [
-                (end, 100 * busy) for end, busy in rows.select("end_s", "utilisation").iter_rows()
+    """The circuits' utilisation from Chicago to CERN in both ways to share, and the flows'."""
+    lines: dict[str, list[tuple[float, float | None]]] = {}
+    for label, circuit in _CIRCUITS.items():
+        points: list[tuple[float, float | None]] = []
+        for part, case in enumerate(("back-destination", "back-packet", "back-destination")):
+            links = runs[case].links
+            rows = links.filter((pl.col("link") == _BACK + circuit) & (pl.col("end_s") % 1 == 0))
+            points += [
+                (60.0 * part + end, 100 * busy)
+                for end, busy in rows.select("end_s", "utilisation").iter_rows()
+                if end <= 60
             ]
+        lines[label] = points
     return {
         "utilisation": line_plot(
-            "What two circuits carry: per destination one of them, per packet both",
-            Scale("time (s)", domain=(0.0, 62.0)),
+            "From Chicago to CERN: per destination one circuit is busy, per packet both",
+            Scale("time (s)", domain=(0.0, 180.0)),
             Scale("utilisation (% of 155 Mb/s)", domain=(0.0, 105.0)),
             lines,
-            captions=["UDP of 20 Mb/s until 20 s, TCP from 30 to 60 s, one pair of hosts"],
+            captions=["per destination until 60 s and from 120 s, per packet between; three runs"],
             points=False,
         ),
         "throughput": throughput_chart(runs["main"], interval_s=1.0, capacity=False),
@@ -86,7 +107,7 @@ def _tables(runs: Runs) -> Sequence[Table]:
     rows = []
     for case, way in (("per-destination", "per destination"), ("main", "per packet")):
         loads = {row["link"]: row for row in analysis.link_loads(runs[case]).to_dicts()}
-        cells = [text.share(loads[link]["utilisation_max"]) for link in _CIRCUITS.values()]
+        cells = [text.share(loads[_THERE + end]["utilisation_max"]) for end in _CIRCUITS.values()]
         got = analysis.throughput(runs[case], "tcp", (30.0, 60.0))
         rows.append((way, *cells, text.rate(got)))
     columns = (Column("shared", "left"), *map(Column, ("link 1", "link 2", "TCP")))
@@ -94,6 +115,63 @@ def _tables(runs: Runs) -> Sequence[Table]:
     tables = (busiest, delay_table(runs["main"]), link_table(runs["main"]))
     return [table for table in tables if table is not None]
 
+
+_UNKNOWNS: Final = (
+    Unknown(
+        "difference of the circuits' delays, each way",
+        "not in the document: two circuits of one provider; 5 ms are a way of 1000 km",
+        0.0001,
+        0.005,
+        "s",
+        {"links.2.delay={:.7f} s": (1.0, 0.0579)},
+        log=True,
+    ),
+    Unknown(
+        "queue of each circuit",
+        "not in the document; 40 packets are IOS's default, and 1000 are 78 ms of a circuit",
+        40,
+        1000,
+        "packets",
+        {f"links.{link}.queue={{{{limit: {{:.0f}} packets}}}}": 1.0 for link in (1, 2)},
+        log=True,
+    ),
+    Unknown(
+        "other traffic",
+        "not in the document, whose charts show that there was some",
+        0.2e6,
+        60e6,
+        "bps",
+        {"flows.other.udp.rate={:.0f} bps": 1.0},
+    ),
+    Unknown(
+        "length of the other datagrams",
+        "not in the document; the mean of traffic between sites was some hundred bytes",
+        300,
+        1000,
+        "bytes",
+        {"flows.other.udp.size={:.0f} B": 1.0},
+    ),
+    Unknown(
+        "spacing of the UDP datagrams",
+        "not in the document; iperf waits in a loop, or until the system's next tick of 10 ms",
+        choices={
+            "even": (),
+            "all of 10 ms at once": (
+                "flows.udp.udp.rate=209715200 bps",
+                "flows.udp.udp.bursts={on: 1 ms, off: 9 ms, lengths: equal}",
+            ),
+        },
+    ),
+    granted({"tcp": 5700 * 1024}),
+    Unknown(
+        "delay of the program's start",
+        "a program takes a moment to connect",
+        0.0,
+        0.2,
+        "s",
+        {"flows.tcp.start={:.4f} s": (1.0, 30.0)},
+    ),
+)
 
 _BASE: Final = gallery.load(_SCENARIO)
 
@@ -105,19 +183,16 @@ EXPERIMENTS: Final = (
         about=_BASE.description,
         cases={
             "main": Case(_SCENARIO),
-            "per-destination": Case(
-                _SCENARIO,
-                (
-                    "nodes.cernh9.balance=per-destination",
-                    "nodes.ar1-chicago.balance=per-destination",
-                    "published=[]",
-                ),
-            ),
+            "per-destination": Case(_SCENARIO, (*_PER_DESTINATION, "published=[]")),
+            "back-packet": Case(_SCENARIO, _FROM_CHICAGO),
+            "back-destination": Case(_SCENARIO, (*_FROM_CHICAGO, *_PER_DESTINATION)),
             **{
                 name: Case(_SCENARIO, settings, "main", change)
                 for name, (change, settings) in _VARIANTS.items()
             },
         },
+        unknowns=_UNKNOWNS,
+        effort=0.4,
         values=(
             Value(
                 "UDP datagrams",
@@ -127,6 +202,8 @@ EXPERIMENTS: Final = (
                 _datagrams,
                 qualifier="exactly",
                 within=0.05,
+                basis="assumed",
+                note="the rate that iperf was given, in datagrams",
             ),
         ),
         between_hosts="""\

@@ -51,7 +51,7 @@ class Unknown:
         reason: Why the range is what it is, and what the document says.
         low: The least value, …
         high: … and the greatest.
-        unit: "bps", "s", "share", "packets" or "ratio".
+        unit: "bps", "s", "share", "packets", "bytes" or "ratio".
         sets: Settings, as `--set` takes them, with a format field for the value; for each the
             factor by which it multiplies the value, or that and what it then adds.
         choices: Instead of a range: the settings of each choice by its name.

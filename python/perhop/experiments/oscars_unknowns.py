@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perhop.experiments.model import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-_GRANTED: Final = (1.0, 1.5)
-"""What Linux makes of a window that is asked for, as a factor: it doubles it, and offers three
-quarters of that (tcp_adv_win_scale 2) or a half (1); see `granted`."""
-
-
-def granted(flows: Mapping[str, float]) -> Unknown:
-    """The windows of flows of Linux 2.4 that asked for some, in bytes.
-
-    setsockopt(SO_RCVBUF) is doubled, for what the system keeps beside the data, and
-    tcp_adv_win_scale says how much of the whole is offered: three quarters in 2.4 and early 2.6
-    (2), a half where an administrator has set 1. A send buffer is doubled, too, and a segment of
-    1448 bytes takes about 2200 of it, so that it holds 1.3 times what was asked.
-    """
-    return Unknown(
-        "window granted, of that asked",
-        "Linux doubles what is asked and offers a half to three quarters of it; the limits of "
-        "these systems were above that",
-        *_GRANTED,
-        sets={f"flows.{flow}.tcp.window={{:.0f}} B": asked for flow, asked in flows.items()},
-    )
 
 
 def path(policed: str) -> tuple[Unknown, ...]:

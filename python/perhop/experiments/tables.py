@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perhop.experiments import ensemble
 from perhop.report import Column, Table, text, value_table
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from perhop.analysis import Comparison
     from perhop.experiments.model import Unknown
     from perhop.experiments.reproduction import Changed, Judged, Reproduction
+
+
+_DECISIVE: Final = 0.3
+"""A choice that explains this part of a value's variance has a table."""
 
 
 def judged_table(reproduced: Reproduction, title: str = "Published beside measured") -> Table:
@@ -62,16 +66,25 @@ def unknown_table(reproduced: Reproduction) -> Table | None:
 
 
 def choice_table(reproduced: Reproduction) -> Table | None:
-    """The intervals of the members that have each choice; None if no unknown is a choice.
+    """The intervals of the members that have each choice; None if no choice decides much.
 
-    With so few members that a choice has no interval, it is left out.
+    Choices that explain less than 30% of every value's variance are left out, and those with so few
+    members that they have no interval.
     """
+    unknowns = reproduced.experiment.unknowns
+    decisive = {
+        unknown.name
+        for each in reproduced.values
+        if each.spread is not None
+        for unknown, influence in zip(unknowns, each.spread.influences, strict=True)
+        if influence.shown and influence.index > _DECISIVE
+    }
     names = dict.fromkeys(
         (unknown, choice)
         for each in reproduced.values
         if each.spread is not None
         for unknown, choice, found in each.spread.choices
-        if found is not None
+        if found is not None and unknown in decisive
     )
     if not names:
         return None
@@ -143,7 +156,9 @@ def _moved(judged: Judged, unknowns: tuple[Unknown, ...]) -> Iterator[str]:
 def _range(unknown: Unknown) -> str:
     if unknown.choices:
         return " or ".join(unknown.choices)
-    low, high = (text.quantity(value, unknown.unit) for value in (unknown.low, unknown.high))
+    ends = (unknown.low, unknown.high)
+    size = unknown.unit == "bytes"
+    low, high = (text.size(end) if size else text.quantity(end, unknown.unit) for end in ends)
     return f"{low} to {high}" + (", evenly in its logarithm" if unknown.log else "")
 
 
