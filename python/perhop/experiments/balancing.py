@@ -207,10 +207,10 @@ EXPERIMENTS: Final = (
             ),
         ),
         account="""\
-No datagram is lost, whatever is drawn. One in two is late where one circuit takes longer by more than
-the spacing of the datagrams, 0.56 ms, and little other traffic changes whose turn it is; with less
-difference none is late. Jitter is that difference, or what iperf's own timing makes of it. TCP's
-throughput hangs most on the queues, which the document does not state.
+No datagram is lost, whatever is drawn. One in two is late where one circuit takes longer by more
+than the spacing of the datagrams, 0.56 ms, and little other traffic changes whose turn it is;
+with less difference none is late. Jitter is that difference, or what iperf's own timing makes of
+it. TCP's throughput hangs most on the queues, which the document does not state.
 """,
         between_hosts="""\
 What the network does to datagrams is as simulated: one in two is late, none is lost. TCP of Linux

@@ -278,20 +278,22 @@ _UNKNOWNS: Final = (
 )
 
 _ACCOUNT: Final = """\
-That a scavenger alone stays below 120 Mb/s follows from its queue of 64 packets and the round-trip
-time, whatever else is drawn. That the same flow unmarked had more does not: in tests of 10 to 60 s one
-Reno flow gets 16 to 77 Mb/s here, even with a long queue, because it leaves slow start by losing and
-then climbs by a segment a round trip. Linux 2.4 remembers the slow-start threshold of earlier
-connections to the same host, which modelled hosts do not: a candidate. Best effort beside the
-scavenger keeps what a connection has alone; the document gives no number for that.
+That a scavenger alone stays below 120 Mb/s follows from its queue of 64 packets and the round-
+trip time, whatever else is drawn. That the same flow unmarked had more does not: in tests of 10
+to 60 s one Reno flow gets 16 to 77 Mb/s here, even with a long queue, because it leaves slow
+start by losing and then climbs by a segment a round trip. Linux 2.4 remembers the slow-start
+threshold of earlier connections to the same host, which modelled hosts do not: a candidate. Best
+effort beside the scavenger keeps what a connection has alone; the document gives no number for
+that.
 
-The sweep is of single runs, 40 to 80 s after the start. One Reno flow needs a queue of a round trip's
-packets to keep the circuit full when it halves its window; 64 are 4% of that, and what is lost in
-slow start costs a minute at 116 ms. The scavenger's use of a free circuit goes from a third to all of
-it, and what it does to best effort stays as little, because that is for the scheduler to decide. LE
-as RFC 8622 means it has both. LEDBAT++ needs nothing of the network, but gives way only to a queue of
-60 ms, which neither random-detect (500 packets are 39 ms) nor FQ-CoDel nor PIE lets grow: without a
-class below best effort it takes half of best effort's throughput.
+The sweep is of single runs, 40 to 80 s after the start. One Reno flow needs a queue of a round
+trip's packets to keep the circuit full when it halves its window; 64 are 4% of that, and what is
+lost in slow start costs a minute at 116 ms. The scavenger's use of a free circuit goes from a
+third to all of it, and what it does to best effort stays as little, because that is for the
+scheduler to decide. LE as RFC 8622 means it has both. LEDBAT++ needs nothing of the network, but
+gives way only to a queue of 60 ms, which neither random-detect (500 packets are 39 ms) nor FQ-
+CoDel nor PIE lets grow: without a class below best effort it takes half of best effort's
+throughput.
 
 UDP as a scavenger finds the free bandwidth, as the document hoped, and leaves best effort alone;
 its datagrams have a little more payload than TCP's segments.
