@@ -228,6 +228,8 @@ name: small
 nodes: {a: host, b: host}
 links: [{ends: [a, b], rate: 10 Mbps, loss: 1%}]
 flows: {one: {from: a, to: b, stop: 1 s, udp: {rate: 1 Mbps}}}
+duration: 2 s
+expect: [{throughput: one, during: 0 s..2 s, at_least: 1 kbps}]
 published: [{label: loss, loss: one, value: 1%}]
 """
 
@@ -345,3 +347,4 @@ def test_every_experiment_can_be_given_to_a_process(name: str) -> None:
         assert unknown.reason
         assert unknown.choices or unknown.low < unknown.high
         unknown.settings(value)
+    assert list(ensemble.scenarios(experiment, member))
