@@ -50,6 +50,7 @@ def network(text: str = NETWORK) -> Network:
 def service(place: Path | str, clock: Clock, text: str = NETWORK) -> Iterator[Service]:
     """A service on a database, which is let go of at the end."""
     database = Database(str(place))
+    database.identity = ""  # so that rules have short names
     try:
         running = Service(network(text), database, clock=clock)
         try:

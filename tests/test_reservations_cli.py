@@ -193,3 +193,21 @@ def test_no_service_is_said(perhop: Run, monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PERHOP_RESERVE_URL", "http://127.0.0.1:1")
     assert "http://127.0.0.1:1 does not answer" in perhop("reserve", "list").err
+
+
+def test_serving_makes_no_database_and_takes_no_password(
+    perhop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "network.yaml").write_text(NETWORK)
+    network, typo = str(tmp_path / "network.yaml"), str(tmp_path / "typo.db")
+    missing = perhop("reserve", "serve", network, "--database", typo)
+    assert "there is no database of reservations at" in missing.err
+    assert not Path(typo).exists()
+    monkeypatch.chdir(tmp_path)
+    told = perhop("reserve", "serve", network, "--database", "postgresql://u:secret@127.0.0.1:1/n")
+    assert "everybody on this machine can read a password" in told.err
+    assert "secret" not in told.err
+    monkeypatch.setenv("PERHOP_RESERVE_DATABASE", "postgresql://u:secret@127.0.0.1:1/n")
+    away = perhop("reserve", "serve", network)
+    assert "127.0.0.1" in away.err
+    assert "secret" not in away.err

@@ -200,13 +200,16 @@ def agree(client: Client, router: Path) -> None:
         found = everything(client)
         now = int(time.time())
         active = {
-            f"perhop_{each.id}": (each.rate, each.burst)
+            each.id: (each.rate, each.burst)
             for each in found.values()
             if each.state is State.ACTIVE
         }
         due = [r for r in found.values() if r.state is State.PLANNED and r.start <= now + 2]
         rules = json.loads(router.read_text()) if router.exists() else {}
-        installed = {name: (rule["rate"], rule["burst"]) for name, rule in rules.items()}
+        installed = {
+            int(name.rpartition("_")[2]): (rule["rate"], rule["burst"])
+            for name, rule in rules.items()
+        }
         timeline = client.timeline(now, now + 8000)
         # Nothing began or ended in between.
         still = everything(client) == found

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perhop.errors import UsageError
+from perhop.reservations.database import Database
 from perhop.reservations.drivers import Counters, DriverError, Rule, Setting, driver
 from perhop.reservations.drivers.file import FileDriver
 from perhop.reservations.enforcement import Enforcer
@@ -20,7 +21,7 @@ from perhop.reservations.errors import ConflictError, UnavailableError
 from perhop.reservations.model import Reservation, Selector, State, User
 from perhop.reservations.plausible import doubt
 from perhop.reservations.service import Service
-from reserving import MBPS, Clock, service, terms, user
+from reserving import MBPS, Clock, network, service, terms, user
 
 TO_5011 = Selector("tcp", None, (5011, 5011))
 
@@ -275,6 +276,35 @@ def test_what_a_router_lost_is_set_again_and_what_is_left_removed(it: Lab) -> No
     router.mood = "ignores"
     FileDriver.remove(router, name)
     read_until(enforcer, lambda: running.reservation(own.id).state is State.FAILED)
+
+
+def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router) -> None:
+    theirs = Rule("perhop_other_1", "10.0.0.1", "10.0.0.3", Selector(), MBPS, 1500)
+    FileDriver.set(router, theirs)
+    FileDriver.set(router, replace(theirs, name="perhop_1"))
+    clock = Clock(time.time())
+    database = Database(str(tmp_path / "b.db"))
+    identity = database.identity
+    running = Service(network(), database, clock=clock)
+    enforcer = Enforcer(running, {"*": router}, beat=0.05)
+    try:
+        assert len(identity) == 6
+        own = running.book(user(running), terms(start=int(clock.now))).result()
+        until(lambda: running.reservation(own.id).state is State.ACTIVE)
+        FileDriver.set(router, replace(theirs, name=f"perhop_{identity}_77"))
+        enforcer.read()
+        assert router.installed().keys() == {
+            "perhop_other_1",
+            "perhop_1",
+            f"perhop_{identity}_{own.id}",
+        }
+    finally:
+        enforcer.close()
+        running.close()
+        database.close()
+    again = Database(str(tmp_path / "b.db"))
+    again.close()
+    assert again.identity == identity
 
 
 def test_counters_are_read_on_a_schedule_and_cleared(tmp_path: Path, router: Router) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from perhop.reservations import messages as m
 from perhop.reservations.client import Client
+from perhop.reservations.database import Database
 from perhop.reservations.drivers.file import FileDriver
 from perhop.reservations.errors import (
     ConflictError,
@@ -35,6 +36,7 @@ from reserving import MBPS, PASSWORD, Clock, network
 @contextmanager
 def served(place: str, folder: Path) -> Iterator[tuple[str, Any]]:
     """A service on a port of its own, with an administrator, and its address."""
+    Database(place).close()
     serving = Serving(network(), place, {"*": FileDriver(str(folder / "router.json"))}, port=0)
     with running(serving) as server:
         people: People = server.config.app.state.people  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from alembic import command
 from alembic.config import Config
 
 from perhop.errors import OutputError, UsageError
-from perhop.reservations.schema import LOG, RESERVATIONS
+from perhop.reservations.schema import LOG, RESERVATIONS, SERVICE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,26 +37,35 @@ _PAGE: Final = 100_000
 class Database:
     """A database with the tables of `schema`, held against other processes until it is closed."""
 
-    def __init__(self, url: str) -> None:
-        """Open, lock and migrate.
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        """Open, lock, check and migrate.
 
         Args:
             url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``.
+            create: Whether a database is made where there is none.
 
         Raises:
-            UsageError: The URL is of another kind, or another process has the database.
-            OutputError: The database cannot be opened.
+            UsageError: The URL is of another kind, there is no database, or another process has it.
+            OutputError: The database cannot be opened, or is damaged.
         """
         self.url = _url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._lock: int | None = None
         self._guard: sa.Connection | None = None
         try:
+            if not create:
+                self._find_file()
             self._lock_file()
+            self._make_file()
             self.engine = self._engine()
             self._lock_server()
+            self._check(create=create)
             self._migrate()
             self._outlast()
+            with self.engine.connect() as connection:
+                identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
+                self.identity: str = connection.scalar(identity) or ""
+                """By what the service is known in the names of rules."""
         except sa.exc.SQLAlchemyError as error:
             self.close()
             raise OutputError(f"{self.name}: {_short(error)}") from None
@@ -162,6 +171,43 @@ class Database:
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
         return engine
+
+    def _find_file(self) -> None:
+        path = self.url.database
+        if self.is_sqlite and not (path and Path(path).is_file() and Path(path).stat().st_size):
+            raise self._nothing()
+
+    def _nothing(self) -> UsageError:
+        return UsageError(
+            f"there is no database of reservations at {self.name}; make one with "
+            "`perhop reserve init NAME --database …`"
+        )
+
+    def _make_file(self) -> None:
+        """Make SQLite's file one that nobody else may read; those beside it become like it."""
+        path = self.url.database
+        if not self.is_sqlite or path in (None, "", ":memory:"):
+            return
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            for each in Path(path).parent.glob(f"{Path(path).name}*"):
+                if each.name.removeprefix(Path(path).name) in ("", "-wal", "-shm", ".lock"):
+                    each.chmod(0o600)
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from None
+
+    def _check(self, *, create: bool) -> None:
+        """See that it is whole, and one of perhop's."""
+        with self.engine.connect() as connection:
+            if self.is_sqlite:
+                said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+                if said != "ok":
+                    raise OutputError(
+                        f"{self.name} is damaged ({said}); expected a whole one: restore a backup"
+                    )
+            tables = sa.inspect(connection).get_table_names()
+        if not create and "alembic_version" not in tables:
+            raise self._nothing()
 
     def _lock_file(self) -> None:
         """Hold the file beside SQLite's that says that a process has it."""
@@ -279,7 +325,8 @@ def _url(text: str) -> sa.URL:
         case "sqlite":
             return url
         case "postgresql":
-            return url.set(drivername="postgresql+pg8000")
+            password = url.password or os.environ.get("PGPASSWORD")
+            return url.set(drivername="postgresql+pg8000", password=password)
         case other:
             raise UsageError(
                 f"{other} is not a database of perhop's; expected sqlite or postgresql"

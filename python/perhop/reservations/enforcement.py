@@ -79,7 +79,7 @@ class Enforcer:
         self.service = service
         self._patience, self._persistence = patience, persistence
         self._every = every
-        self.routers = Routers(service.network, drivers, patience)
+        self.routers = Routers(service.network, drivers, patience, service.database.identity)
         self._counting = Counting(service, self.routers)
         self._busy: set[int] = set()
         self._lock = threading.Lock()
@@ -429,8 +429,9 @@ class Enforcer:
         for id_ in renewed:
             self._counting.renew(id_)
         for name in found.keys() - wanted.keys():
-            if _number(name) in busy or self._is_live(_number(name)):
-                continue
+            number = self.routers.number(name)
+            if number is None or number in busy or self._is_live(number):
+                continue  # another service's, or of a reservation that is there by now
             try:
                 device.remove(name)
             except DriverError:
@@ -442,9 +443,3 @@ class Enforcer:
             return self.service.reservation(id_).state.is_live
         except ReservationError:
             return False
-
-
-def _number(name: str) -> int:
-    """The reservation that a rule is of; 0 for a name that is none."""
-    number = name.removeprefix("perhop_").removesuffix("_back")
-    return int(number) if number.isdigit() else 0

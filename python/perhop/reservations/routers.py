@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 class Routers:
     """The routers for which there is a driver."""
 
-    def __init__(self, network: Network, drivers: Mapping[str, Driver], patience: float) -> None:
+    def __init__(
+        self, network: Network, drivers: Mapping[str, Driver], patience: float, identity: str
+    ) -> None:
         """Start a thread for each.
 
         Args:
             network: Whose routers.
             drivers: By router; ``*`` for every router that is not named.
             patience: For how many seconds a router is waited for.
+            identity: By what the rules of this service are known among those of others.
         """
+        self._prefix = f"perhop_{identity}_" if identity else "perhop_"
         self._network = network
         self._devices = {node: Device(node, each, patience) for node, each in drivers.items()}
 
@@ -64,7 +68,7 @@ class Routers:
             out = [link for link in way if link.source not in network.hosts]
             link = out[0] if out else None
             rule = Rule(
-                name=f"perhop_{reservation.id}" + ("" if forward else "_back"),
+                name=f"{self._prefix}{reservation.id}" + ("" if forward else "_back"),
                 source=network.addresses[source],
                 destination=network.addresses[destination],
                 selector=selector,
@@ -76,6 +80,13 @@ class Routers:
             )
             found.append((link.source if link else "", rule))
         return found
+
+    def number(self, name: str) -> int | None:
+        """The reservation that a rule is of; None for a rule of somebody else's."""
+        if not name.startswith(self._prefix):
+            return None
+        number = name.removeprefix(self._prefix).removesuffix("_back")
+        return int(number) if number.isdigit() else None
 
     def device(self, node: str) -> Device:
         """The router of a name.

@@ -142,3 +142,24 @@ WEBHOOKS = Table(
     Column("trouble", Text, nullable=False),
     UniqueConstraint("user_id", "url"),
 )
+
+SERVICE = Table(
+    "service",
+    METADATA,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""What is known of the service as a whole: its `identity` in the names of rules."""
+
+AUDIT = Table(
+    "audit",
+    METADATA,
+    Column("id", NUMBER, primary_key=True),
+    Column("at", NUMBER, nullable=False),
+    Column("author", String(64), nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("subject", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("detail", Text, nullable=False),
+)
+"""Who logged in, and what was done with users."""

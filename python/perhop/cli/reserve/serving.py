@@ -16,14 +16,32 @@ __all__ = ["COMMANDS"]
 _DATABASE: Final = "perhop-reservations.db"
 
 
-@click.command()
-@click.argument("network")
-@click.option(
+def _told(_context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse a password where everybody on the machine can read it (`ps`)."""
+    source = _context.get_parameter_source(parameter.name or "")
+    if source is click.core.ParameterSource.COMMANDLINE and "://" in value:
+        user = value.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        if ":" in user:
+            raise click.BadParameter(
+                "everybody on this machine can read a password on a command line; set "
+                "PERHOP_RESERVE_DATABASE to the URL, or PGPASSWORD to the password"
+            )
+    return value
+
+
+_database = click.option(
     "--database",
     default=_DATABASE,
     show_default=True,
-    help="An SQLite file, or postgresql://USER:PASSWORD@HOST/NAME.",
+    envvar="PERHOP_RESERVE_DATABASE",
+    callback=_told,
+    help="An SQLite file, or postgresql://USER@HOST/NAME with the password in PGPASSWORD.",
 )
+
+
+@click.command()
+@click.argument("network")
+@_database
 @click.option(
     "--driver",
     "drivers",
@@ -118,7 +136,7 @@ def _is_loopback(host: str) -> bool:
 
 @click.command()
 @click.argument("name")
-@click.option("--database", default=_DATABASE, show_default=True, help="As for `serve`.")
+@_database
 @click.option("--generate", is_flag=True, help="Make up a password, and print it.")
 def init(name: str, database: str, generate: bool) -> int:
     """Make NAME an administrator, while the service is not running."""

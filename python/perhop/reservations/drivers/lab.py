@@ -19,7 +19,7 @@ from perhop.scenario.classes import Match
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_NAME: Final = re.compile(r"perhop_[0-9]+(_back)?")
+_NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 class LabDriver:

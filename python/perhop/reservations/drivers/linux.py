@@ -28,7 +28,7 @@ _TABLE: Final = "inet perhop"
 
 _TIMEOUT: Final = 10
 
-_NAME: Final = re.compile(r"perhop_[0-9]+(_back)?")
+_NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ class Rule:
     """A policer for the packets of a reservation in one direction.
 
     Attributes:
-        name: Its name on the router: ``perhop_91``, or ``perhop_91_back`` for the other way.
+        name: Its name on the router: ``perhop_SERVICE_91``, or with ``_back`` for the other way.
         source: The address that packets come from.
         destination: The address that they go to.
         selector: Which packets between the two.

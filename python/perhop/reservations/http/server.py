@@ -54,7 +54,7 @@ class Serving:
 def running(serving: Serving) -> Iterator[uvicorn.Server]:
     """A server that is ready to run, with everything behind it."""
     with contextlib.ExitStack() as stack:
-        database = Database(serving.database)
+        database = Database(serving.database, create=False)
         stack.callback(database.close)
         service = Service(serving.network, database)
         stack.callback(service.close)
