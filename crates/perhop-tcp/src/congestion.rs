@@ -213,6 +213,11 @@ impl Congestion {
         matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
+    /// Whether marks are answered in proportion to their share, and not as a loss is.
+    pub(crate) fn is_scalable(&self) -> bool {
+        matches!(self, Self::Scalable(_))
+    }
+
     fn is_prague(&self) -> bool {
         matches!(self, Self::Scalable(ScalableState(scalable)) if scalable.is_prague())
     }

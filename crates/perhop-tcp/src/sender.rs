@@ -229,7 +229,7 @@ impl Sender {
             self.advance(now, ack, &progress, marked.is_some());
         }
         if let Some(marked) = marked {
-            self.answer_marks(marked);
+            self.answer_marks(marked, progress.acked);
         }
         let lost = self.detect_losses(now, &progress);
         if self.config.congestion.is_modelled() {

@@ -54,6 +54,12 @@ impl Sender {
                 }
                 return;
             }
+            Recovery::Open if self.prr.is_some() => {
+                if ack <= self.reduced_until {
+                    return;
+                }
+                self.end_reduction();
+            }
             Recovery::Open | Recovery::Timeout { .. } => {}
         }
         // A sign of congestion is no reason to grow (RFC 3168, section 6.1.2).
@@ -76,14 +82,19 @@ impl Sender {
     pub(super) fn end_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.duplicates = 0;
-        if self.prr.take().is_some() {
-            self.window.cwnd = self.window.ssthresh;
-        }
+        self.end_reduction();
         if let Some(model) = self.config.congestion.model() {
             model.on_recovered(&mut self.window);
         }
         if let Some((rack, _)) = self.rack.as_deref_mut() {
             rack.on_recovered();
+        }
+    }
+
+    /// Ends a proportional reduction at what it was to end with.
+    fn end_reduction(&mut self) {
+        if self.prr.take().is_some() {
+            self.window.cwnd = self.window.ssthresh;
         }
     }
 
@@ -154,7 +165,7 @@ impl Sender {
             model.on_recovery(&self.window, recovering);
             return;
         }
-        let (mss, from) = (self.mss(), self.decrease_from());
+        let (mss, from) = (self.mss(), self.decrease_from(0));
         self.config.congestion.on_loss(&mut self.window, mss, from);
     }
 
@@ -187,13 +198,24 @@ impl Sender {
 
     /// Congestion control answers to marks once a round trip, unless it has answered to a loss
     /// (RFC 3168, section 6.1.2; RFC 8257, section 3.3).
-    pub(super) fn answer_marks(&mut self, marked: Marked) {
+    ///
+    /// With proportional rate reduction a response as to a loss takes a round trip, too, in which
+    /// the window does not grow: Linux's CA_CWR (`tcp_enter_cwr`, `tcp_cwnd_reduction`). Cut at
+    /// once, it would send nothing for half a round trip. What the acknowledgement has just `acked`
+    /// was in use when it came: without it, delayed acknowledgements would take two segments off
+    /// the window before it is halved.
+    pub(super) fn answer_marks(&mut self, marked: Marked, acked: u64) {
         if marked.ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
             return;
         }
-        let (mss, from) = (self.mss(), self.decrease_from());
+        let (mss, from) = (self.mss(), self.decrease_from(acked));
         if self.config.congestion.on_mark(&mut self.window, mss, from, marked) {
             self.note_reduction(marked.now);
+            let answers_as_to_loss = !self.config.congestion.is_scalable();
+            if self.config.prr && self.uses_sack() && answers_as_to_loss {
+                let flight = self.scoreboard.pipe() + marked.delivered;
+                self.prr = Some(Prr::new(flight, self.window.ssthresh as u64));
+            }
         }
     }
 
@@ -225,9 +247,9 @@ impl Sender {
         self.marks.on_reduced();
     }
 
-    /// In fast recovery with rate reduction, what was delivered decides what may be sent.
+    /// In a proportional reduction, what was delivered decides what may be sent.
     pub(super) fn reduce_proportionally(&mut self, progress: &Progress, lost: bool) {
-        if let (Some(prr), Recovery::Fast { .. }) = (&mut self.prr, self.recovery) {
+        if let Some(prr) = &mut self.prr {
             let safe = progress.acked > 0 && !lost;
             let pipe = self.scoreboard.pipe();
             let delivery = Delivery { delivered: progress.delivered, safe, pipe };
@@ -254,13 +276,17 @@ impl Sender {
         }
     }
 
-    /// What a loss multiplies: what of the congestion window was in use, or that window. While a retransmission is missing, SACKed
-    /// data makes room for more and the flight outgrows the window; taking it for the window, as
-    /// RFC 5681 does before SACK, would raise the threshold on a loss.
-    pub(super) fn decrease_from(&self) -> DecreaseFrom {
+    /// What a loss or a mark multiplies: what of the congestion window was in use before `acked`
+    /// bytes were taken off it, or that window. While a retransmission is missing, SACKed data makes
+    /// room for more and the flight outgrows the window; taking it for the window, as RFC 5681 does
+    /// before SACK, would raise the threshold on a loss.
+    pub(super) fn decrease_from(&self, acked: u64) -> DecreaseFrom {
         match self.config.decrease_from_window {
             true => DecreaseFrom::Window,
-            false => DecreaseFrom::Flight((self.scoreboard.flight() as f64).min(self.window.cwnd)),
+            false => {
+                let flight = self.scoreboard.flight() + acked;
+                DecreaseFrom::Flight((flight as f64).min(self.window.cwnd))
+            }
         }
     }
 

@@ -545,6 +545,31 @@ fn the_marks_of_a_round_trip_are_answered_once() {
     }
 }
 
+/// RFC 3168, section 6.1.2: the congestion window is halved, and so is what an acknowledgement of
+/// two segments has just taken off the flight. With rate reduction that takes a round trip, as in
+/// Linux, and without it happens at once.
+#[test]
+fn a_mark_halves_the_window_that_was_in_use() {
+    for prr in [false, true] {
+        // Twenty segments are outstanding whenever an acknowledgement comes.
+        let config = SenderConfig { ecn: EcnMode::Classic, prr, window: 20_000, ..config() };
+        let mut connection = Connection::new(config, 1 << 20, &[]);
+        connection.marked = vec![85];
+        connection.sender.write(u64::MAX);
+        let mut windows = Vec::new();
+        for _ in 0..50 {
+            connection.run(connection.now + DELAY);
+            if connection.sender.window.ssthresh.is_finite() {
+                windows.push(connection.sender.window);
+            }
+        }
+        let [first, .., last] = windows[..] else { panic!("no mark was answered") };
+        assert_eq!((first.ssthresh, last.ssthresh), (10_000.0, 10_000.0));
+        assert_eq!(prr, first.cwnd > 10_000.0, "{first:?}");
+        assert!(windows.iter().any(|window| window.cwnd < 11_000.0), "{windows:?}");
+    }
+}
+
 /// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): where a share p of
 /// the segments is marked, several of them in every window, growth by a segment a round trip and shrinking by p / 2 meet
 /// at 2 / p segments. What acknowledges a mark, two segments at most, does not grow the window.
