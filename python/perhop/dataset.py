@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from perhop.errors import OutputError, ScenarioError
 from perhop.scenario import Scenario, to_mapping
 
-__all__ = ["ANSWERS", "TABLES", "Dataset", "Host", "Manifest"]
+__all__ = ["ANSWERS", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
 
 _COUNTS: Final = dict.fromkeys(
     (
@@ -194,12 +194,23 @@ class Host(_Record):
     python: str
 
 
+class Warned(_Record):
+    """Something that whoever reads the results should know of.
+
+    `path` is its place in the scenario, such as `flows.voice.udp`; "" for the run as a whole.
+    """
+
+    path: str
+    message: str
+
+
 class Manifest(_Record):
     """The circumstances of a run: everything but the scenario and the tables.
 
     `started` is ISO 8601 in UTC; `wall_s` is the time the run took, `duration_s` the time that the
     tables cover (simulated or real). `complete` is false when the run ended before its scenario.
-    `counters` holds the engine's own counts, such as `events` and `packet_hops`.
+    `counters` holds the engine's own counts, such as `events` and `packet_hops`, and `warnings`
+    what makes the results mean less than they seem to.
     """
 
     perhop: str
@@ -211,6 +222,7 @@ class Manifest(_Record):
     complete: bool
     host: Host
     counters: dict[str, int]
+    warnings: Annotated[tuple[Warned, ...], Field(strict=False)] = ()
 
     def model_post_init(self, _context: object, /) -> None:
         """Refuse a `started` that is not an ISO 8601 instant."""
@@ -297,6 +309,11 @@ class Dataset:
         end = f"{self.scenario.end_ps / 1e12:g} s"
         made = f"{manifest.engine}, seed {manifest.seed}"
         return f"<Dataset of {self.scenario.name}: {made}, {end}{cut}>"
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """What makes the results mean less than they seem to, by its place in the scenario."""
+        return self.manifest.warnings
 
     @property
     def covered_s(self) -> float:

@@ -45,6 +45,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "wall_s": manifest.wall_s,
         "version": manifest.perhop,
         "complete": manifest.complete,
+        "warnings": [warned.model_dump() for warned in manifest.warnings],
         "flows": {flow: _flow(dataset, flow) for flow in dataset.scenario.flows},
         "phases": _phases(dataset),
         "links": _links(dataset),

@@ -170,6 +170,10 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
         if table is not None:
             click.echo()
             print_table(table)
+    if manifest.warnings:
+        click.echo()
+        for line in report.warning_lines(dataset):
+            click.echo(line)
     ending = "" if manifest.complete else ", interrupted"
     click.echo()
     click.echo(f"{manifest.duration_s:g} s in {manifest.wall_s:.2f} s of wall time{ending}")

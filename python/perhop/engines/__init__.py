@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perhop.dataset import TABLES, Dataset, Host, Manifest
+from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.errors import UsageError
 from perhop.scenario.text import did_you_mean
+from perhop.scenario.warnings import unused_seed, warnings
 
 if TYPE_CHECKING:
     import os
@@ -165,6 +167,8 @@ def run(
     if out is not None:
         Dataset.check_writable(out)
     files = planned(scenario, captures or {}, snaplen, out)
+    findings = chain(warnings(scenario), unused_seed(scenario, engine, seed))
+    warned = tuple(Warned(path=".".join(map(str, f.loc)), message=f.message) for f in findings)
     started, began = datetime.now(UTC), time.perf_counter()
     under_way = module.start(scenario, seed)
 
@@ -183,6 +187,7 @@ def run(
                 python=platform.python_version(),
             ),
             counters=dict(under_way.counters),
+            warnings=warned,
         )
         tables = under_way.tables()
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop.scenario.paths import path_mtu
+from perhop.scenario.warnings import TCP_HEADERS, TIMESTAMPS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perhop.scenario import Bursts, Flow, Ping, Scenario, Udp
+    from perhop.scenario import Bursts, Flow, Ping, Scenario, Tcp, Udp
 
 _HYSTART: Final = {False: "none", True: "hystart++", "linux": "linux"}
 
 __all__ = ["flow_plan", "ping_plan"]
+
+
+def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
+    """The segment size of a flow once it knows its path's MTU (RFC 1191, section 6.4).
+
+    Hosts remember it by destination, so that discovery costs the first connection a round trip;
+    modelled hosts know it from the start.
+    """
+    mtu = path_mtu(scenario, flow.source, flow.destination)
+    if mtu is None:
+        return tcp.mss
+    headers = TCP_HEADERS + TIMESTAMPS * tcp.timestamps
+    return min(tcp.mss, max(mtu - headers, 1))
 
 
 def flow_plan(
@@ -26,7 +42,7 @@ def flow_plan(
                 "congestion_control": tcp.congestion_control,
                 "send_window": tcp.effective_send_window,
                 "receive_window": tcp.effective_receive_window,
-                "mss": tcp.mss,
+                "mss": _mss(scenario, flow, tcp),
                 "hystart": _HYSTART[tcp.hystart],
                 "cubic": tcp.cubic,
                 "decrease_from": tcp.decrease_from,

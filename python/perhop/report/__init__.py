@@ -7,7 +7,7 @@ here does.
 from typing import TYPE_CHECKING, Any
 
 from perhop.report.comparison import agreement_table, comparison_tables
-from perhop.report.sentences import lead
+from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import (
     Column,
     Table,
@@ -49,6 +49,7 @@ __all__ = [
     "published_table",
     "save_comparison",
     "value_table",
+    "warning_lines",
     "write",
 ]
 

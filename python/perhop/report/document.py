@@ -15,7 +15,7 @@ from perhop.report import charts, tables, text
 from perhop.report.charts import Spec
 from perhop.report.comparison import comparison_chart, comparison_tables
 from perhop.report.html import Html, code, data, element, join
-from perhop.report.sentences import lead
+from perhop.report.sentences import lead, warning_lines
 from perhop.report.tables import Table
 from perhop.scenario import dump
 
@@ -45,6 +45,7 @@ def page(dataset: Dataset) -> str:
         element("h1", scenario.title or scenario.name),
         element("p", f"Source: {scenario.source}", class_="source") if scenario.source else "",
         element("p", lead(dataset), class_="lead"),
+        *(element("p", line, class_="warning") for line in warning_lines(dataset)),
         *(element("p", paragraph) for paragraph in about),
         figure("throughput-linear", charts.throughput_chart(dataset, "linear")) if flows else "",
         figure("throughput-log", charts.throughput_chart(dataset, "log")) if flows else "",

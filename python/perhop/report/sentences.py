@@ -5,6 +5,14 @@ from perhop.dataset import Dataset
 from perhop.report import text
 
 
+def warning_lines(dataset: Dataset) -> list[str]:
+    """What makes the results mean less than they seem to, a line each."""
+    return [
+        f"warning: {f'{warned.path}: ' if warned.path else ''}{warned.message}"
+        for warned in dataset.warnings
+    ]
+
+
 def lead(dataset: Dataset) -> str:
     """The run in a sentence or two: who gave way to whom, and whether the expectations hold."""
     sentences = []

@@ -5,12 +5,14 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from perhop.scenario.changes import steps
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from perhop.scenario.model import Scenario
 
-__all__ = ["Ways", "only_path", "ways"]
+__all__ = ["Ways", "only_path", "path_mtu", "ways"]
 
 Ways = dict[str, dict[str, tuple[str, ...]]]
 """For every node and destination the directions, "r1>r2", that lead there at the least cost."""
@@ -108,3 +110,43 @@ def only_path(
         link, sender = directions[options[0]]
         node = link.other(sender)
     return tuple(path)
+
+
+def path_mtu(scenario: Scenario, source: str, destination: str) -> int | None:
+    """Return the least MTU on any way from a node to another, in bytes; None if no link has one.
+
+    Ways that open only when links go down count, too: a path MTU that was discovered once is not
+    raised for minutes (RFC 1191, section 6.3).
+
+    Args:
+        scenario: The network.
+        source: Where packets come from.
+        destination: Where they go.
+    """
+    if all(link.mtu is None for link in scenario.links):
+        return None
+    directions = scenario.directions
+    least: int | None = None
+    for down in _outages(scenario):
+        found = ways(scenario, down, (destination,))
+        todo, seen = [source], {source}
+        while todo:
+            for name in found[todo.pop()].get(destination, ()):
+                link, sender = directions[name]
+                if link.mtu is not None:
+                    least = link.mtu if least is None else min(least, link.mtu)
+                reached = link.other(sender)
+                if reached != destination and reached not in seen:
+                    seen.add(reached)
+                    todo.append(reached)
+    return least
+
+
+def _outages(scenario: Scenario) -> Iterator[frozenset[int]]:
+    """The numbers of the links that are down, at first and after each change of a link's state."""
+    down: frozenset[int] = frozenset()
+    yield down
+    for step in steps(scenario):
+        if step.change.state is not None:
+            down = down | {step.number} if step.change.state == "down" else down - {step.number}
+            yield down

@@ -71,7 +71,7 @@ class Replay(Model):
 
     file: str | None = None
     """A CSV file beside the scenario, or below. Its first line names the columns: ``gap_s`` (before
-    a packet) or ``time_s`` (of which the first is the flow's start), and ``size_bytes``."""
+    a packet) or ``time_s`` (since the flow's start), and ``size_bytes``."""
 
     packets: Packets
     """The time before each packet, and its size."""
@@ -127,7 +127,7 @@ def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
     kind = _COLUMNS.get(",".join(column.strip() for column in head))
     if kind is None:
         raise _wrong(name, number, f"{quote(','.join(head))} is no head; expected {_HEADS}")
-    before = None
+    before = 0
     count = 0
     for number, row in rows:
         count += 1
@@ -142,9 +142,9 @@ def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
         if kind == "gap":
             yield time, size
             continue
-        if before is not None and time < before:
+        if time < before:
             raise _wrong(name, number, f"{quote(row[0].strip())} is before the time above it")
-        yield (0 if before is None else time - before), size
+        yield time - before, size
         before = time
     if not count:
         raise _wrong(name, number, "no packet follows; expected one or more")
