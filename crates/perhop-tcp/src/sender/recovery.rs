@@ -42,8 +42,17 @@ impl Sender {
     /// New data was acknowledged.
     pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress, marked: bool) {
         self.restart_timer(now);
+        let mut bytes = progress.acked;
         match self.recovery {
             Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
+                // What was SACKed is no progress any more. Without SACK nobody knows what is: the
+                // window is the threshold (RFC 6582, section 3.2, step 3).
+                let fast = matches!(self.recovery, Recovery::Fast { .. });
+                match (self.uses_sack(), fast) {
+                    (true, _) => bytes = bytes.min(progress.delivered),
+                    (false, true) => bytes = 0,
+                    (false, false) => {}
+                }
                 self.end_recovery();
             }
             Recovery::Fast { .. } => {
@@ -68,7 +77,7 @@ impl Sender {
         }
         let acked = Acked {
             now,
-            bytes: progress.acked,
+            bytes,
             smoothed_rtt: self.rtt.smoothed().unwrap_or(Duration::ZERO),
             rtt: progress.rtt,
             ack,

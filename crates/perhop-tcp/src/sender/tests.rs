@@ -513,6 +513,31 @@ fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
     }
 }
 
+/// RFC 6582, section 3.2, step 3, and RFC 6675, section 5: recovery ends with a window of the
+/// threshold. The acknowledgement that ends it covers what was SACKed long ago, which must not grow
+/// the window: here by 15 / 10 of a segment.
+#[test]
+fn the_end_of_recovery_grows_the_window_by_what_it_delivers() {
+    for loss_detection in EVERY {
+        // Paced, so that acknowledgements come one by one.
+        let config = SenderConfig { loss_detection, pacing: true, ..config() };
+        let mut connection = Connection::new(config, 1 << 20, &[12]);
+        connection.sender.write(u64::MAX);
+        let mut recovered = false;
+        for _ in 0..2_000 {
+            let before = connection.sender.recovery != Recovery::Open;
+            connection.run(connection.now + Duration::from_micros(100));
+            if before && connection.sender.recovery == Recovery::Open {
+                let Window { cwnd, ssthresh } = connection.sender.window;
+                assert!((0.0..=250.0).contains(&(cwnd - ssthresh)), "{loss_detection:?}: {cwnd}");
+                recovered = true;
+                break;
+            }
+        }
+        assert!(recovered, "{loss_detection:?}");
+    }
+}
+
 /// RFC 3168, section 6.1.2: marks are answered as a loss is, once a round trip, and nothing is sent
 /// again. CUBIC's factor is its own.
 #[test]
@@ -618,14 +643,17 @@ fn response(congestion: Congestion, every: u64, delay: u64, rounds: u64) -> f64 
     delivered as f64 / f64::from(MSS) / (rounds - rounds / 4) as f64
 }
 
-/// Losses at even distances make a sawtooth whose mean is √(3 / 2p) segments (Mathis and others,
-/// 1997, section 2, every segment counted): the constant of PFTK, whose derivation takes means
-/// for what varies.
+/// Losses at even distances make a sawtooth (Mathis and others, 1997, section 2, every segment
+/// counted): from W/2 to W in W/2 round trips, which are 3/8 W² segments. Their mean is √(3 / 2p).
+/// Here a round trip at W until the loss is detected and one at W/2 of recovery, neither of which
+/// grows the window, make 3/8 W² + 3/2 W segments in W/2 + 2 round trips.
 #[test]
 fn reno_has_the_response_of_the_square_root_law() {
     for (every, rounds) in [(100, 2_000), (1_000, 4_000), (10_000, 6_000)] {
         let segments = response(Congestion::Reno, every, 50, rounds);
-        let law = segments / (1.5 * every as f64).sqrt();
+        let lost = every as f64;
+        let most = ((9.0 / 4.0 + 1.5 * lost).sqrt() - 1.5) / 0.75;
+        let law = segments / (lost / (most / 2.0 + 2.0));
         println!("Reno, one of {every} lost: {segments:.1} segments, {law:.3} of the law");
         assert!((0.9..1.1).contains(&law), "{every}: {law}");
     }
