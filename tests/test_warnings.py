@@ -196,3 +196,20 @@ changes: [{at: 2 s, on: r>s, state: down}]
     dataset = perhop.run(parse(text, "x"))
     rate = analysis.throughput(dataset, "f", (4, 6))
     assert rate is not None and rate > 8e6
+
+
+def test_what_is_still_under_way_is_not_lost() -> None:
+    text = """\
+perhop: 1
+name: late
+nodes: {a: host, b: host}
+links: [{ends: [a, b], rate: 10 Mbps, delay: 100 ms}]
+pings: {p: {from: a, to: b, every: 50 ms}}
+duration: 1 s
+"""
+    ping = analysis.summary(perhop.run(parse(text, "x")))["pings"]["p"]
+    assert (ping["sent"], ping["received"], ping["under_way"], ping["loss"]) == (20, 16, 4, 0)
+    lossy = text.replace("delay: 100 ms", "delay: 100 ms, loss: 20%").replace("1 s", "100 s")
+    ping = analysis.summary(perhop.run(parse(lossy, "x")))["pings"]["p"]
+    assert ping["under_way"] <= 5
+    assert ping["loss"] == pytest.approx(1 - 0.8**2, abs=0.03)

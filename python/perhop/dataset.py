@@ -251,8 +251,10 @@ class Dataset:
             of UDP packets, counted once, those that came after three later ones at least
             (`reordered_by_3`), the mean and the greatest `extent` of
             reordering (RFC 4737), further copies (`duplicates`) and the jitter (RFC 3550) at the
-            stretch's end; data packets that arrived `marked` with congestion experienced, and the
-            marks of which the sender was told (`echoed`); mean, least and greatest `rtt_s` of its
+            stretch's end; data packets that arrived `marked` with congestion experienced, and those
+            that acknowledgements with an echo of a mark covered (`echoed`: classic ECN echoes from
+            a mark until the sender has answered, a round trip's packets, and AccECN counts);
+            mean, least and greatest `rtt_s` of its
             `rtt_samples`, and `owd_s`, the one-way delay of its data; the congestion window `cwnd`
             in bytes at the stretch's end; `completion_s`, how long after its start the stream's
             whole volume had arrived, where that was in this stretch.

@@ -46,7 +46,7 @@ pub struct StreamCounters {
     pub reordered: u64,
     /// Data packets that arrived with congestion experienced.
     pub marked: u64,
-    /// Marks of which the sender was told.
+    /// Data packets that acknowledgements were the first to cover which echoed a mark.
     pub echoed: u64,
     /// Segments sent again.
     pub retransmits: u64,

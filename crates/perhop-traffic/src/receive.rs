@@ -269,17 +269,21 @@ fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
     }
 }
 
-/// Counts a packet of TCP that was remarked.
+/// Counts a packet of TCP that was remarked, or has experienced congestion.
 fn watch(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
     let data = shared.find(false, packet.from, packet.to).map(|place| (place, 0));
     let answer = || shared.find(false, packet.to, packet.from).map(|place| (place, 1));
     let Some((place, end)) = data.or_else(answer) else { return shared.stranger() };
     let flow = &shared.flows[place.flow];
-    if packet.dscp == flow.dscp.get() {
-        return; // another flow's ports
-    }
-    // What the kernel has put together counts for as many segments as it was.
+    // What the kernel has put together counts for as many segments as it was; it puts together what
+    // is marked alike.
     let segments = (packet.payload as u64).div_ceil(flow.segment.max(1)).max(1);
+    if packet.ce && end == 0 && packet.payload > 0 {
+        flow.streams[place.stream].marked.fetch_add(segments, Ordering::Relaxed);
+    }
+    if packet.dscp == flow.dscp.get() {
+        return; // marked with congestion, or another flow's ports
+    }
     lock(&flow.received).count(end, packet.dscp, segments);
 }

@@ -373,7 +373,7 @@ fn connection(
         // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
         lost: retransmits.saturating_sub(sender.dsack_dups.into()),
         reordered: sender.reord_seen.into(),
-        marked: sender.delivered_ce.into(),
+        marked: stream.marked.load(Ordering::Relaxed),
         echoed: sender.delivered_ce.into(),
         retransmits,
         acks: receiver.segs_out.saturating_sub(receiver.data_segs_out).into(),

@@ -82,6 +82,8 @@ pub(crate) struct StreamState {
     pub delivered: AtomicU64,
     /// Of TCP: when the whole volume had arrived, in nanoseconds after the start; zero before.
     pub completion: AtomicU64,
+    /// Of TCP: data packets that arrived with congestion experienced.
+    pub marked: AtomicU64,
     /// Of TCP: whether it is open, so that there is something to know of it.
     pub open: AtomicBool,
     /// Of UDP: datagrams sent.
@@ -96,6 +98,7 @@ impl StreamState {
             receiver: OnceLock::new(),
             delivered: AtomicU64::new(0),
             completion: AtomicU64::new(0),
+            marked: AtomicU64::new(0),
             open: AtomicBool::new(false),
             sent: AtomicU64::new(0),
         }

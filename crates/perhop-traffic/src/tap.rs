@@ -1,4 +1,5 @@
-//! Packets of TCP that arrive with another mark than they were sent with.
+//! Packets of TCP that arrive with another mark than they were sent with: with another DSCP, or
+//! with congestion experienced (RFC 3168).
 //!
 //! A TCP socket does not say how what it receives is marked. A packet socket (packet(7)) would copy
 //! every packet; a filter in the kernel (classic BPF, linux/filter.h) has it copy only those that
@@ -46,6 +47,10 @@ const BPF_MAXINSNS: usize = 4096;
 const MARK: u32 = 0;
 const FROM: u32 = 1;
 const TO: u32 = 2;
+const ECN: u32 = 3;
+
+/// Congestion experienced.
+const CE: u32 = 3;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +69,7 @@ const fn jump_if(k: u32, jump_true: u8, jump_false: u8) -> Instruction {
     Instruction { code: JEQ, jump_true, jump_false, k }
 }
 
-/// Lets packets in that belong to one of these and have another mark.
+/// Lets packets in that belong to one of these and have another DSCP, or congestion experienced.
 fn filter(expected: &[Expected]) -> Vec<Instruction> {
     let keep = op(RET, SNAP as u32);
     let drop = op(RET, 0);
@@ -78,6 +83,9 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
         op(LD_B_ABS, 1),
         op(RSH, 2),
         op(ST, MARK),
+        op(LD_B_ABS, 1),
+        op(AND, 3),
+        op(ST, ECN),
         op(LDX_B_MSH, 0),
     ];
     let v6 = [
@@ -88,6 +96,10 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
         op(RSH, 6),
         op(AND, 63),
         op(ST, MARK),
+        op(LD_H_ABS, 0),
+        op(RSH, 4),
+        op(AND, 3),
+        op(ST, ECN),
         op(LDX_IMM, 40),
         op(JA, v4.len() as u32),
     ];
@@ -105,7 +117,9 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
     for each in expected {
         program.extend([
             op(LD_MEM, if each.to_port { TO } else { FROM }),
-            jump_if(each.port.into(), 0, 4),
+            jump_if(each.port.into(), 0, 6),
+            op(LD_MEM, ECN),
+            jump_if(CE, 3, 0),
             op(LD_MEM, MARK),
             jump_if(each.dscp.into(), 0, 1),
             drop,
@@ -131,7 +145,7 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
     let order = |each: &Expected| (each.port, each.to_port, each.dscp);
     expected.sort_by_key(order);
     expected.dedup_by_key(|each| order(each));
-    expected.truncate((BPF_MAXINSNS - 64) / 6);
+    expected.truncate((BPF_MAXINSNS - 64) / 8);
     let program = filter(&expected);
     // Bound to no protocol it receives nothing until the filter is there.
     let socket = Socket::new(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
@@ -148,6 +162,8 @@ pub(crate) struct Packet {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub dscp: u8,
+    /// Whether it has experienced congestion.
+    pub ce: bool,
     /// Bytes behind the headers.
     pub payload: usize,
 }
@@ -181,6 +197,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
         from: SocketAddr::new(from, word(header)?),
         to: SocketAddr::new(to, word(header + 2)?),
         dscp: traffic_class >> 2,
+        ce: u32::from(traffic_class & 3) == CE,
         payload: length.saturating_sub(headers),
     })
 }

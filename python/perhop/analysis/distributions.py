@@ -176,7 +176,8 @@ def completion(dataset: Dataset, flow: str) -> float | None:
 def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
     """The share lost, 0 to 1, of a flow's data packets or of a ping's requests.
 
-    For a flow: lost / (lost + received). A ping is lost if no reply came back.
+    For a flow: lost / (lost + received). A ping is lost if no reply came back; what is still under
+    way at the end counts neither way.
 
     Returns:
         None if nothing was sent.
@@ -185,7 +186,22 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
         lost, received = (count(dataset, name, column, window) for column in ("lost", "packets"))
         return lost / (lost + received) if lost + received > 0 else None
     requests = sent(dataset, name, window)
-    return requests["rtt_s"].null_count() / len(requests) if len(requests) else None
+    decided = len(requests) - under_way(dataset, name, window)
+    unanswered = requests["rtt_s"].null_count() - (len(requests) - decided)
+    return unanswered / decided if decided else None
+
+
+def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
+    """How many requests of a ping may still be answered when the results end.
+
+    They have no answer, and were sent less than the ping's longest round-trip time before the end.
+    """
+    longest = sent(dataset, ping)["rtt_s"].max()
+    if not isinstance(longest, float):
+        return 0
+    requests = sent(dataset, ping, window)
+    late = pl.col("sent_s") > dataset.covered_s - longest
+    return requests.filter(late, pl.col("rtt_s").is_null(), pl.col("answer").is_null()).height
 
 
 def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:

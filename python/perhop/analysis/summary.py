@@ -17,6 +17,7 @@ from perhop.analysis.distributions import (
     rtt,
     sack_share,
     sent,
+    under_way,
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
@@ -197,6 +198,7 @@ def _ping(dataset: Dataset, ping: str) -> dict[str, Any]:
     return {
         "sent": len(requests),
         "received": len(requests) - requests["rtt_s"].null_count(),
+        "under_way": under_way(dataset, ping),
         "loss": loss(dataset, ping),
         "rtt_s": _distribution(rtt(dataset, ping)),
     }

@@ -16,7 +16,8 @@ pub(crate) struct Marks {
     cwr: bool,
     /// AccECN's counter as it was last said, modulo 8: s.cep.
     count: u8,
-    /// Marks that were echoed: packets with AccECN, acknowledgements otherwise.
+    /// Data packets that were reported as marked: with AccECN those that were, otherwise all that an
+    /// acknowledgement with an echo was the first to cover (Linux's `tcpi_delivered_ce`).
     echoed: u64,
 }
 
@@ -26,8 +27,8 @@ impl Marks {
         Self { mode, ect, cwr: false, count: FIRST_COUNT, echoed: 0 }
     }
 
-    /// Marks that were echoed since the connection began: packets with AccECN, acknowledgements
-    /// otherwise.
+    /// Data packets that were reported as marked since the connection began: with AccECN those that
+    /// were, otherwise all that an acknowledgement with an echo was the first to cover.
     pub fn echoed(&self) -> u64 {
         self.echoed
     }
@@ -57,7 +58,7 @@ impl Marks {
             EcnMode::Off => 0,
             EcnMode::Classic | EcnMode::Dctcp => {
                 let marked = flags.has(Flags::ECE);
-                self.echoed += u64::from(marked);
+                self.echoed += if marked { delivered.div_ceil(mss) } else { 0 };
                 if marked { delivered.max(1) } else { 0 }
             }
             EcnMode::Accurate => {

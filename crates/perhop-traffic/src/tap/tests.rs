@@ -75,15 +75,17 @@ proptest! {
 
     #[test]
     fn what_has_another_mark_is_kept(
-        v6: bool, dscp in 0..64_u8, from in 5000..5005_u16, to in 5000..5005_u16,
+        v6: bool, dscp in 0..64_u8, ecn in 0..4_u8, from in 5000..5005_u16, to in 5000..5005_u16,
     ) {
-        let bytes = packet(v6, dscp, [from, to]);
+        let mut bytes = packet(v6, dscp, [from, to]);
+        // The traffic class is the second octet, or lies across the first two.
+        bytes[1] |= if v6 { ecn << 4 } else { ecn };
         let first = EXPECTED.iter().find(|each| each.port == if each.to_port { to } else { from });
-        let kept = first.is_some_and(|each| each.dscp != dscp);
+        let kept = first.is_some_and(|each| each.dscp != dscp || ecn == 3);
         prop_assert_eq!(run(&filter(&EXPECTED), &bytes) > 0, kept);
         let parsed = parse(&bytes).unwrap();
         prop_assert_eq!((parsed.from.port(), parsed.to.port()), (from, to));
-        prop_assert_eq!((parsed.dscp, parsed.payload), (dscp, 1000));
+        prop_assert_eq!((parsed.dscp, parsed.ce, parsed.payload), (dscp, ecn == 3, 1000));
         for length in 0..bytes.len() - 7 {
             prop_assert_eq!(parse(&bytes[..length]), None);
         }
