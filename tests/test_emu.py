@@ -86,6 +86,27 @@ def test_queues_and_links_count_what_hosts_send(dataset: Dataset) -> None:
     assert counted["packets_received"] <= counted["packets_sent"]
 
 
+def test_marks_are_counted_where_they_arrive() -> None:
+    """A receiver gets the packets that the queue marked; a sender hears of more (RFC 3168)."""
+    text = """
+perhop: 1
+name: marks
+nodes: {a: host, b: host, r: router}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 5 ms}
+  - {ends: [r, b], rate: 10 Mbps, delay: 10 ms, queue: {codel: {}}}
+flows:
+  bulk: {from: a, to: b, streams: 2, tcp: {ecn: classic}, stop: 4 s}
+"""
+    dataset = perhop.run(parse(text, "marks"), engine="emu")
+    of_queue = dataset.queues.filter(pl.col("link") == "r>b")["marked_packets"].sum()
+    arrived, echoed = (dataset.intervals[name].sum() for name in ("marked", "echoed"))
+    # One or two are under way at the end.
+    assert of_queue - 3 <= arrived <= of_queue
+    assert of_queue > 5
+    assert echoed > 3 * arrived
+
+
 def test_rows_end_at_the_marks(dataset: Dataset, scenario: Scenario) -> None:
     marks = {mark / 1e12 for mark in scenario.marks_ps if mark > 0}
     for table in (dataset.intervals, dataset.queues, dataset.links):
