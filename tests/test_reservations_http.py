@@ -3,41 +3,61 @@
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from perhop.reservations import destinations
 from perhop.reservations import messages as m
 from perhop.reservations.client import Client
 from perhop.reservations.database import Database
 from perhop.reservations.drivers.file import FileDriver
 from perhop.reservations.errors import (
+    BadRequestError,
     ConflictError,
     NotAuthenticatedError,
     ReservationError,
     ThrottledError,
 )
+from perhop.reservations.http import connections
 from perhop.reservations.http.server import Serving, running
 from perhop.reservations.model import Role
-from perhop.reservations.people import FREE_GUESSES, People, Throttle
+from perhop.reservations.people import (
+    FREE_GUESSES,
+    FREE_OF_ADDRESS,
+    People,
+    Throttle,
+    _place,
+)
 from perhop.reservations.schema import COUNTERS
+from perhop.reservations.webhooks import Deliveries, Webhooks
 from postgres import server as postgresql
-from reserving import MBPS, PASSWORD, Clock, network
+from reserving import MBPS, PASSWORD, T0, Clock, network, terms, user
+from reserving import service as running_service
 
 
 @contextmanager
-def served(place: str, folder: Path) -> Iterator[tuple[str, Any]]:
+def served(place: str, folder: Path, **options: Any) -> Iterator[tuple[str, Any]]:
     """A service on a port of its own, with an administrator, and its address."""
     Database(place).close()
-    serving = Serving(network(), place, {"*": FileDriver(str(folder / "router.json"))}, port=0)
+    serving = Serving(
+        network(),
+        place,
+        {"*": FileDriver(str(folder / "router.json"))},
+        port=0,
+        webhooks=(ip_network("127.0.0.0/8"),),
+        **options,
+    )
     with running(serving) as server:
         people: People = server.config.app.state.people  # type: ignore[union-attr]
         for name, role in (
@@ -351,18 +371,47 @@ def test_guessing_is_throttled(service: tuple[str, People]) -> None:
     for _ in range(FREE_GUESSES):
         with pytest.raises(NotAuthenticatedError, match="the name or the password is wrong"):
             people.log_in("op", "wrong password", "192.0.2.1")
-    # The right password has to wait, too, and whoever else comes from there.
-    for name, address in (("op", "192.0.2.2"), ("les", "192.0.2.1")):
-        with pytest.raises(ThrottledError, match="try again in 2 s"):
-            people.log_in(name, PASSWORD, address)
-    people.log_in("les", PASSWORD, "192.0.2.2")
+    # The right password has to wait there, too.
+    with pytest.raises(ThrottledError, match="try again in 2 s"):
+        people.log_in("op", PASSWORD, "192.0.2.1")
+    # Nobody else is locked out: neither the user elsewhere, nor others there.
+    people.log_in("op", PASSWORD, "192.0.2.2")
+    people.log_in("les", PASSWORD, "192.0.2.1")
     clock.now += 1
-    assert people.log_in("op", PASSWORD, "192.0.2.2")[1].user.name == "op"
+    assert people.log_in("op", PASSWORD, "192.0.2.1")[1].user.name == "op"
+
+
+def test_guessing_many_names_is_throttled(service: tuple[str, People]) -> None:
+    clock = Clock(time.time())
+    people = People(service[1]._database, clock=clock)
+    for number in range(FREE_OF_ADDRESS):
+        people._throttle.failed((f"name u{number}", f"address {_place(f'2001:db8::{number:x}')}"))
+    # Of one network of 64 bits somebody has all addresses.
+    with pytest.raises(ThrottledError):
+        people.log_in("les", PASSWORD, "2001:db8::ffff")
+    people.log_in("les", PASSWORD, "2001:db8:0:1::1")
+
+
+def test_a_flood_of_passwords_keeps_nobody_else_waiting(service: tuple[str, People]) -> None:
+    url, _ = service
+    with ThreadPoolExecutor(60) as pool:
+        bodies = [{"name": f"u{n}", "password": "x" * 12} for n in range(60)]
+        asked = [
+            pool.submit(httpx.post, f"{url}/api/token", json=body, timeout=60) for body in bodies
+        ]
+        with client(service, "op") as op:
+            began = time.monotonic()
+            op.reservations()
+            waited = time.monotonic() - began
+        statuses = [each.result().status_code for each in asked]
+    assert set(statuses) <= {401, 429}
+    assert waited < 30
+    service[1]._throttle._failures.clear()
 
 
 def test_who_is_throttled_is_told_for_how_long(tmp_path: Path) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
-        for _ in range(FREE_GUESSES + 7):
+        for _ in range(FREE_OF_ADDRESS + 7):
             people._throttle.failed(("address 127.0.0.1",))
         answer = httpx.post(f"{url}/api/token", json={"name": "les", "password": PASSWORD})
         assert answer.status_code == 429
@@ -488,6 +537,206 @@ def test_webhooks_are_told_in_order_and_again(service: tuple[str, People]) -> No
         op._send("DELETE", f"/api/webhooks/{hook.id}")
     receiver.shutdown()
     receiver.server_close()
+
+
+def test_webhooks_lead_to_no_network_of_the_services_own() -> None:
+    inside = (
+        "127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 0.0.0.0 100.64.0.1 ::1 :: "
+        "fe80::1 fc00::1 ::ffff:10.0.0.1 64:ff9b::10.0.0.1 2002:a00:1::1 224.0.0.1 ff02::1"
+    )
+    for text in inside.split():
+        with pytest.raises(BadRequestError, match="no public address"):
+            destinations.check(ip_address(text), ())
+        destinations.check(ip_address(text), (ip_network("0.0.0.0/0"), ip_network("::/0")))
+    destinations.check(ip_address("2606:4700::1"), ())
+    with pytest.raises(BadRequestError):
+        destinations.addresses("localhost", 80, (ip_network("10.0.0.0/8"),))
+    assert destinations.addresses("127.0.0.1", 80, (ip_network("127.0.0.0/8"),)) == ["127.0.0.1"]
+
+
+@contextmanager
+def receiver(handle: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            handle(self)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/told"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None:
+    got: list[int] = []
+
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000000")
+        handler.end_headers()
+        with suppress(OSError):
+            while True:  # a byte now and then, so that no read takes long
+                handler.wfile.write(b"x")
+                handler.wfile.flush()
+                time.sleep(0.1)
+
+    def flood(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(b"x" * 65536)
+
+    def well(handler: BaseHTTPRequestHandler) -> None:
+        got.append(1)
+        handler.send_response(204)
+        handler.end_headers()
+
+    with (
+        receiver(drip) as slow,
+        receiver(flood) as large,
+        receiver(well) as good,
+        running_service(tmp_path / "b.db", Clock(time.time())) as service,
+    ):
+        op, hooks = user(service, "op", "operator"), Webhooks(service)
+        numbers = [hooks.add(op, each)["id"] for each in (slow, large, good)]
+        allowed = (ip_network("127.0.0.0/8"),)
+        deliveries = Deliveries(service, allowed=allowed, beat=0.05, patience=2)
+        try:
+            service.book(op, terms(start=int(time.time()) + 60)).result()
+            wait_until(lambda: got)
+            wait_until(lambda: all(each["trouble"] for each in hooks.all(op)[:2]))
+            troubles = [each["trouble"] for each in hooks.all(op)]
+            assert "not answered within 2 s" in troubles[0]
+            assert "more than 65536 bytes" in troubles[1]
+            assert troubles[2] == ""
+            # They stop with the operator's rights.
+            People(service.database).set("op", role=Role.REQUESTER)
+            wait_until(lambda: not deliveries._tasks)
+            told = len(got)
+            service.book(op, terms(start=int(time.time()) + 9000)).result()
+            time.sleep(0.5)
+            assert len(got) == told
+            assert numbers
+        finally:
+            deliveries.close()
+        # Where loopback is not allowed, nothing is sent there.
+        People(service.database).set("op", role=Role.OPERATOR)
+        deliveries = Deliveries(service, beat=0.05)
+        try:
+            wait_until(lambda: "no public address" in hooks.all(op)[2]["trouble"])
+            assert len(got) == told
+        finally:
+            deliveries.close()
+
+
+def wait_until(what: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+# Limits that hold before anybody has logged in
+
+
+def test_connections_end_that_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_OF_ONE", 8)
+    monkeypatch.setattr(connections, "REQUEST_TIME", 1.0)
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
+        host, port = "127.0.0.1", int(url.rpartition(":")[2])
+
+        def gone(connection: socket.socket) -> bool:
+            connection.settimeout(20)
+            try:
+                return connection.recv(1) == b""
+            except ConnectionResetError:
+                return True
+
+        # One says nothing, one sends a byte now and then, one has a body without an end.
+        silent = socket.create_connection((host, port))
+        body = socket.create_connection((host, port))
+        body.sendall(b"POST /api/token HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        slow = socket.create_connection((host, port))
+        with suppress(OSError):
+            for byte in b"GET / HTTP/1.1\r\n" * 2:
+                slow.sendall(bytes([byte]))
+                time.sleep(0.1)
+        for each in (silent, slow, body):
+            assert gone(each)
+            each.close()
+        # A head that does not end.
+        with socket.create_connection((host, port)) as large:
+            large.sendall(b"GET / HTTP/1.1\r\nX: ")
+            with suppress(OSError):
+                for _ in range(100):
+                    large.sendall(b"x" * 10_000)
+            large.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert large.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.1 400", b""))
+        # More connections than one may have; those that there are go on.
+        with httpx.Client(base_url=url) as first:
+            assert first.get("/").status_code == 200
+            many = [socket.create_connection((host, port)) for _ in range(7)]
+            more = socket.create_connection((host, port))
+            assert gone(more)
+            assert first.get("/").status_code == 200
+            for each in (*many, more):
+                each.close()
+        # Requests one after the other on one connection, and bodies, are none of this.
+        with httpx.Client(base_url=url) as again:
+            for _ in range(20):
+                answer = again.post(
+                    "/api/token", json={"name": "x", "password": "y" * 900, "z": ""}
+                )
+                assert answer.status_code == 422
+
+
+def test_a_trusted_proxy_says_who_asks(tmp_path: Path) -> None:
+    for place, proxies, expected in (("a", (), 429), ("b", ("127.0.0.1",), 401)):
+        with served(str(tmp_path / place), tmp_path, proxies=proxies) as (url, people):
+            for _ in range(FREE_OF_ADDRESS + 3):
+                people._throttle.failed(("address 127.0.0.1",))
+            headers = {"X-Forwarded-For": "10.9.9.9, 192.0.2.7"}
+            body = {"name": "les", "password": "wrong-wrong!"}
+            answer = httpx.post(f"{url}/api/token", json=body, headers=headers)
+            assert answer.status_code == expected
+            assert ("address 192.0.2.7" in people._throttle._failures) == bool(proxies)
+
+
+def test_what_is_over_is_forgotten(tmp_path: Path) -> None:
+    clock = Clock()
+    with running_service(tmp_path / "b.db", clock) as service:
+        who = user(service, rate=100 * MBPS)
+        own = service.book(who, terms(), key="k").result()
+        live = service.book(who, terms(start=T0 + 500 * 86_400)).result()
+        names = ("conformed_packets", "conformed_bytes", "exceeded_packets", "exceeded_bytes")
+        for at in (T0, T0 + 300 * 86_400):
+            row = {
+                "reservation_id": own.id,
+                "at_ms": at * 1000,
+                "epoch": 0,
+                **dict.fromkeys(names, 0),
+            }
+            service.add_counters([row]).result()
+        service.cancel(who, own.id, "").result()
+        clock.now += 450 * 86_400
+        before = service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result()
+        service.tidy().result()
+        assert service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result() == before
+        assert [row["at_ms"] for row in service.series(own.id)] == [(T0 + 300 * 86_400) * 1000]
+        assert service._keys._used == set()
+        changed = service.change(who, live.id, {"rate": 5 * MBPS}).result()
+        assert changed.version == 2
 
 
 # Bad input

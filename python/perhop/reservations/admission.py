@@ -245,6 +245,14 @@ class Admission:
         if reservation.pending is not None:
             self._packets.vacate(reservation.id, reservation.pending)
 
+    def forget_before(self, instant: int) -> None:
+        """Forget what was booked before an instant; one can no longer book before it."""
+        if instant > self.origin:
+            self.origin = instant
+            self._refusals.origin = instant
+            self._calendar.forget_before(instant)
+            self.holdings.forget()
+
     # Looking
 
     def free(self, terms: Terms, wishes: Wishes, now: int, until: int | None = None) -> Free:

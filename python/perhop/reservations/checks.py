@@ -58,6 +58,8 @@ def _check_length(user: User, terms: Terms) -> None:
 
 def check_change(user: User, own: Reservation, new: Terms, now: int) -> None:
     """Whether a user may ask for these terms in the place of a reservation's."""
+    if own.terms.end <= now:
+        raise ConflictError(f"reservation {own.id} is over; it can no longer change")
     if new.rate < 1 or new.burst < 1:
         raise BadRequestError("a rate or burst of nothing; expected one above zero")
     if new.start != own.terms.start and (own.state is State.ACTIVE or new.start < now):

@@ -53,6 +53,10 @@ class Counting:
         """A rule's counters are no more, or begin anew."""
         self._readings.pop(rule.name, None)
 
+    def end(self, id_: int) -> None:
+        """A reservation is over."""
+        self._epochs.pop(id_, None)
+
     def renew(self, id_: int) -> None:
         """The counters of a reservation begin at nothing again."""
         self._epochs[id_] = self._epoch(id_) + 1
@@ -126,8 +130,7 @@ class Counting:
     def _epoch(self, id_: int) -> int:
         """How often the counters of a reservation have been cleared."""
         if id_ not in self._epochs:
-            series = self._service.series(id_)
-            self._epochs[id_] = series[-1]["epoch"] if series else 0
+            self._epochs[id_] = self._service.epoch(id_)
         return self._epochs[id_]
 
 

@@ -44,6 +44,9 @@ PERSISTENCE: Final = 300.0
 WAITS: Final = "waits for people to configure it"
 """The trouble of a reservation that is to be configured by people."""
 
+_TIDY: Final = 3600.0
+"""Seconds between two times that what is long over is forgotten."""
+
 _AT_ONCE: Final = 2
 """How many reservations wait for the same router at once."""
 
@@ -93,6 +96,7 @@ class Enforcer:
         self._unsettled: set[int] = set()
         self._reading: Future[None] | None = None
         self._next_reading = time.monotonic()
+        self._next_tidying = time.monotonic() + _TIDY
         self._recovered = False
         self.thread = Supervised("perhop-enforcer", self._step, beat)
 
@@ -208,6 +212,9 @@ class Enforcer:
             self._recovered = True
         self._look()
         now = time.monotonic()
+        if now >= self._next_tidying:
+            self.service.tidy().result()
+            self._next_tidying = now + _TIDY
         if now >= self._next_reading and (self._reading is None or self._reading.done()):
             self._next_reading = now + self._every
             self._reading = self._pool.submit(self._read_loudly)
@@ -353,6 +360,7 @@ class Enforcer:
             self._counting.read([reservation])
         self._remove(reservation)
         self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
+        self._counting.end(reservation.id)
 
     def _remove(self, reservation: Reservation) -> None:
         try:

@@ -45,6 +45,10 @@ class Holdings:
         ]
         own.restore([[0]], entries)
 
+    def forget(self) -> None:
+        """Forget what users have when, until it is learnt again."""
+        self._rates.clear()
+
     def check_number(self, owner: int, quota: Quota) -> None:
         """Whether a user may have one more.
 

@@ -31,6 +31,13 @@ class Keys:
         """Forget what was asked long ago."""
         connection.execute(KEYS.delete().where(KEYS.c.at <= now - REMEMBERED))
 
+    @classmethod
+    def tidied(cls, batch: Batch, now: int) -> Keys:
+        """Forget what was asked long ago, and return the rest."""
+        batch.flush()
+        cls.forget(batch.connection, now)
+        return cls(batch.connection)
+
     def find(self, batch: Batch, user: User, key: str, asked: str) -> int | None:
         """The number of the reservation that was made for a key.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
 from perhop.reservations import records
+from perhop.reservations.checks import LATE
 from perhop.reservations.decisions import ITSELF, Decisions
+from perhop.reservations.keys import Keys
 from perhop.reservations.model import State
 from perhop.reservations.schema import COUNTERS, RESERVATIONS
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
     from perhop.reservations.model import Reservation
     from perhop.reservations.writer import Batch
+
+COUNTERS_KEPT: Final = 400 * 86_400
+"""For how many seconds readings of counters are kept."""
 
 
 class Outcomes(Decisions):
@@ -134,6 +139,18 @@ class Outcomes(Decisions):
         def decide(batch: Batch) -> None:
             for row in rows:
                 batch.insert(COUNTERS, row)
+
+        return self.writer.submit(decide)
+
+    def tidy(self) -> Future[None]:
+        """Forget what is long over: requests by their keys, counters, and what was booked when."""
+
+        def decide(batch: Batch) -> None:
+            now = self.now
+            self._keys = Keys.tidied(batch, now)
+            old = COUNTERS.c.at_ms < (now - COUNTERS_KEPT) * 1000
+            batch.execute(COUNTERS.delete().where(old))
+            self.admission.forget_before(now - LATE)
 
         return self.writer.submit(decide)
 

@@ -7,10 +7,12 @@ bits, so that nobody can try them all. Both are shown once, when they are made.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 import secrets
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -32,7 +34,7 @@ from perhop.reservations.model import Quota, Role, User
 from perhop.reservations.schema import TOKENS, USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from perhop.reservations.database import Database
 
@@ -48,10 +50,16 @@ LONGEST_PASSWORD: Final = 1000
 _NAME = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 
 FREE_GUESSES: Final = 5
-"""Wrong passwords for a name, or from an address, before one must wait."""
+"""Wrong passwords for a name from an address before one must wait."""
+
+FREE_OF_ADDRESS: Final = 20
+"""Wrong passwords from an address, for whatever names, before one must wait."""
 
 LONGEST_WAIT: Final = 900
 """How long one waits at most between two guesses, in seconds."""
+
+_MOST_WAITING: Final = 16
+"""Passwords that are checked or wait for that: each takes a thread."""
 
 _AT_ONCE: Final = 2
 """Passwords that are checked at once: each takes 64 MiB and most of a core for a moment."""
@@ -86,6 +94,7 @@ class People:
         self._throttle = Throttle(clock)
         self._known: dict[str, tuple[Identity, int | None]] = {}
         self._age = 0
+        self._waiting = 0
         self._lock = threading.Lock()
         self._changing = threading.Lock()
 
@@ -185,15 +194,17 @@ class People:
 
         Raises:
             NotAuthenticatedError: It is wrong; whether the name or the password is not said.
-            ThrottledError: There were too many wrong ones, for the name or from the address.
+            ThrottledError: There were too many wrong ones, for the name from there, or from there.
         """
-        keys = (f"name {name[:64]}", f"address {address}")
+        # By name *and* address: nobody can lock out a user who comes from elsewhere.
+        place = _place(address)
+        keys = (f"name {name[:64]} from {place}", f"address {place}")
         self._throttle.check(keys)
         with self._database.engine.connect() as connection:
             select = sa.select(USERS).where(USERS.c.name == name[:64])
             row = connection.execute(select).mappings().first()
         kept = row["password"] if row else self._nobody
-        with self._checking:
+        with self._turn():
             # Others may have guessed meanwhile.
             self._throttle.check(keys)
             right = len(password) <= LONGEST_PASSWORD and self._verify(kept, password)
@@ -295,6 +306,21 @@ class People:
                 raise NotFoundError(f"you have no token {token}")
         self._forget_known()
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Check a password; where too many wait for that, nobody else is kept waiting by it."""
+        with self._lock:
+            crowded = self._waiting >= _MOST_WAITING
+            self._waiting += not crowded
+        if crowded:
+            raise ThrottledError("too many log in at once; try again in 2 s", {"retry_after": 2})
+        try:
+            with self._checking:
+                yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
     def _hash(self, password: str) -> str:
         if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
             raise BadRequestError(
@@ -355,9 +381,21 @@ class Throttle:
 
     def _until(self, key: str) -> float:
         count, last = self._failures.get(key, (0, 0.0))
-        if count < FREE_GUESSES:
+        free = FREE_OF_ADDRESS if key.startswith("address ") else FREE_GUESSES
+        if count < free:
             return 0.0
-        return last + min(LONGEST_WAIT, 2.0 ** min(count - FREE_GUESSES, 30))
+        return last + min(LONGEST_WAIT, 2.0 ** min(count - free, 30))
+
+
+def _place(address: str) -> str:
+    """What counts as one address: of IPv6 the network of 64 bits, of which one has all."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
 
 
 def may(user: User, *roles: Role) -> None:

@@ -58,7 +58,7 @@ class Refusals:
     ) -> None:
         """Take what is booked, and how far ahead of now one may book, in seconds."""
         self._network = network
-        self._origin = origin
+        self.origin = origin
         self._calendar = calendar
         self._packets = packets
         self._holdings = holdings
@@ -141,7 +141,7 @@ class Refusals:
         class_, until = self._network.class_number(terms.class_), asked.now + self._horizon
         ways = [self._network.reserved(path, terms.direction) for path in paths]
         seconds = terms.end - terms.start
-        lanes, start = self._packets.lanes(terms), max(terms.start, self._origin, asked.now)
+        lanes, start = self._packets.lanes(terms), max(terms.start, self.origin, asked.now)
         try:
             own = self._calendar.release(id_)
         except ValueError:

@@ -119,12 +119,40 @@ class Register:
             rows = connection.execute(records.SELECT_CHANGING).mappings().all()
             return [records.reservation(dict(row)) for row in rows]
 
-    def series(self, id_: int) -> list[dict[str, Any]]:
-        """The readings of a reservation's counters, in order."""
-        select = sa.select(COUNTERS).where(COUNTERS.c.reservation_id == id_)
+    def series(self, id_: int, most: int | None = None) -> list[dict[str, Any]]:
+        """The readings of a reservation's counters, in order.
+
+        Where there are more than `most`, every so many are left out, but never the first and the
+        last since counters were cleared. The database does that, so that few are read.
+        """
+        c = COUNTERS.c
+        mine = sa.select(COUNTERS).where(c.reservation_id == id_)
         with self.database.engine.connect() as connection:
-            rows = connection.execute(select.order_by(COUNTERS.c.at_ms)).mappings()
+            if most is not None:
+                count = connection.scalar(sa.select(sa.func.count()).select_from(mine.subquery()))
+                every = -(-(count or 0) // most)
+                if every > 1:
+                    all_ = mine.add_columns(
+                        (sa.func.row_number().over(order_by=c.at_ms) - 1).label("place"),
+                        sa.func.lag(c.epoch).over(order_by=c.at_ms).label("before"),
+                        sa.func.lead(c.epoch).over(order_by=c.at_ms).label("after"),
+                    ).subquery()
+                    a = all_.c
+                    edge = (a.before != a.epoch) | (a.after != a.epoch)
+                    ends = a.before.is_(None) | a.after.is_(None)
+                    few = sa.select(*(a[column.name] for column in COUNTERS.columns))
+                    mine = few.where((a.place % every == 0) | edge | ends)
+                    mine = mine.order_by(a.at_ms)
+                    return [dict(row) for row in connection.execute(mine).mappings()]
+            rows = connection.execute(mine.order_by(c.at_ms)).mappings()
             return [dict(row) for row in rows]
+
+    def epoch(self, id_: int) -> int:
+        """How often the counters of a reservation have been cleared."""
+        c = COUNTERS.c
+        last = sa.select(c.epoch).where(c.reservation_id == id_).order_by(c.at_ms.desc()).limit(1)
+        with self.database.engine.connect() as connection:
+            return connection.scalar(last) or 0
 
 
 def visible(user: User, reservation: Reservation) -> Reservation:

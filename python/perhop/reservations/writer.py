@@ -38,7 +38,7 @@ class Batch:
 
     def __init__(self, database: Database, connection: sa.Connection) -> None:
         self._database = database
-        self._connection = connection
+        self.connection = connection
         self._rows: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
 
     def insert(self, table: sa.Table, row: Mapping[str, Any]) -> None:
@@ -48,17 +48,17 @@ class Batch:
     def execute(self, statement: sa.Executable) -> sa.CursorResult[Any]:
         """Run a statement after everything that was added before."""
         self.flush()
-        return self._connection.execute(statement)
+        return self.connection.execute(statement)
 
     def read(self, select: sa.Select[Any]) -> sa.CursorResult[Any]:
         """Read what was committed, and what was flushed; not the rows that still wait."""
-        return self._connection.execute(select)
+        return self.connection.execute(select)
 
     def flush(self) -> None:
         """Write the rows that wait, in the order in which tables refer to each other."""
         for table in TABLES:
             if table in self._rows:
-                self._database.insert(self._connection, table, self._rows.pop(table))
+                self._database.insert(self.connection, table, self._rows.pop(table))
 
 
 class Writer:

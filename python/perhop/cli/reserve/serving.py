@@ -68,6 +68,20 @@ _database = click.option(
     type=click.FloatRange(0.1, 3600),
     help="Seconds between two readings of counters.",
 )
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy whose header X-Forwarded-For says who asks. Repeatable.",
+)
+@click.option(
+    "--webhooks-to",
+    "webhooks",
+    multiple=True,
+    metavar="NETWORK",
+    help="A network beside the public internet to which webhooks may lead. Repeatable.",
+)
 def serve(
     network: str,
     database: str,
@@ -78,6 +92,8 @@ def serve(
     names: tuple[str, ...],
     insecure: bool,
     every: float,
+    proxies: tuple[str, ...],
+    webhooks: tuple[str, ...],
 ) -> int:
     """Serve reservations of NETWORK, a scenario file with `reservable` links."""
     needs_extra()
@@ -121,10 +137,38 @@ def serve(
     click.echo(f"http{'s' if certificate else ''}://{listen}  (Ctrl-C ends it)")
     run(
         Serving(
-            known, database, enforcing, host, int(port), frozenset(names), certificate, key, every
+            known,
+            database,
+            enforcing,
+            host,
+            int(port),
+            frozenset(names),
+            certificate,
+            key,
+            every,
+            tuple(str(_address(each)) for each in proxies),
+            tuple(_network(each) for each in webhooks),
         )
     )
     return 0
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    from perhop.errors import UsageError
+
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        raise UsageError(f"--trusted-proxy {text}: expected an address") from None
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    from perhop.errors import UsageError
+
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise UsageError(f"--webhooks-to {text}: expected a network such as 10.0.0.0/8") from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,6 +11,7 @@ import uvicorn
 from perhop.reservations.database import Database
 from perhop.reservations.enforcement import EVERY, Enforcer
 from perhop.reservations.http.application import application
+from perhop.reservations.http.connections import MOST, limited
 from perhop.reservations.people import People
 from perhop.reservations.service import Service
 from perhop.reservations.webhooks import Deliveries
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from perhop.reservations.destinations import Network as Destination
     from perhop.reservations.drivers import Driver
     from perhop.reservations.network import Network
 
@@ -37,6 +39,8 @@ class Serving:
         certificate: The file of a certificate for TLS.
         key: The file of its private key.
         every: Seconds between two readings of counters.
+        proxies: Addresses of proxies whose header `X-Forwarded-For` is believed.
+        webhooks: Networks, beside the public internet, to which webhooks may lead.
     """
 
     network: Network
@@ -48,6 +52,8 @@ class Serving:
     certificate: Path | None = None
     key: Path | None = None
     every: float = EVERY
+    proxies: tuple[str, ...] = ()
+    webhooks: tuple[Destination, ...] = ()
 
 
 @contextlib.contextmanager
@@ -60,7 +66,8 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         stack.callback(service.close)
         enforcer = Enforcer(service, serving.drivers, every=serving.every)
         stack.callback(enforcer.close)
-        stack.callback(Deliveries(service).close)
+        deliveries = Deliveries(service, allowed=serving.webhooks)
+        stack.callback(deliveries.close)
         app = application(
             service,
             People(database),
@@ -77,7 +84,11 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
             access_log=False,
             log_level="warning",
             server_header=False,
-            proxy_headers=False,
+            proxy_headers=bool(serving.proxies),
+            forwarded_allow_ips=list(serving.proxies),
+            http=limited(serving.proxies),
+            ws="none",
+            backlog=MOST,
             timeout_graceful_shutdown=5,
         )
         yield uvicorn.Server(config)
