@@ -13,6 +13,7 @@ mod recovery;
 mod timers;
 mod tlp;
 mod transmit;
+mod usage;
 
 use perhop_core::{Duration, Time};
 
@@ -28,6 +29,7 @@ use prr::Prr;
 use rack::Rack;
 use recovery::Recovery;
 use tlp::Tlp;
+use usage::Usage;
 
 /// The sending side of a connection.
 #[derive(Clone, Debug)]
@@ -56,9 +58,7 @@ pub struct Sender {
     reduced_at: Time,
     /// The end of what was sent then: until it is acknowledged marks are old news.
     reduced_until: Offset,
-    /// Whether the congestion window, rather than the application or the other windows, ended the
-    /// last burst. A window that is not used does not grow (RFC 7661, section 1).
-    congestion_limited: bool,
+    usage: Usage,
     /// What the receiver last said of its clock.
     echo: u32,
     deadline: Time,
@@ -102,7 +102,7 @@ impl Sender {
             prr: None,
             reduced_at: Time::ZERO,
             reduced_until: 0,
-            congestion_limited: false,
+            usage: Usage::default(),
             echo: 0,
             deadline: Time::MAX,
             probe_due: false,

@@ -66,8 +66,9 @@ impl Sender {
         if held {
             // The pace belongs to the window: who has data and waits for it is held up by
             // congestion control.
-            self.congestion_limited =
-                self.available().is_some_and(|length| self.fits_windows(length));
+            if self.available().is_some_and(|length| self.fits_windows(length)) {
+                self.note_usage(true);
+            }
         }
         held
     }

@@ -82,7 +82,7 @@ impl Sender {
             rtt: progress.rtt,
             ack,
             end: self.scoreboard.end(),
-            limited: self.congestion_limited,
+            limited: self.usage.lets_grow(&self.window),
         };
         let mss = self.mss();
         self.config.congestion.on_ack(&mut self.window, mss, acked);

@@ -331,10 +331,34 @@ fn cubic_starts_from_a_plateau_after_a_timeout() {
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    let mut connection = Connection::new(config(), 4_000, &[]);
-    connection.sender.write(u64::MAX);
-    connection.run(Time::ZERO + Duration::from_secs(1));
-    assert_eq!(connection.sender.cwnd(), 10_000);
+    // Slow start grows it to twice what the receiver takes, and no further.
+    for (receive_window, window) in [(4_000, 10_000), (12_000, 24_000)] {
+        let mut connection = Connection::new(config(), receive_window, &[]);
+        connection.sender.write(u64::MAX);
+        connection.run(Time::ZERO + Duration::from_secs(1));
+        assert_eq!(connection.sender.cwnd(), window);
+    }
+}
+
+/// After a timeout slow start goes on though nothing new can be sent: 60 segments do not take 60
+/// round trips and as many delays of an acknowledgement, 3.6 s.
+#[test]
+fn a_lost_tail_is_repaired_in_slow_start() {
+    let lost: Vec<u64> = (40..100).collect();
+    for application in [100, 101] {
+        let config = SenderConfig { initial_window: 100, ..config() };
+        let mut connection = Connection::new(config, 1 << 20, &lost);
+        connection.sender.write(application * u64::from(MSS));
+        connection.run(Time::ZERO + Duration::from_millis(100));
+        connection.run(connection.sender.deadline());
+        let timeout = connection.now;
+        assert!(matches!(connection.sender.recovery, Recovery::Timeout { .. }));
+        while connection.sender.flight() > 0 {
+            connection.run(connection.now + Duration::from_millis(1));
+        }
+        let taken = connection.now.since(timeout);
+        assert!(taken < Duration::from_millis(400), "{taken:?}");
+    }
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl Sender {
             model.on_restart(&mut self.window, now, self.scoreboard.delivered());
         }
         let span = self.scoreboard.send(length, now);
+        self.note_usage(false);
         self.arm_timer(now);
         if self.rack.is_some() {
             self.schedule_probe(now);
@@ -103,20 +104,20 @@ impl Sender {
         }
         let available = self.available();
         let Some(length) = available.filter(|&length| self.fits_windows(length)) else {
-            self.congestion_limited = false;
             // Receivers' limits are the path's (draft-ietf-ccwg-bbr-06, section 4.1.1.3.1).
             if available.is_none() && (self.scoreboard.pipe() as f64) < self.window.cwnd {
                 self.scoreboard.limit_samples();
             }
             return None;
         };
-        self.congestion_limited = !self.has_room(length);
-        if self.congestion_limited
-            && let Some(model) = self.config.congestion.model()
-        {
+        if self.has_room(length) {
+            return Some(length);
+        }
+        self.note_usage(true);
+        if let Some(model) = self.config.congestion.model() {
             model.on_window_full();
         }
-        (!self.congestion_limited).then_some(length)
+        None
     }
 
     /// The length of the next new segment, if anything is left to send.
