@@ -333,6 +333,12 @@ impl Congestion {
         window.cwnd = window.ssthresh;
     }
 
+    /// What comes back where a loss was none: CUBIC's state (RFC 9438, section 4.9). Reno has none,
+    /// and those who measure marks or delays lose nothing by it.
+    pub(crate) fn before_loss(&self) -> Option<Self> {
+        matches!(self, Self::Cubic(_)).then(|| self.clone())
+    }
+
     /// The retransmission timer has expired; a loss was told of before, if this is one.
     pub(crate) fn on_timeout(&mut self) {
         if let Self::Cubic(CubicState { growth, slow_start }) = self {

@@ -48,6 +48,9 @@ pub(crate) struct Scoreboard {
     transmissions: Option<VecDeque<(u32, usize)>>,
     /// How many transmissions there were, modulo 2²⁸.
     sent: u32,
+    /// So many SACKed segments above one say that it is lost, if that follows reordering; else
+    /// [`DUPLICATE_THRESHOLD`].
+    threshold: Option<u32>,
     /// How fast segments are delivered, if anybody wants to know.
     sampler: Option<Box<Sampler>>,
 }
@@ -56,6 +59,11 @@ impl Scoreboard {
     /// A scoreboard that detects losses by time.
     pub fn by_time() -> Self {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }
+    }
+
+    /// A scoreboard that detects losses by counting; `adaptive` if the threshold follows reordering.
+    pub fn by_count(adaptive: bool) -> Self {
+        Self { threshold: adaptive.then_some(DUPLICATE_THRESHOLD as u32), ..Self::default() }
     }
 
     /// With samples of the delivery rate.

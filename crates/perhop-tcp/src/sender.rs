@@ -3,7 +3,8 @@
 //! Congestion control by RFC 5681 or 9438; loss recovery by RFC 6675 with selective
 //! acknowledgements and by RFC 6582 (NewReno) without, or by RACK-TLP (RFC 8985); proportional
 //! rate reduction by RFC 9937; limited transmit by RFC 3042; the retransmission timer by RFC 6298;
-//! explicit congestion notification by RFC 3168, 8257 or 9768.
+//! spurious recoveries undone by RFC 3522, 3708 and 5682; explicit congestion notification by RFC
+//! 3168, 8257 or 9768.
 
 mod config;
 mod pacing;
@@ -13,6 +14,7 @@ mod recovery;
 mod timers;
 mod tlp;
 mod transmit;
+mod undo;
 mod usage;
 
 use perhop_core::{Duration, Time};
@@ -29,6 +31,7 @@ use prr::Prr;
 use rack::Rack;
 use recovery::Recovery;
 use tlp::Tlp;
+use undo::Undo;
 use usage::Usage;
 
 /// The sending side of a connection.
@@ -51,6 +54,8 @@ pub struct Sender {
     rack: Option<Box<(Rack, Tlp)>>,
     /// When the reordering window of some segment ends.
     reordering_deadline: Time,
+    /// What the last answer to a loss has replaced, if it may be taken back; from the first loss on.
+    undo: Option<Box<Undo>>,
     /// This fast recovery's rate reduction, if that is used.
     prr: Option<Prr>,
     /// When the window was last reduced: a retransmission that was sent later and lost, too, is a
@@ -81,7 +86,7 @@ impl Sender {
         let window = Window::new(f64::from(config.initial_window) * f64::from(config.mss));
         let mut scoreboard = match config.loss_detection {
             LossDetection::Rack => Scoreboard::by_time(),
-            _ => Scoreboard::default(),
+            _ => Scoreboard::by_count(config.adaptive_reordering),
         };
         if let Some(model) = config.congestion.model() {
             model.begin(&window, config.mss.into());
@@ -99,6 +104,7 @@ impl Sender {
             rack: (config.loss_detection == LossDetection::Rack)
                 .then(|| Box::new((Rack::new(), Tlp::new()))),
             reordering_deadline: Time::MAX,
+            undo: None,
             prr: None,
             reduced_at: Time::ZERO,
             reduced_until: 0,
@@ -186,6 +192,9 @@ impl Sender {
         }
 
         let mut progress = Progress::default();
+        if let Recovery::Timeout { point, .. } = self.recovery {
+            progress.point = point;
+        }
         if let Some((rack, _)) = self.rack.as_deref() {
             progress.min_rtt = rack.min_rtt;
             progress.echo = segment.timestamps.map(|(_, echo)| echo);
@@ -225,6 +234,17 @@ impl Sender {
             self.restart_timer(now);
         }
         let marked = self.take_marks(now, ack, segment, &progress);
+        if let Some(undo) = &mut self.undo
+            && let Some(end) = duplicate
+        {
+            undo.on_duplicate(end);
+        }
+        if let Some(start) = progress.overtaken {
+            self.scoreboard.note_reordering(self.config.mss.into(), start);
+        }
+        if self.undo.is_some() || matches!(self.recovery, Recovery::Timeout { .. }) {
+            self.judge_loss(ack, segment.timestamps.map(|(_, echo)| echo), &progress);
+        }
         if progress.acked > 0 {
             self.advance(now, ack, &progress, marked.is_some());
         }

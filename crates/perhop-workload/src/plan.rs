@@ -71,6 +71,15 @@ pub struct TcpPlan {
     /// Loss detection by time; needs selective acknowledgements.
     #[serde(default)]
     pub rack: bool,
+    /// A threshold for loss detection by counting that follows reordering.
+    #[serde(default)]
+    pub adaptive_reordering: bool,
+    /// The answer to a loss that was none is taken back.
+    #[serde(default = "yes")]
+    pub undo: bool,
+    /// Detection of spurious timeouts by F-RTO.
+    #[serde(default = "yes")]
+    pub frto: bool,
     /// Proportional rate reduction; needs selective acknowledgements.
     #[serde(default)]
     pub prr: bool,

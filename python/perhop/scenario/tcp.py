@@ -50,6 +50,7 @@ STACKS: Final = MappingProxyType(
             "receive_window": "24 KiB",
             "sack": False,
             "initial_window": "3 packets",
+            "undo": False,
             "rto_rule": "rfc6298",
             "min_rto": "400 ms",
             "delayed_ack": "100 ms",
@@ -66,11 +67,13 @@ STACKS: Final = MappingProxyType(
             "timestamps": True,
             "initial_window": "2 packets",
             "limited_transmit": False,
+            "undo": False,
         },
         # Sarolahti and Kuznetsov, Congestion Control in Linux TCP (USENIX 2002): SACK, D-SACK,
         # timestamps, limited transmit, a floor of 200 ms. tcp(7): tcp_rmem 87,380 B, of which
         # 65,535 B is the window (tcp_adv_win_scale 2); tcp_wmem up to 128 KiB. RFC 2414 for the
-        # initial window.
+        # initial window. The paper has undo by timestamps and D-SACK, and a duplicate threshold
+        # that follows reordering; F-RTO (tcp_frto) came later and is off.
         "linux-2.4": {
             "congestion_control": "reno",
             "send_window": "128 KiB",
@@ -78,6 +81,8 @@ STACKS: Final = MappingProxyType(
             "mss": "1448 B",
             "timestamps": True,
             "dsack": True,
+            "adaptive_reordering": True,
+            "frto": False,
             "initial_window": "3 packets",
         },
         # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
@@ -159,6 +164,18 @@ class TcpSettings(Model):
     """Whether losses are detected by counting SACKed segments (RFC 6675) or by time, with a tail
     loss probe (RACK-TLP, RFC 8985). By default `rack` for BBR and Prague with `sack`, otherwise
     `sack`."""
+
+    adaptive_reordering: StrictBool = False
+    """Whether the number of SACKed segments that make a loss follows the reordering that is seen;
+    only with `loss_detection: sack`."""
+
+    undo: StrictBool = True
+    """Whether the answer to a loss that was none is taken back: `timestamps` (Eifel, RFC 3522) or
+    `dsack` tell."""
+
+    frto: StrictBool = True
+    """Whether a timeout is taken back where what is acknowledged next shows that it was spurious
+    (F-RTO, RFC 5682); only with `undo`."""
 
     prr: StrictBool = False
     """Whether recovery is clocked by what is delivered (proportional rate reduction, RFC 9937);

@@ -1,9 +1,9 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr-06): a model of the path, of its bandwidth, its round-trip
 //! time and the data that it holds, decides how fast and how much to send.
 //!
-//! Sections in these files are the draft's. It has no undo of spurious recoveries (section 5.5.11),
-//! and takes no notice of ECN, to which the draft gives no answer (section 3.7): its packets say
-//! that they do not understand marks. Amounts are bytes, rates bytes a second.
+//! Sections in these files are the draft's. It takes no notice of ECN, to which the draft gives no
+//! answer (section 3.7): its packets say that they do not understand marks. Amounts are bytes, rates
+//! bytes a second.
 
 mod control;
 mod model;
@@ -79,6 +79,17 @@ pub(crate) struct Bbr {
     probe_per_segment: f64,
     /// The sender had nothing to send.
     idle_restart: bool,
+    /// What this round trip's losses may have changed (section 5.5.11.1).
+    before_loss: Option<BeforeLoss>,
+}
+
+/// The model when the first loss of a round trip was noted.
+#[derive(Clone, Copy, Debug)]
+struct BeforeLoss {
+    phase: Phase,
+    bandwidth: f64,
+    inflight: f64,
+    inflight_longterm: f64,
 }
 
 impl Bbr {
@@ -114,6 +125,7 @@ impl Bbr {
             probe_acked: 0.0,
             probe_per_segment: f64::INFINITY,
             idle_restart: false,
+            before_loss: None,
         }
     }
 
@@ -189,7 +201,14 @@ impl PathModel for Bbr {
 
     /// Section 5.5.10.2, HandleLostPacket.
     fn on_lost(&mut self, window: &Window, now: Time, lost: LostSegment, delivered: u64) {
-        self.short_term.note_loss(delivered);
+        if self.short_term.note_loss(delivered) {
+            self.before_loss = Some(BeforeLoss {
+                phase: self.phase,
+                bandwidth: self.short_term.bandwidth,
+                inflight: self.short_term.inflight,
+                inflight_longterm: self.inflight_longterm,
+            });
+        }
         if !self.probe_sample {
             return;
         }
@@ -215,6 +234,22 @@ impl PathModel for Bbr {
 
     fn on_recovered(&mut self, window: &mut Window) {
         window.cwnd = window.cwnd.max(self.prior_window);
+    }
+
+    /// Section 5.5.11.2: bounds are what they were before the losses at least, and a probe goes on.
+    fn on_spurious_loss(&mut self, window: &mut Window, delivered: u64) {
+        let Some(before) = self.before_loss.take() else { return };
+        self.short_term.restore(before.bandwidth, before.inflight);
+        self.full_pipe.reset(0.0);
+        self.inflight_longterm = self.inflight_longterm.max(before.inflight_longterm);
+        if matches!(self.phase, Phase::ProbeRtt { .. }) || self.phase == before.phase {
+            return;
+        }
+        match before.phase {
+            Phase::Startup => self.phase = Phase::Startup,
+            Phase::Up => self.start_up(delivered, self.bandwidth, window),
+            _ => {}
+        }
     }
 
     fn on_window_full(&mut self) {

@@ -322,6 +322,12 @@ impl PathModel for Bbr1 {
         self.recovery = Recovery::Open;
     }
 
+    /// Linux: bbr_undo_cwnd.
+    fn on_spurious_loss(&mut self, _: &mut Window, _: u64) {
+        self.full_pipe.restart();
+        self.policed = Policed::default();
+    }
+
     fn on_restart(&mut self, window: &mut Window, now: Time, _: u64) {
         self.idle_restart = true;
         self.aggregation.restart(now);

@@ -47,6 +47,9 @@ pub(crate) trait PathModel {
     /// Loss recovery has ended.
     fn on_recovered(&mut self, window: &mut Window);
 
+    /// The losses for which recovery began were none.
+    fn on_spurious_loss(&mut self, window: &mut Window, delivered: u64);
+
     /// The window, and not the application, held the sender up.
     fn on_window_full(&mut self) {}
 

@@ -3,11 +3,15 @@
 
 use perhop_core::Time;
 
-use super::progress::is_after;
+use super::progress::{age, is_after};
 use super::{Newest, Scoreboard, Span};
+use crate::Offset;
 
 /// So many SACKed segments above one say that it is lost (RFC 6675, section 2: DupThresh).
 pub(crate) const DUPLICATE_THRESHOLD: usize = 3;
+
+/// The threshold follows reordering no further (Linux: TCP_MAX_REORDERING in 2.4).
+const MAX_THRESHOLD: u32 = 127;
 
 /// What [`Scoreboard::detect_overdue`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +34,11 @@ impl Scoreboard {
         }
         let top = self.sacked_end - self.base;
         let sacked = (0..top).rev().filter(|&index| self.segments.get(index).sacked);
-        let Some(boundary) = sacked.take(DUPLICATE_THRESHOLD).nth(DUPLICATE_THRESHOLD - 1) else {
+        let threshold = self.threshold.map_or(DUPLICATE_THRESHOLD, |threshold| threshold as usize);
+        if self.sacked.0 < threshold {
             return false;
-        };
+        }
+        let Some(boundary) = sacked.take(threshold).last() else { return false };
         let mut found = false;
         for index in self.lost_end - self.base..boundary {
             found |= self.mark_lost(index);
@@ -70,6 +76,51 @@ impl Scoreboard {
         }
         self.transmissions = Some(transmissions);
         found
+    }
+
+    /// Notes that a segment that began at `start` was late and not lost: the highest that has arrived
+    /// had overtaken it. The threshold follows, one beyond the segments between them (Linux:
+    /// tcp_check_sack_reordering).
+    pub fn note_reordering(&mut self, mss: u64, start: Offset) {
+        let Some(threshold) = &mut self.threshold else { return };
+        let displaced = self.fack.saturating_sub(start).div_ceil(mss.max(1));
+        *threshold = (displaced.min(MAX_THRESHOLD.into()) as u32).max(*threshold);
+    }
+
+    /// After a timeout the threshold is the usual one.
+    pub fn forget_reordering(&mut self) {
+        if let Some(threshold) = &mut self.threshold {
+            *threshold = DUPLICATE_THRESHOLD as u32;
+        }
+    }
+
+    /// Whether a retransmission is under way.
+    pub fn has_retransmissions(&self) -> bool {
+        self.segments.iter().any(|sent| sent.retransmitted && !sent.sacked)
+    }
+
+    /// Nothing that was marked as lost is.
+    pub fn unmark_lost(&mut self) {
+        for index in 0..self.segments.len() {
+            let mut sent = self.segments.get(index);
+            let before = sent.in_pipe();
+            sent.lost = false;
+            self.segments.set(index, sent);
+            self.pipe += sent.in_pipe() - before;
+        }
+        self.next_lost = self.base;
+        self.lost_end = self.base;
+    }
+
+    /// Has [`detect_overdue`](Self::detect_overdue) look at all that is under way again.
+    pub fn requeue_transmissions(&mut self) {
+        let Some(transmissions) = &mut self.transmissions else { return };
+        let under_way = self.segments.iter().enumerate().filter(|(_, sent)| sent.is_under_way());
+        let newest = self.sent;
+        transmissions.clear();
+        transmissions.extend(under_way.map(|(place, sent)| (sent.order, self.base + place)));
+        let orders = transmissions.make_contiguous();
+        orders.sort_unstable_by_key(|&(order, _)| std::cmp::Reverse(age(newest, order)));
     }
 
     /// Marks a segment as lost, and its retransmission.

@@ -30,6 +30,11 @@ pub(super) fn is_after(order: u32, other: u32) -> bool {
     (distance as i32) > 0
 }
 
+/// How many transmissions came after the one with this number, up to the one before `next`.
+pub(super) fn age(next: u32, order: u32) -> u32 {
+    next.wrapping_sub(order) % (1 << ORDER_BITS)
+}
+
 /// The number of the transmission after this one.
 pub(super) fn next_order(order: u32) -> u32 {
     (order + 1) % (1 << ORDER_BITS)
@@ -56,6 +61,12 @@ pub(crate) struct Progress {
     /// (Karn's algorithm).
     pub rtt: Option<Duration>,
     ambiguous: bool,
+    /// After a timeout, what had been sent by then.
+    pub point: Offset,
+    /// Whether a segment before that, and sent once, is among them.
+    original: bool,
+    /// Where the segments began that a higher one had overtaken, the first of them.
+    pub overtaken: Option<Offset>,
 }
 
 impl Progress {
@@ -74,7 +85,11 @@ impl Progress {
                 self.take_newest(newest);
             }
         } else {
-            self.reordered |= sent.end() < *fack;
+            self.original |= sent.end() <= self.point;
+            if sent.end() < *fack {
+                self.reordered = true;
+                self.overtaken = Some(self.overtaken.map_or(sent.start, |at| at.min(sent.start)));
+            }
             self.take_newest(newest);
         }
         *fack = sent.end().max(*fack);
@@ -82,6 +97,12 @@ impl Progress {
             true => None,
             false => Some(self.rtt.map_or(elapsed, |rtt| rtt.max(elapsed))),
         };
+    }
+
+    /// Whether data from before the last timeout has arrived that was not sent again. Without SACK
+    /// an acknowledgement of a retransmission may cover what had arrived long before.
+    pub fn brought_original(&self, sack: bool) -> bool {
+        self.original && (sack || !self.ambiguous)
     }
 
     fn take_newest(&mut self, newest: Newest) {

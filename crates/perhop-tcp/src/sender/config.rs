@@ -36,6 +36,13 @@ pub struct SenderConfig {
     /// How losses are found; all but [`LossDetection::Duplicates`] need selective
     /// acknowledgements.
     pub loss_detection: LossDetection,
+    /// Whether the threshold of [`LossDetection::Sack`] follows the reordering that is seen.
+    pub adaptive_reordering: bool,
+    /// Whether the answer to a loss that was none is taken back: timestamps (RFC 3522) or reported
+    /// duplicates tell.
+    pub undo: bool,
+    /// Whether spurious timeouts are found by F-RTO (RFC 5682), too; needs `undo`.
+    pub frto: bool,
     /// Whether recovery is clocked by what is delivered (RFC 9937); needs selective
     /// acknowledgements.
     pub prr: bool,

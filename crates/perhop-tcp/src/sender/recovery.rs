@@ -6,6 +6,7 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 use super::prr::{Delivery, Prr};
 use super::tlp::Verdict;
+use super::undo::Frto;
 use crate::congestion::{Acked, DecreaseFrom, Delivered, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
@@ -24,7 +25,11 @@ pub(super) enum Recovery {
         rescued: bool,
     },
     /// After a timeout, up to this point: slow start again, no fast recovery.
-    Timeout { point: Offset },
+    Timeout {
+        point: Offset,
+        /// Whether that is being doubted.
+        frto: Frto,
+    },
 }
 
 impl Sender {
@@ -44,7 +49,7 @@ impl Sender {
         self.restart_timer(now);
         let mut bytes = progress.acked;
         match self.recovery {
-            Recovery::Fast { point, .. } | Recovery::Timeout { point } if ack >= point => {
+            Recovery::Fast { point, .. } | Recovery::Timeout { point, .. } if ack >= point => {
                 // What was SACKed is no progress any more. Without SACK nobody knows what is: the
                 // window is the threshold (RFC 6582, section 3.2, step 3).
                 let fast = matches!(self.recovery, Recovery::Fast { .. });
@@ -170,6 +175,11 @@ impl Sender {
     pub(super) fn reduce(&mut self, now: Time) {
         self.note_reduction(now);
         let recovering = self.recovery != Recovery::Open;
+        // A retransmission that was lost, too, proves congestion.
+        match self.config.undo && !recovering {
+            true => self.prepare_undo(),
+            false => self.forbid_undo(),
+        }
         if let Some(model) = self.config.congestion.model() {
             model.on_recovery(&self.window, recovering);
             return;
@@ -220,6 +230,7 @@ impl Sender {
         let (mss, from) = (self.mss(), self.decrease_from(acked));
         if self.config.congestion.on_mark(&mut self.window, mss, from, marked) {
             self.note_reduction(marked.now);
+            self.forbid_undo();
             let answers_as_to_loss = !self.config.congestion.is_scalable();
             if self.config.prr && self.uses_sack() && answers_as_to_loss {
                 let flight = self.scoreboard.pipe() + marked.delivered;
@@ -282,6 +293,7 @@ impl Sender {
             && self.recovery == Recovery::Open
         {
             self.reduce(now);
+            self.forbid_undo();
         }
     }
 
@@ -309,6 +321,12 @@ impl Sender {
 
     pub(super) fn time_out(&mut self, now: Time) {
         self.rtt.expired();
+        self.scoreboard.forget_reordering();
+        // A timeout in fast recovery is no spurious one (RFC 5682, section 3.1, step 1).
+        let frto = match self.recovery {
+            Recovery::Open | Recovery::Timeout { .. } if self.config.frto => Frto::Resent,
+            _ => Frto::Off,
+        };
         let established = self.scoreboard.acknowledged() > 0;
         // A segment that times out again is not a new sign of congestion (RFC 5681, section 3.1);
         // one that was lost in fast recovery is (section 4.3).
@@ -326,7 +344,7 @@ impl Sender {
         if let Some((_, tlp)) = self.rack.as_deref_mut() {
             tlp.forget();
         }
-        self.recovery = Recovery::Timeout { point: self.scoreboard.end() };
+        self.recovery = Recovery::Timeout { point: self.scoreboard.end(), frto };
         self.deadline = now + self.rtt.timeout();
     }
 }

@@ -10,6 +10,8 @@ use perhop_core::{Ecn, Stream};
 use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, Seq};
 use crate::{Receiver, ReceiverConfig};
 
+mod undo;
+
 const MSS: u16 = 1000;
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -30,6 +32,9 @@ fn config() -> SenderConfig {
         congestion: Congestion::Reno,
         decrease_from_window: false,
         loss_detection: LossDetection::Sack,
+        adaptive_reordering: false,
+        undo: true,
+        frto: true,
         prr: false,
         limited_transmit: true,
         timestamps: false,

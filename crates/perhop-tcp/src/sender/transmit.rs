@@ -2,6 +2,7 @@
 
 use perhop_core::{Ecn, Time};
 
+use super::undo::Frto;
 use super::{LossDetection, Recovery, Sender};
 use crate::receiver::micros;
 use crate::scoreboard::Span;
@@ -35,6 +36,9 @@ impl Sender {
             self.restart_timer(now);
         }
         self.retransmits += 1;
+        if let Some(undo) = &mut self.undo {
+            undo.on_retransmission(now);
+        }
         self.note_sent(now, span.length);
         self.segment(now, span, Flags::RETRANSMISSION)
     }
@@ -82,6 +86,9 @@ impl Sender {
 
     /// A lost segment, if the window lets it go (NextSeg rule 1).
     fn next_retransmission(&mut self) -> Option<Span> {
+        if matches!(self.recovery, Recovery::Timeout { frto: Frto::Probing, .. }) {
+            return None;
+        }
         let span = self.scoreboard.next_lost()?;
         let urgent = match &mut self.recovery {
             Recovery::Fast { urgent, .. } => std::mem::take(urgent),

@@ -147,13 +147,22 @@ impl ShortTerm {
         self.loss_events += u32::from(std::mem::take(&mut self.fresh));
     }
 
-    /// A segment was marked as lost: NoteLoss.
-    pub fn note_loss(&mut self, delivered: u64) {
-        if !self.loss_in_round {
+    /// A segment was marked as lost: NoteLoss. Returns whether it is the first of this round trip.
+    pub fn note_loss(&mut self, delivered: u64) -> bool {
+        let first = !self.loss_in_round;
+        if first {
             self.round_ends = delivered;
         }
         self.loss_in_round = true;
         self.fresh = true;
+        first
+    }
+
+    /// The losses were none, and the bounds before them these.
+    pub fn restore(&mut self, bandwidth: f64, inflight: f64) {
+        self.loss_in_round = false;
+        self.bandwidth = self.bandwidth.max(bandwidth);
+        self.inflight = self.inflight.max(inflight);
     }
 
     /// At the end of a round trip with loss the bounds go down to what was delivered, or by beta:

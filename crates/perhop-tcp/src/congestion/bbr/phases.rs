@@ -118,7 +118,7 @@ impl Bbr {
             }
             Phase::Refill if self.round_start => {
                 self.probe_sample = true;
-                self.start_up(ack, window);
+                self.start_up(ack.sample.total, ack.sample.rate, window);
             }
             Phase::Up => self.end_probe_in_time(ack, window),
             _ => {}
@@ -147,10 +147,10 @@ impl Bbr {
         self.phase = Phase::Refill;
     }
 
-    fn start_up(&mut self, ack: &Delivered, window: &Window) {
+    pub(super) fn start_up(&mut self, delivered: u64, rate: f64, window: &Window) {
         self.ack_phase = AckPhase::Starting;
-        self.start_round(ack.sample.total);
-        self.full_pipe.reset(ack.sample.rate);
+        self.start_round(delivered);
+        self.full_pipe.reset(rate);
         self.phase = Phase::Up;
         self.raise_slope(window);
     }

@@ -54,4 +54,9 @@ impl FullPipe {
     pub fn forget(&mut self) {
         self.rate = 0.0;
     }
+
+    /// A spurious loss: nor do the round trips without growth.
+    pub fn restart(&mut self) {
+        (self.rate, self.rounds) = (0.0, 0);
+    }
 }

@@ -1,0 +1,79 @@
+//! Losses that were none, and what is taken back.
+
+use super::*;
+
+/// The threshold and the window at the end, of 400 segments of which some come late or not at all.
+fn after(config: SenderConfig, lost: &[u64], late: &[(u64, Duration)]) -> (f64, u64) {
+    let connection = Connection::transfer_late(config, 400, lost, late);
+    (connection.sender.window.ssthresh, connection.sender.retransmits())
+}
+
+/// RFC 3522: the timestamp that an acknowledgement echoes says which copy it answers.
+#[test]
+fn a_late_segment_costs_no_window_with_timestamps() {
+    let late = [(100, Duration::from_millis(15))];
+    for congestion in [Congestion::Reno, cubic(HyStartKind::default(), true)] {
+        for loss_detection in [LossDetection::Sack, LossDetection::Rack] {
+            for prr in [false, true] {
+                let config = |timestamps, undo| SenderConfig {
+                    congestion: congestion.clone(),
+                    loss_detection,
+                    prr,
+                    timestamps,
+                    undo,
+                    ..config()
+                };
+                let (ssthresh, retransmits) = after(config(true, true), &[], &late);
+                assert!(retransmits > 0);
+                assert_eq!(ssthresh, f64::INFINITY, "{congestion:?}, {loss_detection:?}");
+                assert!(after(config(true, false), &[], &late).0 < f64::INFINITY);
+                // A segment that is lost costs what it did.
+                assert!(after(config(true, true), &[100], &[]).0 < f64::INFINITY);
+            }
+        }
+    }
+}
+
+/// Every retransmission arrived beside its original, and the receiver says so (RFC 3708).
+#[test]
+fn reported_duplicates_give_the_window_back() {
+    let late = [(100, Duration::from_millis(15))];
+    for undo in [false, true] {
+        let config = SenderConfig { undo, ..rack() };
+        assert_eq!(after(config, &[], &late).0 == f64::INFINITY, undo);
+    }
+    // One of two was lost: a sign of congestion is left.
+    let (ssthresh, _) = after(rack(), &[102], &late);
+    assert!(ssthresh < f64::INFINITY);
+}
+
+/// RFC 5682: where everything is delayed, the first segment is sent again, and nothing else is;
+/// without timestamps and reports of duplicates.
+#[test]
+fn a_delay_spike_is_no_loss() {
+    let late: Vec<_> = (100..500).map(|number| (number, Duration::from_millis(500))).collect();
+    for loss_detection in [LossDetection::Duplicates, LossDetection::Sack] {
+        let config = |frto| SenderConfig { loss_detection, frto, ..config() };
+        let (ssthresh, retransmits) = after(config(true), &[], &late);
+        assert_eq!((ssthresh, retransmits), (f64::INFINITY, 1), "{loss_detection:?}");
+        let (ssthresh, retransmits) = after(config(false), &[], &late);
+        assert!(ssthresh < f64::INFINITY && retransmits > 10, "{ssthresh}, {retransmits}");
+    }
+    // A timeout for a loss stays one: all of a flight is lost, or but for its last segment.
+    for lost in [(100..160).collect::<Vec<_>>(), (100..159).collect()] {
+        assert!(after(config(), &lost, &[]).0 < f64::INFINITY);
+    }
+}
+
+/// Sarolahti and Kuznetsov, section 5: what has come late once is waited for the next time.
+#[test]
+fn the_threshold_follows_reordering() {
+    let late: Vec<_> =
+        (100..3000).step_by(20).map(|number| (number, Duration::from_millis(5))).collect();
+    let in_vain = |adaptive_reordering| {
+        let config = SenderConfig { adaptive_reordering, timestamps: true, ..config() };
+        Connection::transfer_late(config, 3500, &[], &late).sender.retransmits()
+    };
+    let (adaptive, fixed) = (in_vain(true), in_vain(false));
+    assert!(5 * adaptive < fixed, "{adaptive} in vain, {fixed} with a threshold of three");
+}

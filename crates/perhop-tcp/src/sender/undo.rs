@@ -1,0 +1,180 @@
+//! Taking back the answer to a loss that was none (Linux: tcp_try_undo_recovery and its kin in
+//! net/ipv4/tcp_input.c): by timestamps (Eifel, RFC 3522), by duplicates that the receiver reports
+//! (D-SACK, RFC 3708), and after a timeout by what is acknowledged next (F-RTO, RFC 5682).
+
+use perhop_core::Time;
+
+use super::{Recovery, Sender};
+use crate::receiver::micros;
+use crate::scoreboard::Progress;
+use crate::{Congestion, Offset, Window};
+
+/// After a timeout, what is to tell whether it was spurious (RFC 5682, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// Nothing: it was not, or nobody asks.
+    Off,
+    /// The first segment was sent again.
+    Resent,
+    /// That was acknowledged. New data goes before the other segments.
+    Probing,
+}
+
+/// What it takes to take the answer to a loss back.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    /// The window before it, and the threshold, three quarters of the window at least
+    /// (tcp_current_ssthresh).
+    window: Window,
+    /// The state of congestion control before it, where that is to come back.
+    congestion: Option<Congestion>,
+    /// What was acknowledged then (undo_marker).
+    marker: Offset,
+    /// The timestamp of the first retransmission (retrans_stamp).
+    first: Option<u32>,
+    /// Retransmissions that the receiver has not reported as duplicates (undo_retrans).
+    unreported: u32,
+    /// Whether it may still be taken back.
+    open: bool,
+}
+
+impl Undo {
+    pub fn new(window: Window, congestion: &Congestion, marker: Offset) -> Self {
+        let ssthresh = window.ssthresh.max(0.75 * window.cwnd);
+        Self {
+            window: Window { ssthresh, ..window },
+            congestion: congestion.before_loss(),
+            marker,
+            first: None,
+            unreported: 0,
+            open: true,
+        }
+    }
+
+    pub fn on_retransmission(&mut self, now: Time) {
+        self.first.get_or_insert(micros(now));
+        self.unreported += 1;
+    }
+
+    /// A segment that ends here has arrived twice.
+    pub fn on_duplicate(&mut self, end: Offset) {
+        if end > self.marker {
+            self.unreported = self.unreported.saturating_sub(1);
+        }
+    }
+
+    /// Whether what was acknowledged had been sent before the first retransmission.
+    fn was_delayed(&self, echo: Option<u32>) -> bool {
+        let (Some(first), Some(echo)) = (self.first, echo) else { return false };
+        echo > 0 && (echo.wrapping_sub(first) as i32) < 0
+    }
+
+    /// Whether every retransmission has arrived beside its original.
+    fn was_in_vain(&self) -> bool {
+        self.first.is_some() && self.unreported == 0
+    }
+}
+
+impl Sender {
+    /// Takes the answer to the last loss back if this acknowledgement shows that it was none.
+    /// `echo` is its timestamp.
+    pub(super) fn judge_loss(&mut self, ack: Offset, echo: Option<u32>, progress: &Progress) {
+        let advanced = progress.acked > 0;
+        let frto = match self.recovery {
+            Recovery::Timeout { point, frto } => self.judge_timeout(ack, point, frto, progress),
+            _ => false,
+        };
+        let Some(undo) = self.undo.as_deref().filter(|undo| undo.open) else { return };
+        let (delayed, in_vain) = (undo.was_delayed(echo), undo.was_in_vain());
+        match self.recovery {
+            Recovery::Fast { point, .. } if advanced && ack >= point && (delayed || in_vain) => {
+                self.undo(false);
+            }
+            Recovery::Fast { .. } if advanced && delayed => {
+                self.scoreboard.note_reordering(self.config.mss.into(), ack - progress.acked);
+                if let Some((rack, _)) = self.rack.as_deref_mut() {
+                    rack.on_ack(None, None, true);
+                }
+                if !self.scoreboard.has_retransmissions() {
+                    self.undo(true);
+                }
+            }
+            Recovery::Fast { .. } | Recovery::Open if in_vain => self.undo(false),
+            Recovery::Timeout { .. } if frto || advanced && (delayed || in_vain) => self.undo(true),
+            _ => {}
+        }
+    }
+
+    /// F-RTO's steps 2 and 3; whether the timeout was spurious. Progress that no retransmission
+    /// made says so.
+    fn judge_timeout(
+        &mut self,
+        ack: Offset,
+        point: Offset,
+        frto: Frto,
+        progress: &Progress,
+    ) -> bool {
+        if frto == Frto::Off {
+            return false;
+        }
+        if progress.brought_original(self.uses_sack()) {
+            self.recovery = Recovery::Timeout { point, frto: Frto::Off };
+            return true;
+        }
+        let goes_on = frto == Frto::Resent
+            && progress.acked > 0
+            && ack < point
+            && self.available().is_some_and(|length| self.fits_windows(length));
+        let silent = progress.acked == 0 && progress.delivered == 0 && self.duplicates == 0;
+        let frto = match frto {
+            Frto::Resent if goes_on => Frto::Probing,
+            _ if silent => frto,
+            _ => Frto::Off,
+        };
+        // Whatever is sent from here on is no original.
+        let point = if goes_on { self.scoreboard.end() } else { point };
+        self.recovery = Recovery::Timeout { point, frto };
+        false
+    }
+
+    /// Congestion control is about to answer to a loss.
+    pub(super) fn prepare_undo(&mut self) {
+        let una = self.scoreboard.acknowledged();
+        let undo = Undo::new(self.window, &self.config.congestion, una);
+        match &mut self.undo {
+            Some(kept) => **kept = undo,
+            None => self.undo = Some(Box::new(undo)),
+        }
+    }
+
+    /// Congestion is proven.
+    pub(super) fn forbid_undo(&mut self) {
+        if let Some(undo) = &mut self.undo {
+            undo.open = false;
+        }
+    }
+
+    /// Takes it back: `unmark` says that what was taken for lost is not.
+    fn undo(&mut self, unmark: bool) {
+        let Some(undo) = self.undo.as_deref_mut() else { return };
+        undo.open = false;
+        let (window, congestion) = (undo.window, undo.congestion.take());
+        if unmark {
+            self.scoreboard.unmark_lost();
+            self.scoreboard.requeue_transmissions();
+        }
+        self.prr = None;
+        self.recovery = Recovery::Open;
+        self.duplicates = 0;
+        if let Some(model) = self.config.congestion.model() {
+            model.on_recovered(&mut self.window);
+            model.on_spurious_loss(&mut self.window, self.scoreboard.delivered());
+            return;
+        }
+        self.window.cwnd = self.window.cwnd.max(window.cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(window.ssthresh);
+        if let Some(before) = congestion {
+            self.config.congestion = before;
+        }
+    }
+}
