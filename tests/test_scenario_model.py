@@ -369,6 +369,7 @@ def test_losses_are_detected_by_time_where_congestion_control_goes_by_it() -> No
     [
         "{stack: linux-6}",
         "{stack: solaris-8, sack: true, min_rto: 200 ms}",
+        "{stack: linux-6, sack: false}",
         "{stack: linux-2.4, window: 8 KiB, mss: 1460 B}",
         "{stack: linux-6, dsack: false, hystart: false}",
     ],

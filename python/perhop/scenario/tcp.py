@@ -107,6 +107,10 @@ STACKS: Final = MappingProxyType(
 """What each stack sets, as a file would write it: what is documented of it, and nothing else."""
 
 
+_OF_SACK: Final = frozenset({"loss_detection", "dsack", "prr"})
+"""The settings that a stack has only with selective acknowledgements."""
+
+
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
@@ -223,6 +227,9 @@ class Tcp(TcpSettings):
     def _from_stack(cls, value: object) -> object:
         if isinstance(value, dict) and isinstance(stack := value.get("stack"), str):
             preset = dict(STACKS.get(stack, {}))
+            if value.get("sack") is False:
+                # What needs selective acknowledgements goes with them.
+                preset = {key: v for key, v in preset.items() if key not in _OF_SACK}
             if "window" in value:
                 # A window that is given is for both ends.
                 preset = {key: v for key, v in preset.items() if not key.endswith("_window")}
@@ -236,10 +243,13 @@ class Tcp(TcpSettings):
         written: dict[str, Any] = handler(self)
         if self.stack is None:
             return written
-        given = {"stack": self.stack} | ({"window": "1 B"} if self.window else {})
+        given: dict[str, Any] = {"stack": self.stack} | ({"window": "1 B"} if self.window else {})
+        own_sack = self.sack == Tcp.model_validate(given).sack
+        given |= {} if own_sack else {"sack": self.sack}
         preset = Tcp.model_validate(given)
         fields = TcpSettings.model_fields
         same = {name for name in fields if getattr(self, name) == getattr(preset, name)}
+        same -= set() if own_sack else {"sack"}
         values = {name: getattr(self, name) for name in fields}
         every = TcpSettings.model_construct(**values).model_dump(mode="json")
         changed = {name: every[name] for name in fields if name not in same}
