@@ -20,7 +20,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.to
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: .venv/built ## Run the three-class scavenger experiment and draw it
@@ -48,6 +48,10 @@ check: .venv/built ## Format, lint and type checks, warnings being errors
 .PHONY: validate
 validate: .venv/built ## Compare the simulator with theory
 	$(BIN)/python -m validation
+
+.PHONY: validate-hosts
+validate-hosts: .venv/built ## Compare modelled hosts with Linux's, in real time (10 minutes)
+	$(BIN)/python -m validation.hosts
 
 .PHONY: bench
 bench: ## Measure the simulator's speed

@@ -1,13 +1,18 @@
 """The tables that say how right perhop is: the quick ones hold, and the file has what they say."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import perhop
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from validation import hosts  # noqa: E402
+from validation.host_settings import SETTINGS  # noqa: E402
 from validation.table import Row  # noqa: E402
 from validation.tables import TABLES  # noqa: E402
 
@@ -42,3 +47,67 @@ def test_rows_know_whether_they_hold() -> None:
     assert Row("", 100.0, 98.5, 0.01, slack=2.0).ok
     assert Row("", 100.0, 50.0, 0.0, "bound").ok
     assert not Row("", 100.0, 100.1, 0.0, "bound").ok
+
+
+HOSTS = hosts.sections(hosts.KEPT.read_text("utf-8"))
+
+
+def test_every_setting_of_hosts_is_in_the_file_with_a_cause_for_each_difference() -> None:
+    assert list(HOSTS) == [setting.name for setting in SETTINGS]
+    assert len(HOSTS) >= 20
+    for setting in SETTINGS:
+        section = HOSTS[setting.name]
+        assert f"{setting.title}; " in section
+        assert "**no**" not in section
+        for metric in setting.metrics:
+            title = hosts.METRICS[metric].title
+            (line,) = [each for each in section.splitlines() if each.startswith(f"| {title} |")]
+            if line.endswith(("| explained |", "| open |")):
+                assert setting.reasons[metric].why in section
+
+
+@pytest.mark.parametrize("name", ["deep", "window"])
+def test_the_simulator_still_agrees_with_linux_as_the_file_has_it(name: str) -> None:
+    setting = next(each for each in SETTINGS if each.name == name)
+    outcome = hosts.compare(setting, HOSTS[name])
+    assert not outcome.unexplained()
+    # What is written is what was read.
+    assert hosts.read_emu(setting, outcome.markdown()) == hosts.read_emu(setting, HOSTS[name])
+
+
+def test_instances_of_a_setting_share_nothing_and_measure_alike() -> None:
+    setting = next(each for each in SETTINGS if each.name == "deep")
+    three = perhop.run(setting.scenario(range(3)), seed=1)
+    measured = [hosts.measured(setting, three, number) for number in range(3)]
+    (alone,) = hosts.simulated(setting, [1])
+    assert measured[0] == alone
+    for metric, value in alone.items():
+        figure = hosts.Figure.of([each[metric] for each in measured])
+        assert figure.median == pytest.approx(value, rel=0.02, abs=1.0)
+
+
+def test_intervals_hold_the_median_as_often_as_they_say() -> None:
+    # 1 - 2 P(at most k of n fall below), the ends being the k+1-th least and greatest.
+    assert [hosts.inner_rank(n) for n in (1, 5, 6, 8, 9, 10, 20)] == [0, 0, 0, 0, 1, 1, 5]
+    figure = hosts.Figure.of([5.0, 1.0, 4.0, 2.0, 3.0, 6.0, 9.0, 7.0, 8.0, 10.0])
+    assert (figure.low, figure.median, figure.high) == (2.0, 5.5, 9.0)
+
+
+def test_a_difference_is_in_or_spread_or_explained_or_out() -> None:
+    reason = hosts.Reason(1.1, 1.3, "known")
+    setting = replace(SETTINGS[0], metrics=("goodput", "lost"), reasons={"lost": reason})
+
+    def verdicts(goodput: tuple[float, float, float], lost: float) -> list[str]:
+        sim = {"goodput": hosts.Figure(*goodput), "lost": hosts.Figure(lost, lost, lost)}
+        emu = {"goodput": hosts.Figure(9.9, 10, 10.1), "lost": hosts.Figure(100, 100, 100)}
+        outcome = hosts.Outcome(setting, sim, emu, 10.0, 0)
+        assert outcome.unexplained() == [m for m in sim if outcome.verdict(m) == "out"]
+        assert outcome.markdown().count("**no**") == len(outcome.unexplained())
+        assert ("known" in outcome.markdown()) == ("explained" in outcome.markdown())
+        return [outcome.verdict(metric) for metric in setting.metrics]
+
+    assert verdicts((10, 10.4, 11), 109) == ["in", "in"]
+    assert verdicts((10, 10.6, 11), 120) == ["spread", "explained"]
+    assert verdicts((10.2, 10.6, 11), 140) == ["out", "out"]
+    late = hosts.Outcome(setting, {}, {}, setting.late_us + 1, 3)
+    assert "lateness" in replace(late, setting=replace(setting, metrics=())).unexplained()

@@ -1,0 +1,287 @@
+"""The settings of TCP in which modelled hosts are compared with Linux's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from validation.hosts import Part, Reason, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FULL: Final = 1500
+"""Bytes of a full packet."""
+
+TRANSFER: Final = ("completion", "completion_p90", "lost", "resent")
+
+
+def bdp(mbps: float, rtt_ms: float, times: float = 1.0) -> dict[str, Any]:
+    """A plain queue of so many bandwidth-delay products, of 4 packets at least."""
+    packets = round(mbps * 1e6 * rtt_ms * 1e-3 * times / 8 / FULL)
+    return {"limit": f"{max(packets, 4)} packets"}
+
+
+def dumbbell(
+    mbps: float,
+    rtt_ms: float,
+    *,
+    queue: Mapping[str, Any] | None = None,
+    loss: str = "0%",
+    burst: str | None = None,
+    tcp: Mapping[str, Any] | None = None,
+    flows: Mapping[str, Mapping[str, Any]] | None = None,
+    access: str = "1 Gbps",
+) -> Callable[[int], Part]:
+    """Two hosts and a router with a bottleneck before the second.
+
+    Args:
+        mbps: Its rate, or with `burst` that of a policer before a link of 1 Gb/s.
+        rtt_ms: The round-trip time without queues.
+        queue: Its queue.
+        loss: The share of packets that it loses at random, in each direction.
+        burst: The burst of a policer.
+        tcp: What flows say of TCP beside `stack: linux-6`.
+        flows: More keys of each flow; one flow unless set.
+        access: The rate of the sender's link.
+    """
+
+    def part(i: int) -> Part:
+        wire: dict[str, Any] = {"ends": [f"r{i}", f"b{i}"], "delay": f"{rtt_ms / 2} ms"}
+        wire |= {"rate": "1 Gbps" if burst else f"{mbps} Mbps", "loss": loss}
+        policies: dict[str, Any] = {}
+        if burst:
+            police = {"rate": f"{mbps} Mbps", "burst": burst}
+            policies[f"p{i}"] = {"classes": {"all": {"match": "any", "police": police}}}
+            wire["egress"] = {f"r{i}": f"p{i}"}
+        elif queue is not None:
+            wire["queue"] = dict(queue)
+        common = {"from": f"a{i}", "to": f"b{i}"}
+        settings = {"stack": "linux-6", **(tcp or {})}
+        return Part(
+            nodes={f"a{i}": "host", f"r{i}": "router", f"b{i}": "host"},
+            links=[{"ends": [f"a{i}", f"r{i}"], "rate": access, "jitter": "100 us"}, wire],
+            flows={
+                f"{name}{i}": {**common, **keys, "tcp": {**settings, **keys.get("tcp", {})}}
+                for name, keys in (flows or {"f": {}}).items()
+            },
+            pings={f"ping{i}": {**common, "every": "50 ms"}},
+            forward=(f"a{i}>r{i}", f"r{i}>b{i}"),
+            policies=policies,
+        )
+
+    return part
+
+
+def two_circuits(mbps: float, rtt_ms: float, longer_ms: float) -> Callable[[int], Part]:
+    """Two parallel links over which packets take turns, the second longer in each direction."""
+
+    def part(i: int) -> Part:
+        def circuit(name: str, delay: float) -> dict[str, Any]:
+            ends = [f"r{i}", f"s{i}"]
+            wire = {"ends": ends, "name": name, "rate": f"{mbps} Mbps", "delay": f"{delay} ms"}
+            return wire | {"queue": bdp(2 * mbps, rtt_ms)}
+
+        balanced = {"kind": "router", "balance": "per-packet"}
+        common = {"from": f"a{i}", "to": f"b{i}"}
+        return Part(
+            nodes={f"a{i}": "host", f"r{i}": balanced, f"s{i}": balanced, f"b{i}": "host"},
+            links=[
+                {"ends": [f"a{i}", f"r{i}"], "rate": "1 Gbps", "jitter": "100 us"},
+                circuit("north", rtt_ms / 2),
+                circuit("south", rtt_ms / 2 + longer_ms),
+                {"ends": [f"s{i}", f"b{i}"], "rate": "1 Gbps"},
+            ],
+            flows={f"f{i}": {**common, "tcp": {"stack": "linux-6"}}},
+            pings={f"ping{i}": {**common, "every": "50 ms"}},
+            forward=(f"a{i}>r{i}", f"r{i}>s{i}#north", f"r{i}>s{i}#south", f"s{i}>b{i}"),
+        )
+
+    return part
+
+
+def transfers(
+    volume: str, every_s: float, number: int, streams: int = 1
+) -> dict[str, dict[str, Any]]:
+    """Flows of a volume, one after the other."""
+    return {
+        f"t{index}x": {"volume": volume, "start": f"{index * every_s} s", "streams": streams}
+        for index in range(number)
+    }
+
+
+def setting(
+    name: str,
+    title: str,
+    mbps: float,
+    rtt_ms: float,
+    seconds: float = 10,
+    *,
+    reckon: float | None = None,
+    metrics: tuple[str, ...] | None = None,
+    **keys: Any,
+) -> Setting:
+    """A dumbbell's row; `reckon` is its goodput if it is far from the bottleneck's rate."""
+    more: dict[str, Any] = {} if metrics is None else {"metrics": metrics}
+    return Setting(
+        name,
+        title,
+        dumbbell(mbps, rtt_ms, **keys),
+        seconds,
+        reckon or mbps,
+        rtt_ms,
+        reasons=REASONS.get(name, {}),
+        **more,
+    )
+
+
+FIVE: Final = {"f": {"streams": 5, "tcp": {"window": "256 KiB"}}}
+"""Five flows whose windows keep the first slow start from filling a queue before a loss ends it."""
+
+RENO: Final = {"congestion_control": "reno"}
+BBR: Final = {"congestion_control": "bbr1"}
+MARKS: Final = ("goodput", "lost", "marked", "resent", "rtt", "ping")
+
+GROWTH: Final = (
+    "The simulator's window grows by all that the acknowledgement covers which ends fast recovery, "
+    "Linux's (tcp_cong_control) by what it newly delivers. With that alone changed the simulator's "
+    "figures were below Linux's by 7 to 9%, and CUBIC's at 0.5% and 2% random loss, which now "
+    "agree, by 10 to 14%: there is another difference, of the other sign, which is not found yet."
+)
+START: Final = (
+    "It is the first slow start of flows that begin together: {0}. Linux's goes on for longer; "
+    "why was not found."
+)
+
+
+def known(
+    least: float, most: float, why: str, *metrics: str, unsolved: bool = False
+) -> dict[str, Reason]:
+    """What is known of a difference in some metrics."""
+    return dict.fromkeys(metrics, Reason(least, most, why, unsolved))
+
+
+REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
+    "slow": known(
+        1.5, 2.5,
+        "A round trip holds 8 packets here, and the queue as many. The drops are spread over the "
+        "whole run in both. Tried: their times, by second. The cause was not found.",
+        "lost", "resent", unsolved=True,
+    ),
+    "near": known(
+        1.0, 1.2,
+        "Real hosts take a part of a millisecond to wake up now and then, which empties a queue "
+        "of 2 ms. Without real-time priority on a busy machine emu had 2.9 ms and 176 Mb/s.",
+        "rtt", "ping",
+    ),
+    "reno-loss-10": known(1.05, 1.2, GROWTH, "goodput", "lost", "resent", unsolved=True),
+    "crowd": known(1.05, 1.2, GROWTH, "lost", "resent", unsolved=True),
+    "policer-15k": known(
+        0.85, 1.1,
+        "Goodput agrees; a bucket of 10 packets drops what a burst of a few more sends. The cause "
+        "was not looked for.",
+        "lost", "resent", unsolved=True,
+    ),
+    "fq-codel": known(
+        0.8, 1.5,
+        "Each of 50 flows has about two packets in the queue. The ping, which has a queue of its "
+        "own, agrees, as does goodput. The cause was not found.",
+        "lost", "resent", "rtt", unsolved=True,
+    ),
+    "pie-ecn": known(
+        0.0, 0.1,
+        START.format("47 of 48 drops of a run of emu, and 1 of 2 of sim, are in the first second"),
+        "lost", "resent", unsolved=True,
+    ),
+    "many": known(
+        0.5, 0.8,
+        START.format("300 drops in emu and 167 in sim; in the 14 s after it 204 in each"),
+        "lost", "resent", unsolved=True,
+    ),
+    "bbr": known(
+        0.5, 1.3,
+        "Startup overshoots: emu's own medians were 446 and 665 in two measurements. The cause of "
+        "their variation was not looked for.",
+        "lost", "resent", unsolved=True,
+    ),
+    "bbr-beside": known(
+        0.2, 1.45,
+        "BBR gets more of the link beside CUBIC than Linux's does (emu had 40.7% and 39.5% in two "
+        "measurements). Goodput of either alone agrees. The cause was not found.",
+        "share", "lost", "resent", unsolved=True,
+    ),
+    "two-circuits": known(
+        0.1, 0.9,
+        "A few drops in 15 s, in a run that differs much from seed to seed. The cause was not "
+        "looked for.",
+        "lost", "resent", unsolved=True,
+    ),
+}  # fmt: skip
+"""What is known of differences, by row and metric."""
+
+SETTINGS: Final = (
+    setting("issue", "CUBIC, 10 Mb/s, 100 ms, 100 packets", 10, 100, 15,
+            queue={"limit": "100 packets"}),
+    setting("default-queue", "CUBIC, 10 Mb/s, 100 ms, the default queue of 1000 packets", 10, 100,
+            40),
+    setting("slow", "CUBIC, 2 Mb/s, 50 ms, 1 BDP", 2, 50, 15, queue=bdp(2, 50)),
+    setting("quarter", "CUBIC, 50 Mb/s, 40 ms, 0.25 BDP", 50, 40, queue=bdp(50, 40, 0.25)),
+    setting("fast", "CUBIC, 100 Mb/s, 20 ms, 1 BDP", 100, 20, 8, queue=bdp(100, 20)),
+    setting("near", "CUBIC, 200 Mb/s, 2 ms, 1 BDP", 200, 2, 5, queue=bdp(200, 2)),
+    setting("half", "CUBIC, 200 Mb/s, 30 ms, 0.5 BDP", 200, 30, 8, queue=bdp(200, 30, 0.5)),
+    setting("far", "CUBIC, 50 Mb/s, 200 ms, 1 BDP", 50, 200, 15, queue=bdp(50, 200)),
+    setting("deep", "CUBIC, 20 Mb/s, 20 ms, 4 BDP", 20, 20, queue=bdp(20, 20, 4)),
+    setting("reno", "Reno, 20 Mb/s, 40 ms, 1 BDP", 20, 40, 15, tcp=RENO, queue=bdp(20, 40)),
+    setting("reno-loss-10", "5 Reno flows, 1 Gb/s, 20 ms, 1% lost", 1000, 20, 15, reckon=40,
+            tcp=RENO, flows=FIVE, loss="1%"),
+    setting("reno-loss-1", "5 Reno flows, 1 Gb/s, 50 ms, 0.1% lost", 1000, 50, 20, reckon=60,
+            tcp=RENO, flows=FIVE, loss="0.1%"),
+    setting("cubic-loss-20", "5 CUBIC flows, 1 Gb/s, 20 ms, 2% lost", 1000, 20, 15, reckon=30,
+            flows=FIVE, loss="2%"),
+    setting("cubic-loss-5", "5 CUBIC flows, 1 Gb/s, 20 ms, 0.5% lost", 1000, 20, 15, reckon=60,
+            flows=FIVE, loss="0.5%"),
+    setting("cubic-loss-1", "5 CUBIC flows, 1 Gb/s, 100 ms, 0.1% lost", 1000, 100, 20, reckon=60,
+            flows=FIVE, loss="0.1%"),
+    setting("policer-15k", "CUBIC, 20 ms, policer of 10 Mb/s, 15 kB", 10, 20, burst="15 kB"),
+    setting("policer-50k", "CUBIC, 20 ms, policer of 10 Mb/s, 50 kB", 10, 20, burst="50 kB"),
+    setting("policer-250k", "CUBIC, 50 ms, policer of 20 Mb/s, 250 kB", 20, 50, burst="250 kB"),
+    setting("codel", "CUBIC, 20 Mb/s, 40 ms, CoDel", 20, 40, 15, queue={"codel": {}}),
+    setting("pie", "CUBIC, 20 Mb/s, 40 ms, PIE", 20, 40, 15, queue={"pie": {}}),
+    setting("red", "10 CUBIC flows, 20 Mb/s, 40 ms, RED", 20, 40, 15,
+            flows={"f": {"streams": 10}}, queue={"limit": "100 packets", "red": {}}),
+    setting("fq-codel", "50 CUBIC flows, 10 Mb/s, 20 ms, FQ-CoDel", 10, 20, 15,
+            flows={"f": {"streams": 50}}, queue={"fq-codel": {}}),
+    setting("codel-ecn", "CUBIC with ECN, 20 Mb/s, 40 ms, CoDel", 20, 40, 15, metrics=MARKS,
+            tcp={"ecn": "classic"}, queue={"codel": {}}),
+    setting("pie-ecn", "4 CUBIC flows with ECN, 20 Mb/s, 40 ms, PIE", 20, 40, 15, metrics=MARKS,
+            tcp={"ecn": "classic"}, flows={"f": {"streams": 4}}, queue={"pie": {}}),
+    setting("fq-codel-ecn", "10 Reno flows with ECN, 20 Mb/s, 40 ms, FQ-CoDel", 20, 40, 15,
+            metrics=MARKS, tcp={**RENO, "ecn": "classic"}, flows={"f": {"streams": 10}},
+            queue={"fq-codel": {}}),
+    setting("bbr", "BBRv1, 50 Mb/s, 40 ms, 1 BDP", 50, 40, 15, tcp=BBR, queue=bdp(50, 40)),
+    setting("bbr-loss-2", "BBRv1, 20 Mb/s, 40 ms, 4 BDP, 2% lost", 20, 40, 15, tcp=BBR, loss="2%",
+            queue=bdp(20, 40, 4)),
+    setting("bbr-beside", "BBRv1 beside CUBIC, 20 Mb/s, 40 ms, 2 BDP", 20, 40, 15,
+            metrics=("goodput", "share", "lost", "resent", "ping"),
+            flows={"bbr": {"tcp": BBR}, "cubic": {}}, queue=bdp(20, 40, 2)),
+    setting("many", "10 CUBIC flows, 50 Mb/s, 40 ms, 0.5 BDP", 50, 40, 15,
+            flows={"f": {"streams": 10}}, queue=bdp(50, 40, 0.5)),
+    setting("crowd", "30 Reno flows, 20 Mb/s, 60 ms, 1 BDP", 20, 60, 15, tcp=RENO,
+            flows={"f": {"streams": 30}}, queue=bdp(20, 60)),
+    setting("no-sack", "CUBIC without SACK, 20 Mb/s, 40 ms, 1 BDP", 20, 40, 15,
+            queue=bdp(20, 40),
+            tcp={"sack": False}),
+    Setting("two-circuits", "CUBIC, packets by turns over 10 Mb/s of 40 ms and 10 Mb/s of 44 ms",
+            two_circuits(10, 40, 2), 15, 20, 42, reasons=REASONS["two-circuits"]),
+    setting("upload", "CUBIC from a host on 20 Mb/s, 20 ms, no other bottleneck", 100, 20,
+            reckon=20, access="20 Mbps"),
+    setting("window", "CUBIC, a window of 64 KiB, 100 Mb/s, 50 ms", 100, 50, reckon=11,
+            tcp={"window": "64 KiB"}),
+    setting("short", "12 transfers of 100 kB, 20 Mb/s, 50 ms, 0.5 BDP", 20, 50, 13,
+            metrics=TRANSFER, flows=transfers("100 kB", 1, 12), queue=bdp(20, 50, 0.5)),
+    setting("short-loss", "60 transfers of 100 kB, five at a time, 1 Gb/s, 50 ms, 2% lost", 1000,
+            50, 14, reckon=10, metrics=TRANSFER, flows=transfers("100 kB", 1, 12, streams=5),
+            loss="2%"),
+    setting("megabyte", "5 transfers of 1 MB, 10 Mb/s, 40 ms, 1 BDP", 10, 40, 12,
+            metrics=TRANSFER, flows=transfers("1 MB", 2, 5), queue=bdp(10, 40)),
+)  # fmt: skip
+"""The rows."""
