@@ -77,6 +77,7 @@ SHORT: Final = {
             "tcp: {stack: linux-2.4, window: 196606 B}}}",
             "policies.oscars.classes.best_effort.unused=true",
             "policies.oscars.classes.reserved.police.rate=1 Mbps",
+            "links.1.loss=0%",
             "changes=[]",
             "duration=5500 ms",
             "expect=[]",

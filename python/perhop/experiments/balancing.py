@@ -213,12 +213,12 @@ with less difference none is late. Jitter is that difference, or what iperf's ow
 it. TCP's throughput hangs most on the queues, which the document does not state.
 """,
         between_hosts="""\
-What the network does to datagrams is as simulated: one in two is late, none is lost. TCP of Linux
-finds losses by time (RACK), as the modelled hosts do here, and so does not mind; it gets what they
-get, half as much again as Linux 2.4. Through Linux's own queues it gets as much until a moment in
-which the machine does something else: what has come meanwhile comes at once, overfills a queue, and
-at 116 ms it takes minutes to make up for that. Whether acknowledgements were selective no socket
-tells.
+Measured with a window of 5700 KB and no other traffic. What the network does to datagrams is as
+simulated: one in two is late, none is lost. TCP of Linux finds losses by time (RACK), as the
+modelled hosts do here, and so does not mind; it gets what they get, half as much again as Linux
+2.4. Through Linux's own queues it gets as much until a moment in which the machine does
+something else: what has come meanwhile comes at once, overfills a queue, and at 116 ms it takes
+minutes to make up for that. Whether acknowledgements were selective no socket tells.
 """,
         tables=_tables,
         pictures=_charts,

@@ -422,10 +422,11 @@ Mb/s of a minute leaves much more in the first ten seconds here. No queue makes 
 of the first second visibly longer.
 """,
         between_hosts="""\
-A connection that begins with ten segments has spent more of its burst after a second, so that the
-second second has 5.7 to 5.8 Mb/s instead of 8; modelled hosts with an initial window of ten have as
-much. After the burst Linux mends in a round-trip time what the document's stream took many for.
-Through Linux's own queues, a burst of 1 MB at 10 Mb/s takes tc's police action.
+Measured with windows of 196606 B and no loss: a connection that begins with ten segments has spent
+more of its burst after a second, so that the second second has 5.7 to 5.8 Mb/s instead of 8;
+modelled hosts with an initial window of ten have as much. After the burst Linux mends in a
+round-trip time what the document's stream took many for. Through Linux's own queues, a burst of
+1 MB at 10 Mb/s takes tc's police action.
 """,
         cases={
             "main": Case("oscars-1M"),
