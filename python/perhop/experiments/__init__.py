@@ -39,16 +39,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
 from perhop.experiments.model import Case, Experiment, Runs, Unknown, Value
-from perhop.experiments.reproduction import (
-    OUTCOMES,
-    RUNS,
-    Changed,
-    Judged,
-    Reproduction,
-    reproduce,
-    score,
-    summary,
-)
+from perhop.experiments.outcomes import OUTCOMES, Judged, score
+from perhop.experiments.reproduction import RUNS, Changed, Reproduction, reproduce, summary
 from perhop.scenario.text import did_you_mean
 from perhop.units import quote
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.experiments.model import Unknown
+from perhop.experiments.windows import granted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,4 +86,48 @@ def hosts(flows: Mapping[str, float]) -> tuple[Unknown, ...]:
             "s",
             {f"flows.{flow}.start={{:.4f}} s": (1.0, start) for flow, start in flows.items()},
         ),
+    )
+
+
+def ping_unknowns() -> tuple[Unknown, ...]:
+    """What is unknown of the path of the pings, and of iperf's windows."""
+    return (
+        Unknown(
+            "round-trip time",
+            "not in the document; from California to New York and back light takes 40 ms in a "
+            "straight fibre",
+            0.06,
+            0.1,
+            "s",
+            {"links.1.delay={:.6f} s": (0.5, -0.0001)},
+        ),
+        Unknown(
+            "rate of the path",
+            "not in the document",
+            choices={
+                "OC-3": ("links.1.rate=155 Mbps",),
+                "OC-12": ("links.1.rate=622 Mbps",),
+            },
+        ),
+        Unknown(
+            "queue of the path",
+            "not in the document; routers had from tens of packets to a second's worth",
+            50,
+            2000,
+            "packets",
+            {"policies.oscars.classes.best_effort.queue={{limit: {:.0f} packets}}": 1.0},
+            log=True,
+        ),
+        Unknown(
+            "scheduling of the reserved class",
+            "not in the document",
+            choices={
+                "strictly first": (),
+                "a share of 10 Mb/s": (
+                    "policies.oscars.classes.reserved={match: {dscp: le}, bandwidth: 10 Mbps, "
+                    "police: {rate: 10 Mbps, burst: 1 MB}}",
+                ),
+            },
+        ),
+        granted({"iperf": 262144}),
     )

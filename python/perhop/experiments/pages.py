@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.experiments.reproduction import score
+from perhop.experiments.outcomes import score
 from perhop.experiments.tables import (
     change_tables,
     choice_table,

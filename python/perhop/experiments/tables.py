@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from perhop.analysis import Comparison
     from perhop.experiments.model import Unknown
-    from perhop.experiments.reproduction import Changed, Judged, Reproduction
+    from perhop.experiments.outcomes import Judged
+    from perhop.experiments.reproduction import Changed, Reproduction
 
 
 _DECISIVE: Final = 0.3
