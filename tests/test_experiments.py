@@ -89,7 +89,7 @@ def test_every_value_is_measured_and_every_expectation_holds(
             assert value.measured is not None, (each.experiment.name, value.label)
         for variant in each.variants:
             assert len(variant.values) > 0
-            of = [value.label for case, value in each.values if case == variant.of]
+            of = [value.compared.label for value in each.values if value.case == variant.of]
             assert [value.label for value in variant.values] == of
 
 
