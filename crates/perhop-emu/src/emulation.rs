@@ -20,6 +20,7 @@ use crate::hosts::{LinuxHosts, PacketCounters};
 use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
 use crate::running::{Request, Running, be_on_time, quantile, run};
+use crate::shaper::HostQueue;
 use crate::tun::{Tun, TunError};
 
 /// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
@@ -38,6 +39,9 @@ pub struct EmulationPlan {
     /// Whether hosts leave checksums and cutting into packets to us, as they do to a real device.
     #[serde(default = "yes")]
     pub offload: bool,
+    /// Which nodes' own queues hold up their senders; none for no node.
+    #[serde(default)]
+    pub backpressure: Vec<bool>,
 }
 
 fn yes() -> bool {
@@ -74,6 +78,10 @@ pub struct EmulationCounters {
     pub packets: PacketCounters,
     /// Packets that hosts have dropped before their devices, because we were late to read them.
     pub overruns: u64,
+    /// Hosts whose own queues hold up their senders, and those whose do not although they were to:
+    /// the kernel has no token bucket, the host has several links, a link as fast as the network, or
+    /// at its end of the link something else than a plain queue.
+    pub backpressure: [u64; 2],
     /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
     pub first_in_line: bool,
     /// How late the thread was, in nanoseconds, when it slept until something was due: at the
@@ -166,12 +174,21 @@ impl Emulation {
             namespaces.push(namespace);
             made.push((kind, own, tun));
         }
+        let mut queues = Vec::new();
+        for (node, namespace) in namespaces.iter().enumerate() {
+            if let Some(namespace) = namespace
+                && plan.backpressure.get(node) == Some(&true)
+            {
+                queues.push(HostQueue::new(NodeId(node as u16), namespace, plan.mtus[node])?);
+            }
+        }
         let longest = plan.mtus.iter().copied().max().unwrap_or(*MTUS.start());
         let mut running = Running {
             meter: NetworkMeter::new(&network, plan.network.rates()?),
             changes: plan.network.timeline()?,
             hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest),
             network,
+            queues,
             end: marks.last().copied(),
             marks,
             next_mark: 0,
@@ -181,6 +198,7 @@ impl Emulation {
             failure: None,
         };
         running.change();
+        running.follow();
         Ok(Self {
             namespaces,
             end: running.end.unwrap_or(Time::MAX),
@@ -319,6 +337,9 @@ impl Emulation {
             packet_hops: running.network.packet_hops(),
             packets: running.hosts.counters,
             overruns,
+            backpressure: [true, false].map(|stands| {
+                running.queues.iter().filter(|queue| queue.stands() == stands).count() as u64
+            }),
             first_in_line: running.first_in_line,
             lateness_ns: lateness(&running.lateness),
         })

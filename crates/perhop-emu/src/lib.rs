@@ -16,6 +16,7 @@ mod netns;
 mod offload;
 mod packet;
 mod running;
+mod shaper;
 mod store;
 mod tun;
 mod wire;

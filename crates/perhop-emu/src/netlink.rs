@@ -1,6 +1,6 @@
 //! Addresses, routes and queues, by rtnetlink(7), in the namespace of the calling thread.
 //!
-//! Three kinds of messages; running `ip` for them would take a thousand times as long, and need it.
+//! A few kinds of messages; running `ip` or `tc` for them would take a thousand times as long, and need it.
 
 use std::io;
 use std::net::IpAddr;
@@ -70,22 +70,37 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
     body.extend_from_slice(value);
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// Sends a request, and waits for what becomes of it.
-fn request(kind: u16, body: &[u8]) -> io::Result<()> {
-    let socket: OwnedFd = socket(
+/// A socket for requests about the namespace of the calling thread, from any thread.
+///
+/// # Errors
+/// As the kernel says.
+pub(crate) fn open() -> io::Result<OwnedFd> {
+    Ok(socket(
         AddressFamily::Netlink,
         SockType::Raw,
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::NetlinkRoute,
-    )?;
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    )?)
+}
+
+/// Makes something that there was not.
+fn request(kind: u16, body: &[u8]) -> io::Result<()> {
+    ask(&open()?, kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, body)
+}
+
+/// Sends a request, and waits for what becomes of it.
+///
+/// # Errors
+/// As the kernel says.
+pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags;
     let mut message = Vec::with_capacity(HEADER + body.len());
     message.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
     message.extend_from_slice(&kind.to_ne_bytes());

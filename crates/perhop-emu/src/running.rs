@@ -24,6 +24,7 @@ use perhop_plan::{Effect, Timeline};
 
 use crate::clock::Clock;
 use crate::hosts::LinuxHosts;
+use crate::shaper::HostQueue;
 use crate::store::Buffer;
 
 /// How many times a host is read before others have their turn, and what is due is done.
@@ -39,6 +40,8 @@ pub(crate) type Request = Box<dyn FnOnce(&mut Running) + Send>;
 pub(crate) struct Running {
     pub network: Network<Buffer>,
     pub hosts: LinuxHosts,
+    /// The queues of hosts that hold up their senders.
+    pub queues: Vec<HostQueue>,
     pub meter: NetworkMeter,
     pub changes: Timeline<Buffer>,
     pub marks: Vec<Time>,
@@ -95,6 +98,12 @@ impl Running {
         if let Some(port) = other_classes {
             self.meter.set_queue(&self.network, port);
         }
+        self.follow();
+    }
+
+    /// Makes hosts' own queues what their ends of links are.
+    pub fn follow(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.follow(&self.network));
     }
 
     /// When something is due next.

@@ -20,6 +20,8 @@ mod under_way;
 pub use balance::Balance;
 pub use icmp::{IcmpError, IcmpErrors};
 pub use marker::Marker;
-pub use network::{Hosts, LinkSpec, Loss, Network, NodeKind, Passage, TimerId};
+pub use network::{
+    Departures, Hosts, LinkSpec, Loss, Network, NodeKind, Passage, Sent, TimerId, Waits,
+};
 pub use port::{LinkCounters, PortId, Wire};
 pub use routes::RouteError;

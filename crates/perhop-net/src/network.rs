@@ -63,6 +63,37 @@ pub enum Passage {
     Received,
 }
 
+/// What became of a packet that a host has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The port whose queue holds packets after it; none if its transmission has begun.
+    pub waits: Option<Waits>,
+    /// Whether a packet was dropped before the port at this instant, this one or another.
+    pub dropped: bool,
+}
+
+/// A host's own queue, in which packets wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// The port before which it stands.
+    pub port: PortId,
+    /// IP bytes that wait.
+    pub bytes: Bytes,
+    /// How the hosts learn when packets leave it.
+    pub departures: Departures,
+}
+
+/// Whether the hosts are told when packets leave a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departures {
+    /// They are ([`Hosts::departed`]).
+    Reported,
+    /// They are not: packets are transmitted in the order in which they came.
+    Scheduled,
+    /// They are not, and a discipline decides when packets are transmitted.
+    Unknown,
+}
+
 /// What the network calls its hosts for. All hosts are one object, told apart by node.
 pub trait Hosts<B> {
     /// A packet has arrived at the host that it is for.
@@ -74,6 +105,13 @@ pub trait Hosts<B> {
     /// A packet was lost. For counting, and for what its body takes; an emulated host learns of
     /// losses as real ones do.
     fn lost(&mut self, packet: Packet<B>, loss: Loss);
+
+    /// A packet of so many bytes has left a queue: its transmission has begun, at a port whose
+    /// departures are [reported](Network::report_departures) and before which it waited; or a queue
+    /// has dropped it.
+    fn departed(&mut self, network: &mut Network<B>, body: B, size: u32) {
+        let _ = (network, body, size);
+    }
 
     /// A packet with this body arrives soon, after so many others on its link at most: a moment to
     /// get from memory what it will need. It may not come all the same.
@@ -120,6 +158,9 @@ pub struct Network<B> {
     losses: Vec<(Packet<B>, Loss)>,
     /// Packets that were sent where somebody watches, and the hosts have not been told of.
     watched: Vec<(PortId, Packet<B>)>,
+    /// Packets that have left a queue whose departures are reported, and the hosts have not been
+    /// told of.
+    departed: Vec<(B, u32)>,
     /// Where disciplines put drops; empty between calls.
     ledger: Ledger<B>,
     events: u64,
@@ -164,6 +205,7 @@ impl<B: Clone> Network<B> {
             errors: vec![ErrorBudget::default(); nodes.len()],
             losses: Vec::new(),
             watched: Vec::new(),
+            departed: Vec::new(),
             ledger: Ledger::new(),
             events: 0,
             hops: 0,
@@ -203,6 +245,12 @@ impl<B: Clone> Network<B> {
     /// How many ports there are: two a link.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<B> {
         (0..self.ports.len() as u32).map(PortId)
+    }
+
+    /// The only port by which `node` sends; none if it has none, or several.
+    pub fn only_port(&self, node: NodeId) -> Option<PortId> {
+        let mut own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
+        own.next().filter(|_| own.next().is_none())
     }
 
     /// From now on `node` chooses like this among links and paths that cost the same.
@@ -310,14 +358,32 @@ impl<B: Clone> Network<B> {
     }
 
     /// A host sends a packet, now.
-    pub fn send(&mut self, host: NodeId, packet: Packet<B>) {
+    #[inline]
+    pub fn send(&mut self, host: NodeId, packet: Packet<B>) -> Sent {
+        let losses = self.losses.len();
         match self.routes.next_hop(host, &packet.header) {
-            Some(port) if packet.header.size <= self.ports[port.index()].mtu => {
-                self.offer(port, packet);
+            Some(id) if packet.header.size <= self.ports[id.index()].mtu => {
+                self.offer(id, packet);
+                let port = &self.ports[id.index()];
+                let waits = port.has_backlog().then(|| port.waits(id));
+                return Sent { waits, dropped: self.losses.len() > losses };
             }
             Some(_) => self.lose(packet, Loss::TooBig),
             None => self.lose(packet, Loss::NoRoute),
         }
+        Sent { waits: None, dropped: false }
+    }
+
+    /// Has the hosts told of every packet that leaves the queue before a port, until the queue is
+    /// empty and departures can be scheduled again. Calls `waiting` with the body and the bytes of
+    /// each packet that waits there now.
+    ///
+    /// Nothing is reported of a packet that does not wait.
+    pub fn report_departures(&mut self, id: PortId, mut waiting: impl FnMut(&B, u32)) {
+        let port = &mut self.ports[id.index()];
+        port.report_departures(self.now);
+        port.queue.waiting().for_each(|packet| waiting(&packet.body, packet.header.size));
+        self.resume(id, None);
     }
 
     /// `node` tells a packet's source that the packet goes no further, unless it may not.
@@ -361,8 +427,8 @@ impl<B: Clone> Network<B> {
     /// Tells the hosts of what they watch, and of losses.
     #[inline(always)]
     fn report(&mut self, hosts: &mut impl Hosts<B>) {
-        // One branch for both, as there is rarely either.
-        if !(self.losses.is_empty() & self.watched.is_empty()) {
+        // One branch for all, as there is rarely any.
+        if !(self.losses.is_empty() & self.watched.is_empty() & self.departed.is_empty()) {
             self.report_all(hosts);
         }
     }
@@ -370,11 +436,31 @@ impl<B: Clone> Network<B> {
     /// First what is watched, since the body of a packet that is lost goes with it.
     #[cold]
     fn report_all(&mut self, hosts: &mut impl Hosts<B>) {
-        for (interface, packet) in self.watched.drain(..) {
-            hosts.observe(self.now, interface, Passage::Sent, &packet);
-        }
-        for (packet, loss) in self.losses.drain(..) {
-            hosts.lost(packet, loss);
+        loop {
+            for (interface, packet) in self.watched.drain(..) {
+                hosts.observe(self.now, interface, Passage::Sent, &packet);
+            }
+            if self.losses.is_empty() & self.departed.is_empty() {
+                return;
+            }
+            // What hosts send now may be lost, or have another packet leave its queue.
+            let mut departed = std::mem::take(&mut self.departed);
+            for (body, size) in departed.drain(..) {
+                hosts.departed(self, body, size);
+            }
+            if self.departed.is_empty() {
+                self.departed = departed; // with its room
+            }
+            let mut losses = std::mem::take(&mut self.losses);
+            for (packet, loss) in losses.drain(..) {
+                if let Loss::Queue(_) = loss {
+                    hosts.departed(self, packet.body.clone(), packet.header.size);
+                }
+                hosts.lost(packet, loss);
+            }
+            if self.losses.is_empty() {
+                self.losses = losses;
+            }
         }
     }
 
@@ -566,6 +652,12 @@ impl<B: Clone> Network<B> {
         debug_assert!(port.wake > self.now);
         if port.wake < Time::MAX {
             self.agenda.push(port.wake, event);
+        }
+        if port.reports_departures() {
+            if let Dequeue::Packet(packet) = &next {
+                self.departed.push((packet.body.clone(), packet.header.size));
+            }
+            port.end_reports(self.now);
         }
         if let Dequeue::Packet(packet) = next {
             self.follow(id, packet, arrival);

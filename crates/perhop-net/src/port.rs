@@ -4,6 +4,7 @@ use perhop_core::{Bytes, Duration, Header, NodeId, Overhead, Packet, Rate, Strea
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::marker::Marker;
+use crate::network::{Departures, Waits};
 use crate::under_way::UnderWay;
 
 /// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
@@ -85,6 +86,8 @@ pub(crate) struct Port<B> {
     /// Whether packets that must wait are put on the wire at once, for when they will be sent:
     /// nothing that happens until then changes it. It saves the events and moves of a queue.
     books: bool,
+    /// Whether the hosts are told of what leaves the queue, for which it is not booked.
+    departures: bool,
     /// When the first transmission begins that is booked and was not counted; [`Time::MAX`] if none
     /// is.
     begins: Time,
@@ -121,6 +124,7 @@ impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
             books: wire.keeps_its_word() && queue.is_plain(),
+            departures: false,
             begins: Time::MAX,
             to,
             wire,
@@ -308,9 +312,11 @@ impl<B> Port<B> {
     /// Books what waits in the queue, if it can be; returns the first arrival if none was due.
     fn rebook(&mut self, now: Time) -> Option<Time> {
         let plain = self.wire.keeps_its_word() && self.queue.is_plain();
-        if !plain || self.down.is_some() || self.watched_at_start {
+        let reports = self.departures && self.has_backlog();
+        if !plain || self.down.is_some() || self.watched_at_start || reports {
             return None;
         }
+        self.departures = false;
         self.books = true;
         let first = self.under_way.len();
         for packet in self.queue.take() {
@@ -318,6 +324,36 @@ impl<B> Port<B> {
             self.put_on_wire(at, packet);
         }
         if first == 0 { self.next_arrival() } else { None }
+    }
+
+    /// From now on the hosts are told of what leaves the queue: it needs its event.
+    pub fn report_departures(&mut self, now: Time) {
+        self.unbook(now);
+        self.departures = true;
+    }
+
+    /// Whether the hosts are told of what leaves the queue.
+    #[inline]
+    pub fn reports_departures(&self) -> bool {
+        self.departures
+    }
+
+    /// Books again what can be booked, once nothing waits of which the hosts were to be told.
+    pub fn end_reports(&mut self, now: Time) {
+        if !self.has_backlog() {
+            // Nothing waits that could become the next arrival.
+            let _ = self.rebook(now);
+        }
+    }
+
+    /// What waits in the queue, and how the hosts learn of its end.
+    pub fn waits(&self, port: PortId) -> Waits {
+        let departures = match (self.departures, self.books) {
+            (true, _) => Departures::Reported,
+            (false, true) => Departures::Scheduled,
+            (false, false) => Departures::Unknown,
+        };
+        Waits { port, bytes: self.queue.backlog().bytes, departures }
     }
 
     pub fn has_backlog(&self) -> bool {

@@ -123,6 +123,8 @@ impl Emulation {
             ("foreign", packets.foreign),
             ("overflow", packets.overflow),
             ("overruns", counted.overruns),
+            ("hosts_held_up", counted.backpressure[0]),
+            ("hosts_not_held_up", counted.backpressure[1]),
             ("real_time", counted.first_in_line.into()),
         ] {
             by_name.set_item(name, count)?;

@@ -7,8 +7,8 @@ use perhop_core::{Bytes, Packet, Rate, Time};
 pub use reserved::Reserved;
 
 use crate::{
-    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Fifo, Ledger, Pass, Policer,
-    Queue, Shaper,
+    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
+    Policer, Queue, Shaper,
 };
 
 /// One class of traffic at one link: what it may send, where it waits, what became of it.
@@ -153,6 +153,23 @@ impl<B> Class<B> {
     /// Takes out what waits in a plain class.
     pub fn take(&mut self) -> Vec<Packet<B>> {
         self.plain().take()
+    }
+
+    /// How much a [plain](Self::is_plain) class may hold; none of others.
+    pub fn plain_limit(&self) -> Option<Limit> {
+        match &self.queue {
+            Queue::Fifo(fifo) if self.is_plain() => Some(fifo.limit()),
+            _ => None,
+        }
+    }
+
+    /// What waits in a plain class, not booked, in order; nothing of others.
+    pub fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
+        let plain = match &self.queue {
+            Queue::Fifo(fifo) if self.is_plain() => Some(fifo),
+            _ => None,
+        };
+        plain.into_iter().flat_map(Fifo::waiting)
     }
 
     /// A packet that has left the queue and waits for the shaper.

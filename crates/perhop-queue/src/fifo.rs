@@ -30,6 +30,11 @@ impl Limit {
         Self::bytes(rate * time)
     }
 
+    /// Packets and bytes at most; one of them is the type's greatest.
+    pub const fn parts(&self) -> (u64, Bytes) {
+        (self.packets, self.bytes)
+    }
+
     /// Whether a queue that holds `backlog` may take a packet of `size` more.
     pub fn admits(&self, backlog: Backlog, size: Bytes) -> bool {
         backlog.packets < self.packets && backlog.bytes + size <= self.bytes
@@ -77,6 +82,16 @@ impl<B> Fifo<B> {
     /// From now on it may hold so much; what waits stays.
     pub(crate) fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
+    }
+
+    /// How much it may hold.
+    pub(crate) const fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// What waits and is not booked, in order.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
+        self.packets.iter()
     }
 
     /// Takes out what waits and is not booked.

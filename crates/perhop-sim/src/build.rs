@@ -9,11 +9,12 @@ use perhop_tcp::{
 };
 use perhop_workload::{
     CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FlowPlan, HyStartPlan, PingPlan,
-    RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, pattern,
+    RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, WhenFullPlan, pattern,
 };
 
 use crate::hosts::{
-    DATAGRAM_HEADER, Endpoint, Line, Phase, Role, Schedule, TcpReceiver, TcpSender, UdpSender,
+    DATAGRAM_HEADER, Endpoint, Line, Phase, Role, Schedule, Socket, TcpReceiver, TcpSender,
+    UdpSender, WhenFull,
 };
 
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
@@ -135,8 +136,15 @@ fn tcp(
         timestamps: plan.timestamps,
         ecn: ecn_mode(plan.ecn),
     });
-    let sender =
-        TcpSender { sender, schedule, phase: Phase::Waiting, rtt: Samples::default(), lost: 0 };
+    let sender = TcpSender {
+        sender,
+        schedule,
+        phase: Phase::Waiting,
+        rtt: Samples::default(),
+        lost: 0,
+        small_queues: plan.small_queues,
+        socket: Socket::default(),
+    };
     let receiver = TcpReceiver { receiver, delay: Samples::default() };
     Ok([Role::TcpSender(Box::new(sender)), Role::TcpReceiver(Box::new(receiver))])
 }
@@ -176,6 +184,16 @@ fn udp(
         lost: 0,
         due: schedule.start + pattern.first(),
         pattern,
+        when_full: match plan.when_full {
+            WhenFullPlan::Drop => WhenFull::Drop,
+            WhenFullPlan::Wait => WhenFull::Wait,
+            WhenFullPlan::Retry(0) => return Err(BuildError::Zero("the time to try again")),
+            WhenFullPlan::Retry(after) => WhenFull::Retry(Duration::from_picos(after)),
+        },
+        socket: Socket::default(),
+        in_hand: None,
+        refused: None,
+        not_before: Time::ZERO,
     };
     Ok([Role::UdpSender(Box::new(sender)), Role::UdpReceiver(Box::default())])
 }

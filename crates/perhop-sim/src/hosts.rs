@@ -7,18 +7,23 @@
 //! deadline that is put off with every segment costs nothing.
 
 mod bodies;
+mod socket;
 mod tcp;
 mod udp;
 
 use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
 use perhop_measure::{Answer, Histogram, Pinger};
-use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId};
+use perhop_net::{
+    Departures, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId, Waits,
+};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::bodies::{Bodies, Stored};
+use self::socket::{SEND_BUFFER, truesize};
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
+pub(crate) use self::socket::{Socket, WhenFull};
 pub(crate) use self::tcp::{Phase, Schedule, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
@@ -36,15 +41,26 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Sends a message in a packet of `size` bytes.
+    /// Sends a message in a packet of `size` bytes. Returns the packet and what became of it.
     #[inline(always)]
-    fn send(self, network: &mut Net, bodies: &mut Bodies, size: u32, message: Message) {
+    fn send(
+        self,
+        network: &mut Net,
+        bodies: &mut Bodies,
+        size: u32,
+        message: Message,
+    ) -> ((BodyId, u32), Sent) {
         let header = Header { size, ..self.header };
         let body = bodies.put(self.peer, network.now(), message);
-        network.send(header.source, Packet { header, body });
+        ((body, size), network.send(header.source, Packet { header, body }))
     }
 
-    fn send_segment(mut self, network: &mut Net, bodies: &mut Bodies, segment: Segment) {
+    fn send_segment(
+        mut self,
+        network: &mut Net,
+        bodies: &mut Bodies,
+        segment: Segment,
+    ) -> ((BodyId, u32), Sent) {
         self.header.traffic_class = self.header.traffic_class.with_ecn(segment.ecn);
         let mut size = segment.ip_bytes();
         if segment.flags.has(Flags::SYN)
@@ -52,7 +68,7 @@ impl Line {
         {
             size += handshake.option_bytes(segment.timestamps.is_some());
         }
-        self.send(network, bodies, size, Message::Tcp(segment));
+        self.send(network, bodies, size, Message::Tcp(segment))
     }
 }
 
@@ -166,14 +182,136 @@ impl ModelledHosts {
     /// Sends whatever a sender's windows let go.
     fn pump(&mut self, network: &mut Net, id: u32) {
         let endpoint = &mut self.endpoints[id as usize];
-        let Role::TcpSender(tcp) = &mut endpoint.role else { return };
+        let Role::TcpSender(first) = &mut endpoint.role else { return };
+        let mut tcp = first;
         if tcp.phase == Phase::Waiting {
             return;
         }
-        while let Some(segment) = tcp.sender.poll(network.now()) {
-            endpoint.line.send_segment(network, &mut self.bodies, segment);
+        let line = endpoint.line;
+        while !tcp.is_blocked()
+            && let Some(segment) = tcp.sender.poll(network.now())
+        {
+            let (packet, sent) = line.send_segment(network, &mut self.bodies, segment);
+            if let Some(waits) = sent.waits
+                && tcp.small_queues
+            {
+                self.wait(network, id, packet, waits);
+                let Role::TcpSender(again) = &mut self.endpoints[id as usize].role else { return };
+                tcp = again;
+            }
         }
     }
+
+    /// Sends the datagrams that are due.
+    fn send_datagrams(&mut self, network: &mut Net, id: u32) {
+        let now = network.now();
+        loop {
+            let endpoint = &mut self.endpoints[id as usize];
+            let Role::UdpSender(udp) = &mut endpoint.role else { return };
+            if !udp.may_send(now) {
+                return;
+            }
+            let payload = udp.next_payload();
+            let message = Message::Datagram { sequence: udp.sent - 1 };
+            let size = DATAGRAM_HEADER + payload;
+            let (packet, sent) = endpoint.line.send(network, &mut self.bodies, size, message);
+            match udp.when_full {
+                WhenFull::Drop => {}
+                WhenFull::Wait => {
+                    if let Some(waits) = sent.waits {
+                        self.wait(network, id, packet, waits);
+                    }
+                }
+                WhenFull::Retry(after) => {
+                    // The packet that was dropped may be another one.
+                    udp.in_hand = sent.dropped.then_some((packet.0, payload));
+                    if sent.dropped {
+                        udp.not_before = now + after;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an endpoint has sent waits in its host's own queue. It is charged for it once that may
+    /// hold it up.
+    #[inline(never)]
+    fn wait(&mut self, network: &mut Net, id: u32, (body, size): (BodyId, u32), waits: Waits) {
+        let (endpoints, bodies) = (&mut self.endpoints, &mut self.bodies);
+        match waits.departures {
+            Departures::Reported => charge(endpoints, bodies, (body, size)),
+            Departures::Unknown => {
+                network.report_departures(waits.port, |_, _| {});
+                charge(endpoints, bodies, (body, size));
+            }
+            Departures::Scheduled => {
+                let limit = match &endpoints[id as usize].role {
+                    Role::TcpSender(tcp) => tcp.sender.queue_limit(),
+                    // The least memory for so many bytes.
+                    _ => SEND_BUFFER / 4,
+                };
+                if waits.bytes.get() > limit {
+                    network.report_departures(waits.port, |&body, size| {
+                        charge(endpoints, bodies, (body, size));
+                    });
+                }
+            }
+        }
+    }
+
+    /// A packet has left a queue: if that is not at the instant at which it was sent, its host's own
+    /// queue had taken it.
+    fn keep_if_refused(&mut self, now: Time, body: BodyId) {
+        let slot = self.bodies.slot(body);
+        let peer = self.endpoints[slot.endpoint as usize].line.peer;
+        if slot.sent < now
+            && let Role::UdpSender(udp) = &mut self.endpoints[peer as usize].role
+            && udp.in_hand.is_some_and(|(refused, _)| refused == body)
+        {
+            udp.in_hand = None;
+        }
+    }
+
+    /// What waited does no longer; its sender goes on if there is room again.
+    fn release(&mut self, body: BodyId, size: u32) -> Option<u32> {
+        if !self.bodies.discharge(body) {
+            return None;
+        }
+        let id = self.endpoints[self.bodies.endpoint(body) as usize].line.peer;
+        match &mut self.endpoints[id as usize].role {
+            Role::TcpSender(tcp) => {
+                tcp.socket.queued -= u64::from(size);
+                (tcp.socket.blocked && !tcp.is_blocked()).then_some(id)
+            }
+            Role::UdpSender(udp) => {
+                udp.socket.queued -= truesize(size);
+                let writeable = 2 * udp.socket.queued < SEND_BUFFER;
+                (std::mem::take(&mut udp.socket.blocked) && {
+                    udp.socket.blocked = !writeable;
+                    writeable
+                })
+                .then_some(id)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Charges a packet of so many bytes, which waits in its host's own queue, to the sender that it
+/// may hold up.
+fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId, u32)) {
+    if let Stored::Error(_) = bodies.slot(body).message {
+        return;
+    }
+    let sender = endpoints[bodies.endpoint(body) as usize].line.peer;
+    match &mut endpoints[sender as usize].role {
+        Role::TcpSender(tcp) if tcp.small_queues => tcp.socket.queued += u64::from(size),
+        Role::UdpSender(udp) if udp.when_full == WhenFull::Wait => {
+            udp.socket.queued += truesize(size);
+        }
+        _ => return,
+    }
+    bodies.charge(body);
 }
 
 impl Hosts<BodyId> for ModelledHosts {
@@ -326,11 +464,7 @@ impl Hosts<BodyId> for ModelledHosts {
                         endpoint.line.send_segment(network, &mut self.bodies, answer);
                     }
                 }
-                Role::UdpSender(udp) => {
-                    let message = Message::Datagram { sequence: udp.sent };
-                    let size = DATAGRAM_HEADER + udp.next_payload();
-                    endpoint.line.send(network, &mut self.bodies, size, message);
-                }
+                Role::UdpSender(_) => self.send_datagrams(network, id),
                 Role::UdpReceiver(_) => {}
                 Role::Pinger(pinger) => {
                     let (ttl, train) = pinger.next_train().unwrap_or_default();
@@ -357,6 +491,16 @@ impl Hosts<BodyId> for ModelledHosts {
         self.captures.packet(at, (port, passage), &packet.header, (&body, handshake));
     }
 
+    fn departed(&mut self, network: &mut Net, body: BodyId, size: u32) {
+        self.keep_if_refused(network.now(), body);
+        let Some(id) = self.release(body, size) else { return };
+        match self.endpoints[id as usize].role {
+            Role::UdpSender(_) => self.send_datagrams(network, id),
+            _ => self.pump(network, id),
+        }
+        self.set_timer(network, id);
+    }
+
     fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
         let Body { endpoint, message, .. } = self.bodies.get(packet.body);
         if !self.bodies.lose(packet.body) {
@@ -365,7 +509,10 @@ impl Hosts<BodyId> for ModelledHosts {
         let peer = self.endpoints[endpoint as usize].line.peer;
         match (&mut self.endpoints[peer as usize].role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
-            (Role::UdpSender(udp), Message::Datagram { .. }) => udp.lost += 1,
+            (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.in_hand {
+                Some((body, payload)) if body == packet.body => udp.on_refused(payload),
+                _ => udp.lost += 1,
+            },
             _ => {}
         }
     }

@@ -11,6 +11,7 @@ mod pacing;
 mod prr;
 mod rack;
 mod recovery;
+mod small_queues;
 mod timers;
 mod tlp;
 mod transmit;

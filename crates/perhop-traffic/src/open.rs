@@ -16,6 +16,10 @@ use crate::payload;
 use crate::sys::{Level, Socket};
 use crate::tap;
 
+/// What a socket for datagrams holds, in bytes of memory: `net.core.wmem_default` of Linux. The option
+/// is doubled by the kernel (socket(7)).
+const SEND_BUFFER: u32 = 212_992;
+
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
 const FIRST_SOURCE_PORT: u16 = 49_152;
 
@@ -263,7 +267,7 @@ impl Host<'_> {
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 set_traffic_class(&socket, line.from, marked.with_ecn(ecn)).map_err(failed())?;
-                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, 1 << 20)
+                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER / 2)
                     .map_err(failed())?;
                 socket.bind(line.from).map_err(failed())?;
                 socket.connect(line.to).map_err(failed())?;

@@ -42,6 +42,8 @@ pub(crate) struct Datagrams {
     taken: usize,
     /// Whether the kernel segments what is alike.
     segmented: bool,
+    /// Whether the socket was full.
+    blocked: bool,
 }
 
 impl Datagrams {
@@ -57,6 +59,7 @@ impl Datagrams {
             train: Train::new(),
             taken: 0,
             segmented: true,
+            blocked: false,
         }
     }
 
@@ -72,7 +75,8 @@ impl Datagrams {
         let late = now.saturating_sub(self.deadline());
         shared.counters.latest.fetch_max(late, Ordering::Relaxed);
         let sent = realtime();
-        while self.deadline() <= now {
+        let over = self.stop <= time(now);
+        while self.deadline() <= now && !over {
             let pattern = &mut self.pattern;
             let (payload, gap) = *self.drawn.get_or_insert_with(|| pattern.next_datagram());
             let payload = self.left.min(payload.into());
@@ -101,11 +105,19 @@ impl Datagrams {
             self.load(shared, now);
         }
         let socket = &shared.at(self.place).1.sender;
+        if self.blocked && !socket.is_writable() {
+            // A process that sleeps in sendto(2) is not woken before either.
+            return now + PAUSE;
+        }
+        self.blocked = false;
         while self.taken < self.train.len() {
             match self.train.send(socket, self.taken, self.segmented) {
                 Ok(count) => self.taken += count,
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::ENOBUFS) => return now + PAUSE,
+                    Some(libc::EAGAIN | libc::ENOBUFS) => {
+                        self.blocked = true;
+                        return now + PAUSE;
+                    }
                     // What they are too large for is one packet, or a device that cannot.
                     Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO) if self.segmented => {
                         self.segmented = false;
@@ -119,7 +131,11 @@ impl Datagrams {
         }
         self.train.clear();
         self.taken = 0;
-        self.deadline()
+        match self.stop <= time(now) {
+            // What was held up beyond the end is not sent after it.
+            true => Nanos::MAX,
+            false => self.deadline(),
+        }
     }
 }
 

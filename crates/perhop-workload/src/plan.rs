@@ -105,6 +105,9 @@ pub struct TcpPlan {
     /// Segments spread over the round trip.
     #[serde(default)]
     pub pacing: bool,
+    /// Little of a connection waits in its host's own queue (TCP small queues).
+    #[serde(default)]
+    pub small_queues: bool,
     /// Names its random streams.
     #[serde(default)]
     pub name: String,
@@ -209,6 +212,9 @@ pub struct UdpPlan {
     pub size: u16,
     /// What its packets say of ECN; nothing unless set.
     pub ecn: Option<EcnPlan>,
+    /// What the sender does when its host cannot take a datagram.
+    #[serde(default)]
+    pub when_full: WhenFullPlan,
     /// Which bytes `rate` and `size` count.
     #[serde(default)]
     pub layer: LayerPlan,
@@ -259,6 +265,19 @@ pub enum LengthsPlan {
     Exponential,
     /// By Pareto, with a shape in thousandths.
     Pareto(u32),
+}
+
+/// What a sender of datagrams does when its host cannot take one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenFullPlan {
+    /// It does not notice.
+    #[default]
+    Drop,
+    /// It waits for room in its socket's buffer.
+    Wait,
+    /// It tries again after so long.
+    Retry(u64),
 }
 
 /// Which bytes count.

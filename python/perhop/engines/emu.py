@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perhop.engines.captures import Capture
     from perhop.scenario import Flow, Scenario
 
-__all__ = ["EmuRun", "longest", "mtus", "start"]
+__all__ = ["EmuRun", "backpressure", "longest", "mtus", "start"]
 
 _SLICE_S: Final = 0.1
 """How long a slice is."""
@@ -62,7 +62,11 @@ class EmuRun:
         self._naming = Naming(scenario)
         self._started = False
         own = mtus(scenario)
-        plan = {"network": network_plan(scenario, seed), "mtus": list(own.values())}
+        plan = {
+            "network": network_plan(scenario, seed),
+            "mtus": list(own.values()),
+            "backpressure": backpressure(scenario),
+        }
         try:
             self._core = Emulation(json.dumps(plan))
         except OSError as error:
@@ -136,6 +140,11 @@ def mtus(scenario: Scenario) -> dict[str, int]:
         return min((link.mtu or most for link in links), default=_MTU)
 
     return {node: least(node) for node in scenario.nodes}
+
+
+def backpressure(scenario: Scenario) -> list[bool]:
+    """Of every node, whether its own queue holds up its senders."""
+    return [node.kind == "host" and node.backpressure for node in scenario.nodes.values()]
 
 
 def longest(flow: Flow) -> int:

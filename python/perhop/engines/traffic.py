@@ -222,6 +222,8 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
     for key, own in _OF_LINUX.items():
         if key in given and getattr(tcp, key) != own:
             yield Gap(f"{path}.{key}", f"Linux has {own}, and no other for one connection")
+    if "small_queues" in given and not tcp.small_queues:
+        yield Gap(f"{path}.small_queues", "Linux has small queues for every connection")
     if "prr" in given and tcp.sack and not tcp.prr:
         yield Gap(f"{path}.prr", "Linux always has proportional rate reduction")
     if tcp.pacing is False and tcp.congestion_control == "bbr1":
@@ -237,6 +239,8 @@ def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
     header = _DATAGRAM if udp.layer == "ip" else 0
     replayed = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
     key = "replay" if udp.replay else "size"
+    if isinstance(udp.when_full, int):
+        yield Gap(f"{path}.when_full", "perhop's programs wait for room in their sockets")
     smallest, largest = min(replayed) - header, max(replayed) - header
     if smallest < _NUMBERED:
         yield Gap(

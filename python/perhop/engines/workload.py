@@ -10,7 +10,7 @@ from perhop.scenario.warnings import TCP_HEADERS, TIMESTAMPS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perhop.scenario import Bursts, Flow, Ping, Scenario, Tcp, Udp
+    from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
 
 _HYSTART: Final = {False: "none", True: "hystart++", "linux": "linux"}
 
@@ -63,12 +63,13 @@ def flow_plan(
                 "delayed_ack": tcp.delayed_ack,
                 "ecn": tcp.effective_ecn,
                 "pacing": tcp.effective_pacing,
+                "small_queues": tcp.small_queues and scenario.nodes[flow.source].backpressure,
                 "name": name,
             }
         }
     else:
         assert flow.udp is not None
-        transport = {"udp": _udp(name, flow.udp)}
+        transport = {"udp": _udp(name, flow.udp, scenario.nodes[flow.source])}
     return {
         "from": nodes[flow.source],
         "to": nodes[flow.destination],
@@ -82,8 +83,11 @@ def flow_plan(
     }
 
 
-def _udp(name: str, udp: Udp) -> dict[str, Any]:
-    common = {"layer": udp.layer, "ecn": udp.ecn, "name": name}
+def _udp(name: str, udp: Udp, sender: Node) -> dict[str, Any]:
+    when_full: str | dict[str, int] = "drop"
+    if sender.backpressure:
+        when_full = udp.when_full if isinstance(udp.when_full, str) else {"retry": udp.when_full}
+    common = {"layer": udp.layer, "ecn": udp.ecn, "when_full": when_full, "name": name}
     if udp.replay is not None:
         replay = {"packets": udp.replay.packets, "repeat": udp.replay.repeat}
         return {**common, "replay": replay}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.emu import mtus
+from perhop.engines.emu import backpressure, mtus
 from perhop.engines.plan import effects, network_plan
 from perhop.errors import UnsupportedError
 from perhop.lab.reserved import Reservation, reserved_plan
@@ -43,7 +43,11 @@ class Network:
         self._seed = seed
         network = {**network_plan(scenario, seed), "marks": [], "changes": []}
         try:
-            plan = {"network": network, "mtus": list(mtus(scenario).values())}
+            plan = {
+                "network": network,
+                "mtus": list(mtus(scenario).values()),
+                "backpressure": backpressure(scenario),
+            }
             self._core = Emulation(json.dumps(plan))
             self._core.start(Emulation.monotonic_ns() + _AHEAD_NS)
         except OSError as error:

@@ -25,6 +25,14 @@ def icmp_limits(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(loc, "means nothing where `icmp_errors` is false", at_key=True)
 
 
+def backpressure(scenario: Scenario) -> Iterator[Finding]:
+    """Only hosts have senders to hold up."""
+    for name, node in scenario.nodes.items():
+        if node.kind != "host" and "backpressure" in node.model_fields_set:
+            loc: Loc = ("nodes", name, "backpressure")
+            yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
+
+
 def probes(scenario: Scenario) -> Iterator[Finding]:
     """Ports are of datagrams, and nobody listens on them."""
     listening = {

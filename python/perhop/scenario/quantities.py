@@ -366,6 +366,30 @@ def _parse_priority(text: str) -> str | int:
     return int(text)
 
 
+def _parse_when_full(text: str) -> str | int:
+    if text in _WHEN_FULL:
+        return text
+    if text.isalpha():
+        hint = did_you_mean(text, _WHEN_FULL)
+        message = f"{quote(text)} is not known here; expected wait, drop, or a duration"
+        raise ValueError(f"{message}; {hint}" if hint else message)
+    return _at_least_one(DURATION)(text)
+
+
+_WHEN_FULL = ["wait", "drop"]
+
+WhenFull = Annotated[
+    str | int,
+    Text(
+        _parse_when_full,
+        lambda value: value if isinstance(value, str) else format_duration(value),
+        "wait, drop, or a duration such as `18 ms`",
+        {"anyOf": [{"enum": _WHEN_FULL}, schema_of(DURATION)]},
+    ),
+]
+"""``wait``, ``drop``, or picoseconds after which a sender tries again."""
+
+
 Priority = Annotated[
     str | int,
     Text(

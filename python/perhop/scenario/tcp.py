@@ -55,6 +55,7 @@ STACKS: Final = MappingProxyType(
             "min_rto": "400 ms",
             "delayed_ack": "100 ms",
             "limited_transmit": False,
+            "small_queues": False,
         },
         # tcp(7), which dates each setting: tcp_sack, tcp_timestamps and tcp_window_scaling are on
         # since 2.2; D-SACK came with 2.4. socket(7): rmem_default and wmem_default, 65,535 B in
@@ -68,6 +69,7 @@ STACKS: Final = MappingProxyType(
             "initial_window": "2 packets",
             "limited_transmit": False,
             "undo": False,
+            "small_queues": False,
         },
         # Sarolahti and Kuznetsov, Congestion Control in Linux TCP (USENIX 2002): SACK, D-SACK,
         # timestamps, limited transmit, a floor of 200 ms. tcp(7): tcp_rmem 87,380 B, of which
@@ -84,6 +86,7 @@ STACKS: Final = MappingProxyType(
             "adaptive_reordering": True,
             "frto": False,
             "initial_window": "3 packets",
+            "small_queues": False,
         },
         # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
         # tcp_timestamps and tcp_window_scaling 1; tcp_recovery 1 (RACK, RFC 8985),
@@ -210,6 +213,10 @@ class TcpSettings(Model):
     sender: one sign of congestion a round trip (`classic`, RFC 3168), with every acknowledgement
     whether what it covers was marked (`dctcp`, RFC 8257), or the number of packets that were
     (`accurate`, RFC 9768). By default off, unless the congestion control needs it."""
+
+    small_queues: StrictBool = True
+    """Whether the sender keeps little in its host's own queue: what a millisecond takes, but two
+    segments' worth of offloading at least (TCP small queues of Linux 3.6 and later)."""
 
     pacing: StrictBool | None = None
     """Whether segments are spread over the round trip; by default, where the congestion control

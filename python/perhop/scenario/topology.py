@@ -51,6 +51,10 @@ class Node(Model):
     """How it chooses among parallel links, and paths that cost the same: by a hash of addresses,
     ports and protocol, by one of the destination's address, or in turn."""
 
+    backpressure: StrictBool = True
+    """Whether a host's own queue holds up its senders, as sockets that are charged for what waits
+    there do in Linux; `false` lets them send whatever the queue holds already."""
+
     icmp_errors: StrictBool = True
     """Whether it tells a packet's source that the packet goes no further: its time to live was used
     up, no path leads to its destination, or nobody listens there."""

@@ -21,6 +21,7 @@ from perhop.scenario.quantities import (
     Size,
     Streams,
     Ttls,
+    WhenFull,
 )
 from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import Tcp
@@ -77,6 +78,12 @@ class Udp(Model):
 
     replay: Replay | None = None
     """The datagrams one by one, instead of `rate`, `size`, `pattern`, `sizes` and `bursts`."""
+
+    when_full: WhenFull = "wait"
+    """What the sender does when its host cannot take a datagram. ``wait``: it sleeps until there is
+    room in its socket's buffer, as Linux programs do that send to a blocking socket. A duration: it
+    tries again after this time if the queue of its own interface has no room, as BSD programs do
+    about ENOBUFS. ``drop``: it does not notice, and the datagram is lost."""
 
     ecn: Literal["ect0", "ect1"] | None = None
     """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that

@@ -38,7 +38,8 @@ fn limit(random: &mut Stream) -> Limit {
 /// What can be seen of a run: arrivals, losses, and the second link's counters at every stop.
 type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, Counters, Backlog)>);
 
-fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
+/// Lets a script and changes happen; with `reports` the hosts are told of departures, from changes on.
+fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
     let random = &mut Stream::new(seed, "booking");
     let limits = [limit(random), limit(random)];
     let far = [random.up_to(MILLISECOND), random.up_to(20 * MILLISECOND)];
@@ -78,6 +79,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
     let mut hosts = Scripted::new(script, &mut network);
     let mut counted = Vec::new();
     let mut reserved = 0;
+    let mut waiting = Vec::new();
     for (at, change) in changes {
         network.run(Time::from_picos(at), &mut hosts);
         let counters = network.link_counters(forth(1));
@@ -111,8 +113,16 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
             }
             Change::Nothing => {}
         }
+        for link in [0, 1] {
+            if reports && (at / MILLISECOND + u64::from(link)) % 3 > 0 {
+                network.report_departures(forth(link), |&line, _| waiting.push(line));
+            }
+        }
     }
     network.run(Time::MAX, &mut hosts);
+    for line in waiting {
+        assert!(hosts.departed.contains(&line), "{seed}: {line} waited and has not left");
+    }
     let mut losses: Vec<Line> = hosts.losses.iter().map(|(line, _)| *line).collect();
     losses.sort_unstable();
     (hosts.arrived(), losses, counted)
@@ -122,11 +132,12 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>) -> Seen {
 fn a_booked_queue_is_the_same_queue() {
     let mut lost = 0;
     for seed in 0..300 {
-        let (arrived, losses, counted) = run(seed, fifo);
-        let unbooked = run(seed, class_of_its_own);
+        let (arrived, losses, counted) = run(seed, fifo, false);
+        let unbooked = run(seed, class_of_its_own, false);
         assert_eq!(arrived, unbooked.0, "{seed}");
         assert_eq!(losses, unbooked.1, "{seed}");
         assert_eq!(counted, unbooked.2, "{seed}");
+        assert_eq!(run(seed, fifo, true), unbooked, "{seed}, reported");
         lost += losses.len();
     }
     assert!(lost > 1000, "queues were hardly ever full: {lost}");
@@ -147,4 +158,24 @@ fn plain_queues_cost_no_events() {
     // Packets wait before the first link only: it spaces them for the others.
     assert_eq!(saturated(fifo), 500 + 100);
     assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
+}
+
+/// A queue whose departures are reported says so of what waits, once, and is booked again when it is
+/// empty.
+#[test]
+fn departures_are_reported_until_a_queue_is_empty() {
+    let links = vec![link_with([0, 1], wire(8_000_000, MILLISECOND), || fifo(Limit::packets(10)))];
+    let mut network = Network::new(&[Host, Host], links, 1).unwrap();
+    let together = |at| Send { at, from: 0, to: 1, size: 1000 };
+    let script = [vec![together(0); 4], vec![together(20 * MILLISECOND); 3]].concat();
+    let mut hosts = Scripted::new(script, &mut network);
+    network.run(Time::from_picos(MILLISECOND / 2), &mut hosts);
+    let mut waiting = Vec::new();
+    network.report_departures(forth(0), |&line, _| waiting.push(line));
+    assert_eq!(waiting, [1, 2, 3]);
+    network.run(Time::from_picos(MILLISECOND * 5 / 2), &mut hosts);
+    assert_eq!(hosts.departed, [1, 2]);
+    network.run(Time::MAX, &mut hosts);
+    assert_eq!(hosts.departed, [1, 2, 3]);
+    assert_eq!(hosts.arrivals.len(), 7);
 }

@@ -99,7 +99,9 @@ fn what_is_lost_between_runs_is_reported_by_the_next_run() {
     let mut hosts = Scripted::default();
     network.send(NodeId(0), packet(0, 2, 1000, 7));
     // One is under way, one waits, the third finds no room.
-    (0..3).for_each(|line| network.send(NodeId(0), packet(0, 1, 1000, line)));
+    for line in 0..3 {
+        network.send(NodeId(0), packet(0, 1, 1000, line));
+    }
     network.run(Time::from_picos(1), &mut hosts);
     let full = Loss::Queue(perhop_queue::Cause::Limit);
     assert_eq!(hosts.losses, [(7, Loss::NoRoute), (2, full)]);

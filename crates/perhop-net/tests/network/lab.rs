@@ -34,6 +34,8 @@ pub struct Scripted {
     /// When a packet arrived, where, and which.
     pub arrivals: Vec<(Time, NodeId, Line)>,
     pub losses: Vec<(Line, Loss)>,
+    /// Packets that have left queues whose departures are reported, or were dropped there.
+    pub departed: Vec<Line>,
     /// ICMP errors that arrived: when, and the packet.
     pub errors: Vec<(Time, Packet<Line>)>,
     /// What was quoted: by which node, of which packet, and why.
@@ -82,6 +84,12 @@ impl Hosts<Line> for Scripted {
         let Send { at, from, .. } = self.script[line as usize];
         assert_eq!(network.now().as_picos(), at, "a timer is not at its instant");
         network.send(NodeId(from), self.packet(line));
+    }
+
+    fn departed(&mut self, _network: &mut Network<Line>, line: Line, size: u32) {
+        // Some tests send what is in no script.
+        assert!(self.script.get(line as usize).is_none_or(|send| send.size == size));
+        self.departed.push(line);
     }
 
     fn lost(&mut self, packet: Packet<Line>, loss: Loss) {

@@ -57,7 +57,7 @@ pub(crate) enum Kind {
 
 /// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
 /// wait where they were written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyId(u32);
 
 impl BodyId {
@@ -81,7 +81,8 @@ pub(super) struct Slot {
     pub message: Stored,
     pub endpoint: u32,
     identification: u16,
-    /// How many copies are under way, and whether one has arrived.
+    /// How many copies are under way, whether one has arrived, and whether the packet is charged to
+    /// the socket that has sent it.
     copies: u16,
 }
 
@@ -90,6 +91,9 @@ const _: () = assert!(size_of::<Slot>() == 40);
 
 /// The bit of [`Slot::copies`] that says that a copy has arrived.
 const ARRIVED: u16 = 1 << 15;
+
+/// The bit of [`Slot::copies`] that says that the packet waits in its host's own queue.
+const CHARGED: u16 = 1 << 14;
 
 /// A message as it is kept: most are short, and the others wait elsewhere. What a segment's header
 /// says of ECN is in the header alone.
@@ -256,6 +260,19 @@ impl Bodies {
     #[inline(always)]
     fn slot_mut(&mut self, id: BodyId) -> &mut Slot {
         &mut self.blocks[id.block()][id.place()]
+    }
+
+    /// The packet waits in its host's own queue, at its socket's expense.
+    pub fn charge(&mut self, id: BodyId) {
+        self.slot_mut(id).copies |= CHARGED;
+    }
+
+    /// The packet waits there no longer; says whether it did.
+    pub fn discharge(&mut self, id: BodyId) -> bool {
+        let slot = self.slot_mut(id);
+        let charged = slot.copies & CHARGED > 0;
+        slot.copies &= !CHARGED;
+        charged
     }
 
     /// Gets a body from memory.

@@ -4,6 +4,8 @@ use perhop_core::Time;
 use perhop_measure::Samples;
 use perhop_tcp::{Receiver, Sender};
 
+use super::socket::Socket;
+
 /// When an application runs and how much it sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
@@ -22,6 +24,9 @@ pub(crate) struct TcpSender {
     pub rtt: Samples,
     /// Data segments that the network lost.
     pub lost: u64,
+    /// Whether what waits in the host's own queue holds it up.
+    pub small_queues: bool,
+    pub socket: Socket,
 }
 
 #[derive(Debug)]
@@ -39,6 +44,15 @@ pub(crate) enum Phase {
 }
 
 impl TcpSender {
+    /// Whether enough of it waits in the host's own queue.
+    #[inline]
+    pub fn is_blocked(&mut self) -> bool {
+        self.socket.blocked = self.socket.queued > 0 && {
+            self.small_queues && self.socket.queued > self.sender.queue_limit()
+        };
+        self.socket.blocked
+    }
+
     pub fn deadline(&self) -> Time {
         match self.phase {
             Phase::Waiting => self.schedule.start,

@@ -8,9 +8,9 @@ use perhop_core::{Duration, Time};
 use super::Sender;
 
 /// The factor below half the threshold, so that slow start can double the rate a round trip.
-const SLOW_START: f64 = 2.0;
+pub(super) const SLOW_START: f64 = 2.0;
 /// The factor from there on, so that the window and not the pace holds the sender up.
-const AVOIDANCE: f64 = 1.2;
+pub(super) const AVOIDANCE: f64 = 1.2;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {

@@ -37,6 +37,14 @@ impl Socket {
         Self::new(family, kind, protocol)
     }
 
+    /// Whether less than half of the send buffer is in use, or an error waits: when Linux wakes who
+    /// sleeps for room (`sock_writeable`).
+    pub fn is_writable(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one structure, which lives until the call returns.
+        unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
+    }
+
     /// Sets an option to what the bytes of `value` say. Only for plain numbers and structures of
     /// them.
     pub fn set<T: Copy>(&self, (level, option): Level, value: T) -> io::Result<()> {

@@ -1,0 +1,45 @@
+//! How much of a connection may wait in its host's own queue: Linux's TCP small queues
+//! (`tcp_small_queue_check` and `tcp_tso_autosize` in its net/ipv4/tcp_output.c).
+
+use perhop_core::Duration;
+
+use super::Sender;
+use super::pacing::{AVOIDANCE, SLOW_START};
+
+/// Two of what goes to the device as one may wait, or what the rate sends in 2⁻¹⁰ s
+/// (`sk_pacing_shift`).
+const SHARE_OF_A_SECOND: f64 = 1024.0;
+/// `tcp_limit_output_bytes`, 1 MiB until Linux 6.15.
+const MOST: f64 = 1_048_576.0;
+/// The most that goes to the device as one (`GSO_LEGACY_MAX_SIZE`).
+const GSO_MAX: f64 = 65_536.0;
+/// The least: `tcp_min_tso_segs`.
+const MIN_TSO_SEGMENTS: f64 = 2.0;
+/// On paths this short as much as possible goes as one, and half of that for each doubling
+/// (`tcp_tso_rtt_log`, 9: in µs).
+const SHORT_PATH: Duration = Duration::from_micros(512);
+
+impl Sender {
+    /// More than so many bytes in the host's own queue hold the sender up.
+    pub fn queue_limit(&self) -> u64 {
+        let per_share = self.rate() / SHARE_OF_A_SECOND;
+        let rack = self.rack.as_deref();
+        let doublings =
+            rack.map_or(u64::MAX, |(rack, _)| rack.min_rtt.as_picos() / SHORT_PATH.as_picos());
+        let on_short_paths = if doublings < 16 { GSO_MAX / f64::from(1 << doublings) } else { 0.0 };
+        let at_once = (per_share + on_short_paths).min(GSO_MAX).max(MIN_TSO_SEGMENTS * self.mss());
+        (2.0 * at_once).max(per_share.min(MOST)) as u64
+    }
+
+    /// `sk_pacing_rate`, in bytes a second, which Linux computes for connections that are not paced,
+    /// too; 0 before the first round trip was timed.
+    fn rate(&self) -> f64 {
+        if let Some(rate) = self.pacing_rate() {
+            return rate;
+        }
+        let Some(round) = self.rtt.smoothed() else { return 0.0 };
+        let slow_start = self.window.cwnd < self.window.ssthresh / 2.0;
+        let factor = if slow_start { SLOW_START } else { AVOIDANCE };
+        factor * self.window.cwnd / round.as_secs_f64().max(1e-9)
+    }
+}
