@@ -13,13 +13,10 @@ mod udp;
 
 use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
 use perhop_measure::{Answer, Histogram, Pinger};
-use perhop_net::{
-    Departures, Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId, Waits,
-};
+use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
 use self::bodies::{Bodies, Stored};
-use self::socket::{SEND_BUFFER, truesize};
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
@@ -201,117 +198,6 @@ impl ModelledHosts {
             }
         }
     }
-
-    /// Sends the datagrams that are due.
-    fn send_datagrams(&mut self, network: &mut Net, id: u32) {
-        let now = network.now();
-        loop {
-            let endpoint = &mut self.endpoints[id as usize];
-            let Role::UdpSender(udp) = &mut endpoint.role else { return };
-            if !udp.may_send(now) {
-                return;
-            }
-            let payload = udp.next_payload();
-            let message = Message::Datagram { sequence: udp.sent - 1 };
-            let size = DATAGRAM_HEADER + payload;
-            let (packet, sent) = endpoint.line.send(network, &mut self.bodies, size, message);
-            match udp.when_full {
-                WhenFull::Drop => {}
-                WhenFull::Wait => {
-                    if let Some(waits) = sent.waits {
-                        self.wait(network, id, packet, waits);
-                    }
-                }
-                WhenFull::Retry(after) => {
-                    // The packet that was dropped may be another one.
-                    udp.in_hand = sent.dropped.then_some((packet.0, payload));
-                    if sent.dropped {
-                        udp.not_before = now + after;
-                    }
-                }
-            }
-        }
-    }
-
-    /// What an endpoint has sent waits in its host's own queue. It is charged for it once that may
-    /// hold it up.
-    #[inline(never)]
-    fn wait(&mut self, network: &mut Net, id: u32, (body, size): (BodyId, u32), waits: Waits) {
-        let (endpoints, bodies) = (&mut self.endpoints, &mut self.bodies);
-        match waits.departures {
-            Departures::Reported => charge(endpoints, bodies, (body, size)),
-            Departures::Unknown => {
-                network.report_departures(waits.port, |_, _| {});
-                charge(endpoints, bodies, (body, size));
-            }
-            Departures::Scheduled => {
-                let limit = match &endpoints[id as usize].role {
-                    Role::TcpSender(tcp) => tcp.sender.queue_limit(),
-                    // The least memory for so many bytes.
-                    _ => SEND_BUFFER / 4,
-                };
-                if waits.bytes.get() > limit {
-                    network.report_departures(waits.port, |&body, size| {
-                        charge(endpoints, bodies, (body, size));
-                    });
-                }
-            }
-        }
-    }
-
-    /// A packet has left a queue: if that is not at the instant at which it was sent, its host's own
-    /// queue had taken it.
-    fn keep_if_refused(&mut self, now: Time, body: BodyId) {
-        let slot = self.bodies.slot(body);
-        let peer = self.endpoints[slot.endpoint as usize].line.peer;
-        if slot.sent < now
-            && let Role::UdpSender(udp) = &mut self.endpoints[peer as usize].role
-            && udp.in_hand.is_some_and(|(refused, _)| refused == body)
-        {
-            udp.in_hand = None;
-        }
-    }
-
-    /// What waited does no longer; its sender goes on if there is room again.
-    fn release(&mut self, body: BodyId, size: u32) -> Option<u32> {
-        if !self.bodies.discharge(body) {
-            return None;
-        }
-        let id = self.endpoints[self.bodies.endpoint(body) as usize].line.peer;
-        match &mut self.endpoints[id as usize].role {
-            Role::TcpSender(tcp) => {
-                tcp.socket.queued -= u64::from(size);
-                (tcp.socket.blocked && !tcp.is_blocked()).then_some(id)
-            }
-            Role::UdpSender(udp) => {
-                udp.socket.queued -= truesize(size);
-                let writeable = 2 * udp.socket.queued < SEND_BUFFER;
-                (std::mem::take(&mut udp.socket.blocked) && {
-                    udp.socket.blocked = !writeable;
-                    writeable
-                })
-                .then_some(id)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Charges a packet of so many bytes, which waits in its host's own queue, to the sender that it
-/// may hold up.
-fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId, u32)) {
-    if let Stored::Error(_) = bodies.slot(body).message {
-        return;
-    }
-    let sender = endpoints[bodies.endpoint(body) as usize].line.peer;
-    match &mut endpoints[sender as usize].role {
-        Role::TcpSender(tcp) if tcp.small_queues => tcp.socket.queued += u64::from(size),
-        Role::UdpSender(udp) if udp.when_full == WhenFull::Wait => {
-            udp.socket.queued += truesize(size);
-        }
-        _ => return,
-    }
-    bodies.charge(body);
 }
 
 impl Hosts<BodyId> for ModelledHosts {

@@ -114,7 +114,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
             Change::Nothing => {}
         }
         for link in [0, 1] {
-            if reports && (at / MILLISECOND + u64::from(link)) % 3 > 0 {
+            if reports && !(at / MILLISECOND + u64::from(link)).is_multiple_of(3) {
                 network.report_departures(forth(link), |&line, _| waiting.push(line));
             }
         }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.engines.linux import policers, rules, tree
+from perhop.engines.linux.gaps import Gap
 from perhop.engines.linux.ways import routes, turns
 from perhop.scenario.changes import steps
 from perhop.scenario.paths import Ways, ways
@@ -15,7 +16,6 @@ from perhop.units import format_rate
 if TYPE_CHECKING:
     from collections import abc
 
-    from perhop.engines.linux.gaps import Gap
     from perhop.engines.linux.rules import Chain
     from perhop.engines.linux.tree import Htb
     from perhop.scenario import Scenario
@@ -216,6 +216,9 @@ def _node_rules(
     ]
     found += rules.take_turns(groups)
     limits, gaps = rules.errors(node, f"nodes.{name}")
+    if not node.backpressure:
+        reason = "Linux charges what waits in a host's own queue to its sockets"
+        gaps = [*gaps, Gap(f"nodes.{name}.backpressure", reason)]
     return [*found, *limits], gaps
 
 
