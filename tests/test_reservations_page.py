@@ -96,6 +96,9 @@ def test_a_stretch_is_booked_by_dragging(page: Page) -> None:
     dialog.get_by_role("button", name="Book").click()
     expect(page.get_by_role("heading", name="Reservation 1: planned")).to_be_visible()
     expect(page.get_by_text("<b>dragged</b>").first).to_be_visible()
+    # What was done stays on the page that came.
+    expect(page.get_by_text("Reservation 1 is planned.")).to_be_visible()
+    expect(page.locator("table caption")).to_have_text("Log")
     # The timeline has it, and what is more is refused with what is in the way.
     page.get_by_role("link", name="Timeline").click()
     expect(page.locator('[data-link="r1>r2"] .booked')).to_have_count(1)
@@ -265,6 +268,26 @@ def test_a_wrong_password_is_told(browser: Browser, it: tuple[str, People]) -> N
     page.get_by_label("Password").fill("wrong password")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("status")).to_have_text("the name or the password is wrong")
+    page.close()
+
+
+def test_after_logging_in_the_focus_is_on_the_page(
+    browser: Browser, it: tuple[str, People]
+) -> None:
+    page = browser.new_page()
+    page.goto(it[0])
+    page.get_by_label("Name").fill("les")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#timeline")).to_be_visible()
+    expect(page.locator("#title")).to_be_focused()
+    # Targets of 24 px (WCAG 2.2, 2.5.8).
+    page.get_by_role("link", name="Reservations").click()
+    expect(page.locator("#reservations")).to_be_visible()
+    for target in page.locator("a:visible, button:visible, input:visible, select:visible").all():
+        box = target.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= 24, target.evaluate("it => it.outerHTML")
     page.close()
 
 

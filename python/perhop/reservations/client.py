@@ -38,6 +38,9 @@ _ERRORS: dict[int, type[errors.ReservationError]] = {
 _RESERVATION = TypeAdapter(m.ReservationMessage)
 
 
+_LOG_PAGE = 1000
+
+
 class Client:
     """A service, by its address.
 
@@ -163,8 +166,15 @@ class Client:
         return self._ask("GET", path, dict[str, str], params=params)["configuration"]
 
     def log(self, number: int) -> list[m.LogMessage]:
-        """What happened to a reservation."""
-        return self._ask("GET", f"/api/reservations/{number}/log", list[m.LogMessage])
+        """What happened to a reservation, to its end."""
+        found: list[m.LogMessage] = []
+        while True:
+            params = {"after": found[-1].id if found else 0, "limit": _LOG_PAGE}
+            path = f"/api/reservations/{number}/log"
+            page = self._ask("GET", path, list[m.LogMessage], params=params)
+            found += page
+            if len(page) < _LOG_PAGE:
+                return found
 
     def counters(self, number: int, most: int = 10_000) -> list[m.CountersMessage]:
         """The readings of its counters; of more than `most` every so many are left out."""

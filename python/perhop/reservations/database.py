@@ -51,12 +51,12 @@ class Database:
         self.url = _url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._lock: int | None = None
+        self._held: int | None = None
         self._guard: sa.Connection | None = None
         try:
             if not create:
                 self._find_file()
             self._lock_file()
-            self._make_file()
             self.engine = self._engine()
             self._lock_server()
             self._check(create=create)
@@ -84,9 +84,11 @@ class Database:
             self._guard.close()
         if hasattr(self, "engine"):
             self.engine.dispose()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        # After the engine: a file that is closed takes all of SQLite's locks on it along.
+        for held in (self._held, self._lock):
+            if held is not None:
+                os.close(held)
+        self._held = self._lock = None
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -226,6 +228,16 @@ class Database:
             raise UsageError(
                 f"{path} is in use by process {holder or '?'}; one process at a time may have it. "
                 "Stop that one, or ask it over HTTP"
+            ) from None
+        # The file itself, too: another name may lead to it.
+        self._make_file()
+        self._held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"{path} is in use by another perhop under another name; one process at a time may "
+                "have it. Stop that one, or ask it over HTTP"
             ) from None
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from unicodedata import category
 
 from perhop.reservations.model import State
@@ -17,9 +17,20 @@ if TYPE_CHECKING:
 _STATUS = {State.HELD: "TENTATIVE", State.CANCELLED: "CANCELLED", State.FAILED: "CANCELLED"}
 
 
+HEAD: Final = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//perhop//reservations//EN\r\n"
+"""The beginning of an iCalendar object."""
+
+END: Final = "END:VCALENDAR\r\n"
+
+
 def calendar(reservations: Iterable[Reservation], now: int) -> str:
     """An iCalendar object with an event for each reservation."""
-    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//perhop//reservations//EN"]
+    return HEAD + events(reservations, now) + END
+
+
+def events(reservations: Iterable[Reservation], now: int) -> str:
+    """An event for each reservation."""
+    lines: list[str] = []
     for each in reservations:
         terms = each.terms
         what = f"{format_rate(terms.rate)} {terms.source} to {terms.destination}"
@@ -36,7 +47,6 @@ def calendar(reservations: Iterable[Reservation], now: int) -> str:
             "TRANSP:TRANSPARENT",
             "END:VEVENT",
         ]
-    lines.append("END:VCALENDAR")
     return "".join(f"{_folded(line)}\r\n" for line in lines)
 
 

@@ -19,19 +19,27 @@ LONGEST_WAIT: Final = 5.0
 class Supervised:
     """Does a step again and again, in a thread of its own, until it is closed."""
 
-    def __init__(self, name: str, step: Callable[[], None], beat: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], None],
+        beat: float,
+        last: Callable[[], None] = lambda: None,
+    ) -> None:
         """Start.
 
         Args:
             name: Of the thread, in logs and in `/healthz`.
             step: What is done.
             beat: Seconds from the beginning of one step to that of the next.
+            last: What is done in the end, in the thread, too.
         """
         self.name = name
         self.trouble = ""
         """What went wrong in the last step, or ""."""
         self._step = step
         self._beat = beat
+        self._last = last
         self._done = time.monotonic()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -73,3 +81,4 @@ class Supervised:
                     LOG.warning("%s: goes on", self.name)
                 self.trouble, self._done = "", time.monotonic()
                 wait = max(0.0, self._beat - (self._done - began))
+        self._last()

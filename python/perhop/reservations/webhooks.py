@@ -119,11 +119,13 @@ class Deliveries:
         self._waits: dict[int, tuple[float, float]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._loop = asyncio.new_event_loop()
-        self.thread = Supervised("perhop-webhooks", self._step, beat)
+        self.thread = Supervised("perhop-webhooks", self._step, beat, self._finish)
 
     def close(self) -> None:
         """Stop; what is not delivered is, after the next start."""
         self.thread.close()
+
+    def _finish(self) -> None:
         self._loop.run_until_complete(self._end())
         self._loop.close()
 

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import category
 
 import click
 
@@ -50,12 +51,22 @@ def asks(words: Callable[[Any, Mapping[str, Any]], Iterable[str]]) -> Callable[.
                 click.echo(to_json(found, by_alias=True))
             else:
                 for line in words(found, given):
-                    click.echo(line)
+                    click.echo(_plain(line))
             return 0
 
         return run
 
     return decorate
+
+
+def _plain(line: str) -> str:
+    """A line without what a terminal would obey, or show in another order: that is escaped."""
+
+    def plain(character: str) -> str:
+        harmless = category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        return character if harmless else f"\\x{ord(character):02x}"
+
+    return "".join(map(plain, line))
 
 
 def connected(url: str) -> Client:

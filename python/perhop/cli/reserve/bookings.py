@@ -285,7 +285,7 @@ def _counters_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--clear", is_flag=True, help="Set them to zero.")
 @click.option(
     "--most",
-    type=click.IntRange(2, 100_000),
+    type=click.IntRange(2, 10_000),
     default=10_000,
     show_default=True,
     help="About how many readings to show, over all its time.",

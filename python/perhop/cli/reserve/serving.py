@@ -134,7 +134,7 @@ def serve(
             "start",
             err=True,
         )
-    click.echo(f"http{'s' if certificate else ''}://{listen}  (Ctrl-C ends it)")
+    address = f"http{'s' if certificate else ''}://{listen}"
     run(
         Serving(
             known,
@@ -148,7 +148,8 @@ def serve(
             every,
             tuple(str(_address(each)) for each in proxies),
             tuple(_network(each) for each in webhooks),
-        )
+        ),
+        lambda: click.echo(f"{address}  (Ctrl-C ends it)"),
     )
     return 0
 

@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from perhop.reservations.errors import ReservationError, ThrottledError
-from perhop.reservations.http import bookings, people
+from perhop.reservations.http import bookings, health, people
 from perhop.reservations.http.guard import Guard
-from perhop.reservations.supervised import LOG
+from perhop.reservations.supervised import LOG, Supervised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +38,7 @@ def application(
     *,
     hosts: Iterable[str] = (),
     secure: bool = False,
+    threads: Iterable[Supervised] = (),
 ) -> FastAPI:
     """The service over HTTP.
 
@@ -47,6 +48,7 @@ def application(
         enforcer: What has routers do it.
         hosts: Names by which browsers may call it, beside those of this machine itself.
         secure: Whether it is served over TLS, so that cookies go over nothing else.
+        threads: What else is shown in `/healthz`.
     """
     app = FastAPI(
         title="perhop reservations",
@@ -71,6 +73,9 @@ def application(
     app.state.people = users
     app.state.enforcer = enforcer
     app.state.secure = secure
+    app.state.threads = list(threads)
+    app.state.recent = health.Recent()
+    app.include_router(health.router)
     app.include_router(bookings.router)
     app.include_router(people.router)
     app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")

@@ -1,14 +1,16 @@
 """Routes for reservations: what is free, booking, changing, counters."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
+from perhop.reservations import icalendar
 from perhop.reservations import messages as m
 from perhop.reservations.enforcement import Enforcer
 from perhop.reservations.http.access import Feed, Operator, Who
-from perhop.reservations.icalendar import calendar
 from perhop.reservations.model import LIVE, State
 from perhop.reservations.service import Service
 
@@ -176,11 +178,17 @@ def configuration(
 
 
 @router.get("/reservations/{number}/log")
-def log(request: Request, who: Who, number: Id) -> list[m.LogMessage]:
-    """What happened to it."""
+def log(
+    request: Request,
+    who: Who,
+    number: Id,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> list[m.LogMessage]:
+    """What happened to it, by number; after the last of one page comes the next."""
     service = _service(request)
     service.seen_by(who.user, number)
-    return [m.LogMessage.of(entry) for entry in service.log(number)]
+    return [m.LogMessage.of(entry) for entry in service.log(number, after, limit)]
 
 
 @router.get("/reservations/{number}/counters")
@@ -216,5 +224,14 @@ def clear(request: Request, who: Who, number: Id) -> None:
 def feed(request: Request, who: Feed) -> Response:
     """Your reservations for a calendar program (RFC 5545)."""
     service = _service(request)
-    found = service.listed(who.user.id, [*sorted(LIVE), State.FINISHED], limit=10_000)
-    return Response(calendar(found, service.now), media_type="text/calendar; charset=utf-8")
+    states = [*sorted(LIVE), State.FINISHED]
+
+    def pages() -> Iterator[str]:
+        yield icalendar.HEAD
+        after = 0
+        while found := service.listed(who.user.id, states, after=after, limit=1000):
+            yield icalendar.events(found, service.now)
+            after = found[-1].id
+        yield icalendar.END
+
+    return StreamingResponse(pages(), media_type="text/calendar; charset=utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,13 @@ from perhop.reservations.http.application import application
 from perhop.reservations.http.connections import MOST, limited
 from perhop.reservations.people import People
 from perhop.reservations.service import Service
+from perhop.reservations.steady import SteadyClock
+from perhop.reservations.supervised import LOG
 from perhop.reservations.webhooks import Deliveries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    import socket
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from perhop.reservations.destinations import Network as Destination
@@ -62,8 +66,11 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
     with contextlib.ExitStack() as stack:
         database = Database(serving.database, create=False)
         stack.callback(database.close)
-        service = Service(serving.network, database)
+        service = Service(serving.network, database, clock=SteadyClock())
         stack.callback(service.close)
+        for id_ in service.lost:
+            service.note_trouble(id_, "the network no longer has its links or class")
+            LOG.error("the network no longer has the links or class of reservation %d", id_)
         enforcer = Enforcer(service, serving.drivers, every=serving.every)
         stack.callback(enforcer.close)
         deliveries = Deliveries(service, allowed=serving.webhooks)
@@ -74,6 +81,7 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
             enforcer,
             hosts=serving.hosts,
             secure=serving.certificate is not None,
+            threads=[deliveries.thread],
         )
         config = uvicorn.Config(
             app,
@@ -94,7 +102,21 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         yield uvicorn.Server(config)
 
 
-def serve(serving: Serving) -> None:
-    """Serve until asked to end."""
+def serve(serving: Serving, listening: Callable[[], None] = lambda: None) -> None:
+    """Serve until asked to end.
+
+    Args:
+        serving: What is served.
+        listening: Called when the address takes connections.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     with running(serving) as server:
+        startup = server.startup
+
+        async def start(sockets: list[socket.socket] | None = None) -> None:
+            await startup(sockets)
+            if server.started:
+                listening()
+
+        server.startup = start  # type: ignore[method-assign]
         server.run()

@@ -8,6 +8,7 @@ import { Timeline, hostsAcross } from "./timeline.js";
 const $ = (selector) => document.querySelector(selector);
 let network = null;
 let timeline = null;
+let stays = false;
 
 async function begin() {
   if (!(await session())) return show("log-in");
@@ -132,6 +133,7 @@ form.addEventListener("submit", async (event) => {
     const made = await api("POST", "/reservations", asked, { "Idempotency-Key": key });
     dialog.close();
     say(`Reservation ${made.id} is ${made.state}.`);
+    stays = true; // on the page that comes now
     location.hash = `#reservation/${made.id}`;
   } catch (error) {
     key = crypto.getRandomValues(new Uint32Array(4)).join("-");
@@ -171,7 +173,7 @@ async function listReservations(after = 0) {
 
 function listed(found) {
   const names = ["No.", "State", "From", "To", "Packets", "Rate", "Start (UTC)", "End (UTC)", "Owner", "Purpose"];
-  return table(names, found.map((each) => [
+  return table("Reservations", names, found.map((each) => [
     element("a", { href: `#reservation/${each.id}` }, String(each.id)),
     each.state, each.source, each.destination, packets(each.selector), rate(each.rate),
     utc(each.start), utc(each.end), each.owner, element("span", { class: "purpose" }, each.purpose),
@@ -190,6 +192,7 @@ $("#log-in form").addEventListener("submit", async (event) => {
     own.password.value = "";
     say("");
     await begin();
+    $("#title").focus();
   } catch (error) {
     say(error.message, true);
   }
@@ -201,7 +204,8 @@ $("#log-out").addEventListener("click", async () => {
 });
 
 addEventListener("hashchange", () => {
-  say("");
+  if (!stays) say("");
+  stays = false;
   route();
 });
 begin();

@@ -14,9 +14,10 @@ export function drawing(name, attributes = {}, ...children) {
   return made;
 }
 
-export function table(names, rows) {
+export function table(caption, names, rows) {
   const row = (kind, cells) => element("tr", {}, ...cells.map((cell) => element(kind, {}, cell)));
   return element("div", { class: "scroll" }, element("table", {},
+    element("caption", {}, caption),
     element("thead", {}, row("th", names)),
     element("tbody", {}, ...rows.map((cells) => row("td", cells)))));
 }

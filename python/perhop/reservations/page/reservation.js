@@ -48,7 +48,7 @@ function draw(place, own, log, counters) {
   const [live, , chart, history] = place.children;
   live.replaceChildren(element("h2", {}, `Reservation ${own.id}: ${own.state}`), facts(own));
   chart.replaceChildren(chart.firstChild, ...throughput(own, counters, document.body.clientWidth > 600));
-  history.replaceChildren(history.firstChild, table(["When (UTC)", "Who", "What", "State", "Why"],
+  history.replaceChildren(history.firstChild, table("Log", ["When (UTC)", "Who", "What", "State", "Why"],
     log.map((entry) => [utc(entry.at, true), entry.author, entry.action, entry.state, why(entry)])));
 }
 

@@ -1,0 +1,196 @@
+"""Running the service: whether it is well, clocks, names of databases, terminals and signals."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from perhop.errors import UsageError
+from perhop.reservations import messages as m
+from perhop.reservations.database import Database
+from perhop.reservations.http.health import Recent
+from perhop.reservations.model import State
+from perhop.reservations.steady import LEEWAY, TRIAL, SteadyClock
+from postgres import restartable
+from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
+from test_reservations_enforcement import until
+from test_reservations_http import booking, client, served
+
+if TYPE_CHECKING:
+    from conftest import Outcome
+
+PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
+
+
+def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:
+    with restartable() as postgresql, served(postgresql.url, tmp_path) as (url, _):
+        well = httpx.get(f"{url}/healthz")
+        assert (well.status_code, well.json()["status"]) == (200, "ok")
+        assert set(well.json()["troubles"]) == {"perhop-enforcer", "perhop-webhooks", "database"}
+        postgresql.stop()
+
+        def failing() -> Any:
+            said = httpx.get(f"{url}/healthz", timeout=60)
+            troubles = said.json()["troubles"]
+            return said.status_code == 503 and troubles["database"] and troubles["perhop-enforcer"]
+
+        until(failing)
+        assert 'perhop_up{part="database"} 0' in httpx.get(f"{url}/metrics").text
+        postgresql.start()
+        until(lambda: httpx.get(f"{url}/healthz", timeout=60).status_code == 200)
+
+
+def test_metrics_are_prometheus_own(tmp_path: Path) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as it:
+        with client(it, "les") as les:
+            les.book(booking())
+        answer = httpx.get(f"{it[0]}/metrics")
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        sample = re.compile(r'perhop_[a-z_]+(\{[a-z]+="[a-z-]+"\})? [0-9.e+]+')
+        names = set()
+        for line in answer.text.splitlines():
+            if line.startswith("# TYPE "):
+                names.add(line.split()[2])
+            elif not line.startswith("# HELP "):
+                assert sample.fullmatch(line), line
+                assert re.split(r"[ {]", line)[0] in names
+        assert 'perhop_reservations{state="planned"} 1' in answer.text
+        assert "perhop_bookings 1\n" in answer.text
+
+
+def test_who_asks_often_asks_nothing_more() -> None:
+    recent, made = Recent(), []
+    for _ in range(100):
+        recent.get("x", 60, lambda: made.append(1))
+    assert len(made) == 1
+
+
+def test_a_clock_that_jumps_is_not_followed() -> None:
+    wall, boot = Clock(T0), Clock(1000.0)
+    clock = SteadyClock(wall, boot)
+
+    def wait(seconds: float) -> float:
+        wall.now += seconds
+        boot.now += seconds
+        return clock()
+
+    assert wait(5) == T0 + 5
+    # Thirty days ahead, for three seconds.
+    wall.now += 30 * 86_400
+    assert clock() == T0 + 5
+    assert wait(3) == T0 + 8
+    wall.now -= 30 * 86_400
+    assert wait(1) == T0 + 9
+    # A little is followed, and so is what stays: backwards, too.
+    wall.now += LEEWAY / 2
+    assert wait(1) == T0 + 10 + LEEWAY / 2
+    wall.now -= 3600
+    before = clock()
+    assert wait(TRIAL - 1) == before + TRIAL - 1
+    assert wait(2) == wall.now
+
+
+def test_a_database_has_one_process_whatever_it_is_called(tmp_path: Path) -> None:
+    place = tmp_path / "b.db"
+    (tmp_path / "folder").mkdir()
+    with service(place, Clock()):
+        (tmp_path / "link.db").symlink_to(place)
+        os.link(place, tmp_path / "hard.db")
+        for name in ("b.db", "link.db", "hard.db", "folder/../b.db"):
+            for url in (str(tmp_path / name), f"sqlite:///{tmp_path / name}"):
+                with pytest.raises(UsageError, match="in use by"):
+                    Database(url)
+    Database(str(tmp_path / "link.db")).close()
+
+
+def test_logs_and_feeds_go_on_to_their_end(tmp_path: Path) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "les") as les:
+        own = les.book(booking())
+        for number in range(1, 1030):
+            les.change(own.id, m.Change(purpose=f"number {number}"))
+        log = les.log(own.id)
+        assert len(log) == 1030
+        assert [each.id for each in log] == sorted({each.id for each in log})
+
+
+def test_control_characters_do_not_reach_terminals(
+    tmp_path: Path, perhop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "les") as les:
+        monkeypatch.setenv("PERHOP_RESERVE_URL", it[0])
+        token = it[1].make_token(it[1].named("les"), "api", "t", None)
+        monkeypatch.setenv("PERHOP_RESERVE_TOKEN", token)
+        made = les.book(booking(purpose="a\x1b]0;owned\x07\x1b[2J\u202e\r\nb \u00e9"))
+        for command in (("show", str(made.id)), ("list",)):
+            outcome: Outcome = perhop("reserve", *command)
+            assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", outcome.out)
+            assert "a\\x1b]0;owned\\x07" in outcome.out
+            assert "b \u00e9" in outcome.out
+
+
+def test_a_signal_ends_it_and_the_address_is_printed_when_it_listens(tmp_path: Path) -> None:
+    (tmp_path / "network.yaml").write_text(NETWORK)
+    place = str(tmp_path / "b.db")
+    init = [PERHOP, "reserve", "init", "root", "--database", place]
+    subprocess.run(init, input=f"{PASSWORD}\n", text=True, check=True, capture_output=True)
+    command = [sys.executable, str(PERHOP), "reserve", "serve", str(tmp_path / "network.yaml")]
+    command += ["--database", place, "--listen", "127.0.0.1:0"]
+    # A port that is taken: nothing is said to listen.
+    with served(str(tmp_path / "other.db"), tmp_path) as (url, _):
+        taken = [*command[:-1], f"127.0.0.1:{url.rpartition(':')[2]}"]
+        failed = subprocess.run(taken, capture_output=True, text=True, timeout=60, check=False)
+        assert failed.returncode not in (0, None)
+        assert "http://" not in failed.stdout
+    for which, codes in ((signal.SIGTERM, (0, 143, -15)), (signal.SIGINT, (0, 130, -2))):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None
+                assert b"http://127.0.0.1" in process.stdout.readline()
+                process.send_signal(which)
+                _, said = process.communicate(timeout=60)
+                assert process.returncode in codes
+                assert b"Traceback" not in said
+            finally:
+                process.kill()
+
+
+def test_what_a_changed_network_cannot_keep_is_reported(tmp_path: Path) -> None:
+    Database(str(tmp_path / "b.db")).close()
+    with service(tmp_path / "b.db", Clock(time.time())) as running:
+        start = int(time.time()) + 3600
+        own = running.book(user(running, "amy"), terms(MBPS, start, destination="bnl")).result()
+        asked = RESERVED.replace("r3>bnl", "r2>bnl")
+        with running.database.writing() as connection:
+            connection.exec_driver_sql(asked)
+    with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "op") as op:
+        until(lambda: "no longer has its links" in op.show(own.id).trouble)
+        assert "perhop_lost 1\n" in httpx.get(f"{it[0]}/metrics").text
+        assert op.show(own.id).state is State.PLANNED
+
+
+RESERVED = """UPDATE paths SET links = '["slac>r1", "r1>r3", "r3>bnl"]'"""
+
+
+def test_what_is_drawn_has_contrast() -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1, for the lines and words in the colours of the page."""
+    css = Path("python/perhop/reservations/page/page.css").read_text()
+    light, dark = re.findall(r"--booked: #([0-9a-f]{6})", css)
+    marks = re.findall(r"--(?:free|mark): #([0-9a-f]{6})", css)
+    for colour, ground in ((light, "ffffff"), (dark, "121212"), (marks[0], "ffffff")):
+        one, other = sorted((luminance(colour), luminance(ground)))
+        assert (other + 0.05) / (one + 0.05) >= 4.5, colour
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
