@@ -28,7 +28,7 @@ _SECOND_TCP: Final = (
 )
 _SECOND_UDP: Final = (
     "flows.fast={from: sender, to: receiver, port: 3000, stop: 60 s, "
-    "udp: {rate: 20 Mbps, size: 8192 B}}",
+    "udp: {rate: 20 Mbps, size: 8192 B, when_full: 18 ms}}",
 )
 _BY_PORT: Final = ("policies.edge.classes.slow.match={destination_port: 2000}",)
 
