@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ class Server:
     """A server that can be stopped, with all its connections, and started again."""
 
     url: str
+    port: int
     start: Callable[[], None]
     stop: Callable[[], None]
 
@@ -39,8 +41,8 @@ def server() -> Iterator[str]:
 
 
 @contextmanager
-def restartable() -> Iterator[Server]:
-    """A server with an empty database."""
+def restartable(tls: tuple[Path, Path] | None = None) -> Iterator[Server]:
+    """A server with an empty database; with a certificate and its key also on loopback."""
     programs = _programs()
     if programs is None:
         if "CI" in os.environ:
@@ -62,6 +64,16 @@ def restartable() -> Iterator[Server]:
         data, initdb = str(folder / "data"), str(programs / "initdb")
         call(initdb, "-D", data, "-U", "perhop", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
         options = f"-k {folder} -h '' -c shared_buffers=32MB -c max_connections=40"
+        port = 5432
+        if tls is not None:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            for source, name in zip(tls, ("server.crt", "server.key"), strict=True):
+                shutil.copy(source, folder / "data" / name)
+                os.chown(folder / "data" / name, who.pw_uid, who.pw_gid)
+                (folder / "data" / name).chmod(0o600)
+            options = options.replace("-h ''", f"-h localhost -p {port} -c ssl=on")
         control = str(programs / "pg_ctl")
         log = str(folder / "log")
 
@@ -73,8 +85,8 @@ def restartable() -> Iterator[Server]:
 
         start()
         try:
-            url = f"postgresql://perhop@/postgres?unix_sock={folder}/.s.PGSQL.5432"
-            yield Server(url, start, stop)
+            url = f"postgresql://perhop@/postgres?unix_sock={folder}/.s.PGSQL.{port}"
+            yield Server(url, port, start, stop)
         finally:
             with suppress(subprocess.CalledProcessError):  # a test may have stopped it
                 stop()

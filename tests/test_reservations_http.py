@@ -31,7 +31,7 @@ from perhop.reservations.errors import (
 )
 from perhop.reservations.http import connections
 from perhop.reservations.http.server import Serving, running
-from perhop.reservations.model import Role
+from perhop.reservations.model import Quota, Role
 from perhop.reservations.people import (
     FREE_GUESSES,
     FREE_OF_ADDRESS,
@@ -329,6 +329,41 @@ def test_a_token_does_not_survive_in_the_cache(
                 people.who(token)
         with pytest.raises(NotAuthenticatedError):
             people.who(token)
+
+
+def test_one_changes_ones_own_password_and_all_is_audited(tmp_path: Path) -> None:
+    quota = Quota(reservations=1, rate=5 * MBPS)
+    with served(str(tmp_path / "b.db"), tmp_path, quota=quota) as it, client(it, "root") as root:
+        made = root.add_user(m.NewUser(name="amy", password=PASSWORD))
+        assert (made.quota.reservations, made.quota.rate) == (1, 5 * MBPS), "the service's own"
+        free = m.NewUser(name="bob", password=PASSWORD, quota=m.QuotaMessage())
+        assert root.add_user(free).quota == m.QuotaMessage()
+        with Client(it[0]) as amy:
+            amy.log_in("amy", PASSWORD)
+            with pytest.raises(NotAuthenticatedError, match="the password is wrong"):
+                amy.change_password("wrong password", "another one, and long")
+            with pytest.raises(ReservationError, match="a password has 12"):
+                amy.change_password(PASSWORD, "short")
+            amy.change_password(PASSWORD, "another one, and long")
+            with pytest.raises(NotAuthenticatedError):
+                amy.network()
+            amy.log_in("amy", "another one, and long")
+            with pytest.raises(ReservationError, match="this is for administrator"):
+                amy.audit()
+        root.set_user("amy", m.UserChange(disabled=True, password="a third one, and long"))
+        told = [(each.author, each.action, each.subject) for each in root.audit()]
+        assert told == [
+            ("root", "add", "amy"),
+            ("root", "add", "bob"),
+            ("amy", "log-in", "amy"),
+            ("", "log-in failed", "amy"),
+            ("amy", "password", "amy"),
+            ("amy", "log-in", "amy"),
+            ("root", "set", "amy"),
+        ]
+        assert all(each.address == "127.0.0.1" for each in root.audit())
+        assert "long" not in "".join(each.detail for each in root.audit())
+        assert root.audit(after=root.audit()[4].id)[0].action == "log-in"
 
 
 def test_a_browser_needs_the_other_secret(url: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from perhop.errors import UsageError
+from perhop.errors import OutputError, UsageError
 from perhop.reservations import messages as m
 from perhop.reservations.database import Database
 from perhop.reservations.http.health import Recent
@@ -194,3 +194,30 @@ def luminance(colour: str) -> float:
     parts = [int(colour[n : n + 2], 16) / 255 for n in (0, 2, 4)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_postgresql_is_spoken_to_over_tls(tmp_path: Path) -> None:
+    own = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    own += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    for name in ("server", "other"):
+        files = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.crt")]
+        subprocess.run([*own, *files], check=True, capture_output=True)
+    with restartable(tls=(tmp_path / "server.crt", tmp_path / "server.key")) as postgresql:
+        url = f"postgresql://perhop@localhost:{postgresql.port}/postgres"
+        right = f"sslrootcert={tmp_path / 'server.crt'}"
+        wrong = f"sslrootcert={tmp_path / 'other.crt'}"
+        for query in ("sslmode=require", f"sslmode=verify-full&{right}"):
+            opened = Database(f"{url}?{query}")
+            with opened.engine.connect() as connection:
+                used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+                assert connection.exec_driver_sql(used).scalar() is True
+            opened.close()
+        for query in (f"sslmode=verify-full&{wrong}", "sslmode=verify-full"):
+            with pytest.raises(OutputError, match="certificate"):
+                Database(f"{url}?{query}")
+        name = url.replace("localhost", "127.0.0.1")
+        with pytest.raises(OutputError, match="certificate"):
+            Database(f"{name}?sslmode=verify-full&{right}")
+        for query in ("sslmode=perhaps", "sslmode=require&sslrootcert=/nowhere"):
+            with pytest.raises(UsageError, match="ssl"):
+                Database(f"{url}?{query}")

@@ -185,6 +185,15 @@ class Client:
         """Set its counters to zero."""
         self._send("DELETE", f"/api/reservations/{number}/counters")
 
+    def change_password(self, old: str, new: str) -> None:
+        """Change your own password; you are logged out everywhere."""
+        self._send("POST", "/api/password", m.OwnPassword(old=old, new=new))
+
+    def audit(self, after: int = 0, limit: int = 1000) -> list[m.AuditMessage]:
+        """Who logged in, and what was done with users, as an administrator."""
+        params = {"after": after, "limit": limit}
+        return self._ask("GET", "/api/audit", list[m.AuditMessage], params=params)
+
     def users(self) -> list[m.UserMessage]:
         """Everybody."""
         return self._ask("GET", "/api/users", list[m.UserMessage])

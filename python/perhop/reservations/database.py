@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import ssl
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,7 +42,8 @@ class Database:
         """Open, lock, check and migrate.
 
         Args:
-            url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``.
+            url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``, with
+                ``?sslmode=verify-full`` and ``sslrootcert=FILE`` for TLS.
             create: Whether a database is made where there is none.
 
         Raises:
@@ -66,7 +68,7 @@ class Database:
                 identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
                 self.identity: str = connection.scalar(identity) or ""
                 """By what the service is known in the names of rules."""
-        except sa.exc.SQLAlchemyError as error:
+        except (sa.exc.SQLAlchemyError, OSError) as error:  # OSError: TLS
             self.close()
             raise OutputError(f"{self.name}: {_short(error)}") from None
         except BaseException:
@@ -154,7 +156,8 @@ class Database:
 
     def _engine(self) -> sa.Engine:
         if not self.is_sqlite:
-            return sa.create_engine(self.url, pool_size=8, pool_pre_ping=True)
+            url, tls = _tls(self.url)
+            return sa.create_engine(url, pool_size=8, pool_pre_ping=True, connect_args=tls)
         engine = sa.create_engine(
             self.url, connect_args={"check_same_thread": False, "timeout": 30}, pool_size=8
         )
@@ -343,6 +346,28 @@ def _url(text: str) -> sa.URL:
             raise UsageError(
                 f"{other} is not a database of perhop's; expected sqlite or postgresql"
             )
+
+
+def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
+    """What libpq calls `sslmode` and `sslrootcert`, as pg8000 takes it: the URL without, and that.
+
+    Raises:
+        UsageError: There is no such mode, or no such file.
+    """
+    mode, root = url.query.get("sslmode", "disable"), url.query.get("sslrootcert")
+    rest = url.difference_update_query(["sslmode", "sslrootcert"])
+    if mode == "disable":
+        return rest, {}
+    if mode not in ("require", "verify-ca", "verify-full"):
+        raise UsageError(f"sslmode={mode}: expected disable, require, verify-ca or verify-full")
+    try:
+        context = ssl.create_default_context(cafile=None if root is None else str(root))
+    except OSError as error:
+        raise UsageError(f"sslrootcert={root}: {error.strerror or error}") from None
+    context.check_hostname = mode == "verify-full"
+    if mode == "require" and root is None:
+        context.verify_mode = ssl.CERT_NONE
+    return rest, {"ssl_context": context}
 
 
 def _short(error: Exception) -> str:

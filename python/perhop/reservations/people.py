@@ -31,7 +31,7 @@ from perhop.reservations.errors import (
     ThrottledError,
 )
 from perhop.reservations.model import Quota, Role, User
-from perhop.reservations.schema import TOKENS, USERS
+from perhop.reservations.schema import AUDIT, TOKENS, USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,8 +86,16 @@ class Identity:
 class People:
     """The users of a database."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        quota: Quota | None = None,
+    ) -> None:
+        """Take the database, the time, and the quota of new users that are given none."""
         self._database = database
+        self._quota = quota or Quota()
         self._clock = clock
         self._hasher = PasswordHasher()
         self._checking = threading.BoundedSemaphore(_AT_ONCE)
@@ -117,7 +125,7 @@ class People:
             "password": self._hash(password),
             "role": Role(role).value,
             "disabled": False,
-            **_quota_row(quota or Quota()),
+            **_quota_row(quota or self._quota),
             "created": int(self._clock()),
         }
         try:
@@ -165,6 +173,39 @@ class People:
         self._forget_known()
         return self.named(name)
 
+    def change_password(self, user: User, old: str, new: str, address: str) -> None:
+        """Change one's own password; one is logged out everywhere.
+
+        Raises:
+            NotAuthenticatedError: The old one is wrong.
+            BadRequestError: The new one will not do.
+            ThrottledError: There were too many wrong ones.
+        """
+        self._check_password(user.name, old, address)
+        self.set(user.name, password=new)
+        self.audit(user.name, "password", user.name, address, "changed by the user")
+
+    def audit(
+        self, author: str, action: str, subject: str, address: str = "", detail: str = ""
+    ) -> None:
+        """Put on file who did what with whom."""
+        row = {
+            "at": int(self._clock()),
+            "author": author[:64],
+            "action": action,
+            "subject": subject[:64],
+            "address": address[:64],
+            "detail": detail[:1000],
+        }
+        with self._database.writing() as connection:
+            connection.execute(AUDIT.insert(), row)
+
+    def audited(self, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """What `audit` put on file, in order."""
+        select = sa.select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(limit)
+        with self._database.engine.connect() as connection:
+            return [dict(row) for row in connection.execute(select).mappings()]
+
     def named(self, name: str) -> User:
         """The user of a name.
 
@@ -196,6 +237,14 @@ class People:
             NotAuthenticatedError: It is wrong; whether the name or the password is not said.
             ThrottledError: There were too many wrong ones, for the name from there, or from there.
         """
+        row = self._check_password(name, password, address)
+        user = records.user(row)
+        self.audit(user.name, "log-in", user.name, address, kind)
+        token = self.make_token(user, kind, "log-in", SESSION)
+        return token, self.who(token)
+
+    def _check_password(self, name: str, password: str, address: str) -> dict[str, Any]:
+        """The row of the user of a name, whose password it is."""
         # By name *and* address: nobody can lock out a user who comes from elsewhere.
         place = _place(address)
         keys = (f"name {name[:64]} from {place}", f"address {place}")
@@ -210,6 +259,7 @@ class People:
             right = len(password) <= LONGEST_PASSWORD and self._verify(kept, password)
             if row is None or not right or row["disabled"]:
                 self._throttle.failed(keys)
+                self._audit_failure(row, place)
                 raise NotAuthenticatedError("the name or the password is wrong")
         self._throttle.succeeded(keys[:1])
         if self._hasher.check_needs_rehash(kept):
@@ -217,9 +267,7 @@ class People:
                 mine = USERS.c.id == row["id"]
                 values = {"password": self._hasher.hash(password)}
                 connection.execute(USERS.update().where(mine).values(values))
-        user = records.user(dict(row))
-        token = self.make_token(user, kind, "log-in", SESSION)
-        return token, self.who(token)
+        return dict(row)
 
     def make_token(self, user: User, kind: Kind, label: str, seconds: int | None) -> str:
         """A new token of a user's; it is told once.
@@ -305,6 +353,11 @@ class People:
             if not gone.rowcount:
                 raise NotFoundError(f"you have no token {token}")
         self._forget_known()
+
+    def _audit_failure(self, row: Any, place: str) -> None:
+        """Put a failed log-in on file, of users that there are: others would fill the disk."""
+        if row is not None:
+            self.audit("", "log-in failed", row["name"], place)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -43,6 +43,17 @@ def logout(url: str) -> int:
     return 0
 
 
+@click.command()
+@url
+def password(url: str) -> int:
+    """Change your own password: the old one is asked for, and then the new one."""
+    with connected(url) as client:
+        client.change_password(ask_password(new=False), ask_password(new=True))
+    forget_token(url)
+    click.echo("changed; log in again")
+    return 0
+
+
 # Tokens
 
 
@@ -158,11 +169,14 @@ def _quota(
 @_user_options
 @asks(_user_in_words)
 def add_user(client: Client, name: str, role: str | None, **quota: Any) -> Any:
-    """Make a user; the password is asked for, or read from standard input."""
+    """Make a user; the password is asked for, or read from standard input.
+
+    Without a quota the user has the one that the service was started with.
+    """
     from perhop.cli.reserve import moments
     from perhop.reservations import messages as m
 
-    limits = _quota(**quota)
+    limits = _quota(**quota) if any(v is not None for v in quota.values()) else None
     given = {"name": name, "role": role or "requester", "quota": limits}
     return client.add_user(moments.checked(m.NewUser, given | {"password": ask_password(new=True)}))
 
@@ -200,6 +214,22 @@ def set_user(
 def list_users(client: Client) -> Any:
     """List everybody."""
     return client.users()
+
+
+def _audit_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
+    from perhop.cli.reserve.moments import when
+
+    for each in found:
+        by = f"{each.author or '?'} from {each.address or 'here'}"
+        yield f"{when(each.at)}  {by}: {each.action} {each.subject}  {each.detail}".rstrip()
+
+
+@user.command("audit")
+@click.option("--after", type=int, default=0, help="Show what follows an entry.")
+@asks(_audit_in_words)
+def audit(client: Client, after: int) -> Any:
+    """Show who logged in, and what was done with users."""
+    return client.audit(after)
 
 
 # Webhooks
@@ -245,5 +275,5 @@ def remove_webhook(client: Client, number: int) -> None:
     client.remove_webhook(number)
 
 
-COMMANDS: Final = (login, logout, token, user, webhook)
+COMMANDS: Final = (login, logout, password, token, user, webhook)
 """In the order of the help."""

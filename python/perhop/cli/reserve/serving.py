@@ -69,6 +69,13 @@ _database = click.option(
     help="Seconds between two readings of counters.",
 )
 @click.option(
+    "--max-reservations",
+    type=click.IntRange(0),
+    help="Quota of new users that are given none: reservations that are not over.",
+)
+@click.option("--max-rate", help="The same: at once, such as `100 Mbps`.")
+@click.option("--max-duration", help="The same: of each, such as `24 h`.")
+@click.option(
     "--trusted-proxy",
     "proxies",
     multiple=True,
@@ -94,13 +101,18 @@ def serve(
     every: float,
     proxies: tuple[str, ...],
     webhooks: tuple[str, ...],
+    max_reservations: int | None,
+    max_rate: str | None,
+    max_duration: str | None,
 ) -> int:
     """Serve reservations of NETWORK, a scenario file with `reservable` links."""
     needs_extra()
+    from perhop.cli.reserve import moments
     from perhop.errors import UsageError
     from perhop.reservations import drivers as kinds
     from perhop.reservations.http import Serving
     from perhop.reservations.http import serve as run
+    from perhop.reservations.model import Quota
     from perhop.reservations.network import Network
     from perhop.scenario import load
 
@@ -148,6 +160,11 @@ def serve(
             every,
             tuple(str(_address(each)) for each in proxies),
             tuple(_network(each) for each in webhooks),
+            Quota(
+                max_reservations,
+                None if max_rate is None else moments.rate(max_rate),
+                None if max_duration is None else moments.seconds(max_duration),
+            ),
         ),
         lambda: click.echo(f"{address}  (Ctrl-C ends it)"),
     )

@@ -1,8 +1,9 @@
 """Routes for people: sessions, tokens, users, webhooks."""
 
+import json
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from perhop.reservations import messages as m
 from perhop.reservations.http.access import COOKIE, Administrator, Operator, Who, own_site
@@ -25,6 +26,10 @@ def _webhooks(request: Request) -> Webhooks:
     return Webhooks(request.app.state.service)
 
 
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
 def _session(who: Identity) -> m.Session:
     return m.Session(user=who.user.name, role=who.user.role, csrf=who.csrf)
 
@@ -33,8 +38,7 @@ def _session(who: Identity) -> m.Session:
 def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
     """Log in from a browser: the session is in a cookie."""
     own_site(request)
-    address = request.client.host if request.client else ""
-    token, who = _people(request).log_in(body.name, body.password, address)
+    token, who = _people(request).log_in(body.name, body.password, _address(request))
     secure = bool(request.app.state.secure)
     response.set_cookie(
         COOKIE, token, max_age=SESSION, httponly=True, samesite="strict", secure=secure
@@ -46,8 +50,7 @@ def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
 def log_in_program(request: Request, body: m.LogIn) -> m.Token:
     """Log in from a program: the token is the answer, and good for twelve hours."""
     own_site(request)
-    address = request.client.host if request.client else ""
-    token, _ = _people(request).log_in(body.name, body.password, address, "api")
+    token, _ = _people(request).log_in(body.name, body.password, _address(request), "api")
     return m.Token(token=token)
 
 
@@ -62,6 +65,12 @@ def log_out(request: Request, response: Response, who: Who) -> None:
     """Log out: the session or token that asks is no longer good."""
     _people(request).revoke(who.user, who.token)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+
+
+@router.post("/password", status_code=204)
+def change_password(request: Request, who: Who, body: m.OwnPassword) -> None:
+    """Change your own password; you are logged out everywhere."""
+    _people(request).change_password(who.user, body.old, body.new, _address(request))
 
 
 @router.post("/tokens", status_code=201)
@@ -90,22 +99,39 @@ def users(request: Request, _who: Administrator) -> list[m.UserMessage]:
 
 
 @router.post("/users", status_code=201)
-def add_user(request: Request, _who: Administrator, body: m.NewUser) -> m.UserMessage:
+def add_user(request: Request, who: Administrator, body: m.NewUser) -> m.UserMessage:
     """A new user."""
-    quota = body.quota.quota()
-    return m.UserMessage.of(_people(request).add(body.name, body.password, body.role, quota))
+    people, quota = _people(request), None if body.quota is None else body.quota.quota()
+    made = people.add(body.name, body.password, body.role, quota)
+    people.audit(who.user.name, "add", made.name, _address(request), made.role)
+    return m.UserMessage.of(made)
 
 
 @router.patch("/users/{name}")
 def set_user(
-    request: Request, _who: Administrator, name: UserName, body: m.UserChange
+    request: Request, who: Administrator, name: UserName, body: m.UserChange
 ) -> m.UserMessage:
     """Change a user."""
+    people = _people(request)
     quota = None if body.quota is None else body.quota.quota()
-    changed = _people(request).set(
+    changed = people.set(
         name, password=body.password, role=body.role, disabled=body.disabled, quota=quota
     )
+    given = body.model_dump(mode="json", exclude_none=True, exclude={"password"})
+    what = json.dumps(given | ({"password": "new"} if body.password is not None else {}))
+    people.audit(who.user.name, "set", name, _address(request), what)
     return m.UserMessage.of(changed)
+
+
+@router.get("/audit")
+def audit(
+    request: Request,
+    _who: Administrator,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> list[m.AuditMessage]:
+    """Who logged in, and what was done with users; after the last of a page comes the next."""
+    return [m.AuditMessage(**each) for each in _people(request).audited(after, limit)]
 
 
 @router.get("/webhooks")

@@ -13,6 +13,7 @@ from perhop.reservations.database import Database
 from perhop.reservations.enforcement import EVERY, Enforcer
 from perhop.reservations.http.application import application
 from perhop.reservations.http.connections import MOST, limited
+from perhop.reservations.model import Quota
 from perhop.reservations.people import People
 from perhop.reservations.service import Service
 from perhop.reservations.steady import SteadyClock
@@ -44,6 +45,7 @@ class Serving:
         key: The file of its private key.
         every: Seconds between two readings of counters.
         proxies: Addresses of proxies whose header `X-Forwarded-For` is believed.
+        quota: The quota of new users that are given none.
         webhooks: Networks, beside the public internet, to which webhooks may lead.
     """
 
@@ -58,6 +60,7 @@ class Serving:
     every: float = EVERY
     proxies: tuple[str, ...] = ()
     webhooks: tuple[Destination, ...] = ()
+    quota: Quota = field(default_factory=Quota)
 
 
 @contextlib.contextmanager
@@ -77,7 +80,7 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         stack.callback(deliveries.close)
         app = application(
             service,
-            People(database),
+            People(database, quota=serving.quota),
             enforcer,
             hosts=serving.hosts,
             secure=serving.certificate is not None,

@@ -23,10 +23,12 @@ from perhop.reservations.messages.bookings import (
     default_burst,
 )
 from perhop.reservations.messages.people import (
+    AuditMessage,
     LogIn,
     NewToken,
     NewUser,
     NewWebhook,
+    OwnPassword,
     QuotaMessage,
     Session,
     Token,
@@ -40,6 +42,7 @@ from perhop.reservations.messages.people import (
 __all__ = [
     "MAX_RATE",
     "MAX_SECOND",
+    "AuditMessage",
     "Booking",
     "Change",
     "CountersMessage",
@@ -53,6 +56,7 @@ __all__ = [
     "NewToken",
     "NewUser",
     "NewWebhook",
+    "OwnPassword",
     "Problem",
     "QuotaMessage",
     "Reason",

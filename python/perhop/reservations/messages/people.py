@@ -77,7 +77,27 @@ class NewUser(Message):
     name: Annotated[str, Field(min_length=1, max_length=64)]
     password: Annotated[str, Field(min_length=1, max_length=1000)]
     role: Annotated[Role, Field(strict=False)] = Role.REQUESTER
-    quota: QuotaMessage = QuotaMessage()
+    quota: QuotaMessage | None = None
+    """The service's own for new users unless given."""
+
+
+class OwnPassword(Message):
+    """A new password of one's own."""
+
+    old: Annotated[str, Field(max_length=1000)]
+    new: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class AuditMessage(Message):
+    """Who logged in, or did what with whom."""
+
+    id: int
+    at: int
+    author: str
+    action: str
+    subject: str
+    address: str
+    detail: str
 
 
 class UserChange(Message):
