@@ -56,9 +56,10 @@ def lost(dataset: Dataset) -> int:
 @pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr", "bbr1"])
 def test_an_upload_does_not_fill_its_hosts_queue(congestion: str) -> None:
     dataset = slow(f"tcp: {{stack: linux-6, congestion_control: {congestion}}}")
-    # Linux's own: 22 to 25 ms. Six segments take 3.6 ms, the ping's own way 20 ms; BBR version 3
-    # leaves less in any queue.
-    assert BASE_MS < pings_ms(dataset).median() < 27  # type: ignore[operator]
+    # Linux's own: 22 to 25 ms, with Reno 25 to 29. Six segments take 3.6 ms, the ping's own way
+    # 20 ms; a window that outgrows what is in flight raises the pacing rate, and so the limit.
+    # BBR version 3 leaves less in any queue.
+    assert BASE_MS < pings_ms(dataset).median() < 30  # type: ignore[operator]
     assert rate(dataset) > 0.92 * LINK_BPS
     assert lost(dataset) == 0
 

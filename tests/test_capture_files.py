@@ -192,7 +192,7 @@ def test_an_interrupted_run_leaves_whole_packets(
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(number)
-    assert ended(process).code == 130
+    assert ended(process).code == 128 + number
     found = packets(capture.read_bytes())
     # They go as far as the results do.
     covered = library.Dataset.read(place / "out").covered_s

@@ -60,9 +60,12 @@ impl Receiver {
         }
     }
 
-    /// The blocks to report: what arrived twice, then the most recently changed first.
+    /// The blocks to report: what arrived twice, then the most recently changed first. If all of these
+    /// are in order by now, the first that is not: as long as data is missing, every acknowledgement
+    /// says what has arrived beyond it (RFC 2018, section 3).
     pub(super) fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
         let mut sack = SackBlocks::default();
+        let mut reported = false;
         if let Some((start, end)) = duplicate {
             sack.push(start, end);
         }
@@ -72,7 +75,11 @@ impl Receiver {
                 && start <= at
             {
                 sack.push(start, end);
+                reported = true;
             }
+        }
+        if let (false, Some(&(start, end))) = (reported, self.blocks.first()) {
+            sack.push(start, end);
         }
         sack
     }

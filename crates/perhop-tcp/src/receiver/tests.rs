@@ -47,6 +47,20 @@ fn a_single_segment_is_acknowledged_when_the_timer_is_due() {
     assert_eq!(receiver.on_timer(receiver.deadline()).unwrap().ack, Seq(101));
 }
 
+/// RFC 2018, section 3: as long as data is missing, acknowledgements say what arrived beyond it.
+#[test]
+fn a_hole_is_reported_however_long_ago_its_end_arrived() {
+    let mut receiver = connected(true);
+    ack_of(&mut receiver, 2001);
+    for start in [201, 401, 601, 801] {
+        ack_of(&mut receiver, start);
+    }
+    for start in [101, 301, 501, 701, 1] {
+        ack_of(&mut receiver, start);
+    }
+    assert_eq!(ack_of(&mut receiver, 901).unwrap(), (1001, vec![(2001, 2101)]));
+}
+
 /// RFC 2018, section 4: the block that the segment caused comes first.
 #[test]
 fn holes_are_reported_most_recent_first() {
