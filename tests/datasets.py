@@ -73,6 +73,7 @@ def dataset(
     links: list[dict[str, Any]] | None = None,
     codepoints: list[dict[str, Any]] | None = None,
     rtts: list[dict[str, Any]] | None = None,
+    srtts: list[dict[str, Any]] | None = None,
     delays: list[dict[str, Any]] | None = None,
     displacements: list[dict[str, Any]] | None = None,
     complete: bool = True,
@@ -86,6 +87,7 @@ def dataset(
         "links": links,
         "codepoints": codepoints,
         "rtts": rtts,
+        "srtts": srtts,
         "delays": delays,
         "displacements": displacements,
     }
@@ -142,6 +144,8 @@ def scavenger(
                     row |= {"packets": amount // 1460 + 1, "lost": 1, "retransmits": 1}
                     row |= {"rtt_s": 0.007, "rtt_min_s": 0.0061, "rtt_max_s": 0.0083}
                     row |= {"rtt_samples": 10, "cwnd": 8192}
+                    row |= {"srtt_s": 0.007, "srtt_min_s": 0.0065, "srtt_max_s": 0.0075}
+                    row |= {"srtt_samples": 5}
                 intervals.append(row)
                 counters = {"sent_bytes": amount, "sent_packets": amount // 1460}
                 queues.append({"link": "r1>r2", "class": flow, **stretch, **counters})
@@ -163,6 +167,7 @@ def scavenger(
         for flow in scenario.flows
         for i in range(30)
     ]
+    srtts = [each | {"samples": 25} for each in rtts if 0.0065 < each["low_s"] < 0.0075]
     return dataset(
         scenario,
         intervals,
@@ -170,6 +175,7 @@ def scavenger(
         queues=queues,
         links=links,
         rtts=rtts,
+        srtts=srtts,
         complete=until >= 150,
         duration_s=float(until),
     )

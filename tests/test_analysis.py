@@ -2,6 +2,7 @@ import inspect
 import json
 import math
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -290,14 +291,19 @@ def histogram(samples: list[float]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=20)
-@given(st.lists(st.floats(1e-3, 10), min_size=200, max_size=300))
-def test_flow_rtt_is_within_a_bin_of_the_samples(samples: list[float]) -> None:
-    taken = {"rtt_s": statistics.fmean(samples), "rtt_samples": len(samples)}
-    taken |= {"rtt_min_s": min(samples), "rtt_max_s": max(samples)}
-    run = two(rtts=histogram(samples))
+@given(
+    st.lists(st.floats(1e-3, 10), min_size=200, max_size=300),
+    st.sampled_from([("rtt", analysis.flow_rtt), ("srtt", analysis.flow_srtt)]),
+)
+def test_flow_rtt_is_within_a_bin_of_the_samples(
+    samples: list[float], of: tuple[str, Callable[..., analysis.Distribution | None]]
+) -> None:
+    name, measure = of
+    taken = {f"{name}_s": statistics.fmean(samples), f"{name}_samples": len(samples)}
+    taken |= {f"{name}_min_s": min(samples), f"{name}_max_s": max(samples)}
     intervals = rows("early", [0.0, 10.0], [1], **taken)
-    run = dataset(run.scenario, intervals, rtts=histogram(samples))
-    found = analysis.flow_rtt(run, "early")
+    tables: dict[str, Any] = {f"{name}s": histogram(samples)}
+    found = measure(dataset(two().scenario, intervals, **tables), "early")
     assert found is not None
     assert (found.min, found.max) == (min(samples), max(samples))
     assert found.mean == pytest.approx(statistics.fmean(samples))
@@ -309,6 +315,7 @@ def test_flow_rtt_is_within_a_bin_of_the_samples(samples: list[float]) -> None:
 
 def test_a_flow_without_samples_has_no_rtt() -> None:
     assert analysis.flow_rtt(two(), "early") is None
+    assert analysis.flow_srtt(two(), "early") is None
 
 
 def test_loss_of_a_flow_is_of_what_was_sent() -> None:
@@ -395,6 +402,7 @@ def test_summary_has_the_keys_that_the_json_promises() -> None:
     assert {"bytes", "throughput_bps", "retransmits", "loss", "reordered", "rtt_s"} < flow.keys()
     spread = {"min", "mean", "median", "p95", "p99", "max", "iqr", "stdev"}
     assert spread < flow["rtt_s"].keys()
+    assert flow["srtt_s"].keys() == flow["rtt_s"].keys()
     assert spread < found["pings"]["as_priority"]["rtt_s"].keys()
     phase = found["phases"][2]
     assert phase.keys() == {"start_s", "end_s", "throughput_bps", "total_bps"}

@@ -79,6 +79,8 @@ def test_json_is_one_object_with_everything_that_is_promised(start: Start, place
         assert (flow["retransmits"], flow["loss"], flow["reordered"]) == (0, 0, 0)
         times = ("min", "mean", "median", "p95", "p99", "max", "iqr", "stdev")
         assert all(flow["rtt_s"][name] >= 0 for name in times)
+        assert flow["rtt_s"]["min"] <= flow["srtt_s"]["min"]
+        assert flow["srtt_s"]["max"] <= flow["rtt_s"]["max"]
         assert flow["rtt_s"]["min"] <= flow["rtt_s"]["median"] <= flow["rtt_s"]["max"]
     counters = result["links"]["testbed>slac"]["classes"]
     assert list(counters) == ["scavenger", "priority", "best_effort"]

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from conftest import Outcome
@@ -75,6 +77,33 @@ def test_of_three_runs_the_extremes_count(whole: Dataset) -> None:
     found = analysis.agreement(analysis.compare([whole, scaled(0.97), scaled(1.04)]))
     apart = {each.difference for each in found if each.kind == "goodput"}
     assert all(each == pytest.approx(0.07, abs=1e-3) for each in apart)
+
+
+@pytest.mark.parametrize(("factor", "ok"), [(1.0, True), (1.2, False)])
+def test_round_trip_times_of_flows_are_the_smoothed_ones(
+    whole: Dataset, factor: float, ok: bool
+) -> None:
+    """A real host does not say what single segments measured."""
+    real = replace(
+        whole,
+        rtts=whole.rtts.clear(),
+        srtts=whole.srtts.with_columns(pl.col("low_s", "high_s") * factor),
+        intervals=whole.intervals.with_columns(
+            pl.col("srtt_s", "srtt_min_s", "srtt_max_s") * factor,
+            pl.lit(None, pl.Float64).alias("rtt_s"),
+            pl.lit(0, pl.Int64).alias("rtt_samples"),
+        ),
+    )
+    compared = analysis.compare([whole, real])
+    found = [each for each in analysis.agreement(compared) if each.kind == "rtt"]
+    flows = [each for each in found if each.name in whole.scenario.flows]
+    assert len(flows) == 3
+    assert all(None not in each.beside.values for each in flows)
+    assert {each.ok for each in flows} == {ok}
+    for quantities in compared.flows.values():
+        median, absent = quantities["rtt_median"].values
+        assert median is not None
+        assert absent is None
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, **outcomes: Dataset | str) -> list[dict[str, Any]]:

@@ -107,6 +107,44 @@ flows:
     assert echoed > 3 * arrived
 
 
+STANDING = """
+perhop: 1
+name: standing
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 1 Gbps}
+  - {ends: [r, b], rate: 10 Mbps, delay: 10 ms, queue: {limit: 1 s}}
+flows:
+  bulk: {from: a, to: b, tcp: {window: 64 KiB}, stop: 3 s}
+report: {interval: 500 ms}
+"""
+
+
+def test_round_trip_times_mean_the_same_as_in_sim(attempt: int) -> None:
+    """A window of 64 KiB stands in the queue: its round trip is what a window's packets take."""
+    del attempt
+    scenario = parse(STANDING, "standing")
+    real, modelled = (perhop.run(scenario, engine=engine) for engine in ("emu", "sim"))
+    one, other = (analysis.flow_srtt(run, "bulk") for run in (real, modelled))
+    assert one is not None
+    assert other is not None
+    standing = 64 * 1024 / 1448 * 1500 * 8 / 10e6
+    assert other.median == pytest.approx(standing, rel=0.05)
+    assert one.median == pytest.approx(other.median, rel=0.05)
+    assert one.mean == pytest.approx(other.mean, rel=0.05)
+    # One in 10 ms, of those in which an acknowledgement came; a busy machine may be late.
+    assert 250 <= other.samples <= 305
+    assert 0.5 * other.samples < one.samples <= 305
+    # Where single segments are not seen there is nothing, not something else.
+    assert analysis.flow_rtt(real, "bulk") is None
+    assert real.intervals["rtt_samples"].sum() == len(real.rtts) == 0
+    assert real.intervals["rtt_s"].is_null().all()
+    measured = analysis.flow_rtt(modelled, "bulk")
+    assert measured is not None
+    assert measured.samples > 1000
+    assert measured.mean == pytest.approx(other.mean, rel=0.05)
+
+
 def test_rows_end_at_the_marks(dataset: Dataset, scenario: Scenario) -> None:
     marks = {mark / 1e12 for mark in scenario.marks_ps if mark > 0}
     for table in (dataset.intervals, dataset.queues, dataset.links):

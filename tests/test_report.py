@@ -2,6 +2,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasets import SCAVENGER, dataset, scavenger
-from perhop import report
+from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
 from perhop.report import charts, html, labels, output, text
@@ -154,6 +155,23 @@ def test_every_table_is_rectangular(run: Dataset) -> None:
     for table in tables:
         assert table is not None
         assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_round_trip_times_of_flows_are_smoothed_ones_where_there_are_no_others(
+    run: Dataset,
+) -> None:
+    def shown(run: Dataset) -> dict[str, str]:
+        table = report.flow_table(run)
+        return dict(zip((column.name for column in table.columns), table.rows[0], strict=True))
+
+    both = shown(run)
+    assert "SRTT median" not in both
+    bare = shown(replace(run, rtts=run.rtts.clear()))
+    assert "RTT median" not in bare
+    assert bare["SRTT median"] not in (both["RTT median"], "")
+    found = analysis.flow_srtt(run, "scavenger")
+    assert found is not None
+    assert bare["SRTT p99"] == text.duration(found.p99)
 
 
 def test_the_lead_says_who_got_what(run: Dataset) -> None:

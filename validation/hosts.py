@@ -209,7 +209,7 @@ def measured(setting: Setting, dataset: perhop.Dataset, number: int) -> dict[str
     links = dataset.links.filter(pl.col("link").is_in(part.forward))
     first = rows.filter(pl.col("flow") == next(iter(part.flows)))
     total = _sum(rows, "bytes")
-    rtts = [each.median for flow in part.flows if (each := analysis.flow_rtt(dataset, flow))]
+    srtts = [each.median for flow in part.flows if (each := analysis.flow_srtt(dataset, flow))]
     pings = [each.median for ping in part.pings if (each := analysis.rtt(dataset, ping))]
     took = [each for each in rows["completion_s"] if each is not None]
     nothing = float("nan")
@@ -219,7 +219,7 @@ def measured(setting: Setting, dataset: perhop.Dataset, number: int) -> dict[str
         "lost": _sum(queues, "dropped_packets") + _sum(links, "lost_packets"),
         "marked": _sum(queues, "marked_packets"),
         "resent": _sum(rows, "retransmits"),
-        "rtt": statistics.median(rtts) * 1e3 if rtts else nothing,
+        "rtt": statistics.median(srtts) * 1e3 if srtts else nothing,
         "ping": statistics.median(pings) * 1e3 if pings else nothing,
         "completion": statistics.median(took) * 1e3 if took else nothing,
         "completion_p90": statistics.quantiles(took, n=10)[-1] * 1e3 if took else nothing,
@@ -396,8 +396,8 @@ by an interval of order statistics that holds the median with 95% or more. Hosts
 1 Gb/s, which add up to 100 µs at random, so that seeds matter.
 
 Goodput is of the whole run. Lost are packets of data that queues, policers and wires dropped, as
-the network counts them in both engines. RTT is the median of what the sender reports, ping that of
-an echo request every 50 ms on the same path.
+the network counts them in both engines. RTT is the median of the senders' smoothed round-trip
+time, read every 10 ms, ping that of an echo request every 50 ms on the same path.
 
 A figure is ok (yes) if the medians differ by no more than 5% (goodput, completion) or 10%. *Spread*
 is a difference that is more, with intervals that overlap. *Explained* is one whose cause is known

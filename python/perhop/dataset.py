@@ -47,6 +47,10 @@ _COUNTS: Final = dict.fromkeys(
     pl.Int64,
 )
 
+_BINS: Final = pl.Schema(
+    {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
+)
+
 TABLES: Final[Mapping[str, pl.Schema]] = {
     "intervals": pl.Schema(
         {
@@ -71,6 +75,10 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "rtt_min_s": pl.Float64,
             "rtt_max_s": pl.Float64,
             "rtt_samples": pl.Int64,
+            "srtt_s": pl.Float64,
+            "srtt_min_s": pl.Float64,
+            "srtt_max_s": pl.Float64,
+            "srtt_samples": pl.Int64,
             "owd_s": pl.Float64,
             "owd_min_s": pl.Float64,
             "owd_max_s": pl.Float64,
@@ -127,9 +135,8 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "packets": pl.Int64,
         }
     ),
-    "rtts": pl.Schema(
-        {"flow": pl.String, "low_s": pl.Float64, "high_s": pl.Float64, "samples": pl.Int64}
-    ),
+    "rtts": _BINS,
+    "srtts": _BINS,
     "delays": pl.Schema(
         {
             "flow": pl.String,
@@ -155,6 +162,9 @@ _NULLABLE: Final = {
         "rtt_s",
         "rtt_min_s",
         "rtt_max_s",
+        "srtt_s",
+        "srtt_min_s",
+        "srtt_max_s",
         "owd_s",
         "owd_min_s",
         "owd_max_s",
@@ -254,10 +264,12 @@ class Dataset:
             stretch's end; data packets that arrived `marked` with congestion experienced, and those
             that acknowledgements with an echo of a mark covered (`echoed`: classic ECN echoes from
             a mark until the sender has answered, a round trip's packets, and AccECN counts);
-            mean, least and greatest `rtt_s` of its
-            `rtt_samples`, and `owd_s`, the one-way delay of its data; the congestion window `cwnd`
-            in bytes at the stretch's end; `completion_s`, how long after its start the stream's
-            whole volume had arrived, where that was in this stretch.
+            mean, least and greatest `rtt_s` that segments measured of the round-trip time in
+            `rtt_samples` (in `sim`; none where Linux is the sender, which does not tell them);
+            `srtt_s`, the sender's smoothed round-trip time (RFC 6298), read every 10 ms while
+            acknowledgements come; `owd_s`, the one-way delay of its data; the congestion window
+            `cwnd` in bytes at the stretch's end; `completion_s`, how long after its start the
+            stream's whole volume had arrived, where that was in this stretch.
         pings: A row per request; which `node` answered it and how (see `ANSWERS`), null if nobody
             did; `rtt_s`, null too where a router said that it knows no way. `dscp_arrived` is the
             request's code point where it was answered, which an error quotes; `dscp_echoed` the
@@ -271,7 +283,8 @@ class Dataset:
             overtaken, and the share of the time that it was busy.
         codepoints: A row per flow, host at which its packets arrived (data at its destination, what
             answers data at its source), stretch, and code point with which some of them did.
-        rtts: A histogram of each flow's RTT samples over the run.
+        rtts: A histogram of the samples of `rtt_s` of each flow over the run.
+        srtts: One of those of `srtt_s`.
         delays: A histogram of how long each flow's data packets were under way, for each stretch
             between two edges of windows over which that is expected or published.
         displacements: Of UDP flows, the packets that arrived `early` and `late` `by` so many places
@@ -290,6 +303,7 @@ class Dataset:
     links: pl.DataFrame
     codepoints: pl.DataFrame
     rtts: pl.DataFrame
+    srtts: pl.DataFrame
     delays: pl.DataFrame
     displacements: pl.DataFrame
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,9 +96,9 @@ class Sweep:
             UsageError: If the scenario has no such target, or the target no such metric.
         """
         scenario = gallery.load(self.source, overrides=self.overrides)
-        spreads = {of: [f"{of}_{part}" for part in _SPREAD] for of in ("rtt", "owd")}
+        spreads = {of: [f"{of}_{part}" for part in _SPREAD] for of in ("rtt", "srtt", "owd")}
         known = {"total": list(_OF_TOTAL)}
-        known |= {name: [*_OF_FLOWS, *spreads["rtt"], *spreads["owd"]] for name in scenario.flows}
+        known |= {name: [*_OF_FLOWS, *chain(*spreads.values())] for name in scenario.flows}
         known |= {name: ["loss", *spreads["rtt"]] for name in scenario.pings}
         for word, words, what in (
             (target, list(known), "not a flow or a ping of this scenario"),
@@ -292,6 +292,7 @@ def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
         for metric, key in _OF_FLOWS.items():
             yield {"target": name, "metric": metric, "value": flow[key]}
         yield from _spread(name, "rtt", flow["rtt_s"])
+        yield from _spread(name, "srtt", flow["srtt_s"])
         yield from _spread(name, "owd", flow["owd_s"])
     for name, ping in found["pings"].items():
         yield {"target": name, "metric": "loss", "value": ping["loss"]}

@@ -26,7 +26,7 @@ pub use jitter::Jitter;
 pub use network::NetworkMeter;
 pub use order::{Order, OrderCounts};
 pub use pinger::{Answer, Pinger, ProbeRecord};
-pub use reading::{Samples, StreamCounters, StreamReading};
+pub use reading::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
 pub use tables::{
     Codepoints, Column, Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Stretch,
     Table,

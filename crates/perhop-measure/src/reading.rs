@@ -4,6 +4,9 @@ use perhop_core::Duration;
 
 use crate::order::OrderCounts;
 
+/// How often a sender's smoothed round-trip time is read, while acknowledgements come.
+pub const SRTT_EVERY: Duration = Duration::from_millis(10);
+
 /// Durations, of a stream and since they were last read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Samples {
@@ -67,8 +70,12 @@ pub struct StreamReading {
     pub counters: StreamCounters,
     /// The congestion window in bytes, if it has one.
     pub cwnd: Option<u64>,
-    /// Since the last reading.
+    /// What segments measured of the round-trip time, since the last reading; no sample where the
+    /// sender does not tell.
     pub rtt: Samples,
+    /// The sender's smoothed round-trip time (RFC 6298: SRTT), read every [`SRTT_EVERY`], since the
+    /// last reading.
+    pub srtt: Samples,
     /// How long data was under way, since the last reading.
     pub delay: Samples,
     /// Of UDP: the present estimate of the jitter.

@@ -70,6 +70,10 @@ table! {
         rtt_min_s: Floats,
         rtt_max_s: Floats,
         rtt_samples: Integers,
+        srtt_s: Floats,
+        srtt_min_s: Floats,
+        srtt_max_s: Floats,
+        srtt_samples: Integers,
         owd_s: Floats,
         owd_min_s: Floats,
         owd_max_s: Floats,
@@ -151,7 +155,7 @@ table! {
 }
 
 table! {
-    /// Per flow and bin of its round-trip times.
+    /// Per flow and bin of its round-trip times, or of its smoothed ones.
     Rtts {
         flow: Integers,
         low_s: Floats,
@@ -196,6 +200,7 @@ impl Intervals {
     ) {
         let after = &reading.counters;
         let [rtt, rtt_min, rtt_max] = reading.rtt.in_seconds();
+        let [srtt, srtt_min, srtt_max] = reading.srtt.in_seconds();
         let [owd, owd_min, owd_max] = reading.delay.in_seconds();
         self.flow.push(flow as i64);
         self.stream.push(stream as i64);
@@ -216,6 +221,10 @@ impl Intervals {
         self.rtt_min_s.push(rtt_min);
         self.rtt_max_s.push(rtt_max);
         self.rtt_samples.push(reading.rtt.count as i64);
+        self.srtt_s.push(srtt);
+        self.srtt_min_s.push(srtt_min);
+        self.srtt_max_s.push(srtt_max);
+        self.srtt_samples.push(reading.srtt.count as i64);
         self.owd_s.push(owd);
         self.owd_min_s.push(owd_min);
         self.owd_max_s.push(owd_max);

@@ -141,6 +141,8 @@ fn tcp(
         schedule,
         phase: Phase::Waiting,
         rtt: Samples::default(),
+        srtt: Samples::default(),
+        srtt_due: Time::ZERO,
         lost: 0,
         small_queues: plan.small_queues,
         socket: Socket::default(),

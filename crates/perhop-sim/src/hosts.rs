@@ -136,6 +136,8 @@ pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
     /// Round-trip times of each flow.
     pub rtts: Vec<Histogram>,
+    /// Smoothed round-trip times of each flow.
+    pub srtts: Vec<Histogram>,
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
     pub captures: ModelledCaptures,
@@ -157,10 +159,10 @@ impl ModelledHosts {
         network: &mut Net,
     ) -> Self {
         let rtts = vec![Histogram::default(); flows];
-        let delays = rtts.clone();
+        let [srtts, delays] = [rtts.clone(), rtts.clone()];
         let dscps = vec![<[DscpCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
-        let mut hosts = Self { endpoints, rtts, delays, captures, dscps, bodies };
+        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, dscps, bodies };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -226,6 +228,10 @@ impl Hosts<BodyId> for ModelledHosts {
                 if let Some(rtt) = tcp.sender.take_rtt_sample() {
                     tcp.rtt.add(rtt);
                     self.rtts[owner].add(rtt);
+                    if let Some(srtt) = tcp.read_srtt(now) {
+                        tcp.srtt.add(srtt);
+                        self.srtts[owner].add(srtt);
+                    }
                 }
                 self.pump(network, id);
             }

@@ -235,8 +235,8 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `codepoints`, `rtts`, `delays`,
-    /// `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
+    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `codepoints`, `rtts`, `srtts`,
+    /// `delays`, `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
@@ -248,6 +248,8 @@ impl Simulation {
         }
         let mut rtts = Rtts::default();
         rtts.push_flows(&self.hosts.rtts);
+        let mut srtts = Rtts::default();
+        srtts.push_flows(&self.hosts.srtts);
         let mut delays = self.delays.clone();
         delays.push_flows((self.cut, self.now()), &self.hosts.delays);
         let [queues, links] = self.meter.tables();
@@ -258,6 +260,7 @@ impl Simulation {
             links,
             ("codepoints", self.codepoints.clone().into_table()),
             ("rtts", rtts.into_table()),
+            ("srtts", srtts.into_table()),
             ("delays", delays.into_table()),
             ("displacements", self.displacements().into_table()),
         ]
@@ -290,6 +293,7 @@ impl Simulation {
             let (sender, receiver) = (stream.sender as usize, stream.receiver as usize);
             if let Role::TcpSender(tcp) = &mut self.hosts.endpoints[sender].role {
                 tcp.rtt = Samples::default();
+                tcp.srtt = Samples::default();
             }
             match &mut self.hosts.endpoints[receiver].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
@@ -340,6 +344,7 @@ impl Simulation {
                     counters,
                     cwnd: Some(tcp.sender.cwnd()),
                     rtt: tcp.rtt,
+                    srtt: tcp.srtt,
                     delay: received_by.delay,
                     jitter: None,
                 }

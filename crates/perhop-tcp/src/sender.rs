@@ -170,6 +170,11 @@ impl Sender {
         self.sample.take()
     }
 
+    /// The smoothed round-trip time (RFC 6298: SRTT); none before the first sample.
+    pub fn smoothed_rtt(&self) -> Option<Duration> {
+        self.rtt.smoothed()
+    }
+
     fn uses_sack(&self) -> bool {
         self.config.loss_detection != LossDetection::Duplicates
     }

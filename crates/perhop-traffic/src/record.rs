@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, Samples, StreamCounters,
-    StreamReading, Table,
+    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, SRTT_EVERY, Samples,
+    StreamCounters, StreamReading, Table,
 };
 
 use crate::clock::{duration, nanos, time};
@@ -16,8 +16,8 @@ use crate::stream::{DscpCounts, FlowState, StreamState, lock};
 use crate::sys::{Nanos, TcpInfo};
 use crate::tcp;
 
-/// How often round-trip times are asked for; less often where there are many connections.
-const SAMPLE: Nanos = 10_000_000;
+/// How often smoothed round-trip times are asked for; less often where there are many connections.
+const SAMPLE: Nanos = SRTT_EVERY.as_picos() / 1_000;
 /// What one connection may take of that.
 const SAMPLE_SHARE: Nanos = 20_000;
 
@@ -32,8 +32,9 @@ const PATIENCE: Nanos = 1_000_000_000;
 #[derive(Debug, Default)]
 struct Follow {
     last: StreamReading,
-    /// Round-trip times since the last mark.
-    rtt: Samples,
+    /// Smoothed round-trip times since the last mark. What single segments measured Linux keeps to
+    /// itself.
+    srtt: Samples,
     /// What the connection had received when it was last sampled.
     segments: u32,
     /// How much may wait unsent in it.
@@ -58,7 +59,7 @@ pub(crate) struct Recorder {
     cut: Time,
     places: Vec<Place>,
     follows: Vec<Follow>,
-    rtts: Vec<Histogram>,
+    srtts: Vec<Histogram>,
     /// Of each flow: packets that had arrived at its destination and its source.
     last_dscps: Vec<[DscpCounts; 2]>,
     /// The numbers of the nodes at each flow's ends, its destination's first.
@@ -81,7 +82,7 @@ impl Recorder {
             cut: Time::ZERO,
             follows: places.iter().map(|_| Follow::default()).collect(),
             places,
-            rtts: vec![Histogram::default(); shared.flows.len()],
+            srtts: vec![Histogram::default(); shared.flows.len()],
             last_dscps: vec![[[0; Dscp::COUNT]; 2]; shared.flows.len()],
             ends,
             intervals: Intervals::default(),
@@ -169,9 +170,9 @@ impl Recorder {
             follow.window = follow.window.max(info.snd_wnd);
             if info.segs_in != follow.segments && info.rtt > 0 {
                 follow.segments = info.segs_in;
-                let rtt = Duration::from_micros(info.rtt.into());
-                follow.rtt.add(rtt);
-                self.rtts[place.flow].add(rtt);
+                let srtt = Duration::from_micros(info.rtt.into());
+                follow.srtt.add(srtt);
+                self.srtts[place.flow].add(srtt);
             }
             let unsent = tcp::unsent(info.delivery_rate);
             if unsent / 2 >= follow.unsent || unsent <= follow.unsent / 2 {
@@ -206,7 +207,7 @@ impl Recorder {
                 &reading,
             );
             follow.last = reading;
-            follow.rtt = Samples::default();
+            follow.srtt = Samples::default();
         }
         for (index, flow) in shared.flows.iter().enumerate() {
             let counts = dscps(flow, shared.is_udp(index), arrived[index]);
@@ -251,8 +252,8 @@ impl Recorder {
                 pings.push(index, sequence, ping.dscp, &record);
             }
         }
-        let mut rtts = Rtts::default();
-        rtts.push_flows(&self.rtts);
+        let mut srtts = Rtts::default();
+        srtts.push_flows(&self.srtts);
         let mut delays = self.delays.clone();
         let mut displacements = Displacements::default();
         for (index, flow) in shared.flows.iter().enumerate() {
@@ -268,7 +269,8 @@ impl Recorder {
             ("intervals", self.intervals.clone().into_table()),
             ("pings", pings.into_table()),
             ("codepoints", self.codepoints.clone().into_table()),
-            ("rtts", rtts.into_table()),
+            ("rtts", Rtts::default().into_table()),
+            ("srtts", srtts.into_table()),
             ("delays", delays.into_table()),
             ("displacements", displacements.into_table()),
         ]
@@ -383,7 +385,7 @@ fn connection(
     let reading = StreamReading {
         counters,
         cwnd: Some(u64::from(sender.snd_cwnd) * u64::from(sender.snd_mss)),
-        rtt: follow.rtt,
+        srtt: follow.srtt,
         ..StreamReading::default()
     };
     (reading, [receiver.segs_in.into(), sender.segs_in.into()])

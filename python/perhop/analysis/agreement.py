@@ -9,7 +9,8 @@ from perhop.analysis.throughput import TOTAL
 
 TOLERANCES: Final[Mapping[str, float]] = {"share": 0.05, "goodput": 0.05, "rtt": 0.10}
 """How far apart runs of one scenario may be: in the share that a flow has of a phase's goodput
-(0.05 are 5 points), in the goodput of a phase and in median round-trip times (0.05 are 5%)."""
+(0.05 are 5 points), in the goodput of a phase and in median round-trip times, of flows smoothed
+ones (0.05 are 5%)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def agreement(
 
     Args:
         side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
-            own round-trip time, as its sender samples it, beside those of pings.
+            own round-trip time, as its sender smooths it, beside those of pings.
         tolerances: How far apart they may be instead of `TOLERANCES`, by kind.
     """
     allowed = {**TOLERANCES, **(tolerances or {})}
@@ -64,10 +65,10 @@ def _quantities(found: SideBySide) -> Iterator[tuple[str, str, Beside]]:
                 yield "share", f"{flow}, {when}", phase.share[flow]
         if any(phase.throughput[TOTAL].values):
             yield "goodput", f"total, {when}", phase.throughput[TOTAL]
-    for kind in (found.flows, found.pings):
+    for kind, median in ((found.flows, "srtt_median"), (found.pings, "rtt_median")):
         for name, quantities in kind.items():
-            if "rtt_median" in quantities:
-                yield "rtt", name, quantities["rtt_median"]
+            if median in quantities:
+                yield "rtt", name, quantities[median]
 
 
 def _apart(beside: Beside, *, relative: bool) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from perhop.analysis.distributions import completion, count, flow_rtt, loss, owd, rtt
+from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
 from perhop.analysis.throughput import TOTAL, active, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import Dataset
@@ -72,7 +72,7 @@ class SideBySide:
         covered_s: How much of the scenario all runs cover: nothing after it is compared.
         phases: The first run's phases.
         flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
-            `rtt_p99`, `owd_median`, `owd_p99`, `completion`.
+            `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`.
         pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
         classes: By directed link and class, the `share` of the bytes that the link's end sent, and
             the packets that it `dropped`. Links of which a run has one class only are left out.
@@ -264,6 +264,7 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, Beside]:
             continue
         window = active(dataset, flow)
         trips, delays = flow_rtt(dataset, flow), owd(dataset, flow)
+        smoothed = flow_srtt(dataset, flow)
         rows.append(
             {
                 "throughput": throughput(dataset, flow, window) if window else None,
@@ -271,6 +272,8 @@ def _flow(datasets: Sequence[Dataset], flow: str) -> dict[str, Beside]:
                 "retransmits": count(dataset, flow, "retransmits"),
                 "rtt_median": trips and trips.median,
                 "rtt_p99": trips and trips.p99,
+                "srtt_median": smoothed and smoothed.median,
+                "srtt_p99": smoothed and smoothed.p99,
                 "owd_median": delays and delays.median,
                 "owd_p99": delays and delays.p99,
                 "completion": completion(dataset, flow),
@@ -305,6 +308,8 @@ _FLOW: Final = {
     "retransmits": "packets",
     "rtt_median": "s",
     "rtt_p99": "s",
+    "srtt_median": "s",
+    "srtt_p99": "s",
     "owd_median": "s",
     "owd_p99": "s",
     "completion": "s",

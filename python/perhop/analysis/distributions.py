@@ -79,7 +79,7 @@ def distribution(numbers: pl.Series) -> Distribution | None:
 
 
 def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
-    """The round-trip times that a flow's sender sampled over the run.
+    """The round-trip times that a flow's segments measured over the run, in engines that see them.
 
     Least, greatest and mean are exact. Percentiles and the standard deviation come from the
     histogram `rtts`, whose bins are about 1% wide: samples count as spread evenly over their bin.
@@ -91,6 +91,20 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     bins = dataset.rtts.filter(of_flow & (pl.col("samples") > 0))
     taken = dataset.intervals.filter(of_flow & (pl.col("rtt_samples") > 0))
     return _of_bins(bins, taken, "rtt")
+
+
+def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
+    """The smoothed round-trip time of a flow's sender (RFC 6298) over the run, in any engine.
+
+    It is read every 10 ms while acknowledgements come. What is exact is so as in `flow_rtt`.
+
+    Returns:
+        None if the flow took no sample.
+    """
+    of_flow = pl.col("flow") == flow_named(dataset, flow)
+    bins = dataset.srtts.filter(of_flow & (pl.col("samples") > 0))
+    taken = dataset.intervals.filter(of_flow & (pl.col("srtt_samples") > 0))
+    return _of_bins(bins, taken, "srtt")
 
 
 def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:

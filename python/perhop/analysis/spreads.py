@@ -51,7 +51,7 @@ def stream_rates(dataset: Dataset, flow: str, window: Window | None = None) -> p
 
 
 def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """A flow's throughput and the mean round-trip time that its sender sampled, by interval.
+    """A flow's throughput and the mean round-trip time that its segments measured, by interval.
 
     Returns:
         Columns `start_s`, `throughput_bps` and `rtt_s`; intervals without a sample are left out.

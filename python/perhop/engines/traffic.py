@@ -133,7 +133,7 @@ class Traffic:
         return dict(zip(self._scenario.flows, self._core.delivered(), strict=True))
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The tables `intervals`, `pings`, `codepoints`, `rtts`, `delays` and `displacements`."""
+        """Those tables of a dataset that flows and pings fill."""
         return self._naming.tables(self._core.tables())
 
     def stop(self) -> None:

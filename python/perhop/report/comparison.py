@@ -18,13 +18,15 @@ MOST_PHASES: Final = 20
 
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
 
-_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median RTT"}
+_KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median (S)RTT"}
 """What the kinds of deviations are called."""
 
 _WORDS: Final = {
     "rtt_median": "RTT median",
     "rtt_p95": "RTT p95",
     "rtt_p99": "RTT p99",
+    "srtt_median": "SRTT median",
+    "srtt_p99": "SRTT p99",
     "owd_median": "one-way delay median",
     "owd_p99": "one-way delay p99",
     "retransmits": "retransmitted",

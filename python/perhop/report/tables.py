@@ -86,9 +86,11 @@ def flow_table(dataset: Dataset) -> Table:
     flows = analysis.summary(dataset)["flows"]
     # A column of its own only where some flow has an end of its own.
     volumes = any(flow.volume is not None for flow in dataset.scenario.flows.values())
+    # What single segments measured, where anybody knows.
+    smoothed = all(flow["rtt_s"] is None for flow in flows.values())
     rows = []
     for name, flow in flows.items():
-        rtt = flow["rtt_s"] or {}
+        rtt = flow["srtt_s" if smoothed else "rtt_s"] or {}
         rows.append(
             (
                 name,
@@ -102,7 +104,9 @@ def flow_table(dataset: Dataset) -> Table:
             )
         )
     arrived = ("delivered", "completed in") if volumes else ("delivered",)
-    names = (*arrived, "throughput", "retransmitted", "loss", "RTT median", "RTT p99")
+    rtt_name = "SRTT" if smoothed else "RTT"
+    spread = (f"{rtt_name} median", f"{rtt_name} p99")
+    names = (*arrived, "throughput", "retransmitted", "loss", *spread)
     columns = (Column("flow", "left"), *map(Column, names))
     return Table("Flows while active", columns, tuple(rows))
 

@@ -1,7 +1,7 @@
 //! An application that writes to a TCP connection, and one that reads from it.
 
-use perhop_core::Time;
-use perhop_measure::Samples;
+use perhop_core::{Duration, Time};
+use perhop_measure::{SRTT_EVERY, Samples};
 use perhop_tcp::{Receiver, Sender};
 
 use super::socket::Socket;
@@ -22,6 +22,9 @@ pub(crate) struct TcpSender {
     pub schedule: Schedule,
     pub phase: Phase,
     pub rtt: Samples,
+    pub srtt: Samples,
+    /// When the smoothed round-trip time is to be read again.
+    pub srtt_due: Time,
     /// Data segments that the network lost.
     pub lost: u64,
     /// Whether what waits in the host's own queue holds it up.
@@ -59,6 +62,18 @@ impl TcpSender {
             Phase::Running => self.sender.deadline().min(self.schedule.stop),
             Phase::Stopped => self.sender.deadline(),
         }
+    }
+
+    /// The smoothed round-trip time, where it is due to be read: once in each multiple of
+    /// [`SRTT_EVERY`] in which there was something to smooth.
+    #[inline]
+    pub fn read_srtt(&mut self, now: Time) -> Option<Duration> {
+        if now < self.srtt_due {
+            return None;
+        }
+        let every = SRTT_EVERY.as_picos();
+        self.srtt_due = Time::from_picos((now.as_picos() / every + 1) * every);
+        self.sender.smoothed_rtt()
     }
 
     pub fn on_timer(&mut self, now: Time) {

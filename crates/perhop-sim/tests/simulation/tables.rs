@@ -2,6 +2,7 @@
 
 use perhop_core::Time;
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::lab::*;
 
@@ -9,7 +10,11 @@ const END: u64 = 4 * SECOND;
 
 /// The columns that count, whose sums do not depend on where the marks are.
 const COUNTS: [(&str, &[&str], &str); 3] = [
-    ("intervals", &["bytes", "packets", "lost", "reordered", "retransmits", "rtt_samples"], "flow"),
+    (
+        "intervals",
+        &["bytes", "packets", "lost", "reordered", "retransmits", "rtt_samples", "srtt_samples"],
+        "flow",
+    ),
     (
         "queues",
         &[
@@ -55,8 +60,8 @@ fn sums_over_stretches_are_the_totals_wherever_the_marks_are() {
         let results = run(&everything(1, marks));
         assert_eq!(totals(&results), totals(&once));
         // Round-trip times over the whole run do not depend on marks either.
-        for column in ["low_s", "high_s"] {
-            assert_eq!(results.floats("rtts", column), once.floats("rtts", column));
+        for (table, column) in [("rtts", "low_s"), ("rtts", "high_s"), ("srtts", "low_s")] {
+            assert_eq!(results.floats(table, column), once.floats(table, column));
         }
         assert_eq!(results.rtts(0), once.rtts(0));
     }
@@ -79,9 +84,15 @@ fn stretches_follow_each_other_from_the_beginning_to_the_end() {
 #[test]
 fn round_trip_times_of_stretches_agree_with_the_histogram() {
     let results = run(&everything(1, &every(100 * MILLISECOND, END)));
-    let samples = results.integers("intervals", "rtt_samples");
-    let [means, lows, highs] =
-        ["rtt_s", "rtt_min_s", "rtt_max_s"].map(|column| results.floats("intervals", column));
+    agree_with_the_histogram(&results, "rtt");
+    agree_with_the_histogram(&results, "srtt");
+}
+
+fn agree_with_the_histogram(results: &Results, name: &str) {
+    let table = &format!("{name}s");
+    let samples = results.integers("intervals", &format!("{name}_samples"));
+    let [means, lows, highs] = ["_s", "_min_s", "_max_s"]
+        .map(|part| results.floats("intervals", &format!("{name}{part}")));
     for row in 0..samples.len() {
         let none = [means[row], lows[row], highs[row]].map(f64::is_nan);
         assert_eq!(none, [samples[row] == 0; 3]);
@@ -89,20 +100,52 @@ fn round_trip_times_of_stretches_agree_with_the_histogram() {
         assert!(samples[row] == 0 || means[row] <= highs[row] + 1e-12);
     }
     for flow in 0..4 {
-        let of_rows = results.integers("rtts", "flow").iter().enumerate();
+        let of_rows = results.integers(table, "flow").iter().enumerate();
         let bins: Vec<usize> =
             of_rows.filter(|(_, of)| **of == flow as i64).map(|(row, _)| row).collect();
-        let count: i64 = bins.iter().map(|&bin| results.integers("rtts", "samples")[bin]).sum();
-        assert_eq!(count as u64, results.flow(flow, "rtt_samples"));
+        let count: i64 = bins.iter().map(|&bin| results.integers(table, "samples")[bin]).sum();
+        assert_eq!(count as u64, results.flow(flow, &format!("{name}_samples")));
         let of_flow = results.integers("intervals", "flow").iter().zip(lows.iter().zip(highs));
         for (_, (low, high)) in
             of_flow.filter(|(of, (low, _))| **of == flow as i64 && !low.is_nan())
         {
             // No sample is outside the bins that were hit.
-            assert!(results.floats("rtts", "low_s")[bins[0]] <= *low);
-            assert!(*high < results.floats("rtts", "high_s")[*bins.last().unwrap()]);
+            assert!(results.floats(table, "low_s")[bins[0]] <= *low);
+            assert!(*high < results.floats(table, "high_s")[*bins.last().unwrap()]);
         }
     }
+}
+
+/// Of a flow with one segment at a time, which takes a little more than 10 ms to and fro, the
+/// smoothed round-trip time is what each of them measured, and read once in every 10 ms.
+#[test]
+fn a_smoothed_round_trip_time_is_read_every_ten_milliseconds() {
+    let end = 2 * SECOND;
+    let links = [link([0, 1], 100_000_000, 5 * MILLISECOND)];
+    let mut plan = plan("hh", &links, &every(SECOND, end));
+    plan["flows"] = json!([tcp(0, 1, json!({"send_window": 1460, "delayed_ack": 0}), json!({}))]);
+    let results = run(&plan);
+    for column in ["srtt_s", "srtt_min_s", "srtt_max_s"] {
+        // In the second second: the handshake's packets are small.
+        let [smoothed, sampled] =
+            [column, "rtt_s"].map(|column| results.floats("intervals", column)[1]);
+        assert!((smoothed - sampled).abs() < 1e-9, "{column}: {smoothed} and {sampled}");
+    }
+    let [samples, read] = ["rtt_samples", "srtt_samples"].map(|column| results.flow(0, column));
+    assert_eq!(samples, read);
+    assert!((190..200).contains(&read), "{read}");
+}
+
+/// Smoothing takes the extremes off: it goes an eighth of the way to each sample (RFC 6298).
+#[test]
+fn a_smoothed_round_trip_time_is_narrower_than_what_segments_measure() {
+    let results = run(&everything(1, &[END]));
+    let of = |column: &str| results.floats("intervals", column)[0];
+    assert!(of("rtt_min_s") <= of("srtt_min_s"));
+    assert!(of("srtt_max_s") < of("rtt_max_s"), "{} {}", of("srtt_max_s"), of("rtt_max_s"));
+    // At most one in 10 ms.
+    assert!((100..=400).contains(&results.flow(0, "srtt_samples")));
+    assert!(results.flow(0, "srtt_samples") < results.flow(0, "rtt_samples"));
 }
 
 #[test]
