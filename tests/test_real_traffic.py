@@ -244,6 +244,7 @@ print([answer for answer in traffic.tables()["pings"]["answer"]])
         ({"tcp": {"limited_transmit": False}}, "flows.x.tcp.limited_transmit"),
         ({"tcp": {"loss_detection": "sack"}}, "flows.x.tcp.loss_detection"),
         ({"tcp": {"prr": False}}, "flows.x.tcp.prr"),
+        ({"tcp": {"quick_acks": False}}, "flows.x.tcp.quick_acks"),
         ({"tcp": {"mss": "1460 B", "timestamps": True}}, "flows.x.tcp.mss"),
         ({"tcp": {"delayed_ack": "0 s"}}, "flows.x.tcp.delayed_ack"),
         ({"udp": {"rate": "1 Mbps", "size": "15 B"}}, "flows.x.udp.size"),
@@ -270,6 +271,17 @@ def test_flows_of_a_host_that_contradict_each_other() -> None:
         flows={"a": {**ends, "tcp": {"sack": False}}, "b": ends, "c": {**ends, "tcp": {}}}
     )
     assert {gap.path for gap in gaps(whole)} == {"flows.b.tcp.sack", "flows.c.tcp.sack"}
+
+
+def test_linux_tunes_a_window_up_to_what_the_model_does() -> None:
+    ends = {"from": "here", "to": "there", "stop": "1 s"}
+    for window, tuned in (({}, True), ({"window": "8 KiB"}, False)):
+        tcp = {"stack": "linux-6", **window}
+        nodes = job(scenario(flows={"x": {**ends, "tcp": tcp}}), 1)["nodes"]
+        settings = [dict(node["settings"]) for node in nodes if node["settings"]]
+        assert len(settings) == 2
+        rmem = "4096 131072 6291456" if tuned else None
+        assert {host.get("net.ipv4.tcp_rmem") for host in settings} == {rmem}
 
 
 def test_what_the_defaults_ask_every_linux_does() -> None:

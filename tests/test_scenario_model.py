@@ -350,6 +350,20 @@ def test_settings_override_those_of_a_stack() -> None:
     assert _tcp("{stack: linux-2.4, send_window: 1 MB}").effective_receive_window == 65535
 
 
+def test_a_window_that_is_given_replaces_autotuning() -> None:
+    tuned = _tcp("{stack: linux-6}")
+    assert tuned.autotuning
+    assert (tuned.effective_receive_window, tuned.effective_send_window) == (3_932_160, 4 << 20)
+    for key in ("window", "send_window", "receive_window"):
+        assert not _tcp(f"{{stack: linux-6, {key}: 1 MB}}").autotuning
+        assert _tcp(f"{{stack: linux-6, {key}: 1 MB}}").quick_acks
+    assert not _tcp("{}").autotuning
+    assert not _tcp("{stack: linux-2.4}").autotuning
+    for key in ("window", "receive_window"):
+        with pytest.raises(ScenarioError, match=f"flows.web.tcp.{key}: the receive window is"):
+            _tcp(f"{{autotuning: true, {key}: 1 MB}}")
+
+
 def test_losses_are_detected_by_time_where_congestion_control_goes_by_it() -> None:
     found = {
         control: _tcp(f"{{congestion_control: {control}}}").effective_loss_detection
@@ -372,6 +386,11 @@ def test_losses_are_detected_by_time_where_congestion_control_goes_by_it() -> No
         "{stack: linux-6, sack: false}",
         "{stack: linux-2.4, window: 8 KiB, mss: 1460 B}",
         "{stack: linux-6, dsack: false, hystart: false}",
+        "{stack: linux-6, window: 4 MiB}",
+        "{stack: linux-6, send_window: 4 MiB}",
+        "{stack: linux-6, send_window: 4 MiB, autotuning: true}",
+        "{stack: linux-6, autotuning: false}",
+        "{stack: solaris-8, send_window: 8 KiB}",
     ],
 )
 def test_a_stack_survives_being_written(settings: str) -> None:

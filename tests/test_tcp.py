@@ -33,6 +33,36 @@ def _run(queue: dict[str, Any], **flows: dict[str, Any]) -> perhop.Dataset:
     return perhop.run(scenario)
 
 
+def test_an_autotuned_window_grows_to_its_largest() -> None:
+    """At 1 Gb/s and 100 ms a flow gets the largest window a round trip, 315 Mb/s."""
+    found = {}
+    for name, settings in (("tuned", {}), ("fixed", {"window": "3840 KiB"})):
+        queue = {"limit": "5000 packets"}
+        path = {"ends": ["a", "b"], "rate": "1 Gbps", "delay": "50 ms", "queue": queue}
+        tcp = {"stack": "linux-6", "hystart": False, **settings}
+        bulk = {"from": "a", "to": "b", "tcp": tcp, "stop": "3 s"}
+        dataset = perhop.run(
+            Scenario.model_validate(
+                {
+                    "perhop": 1,
+                    "name": name,
+                    "nodes": {"a": "host", "b": "host"},
+                    "links": [path],
+                    "flows": {"bulk": bulk},
+                    "report": {"interval": "100 ms"},
+                }
+            )
+        )
+        found[name] = [
+            analysis.throughput(dataset, "bulk", span) for span in ((0.0, 1.0), (2.0, 3.0))
+        ]
+    largest = 3.75 * 2**20 * 8 / 0.1
+    assert found["fixed"][1] == pytest.approx(largest, rel=0.01)
+    assert found["tuned"][1] == pytest.approx(largest, rel=0.01)
+    # While the congestion window grows the receive window is ahead of it.
+    assert 0.9 * found["fixed"][0] < found["tuned"][0] <= found["fixed"][0]
+
+
 @pytest.mark.parametrize("control", CONTROLS)
 def test_every_congestion_control_fills_a_link(control: str) -> None:
     dataset = _run({"limit": "60 packets"}, bulk={"congestion_control": control})

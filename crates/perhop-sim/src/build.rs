@@ -5,7 +5,7 @@ use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_tcp::{
     Congestion, CubicConfig, EcnMode, Handshake, HyStartKind, LossDetection, Receiver,
-    ReceiverConfig, RtoRule, Sender, SenderConfig, TIMESTAMP_BYTES, window_shift,
+    ReceiverConfig, RtoRule, Sender, SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
 };
 use perhop_workload::{
     CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FlowPlan, HyStartPlan, PingPlan,
@@ -76,12 +76,13 @@ fn handshakes(plan: &TcpPlan) -> [Handshake; 2] {
     // What a packet holds without options is not diminished by those that it will have (RFC 9293,
     // section 3.7.1).
     let options = if plan.timestamps { TIMESTAMP_BYTES as u16 } else { 0 };
-    let says = |window| Handshake {
+    let says = |shift| Handshake {
         mss: plan.mss.saturating_add(options),
-        window_shift: plan.window_scaling.then(|| window_shift(window)),
+        window_shift: plan.window_scaling.then_some(shift),
         sack: plan.sack,
     };
-    [says(0), says(plan.receive_window)]
+    let shift = if plan.autotuning { autotuned_shift } else { window_shift };
+    [says(0), says(shift(plan.receive_window))]
 }
 
 fn tcp(
@@ -129,6 +130,8 @@ fn tcp(
     });
     let receiver = Receiver::new(ReceiverConfig {
         window: plan.receive_window,
+        autotuning: plan.autotuning.then_some(plan.mss),
+        quick_acks: plan.quick_acks.then_some(plan.mss),
         delayed_ack: Duration::from_picos(plan.delayed_ack),
         sack: plan.sack,
         dsack: plan.dsack,

@@ -20,7 +20,7 @@ mod sender;
 pub use congestion::{Congestion, CubicConfig, HyStartKind, Window};
 pub use ecn::EcnMode;
 pub use handshake::{Handshake, window_shift};
-pub use receiver::{Receiver, ReceiverConfig};
+pub use receiver::{Receiver, ReceiverConfig, autotuned_shift};
 pub use rtt::{RtoRule, RttEstimator};
 pub use segment::{Flags, SackBlocks, Segment, Seq};
 pub use sender::{LossDetection, Sender, SenderConfig};

@@ -1,8 +1,11 @@
 //! The receiving side: putting data in order and acknowledging it.
 
+mod autotuning;
 mod reassembly;
 
 use perhop_core::{Duration, Ecn, Time};
+
+use autotuning::{Arrival, Autotuning};
 
 use crate::ecn::Echo;
 use crate::handshake::window_shift;
@@ -11,8 +14,14 @@ use crate::{EcnMode, Flags, Offset, SackBlocks, Segment, Seq};
 /// How a receiver behaves.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
-    /// Receive buffer in bytes, which is the window that it advertises.
+    /// The window that it advertises, in bytes; with autotuning the largest.
     pub window: u32,
+    /// The size of a full segment, by which the window follows what arrives, as in Linux; none if
+    /// the window is constant.
+    pub autotuning: Option<u16>,
+    /// The size of a full segment, if the first segments and those after a duplicate are
+    /// acknowledged one by one, as in Linux.
+    pub quick_acks: Option<u16>,
     /// How long the acknowledgement of a single segment may wait; zero acknowledges every
     /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
     pub delayed_ack: Duration,
@@ -74,6 +83,11 @@ pub struct Receiver {
     duplicate: Option<(Offset, Offset)>,
     /// The window that is advertised.
     advertised: u32,
+    autotuning: Option<Box<Autotuning>>,
+    /// Acknowledgements that are still sent at once (Linux: `icsk_ack.quick`).
+    quick: u8,
+    /// The timestamp of its own that was echoed last.
+    last_echo: u32,
     received: Received,
     echo: Echo,
 }
@@ -81,8 +95,13 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that waits for a connection.
     pub fn new(config: ReceiverConfig) -> Self {
+        let autotuning = config.autotuning.map(|mss| Autotuning::new(mss, config.window));
+        let window = autotuning.as_ref().map_or(config.window, |tuning| tuning.window(0));
         Self {
-            advertised: advertised(config.window, config.window_scaling),
+            advertised: advertised(window, config.window_scaling),
+            autotuning: autotuning.map(Box::new),
+            quick: 0,
+            last_echo: 0,
             duplicate: None,
             echo: Echo::new(config.ecn),
             config,
@@ -136,6 +155,9 @@ impl Receiver {
             (self.unacknowledged > 0 && self.echo.parts(segment)).then(|| self.acknowledge(now));
         let prompt = self.echo.on_segment(segment);
         if segment.payload > 0 {
+            if self.received.segments == 0 || end <= self.next {
+                self.acknowledge_quickly();
+            }
             self.received.segments += 1;
             let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
             self.received.reordered += u64::from(late);
@@ -157,6 +179,9 @@ impl Receiver {
             self.received.delivered += delivered;
             self.received.last = now;
         }
+        if self.autotuning.is_some() && delivered > 0 {
+            self.autotune(now, segment);
+        }
         if earlier.is_some() {
             self.unacknowledged = 1; // whose acknowledgement follows
             self.deadline = now;
@@ -164,6 +189,7 @@ impl Receiver {
         }
         if in_order && !ended {
             self.unacknowledged += 1;
+            let prompt = prompt || self.quick > 0;
             if self.unacknowledged < 2 && !prompt && self.config.delayed_ack > Duration::ZERO {
                 self.deadline = now + self.config.delayed_ack;
                 return None;
@@ -179,6 +205,57 @@ impl Receiver {
         (now >= self.deadline).then(|| self.acknowledge(now))
     }
 
+    /// Has the next segments acknowledged one by one: half a window, at most sixteen (Linux:
+    /// `tcp_incr_quickack`).
+    fn acknowledge_quickly(&mut self) {
+        if let Some(mss) = self.config.quick_acks {
+            let segments = self.advertised / (2 * u32::from(mss.max(1)));
+            self.quick = self.quick.max(segments.clamp(2, 16) as u8);
+        }
+    }
+
+    /// Adapts the window to data that came in order. Growth is told at once.
+    fn autotune(&mut self, now: Time, segment: &Segment) {
+        let echo = segment.timestamps.map_or(0, |(_, echo)| echo);
+        let new = echo != std::mem::replace(&mut self.last_echo, echo);
+        // Short segments may have waited for data to fill them.
+        let full = self.config.autotuning.is_some_and(|mss| segment.payload >= mss);
+        let arrival = Arrival {
+            payload: segment.payload.into(),
+            echoed: if new && full { elapsed_in_millis(echo, now) } else { None },
+            next: self.next,
+            highest: self.highest,
+            held: self.held(),
+            advertised: self.advertised,
+        };
+        let Some(autotuning) = &mut self.autotuning else { return };
+        if autotuning.on_data(now, &arrival) && self.config.quick_acks.is_some() {
+            self.quick |= 1;
+        }
+    }
+
+    /// Bytes that wait for a hole to be filled.
+    fn held(&self) -> u64 {
+        self.blocks.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Decides the window to advertise. Its right edge never retreats (RFC 9293, section 3.8.6).
+    fn advertise(&mut self) {
+        if let Some(autotuning) = &self.autotuning
+            && self.last_ack > 0
+        {
+            let left = (self.last_ack + Offset::from(self.advertised)).saturating_sub(self.next);
+            let window = u64::from(autotuning.window(self.held())).max(left);
+            self.advertised = match self.config.window_scaling {
+                true => {
+                    let unit = 1 << autotuned_shift(self.config.window);
+                    window.next_multiple_of(unit) as u32
+                }
+                false => window.min(UNSCALED.into()) as u32,
+            };
+        }
+    }
+
     fn remember_timestamp(&mut self, start: Offset, segment: &Segment) {
         if let Some((value, _)) = segment.timestamps
             && start <= self.last_ack
@@ -190,6 +267,8 @@ impl Receiver {
     fn acknowledge(&mut self, now: Time) -> Segment {
         self.unacknowledged = 0;
         self.deadline = Time::MAX;
+        self.quick = self.quick.saturating_sub(u8::from(self.last_ack > 0));
+        self.advertise();
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
         self.last_ack = self.next;
         let duplicate = self.duplicate.take();
@@ -224,6 +303,25 @@ fn advertised(window: u32, scaling: bool) -> u32 {
     }
     let shift = window_shift(window);
     (window >> shift).min(UNSCALED) << shift
+}
+
+/// By how many bits an autotuned window is shifted: those of its largest buffer, of which it is 5/8.
+pub fn autotuned_shift(largest: u32) -> u8 {
+    window_shift(largest / 5 * 8)
+}
+
+/// How long ago a timestamp was sent; none if that is not possible.
+pub(crate) fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
+    let elapsed = micros(now).wrapping_sub(echo);
+    (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
+}
+
+/// The same by the clock of Linux's timestamps, which counts milliseconds; none within one.
+fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
+    let millis = |picos: u64| picos / 1_000_000_000;
+    let sent = now.as_picos().checked_sub(elapsed_since(echo, now)?.as_picos())?;
+    let elapsed = millis(now.as_picos()) - millis(sent);
+    (elapsed > 0).then(|| Duration::from_millis(elapsed))
 }
 
 /// The timestamp clock.

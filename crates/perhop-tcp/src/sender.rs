@@ -21,7 +21,7 @@ mod usage;
 use perhop_core::{Duration, Time};
 
 use crate::ecn::Marks;
-use crate::receiver::micros;
+use crate::receiver::elapsed_since;
 use crate::scoreboard::{Progress, Scoreboard};
 use crate::{Flags, Offset, RttEstimator, Segment, Window};
 
@@ -308,12 +308,6 @@ impl Sender {
         }
         duplicate
     }
-}
-
-/// How long ago a timestamp was sent; none if that is not possible.
-fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
-    let elapsed = micros(now).wrapping_sub(echo);
-    (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
 }
 
 #[cfg(test)]

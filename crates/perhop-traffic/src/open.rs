@@ -252,9 +252,11 @@ impl Host<'_> {
                 set_traffic_class(&socket, line.from, marked).map_err(failed())?;
                 self.set_tcp(&socket, flow_name(flow), tcp)?;
                 // In flight is what the receiver's window allows; the buffer holds twice as much.
-                let buffer = window(tcp).saturating_mul(2).max(256 << 10);
-                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)
-                    .map_err(failed())?;
+                if !tcp.autotuning {
+                    let buffer = window(tcp).saturating_mul(2).max(256 << 10);
+                    set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)
+                        .map_err(failed())?;
+                }
                 socket
                     .set(TCP(libc::TCP_NOTSENT_LOWAT), crate::tcp::LEAST_UNSENT)
                     .map_err(failed())?;
@@ -400,14 +402,20 @@ fn set_buffer(
     socket.set(SOCKET(force), bytes).or_else(|_| socket.set(SOCKET(usual), bytes))
 }
 
+/// The window of a connection that Linux tunes.
+const AUTOTUNED: u32 = u32::MAX;
+
 /// What a connection may have in flight: the lesser of its two windows.
 pub(crate) fn window(tcp: &TcpPlan) -> u32 {
-    tcp.send_window.min(tcp.receive_window)
+    if tcp.autotuning { AUTOTUNED } else { tcp.send_window.min(tcp.receive_window) }
 }
 
 /// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as large
 /// as it is told to, holds that with what packets take beside their data.
 fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
+    if tcp.autotuning {
+        return Ok(());
+    }
     let buffer = window(tcp).clamp(4096, 1 << 30);
     set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
     hold_window(socket, window(tcp));
@@ -418,6 +426,9 @@ fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
 /// memory packets take (`tcp_measure_rcv_mss`), which is with a connection's first ones, so that it
 /// must be said again.
 pub(crate) fn hold_window(socket: &Socket, window: u32) {
+    if window == AUTOTUNED {
+        return;
+    }
     let window = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
     let _ = socket.set(TCP(libc::TCP_WINDOW_CLAMP), window);
 }

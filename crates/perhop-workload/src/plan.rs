@@ -47,8 +47,14 @@ pub struct TcpPlan {
     pub congestion_control: CongestionPlan,
     /// Send buffer.
     pub send_window: u32,
-    /// Receive buffer.
+    /// Receive window; with autotuning the largest.
     pub receive_window: u32,
+    /// A receive window that follows what arrives, as in Linux.
+    #[serde(default)]
+    pub autotuning: bool,
+    /// The first segments acknowledged one by one, as in Linux.
+    #[serde(default)]
+    pub quick_acks: bool,
     /// Maximum segment size.
     pub mss: u16,
     /// How slow start ends before a loss, for CUBIC.

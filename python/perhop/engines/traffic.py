@@ -15,6 +15,7 @@ from perhop.engines.linux.gaps import Gap, refuse
 from perhop.engines.naming import Naming
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
+from perhop.scenario.tcp import AUTOTUNED_BUFFER
 from perhop.units import MILLISECOND, format_size
 
 if TYPE_CHECKING:
@@ -49,11 +50,15 @@ _OF_LINUX: Final = {
     "loss_detection": "rack",
     "cubic": "linux",
     "decrease_from": "window",
+    "quick_acks": True,
 }
 """What Linux does and nobody can have otherwise for one connection."""
 
 _ECN: Final = {"off": "0", "classic": "1", "dctcp": "1", "accurate": "3"}
 """What `net.ipv4.tcp_ecn` is then: 0 for none, 1 to ask for it, 3 to ask for accurate feedback."""
+
+_AUTOTUNED: Final = f"4096 131072 {AUTOTUNED_BUFFER}"
+"""`net.ipv4.tcp_rmem` where a window is tuned: the same for every Linux, whose largest differ."""
 
 
 class Traffic:
@@ -119,11 +124,11 @@ class Traffic:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What the traffic counts of itself; of each TCP flow the window asked for and got."""
+        """What the traffic counts of itself; of TCP flows, constant windows asked for and got."""
         counted = self._core.counters()
         flows = zip(self._scenario.flows.items(), self._core.windows(), strict=True)
         for (name, flow), got in flows:
-            if flow.tcp is not None:
+            if flow.tcp is not None and not flow.tcp.autotuning:
                 asked = min(flow.tcp.effective_send_window, flow.tcp.effective_receive_window)
                 counted |= {f"window_asked {name}": asked, f"window_got {name}": got}
         return counted
@@ -291,6 +296,8 @@ def _of_flow(flow: Flow) -> dict[str, tuple[str, str]]:
         "window_scaling": switch("window_scaling", tcp.window_scaling),
         "ecn": ("net.ipv4.tcp_ecn", _ECN[tcp.effective_ecn]),
     }
+    if tcp.autotuning:
+        found["autotuning"] = ("net.ipv4.tcp_rmem", _AUTOTUNED)
     if tcp.dsack is not None:
         found["dsack"] = switch("dsack", tcp.dsack)
     return found

@@ -42,6 +42,8 @@ def flow_plan(
                 "congestion_control": tcp.congestion_control,
                 "send_window": tcp.effective_send_window,
                 "receive_window": tcp.effective_receive_window,
+                "autotuning": tcp.autotuning,
+                "quick_acks": tcp.quick_acks,
                 "mss": _mss(scenario, flow, tcp),
                 "hystart": _HYSTART[tcp.hystart],
                 "cubic": tcp.cubic,

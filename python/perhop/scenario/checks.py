@@ -260,6 +260,11 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(
                 (*loc, "tcp", "pacing"), f"{quote(control)} sends by pacing; expected `true`"
             )
+        fixed = next((k for k in ("receive_window", "window") if getattr(flow.tcp, k)), None)
+        if flow.tcp.autotuning and fixed:
+            yield Finding(
+                (*loc, "tcp", fixed), "the receive window is autotuned; expected no size of it"
+            )
         windows = (
             ("send_window", flow.tcp.effective_send_window, flow.tcp.send_window),
             ("receive_window", flow.tcp.effective_receive_window, flow.tcp.receive_window),

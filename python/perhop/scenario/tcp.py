@@ -24,6 +24,13 @@ DEFAULT_WINDOW = 4 * 2**20
 """The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
 what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
 
+AUTOTUNED_BUFFER = 6 * 2**20
+"""The largest receive buffer with autotuning, in bytes: `tcp_rmem` up to Linux 6.15."""
+
+AUTOTUNED_WINDOW = AUTOTUNED_BUFFER * 160 // 256
+"""The largest receive window with autotuning, in bytes: the share of the buffer that Linux leaves
+to data if 1448 B of it take 2304 B of memory (`tcp_measure_rcv_mss`)."""
+
 PACED: Final = frozenset({"bbr", "bbr1", "prague"})
 """The congestion controls that need pacing."""
 
@@ -93,7 +100,8 @@ STACKS: Final = MappingProxyType(
         # tcp_early_retrans 3 (the tail loss probe). RFC 6928 for the initial window, RFC 6937 for
         # recovery. net/ipv4/tcp_cubic.c: HyStart by delay and by trains is on in CUBIC, its growth
         # and its decrease are its own. tcp_ecn 2: it agrees to ECN and does not ask for it, so that
-        # there is none between two of them.
+        # there is none between two of them. tcp_moderate_rcvbuf 1: the receive window is tuned.
+        # net/ipv4/tcp_input.c, tcp_incr_quickack: the first segments are acknowledged one by one.
         "linux-6": {
             "congestion_control": "cubic",
             "hystart": "linux",
@@ -104,6 +112,8 @@ STACKS: Final = MappingProxyType(
             "loss_detection": "rack",
             "dsack": True,
             "prr": True,
+            "autotuning": True,
+            "quick_acks": True,
         },
     }
 )
@@ -112,6 +122,10 @@ STACKS: Final = MappingProxyType(
 
 _OF_SACK: Final = frozenset({"loss_detection", "dsack", "prr"})
 """The settings that a stack has only with selective acknowledgements."""
+
+
+_WINDOWS: Final = frozenset({"window", "send_window", "receive_window"})
+"""The settings that replace a stack's autotuning."""
 
 
 class TcpSettings(Model):
@@ -152,6 +166,11 @@ class TcpSettings(Model):
 
     receive_window: Size | None = None
     """What the receiver offers, if it is not `window`."""
+
+    autotuning: StrictBool = False
+    """Whether the receive window follows what arrives, as in Linux: from 64 KiB to 3.75 MiB. The
+    send buffer is as large as Linux makes it at most, 4 MiB: until then it has room for twice the
+    congestion window."""
 
     window_scaling: StrictBool = True
     """Whether windows may be more than 65535 B on the wire (RFC 7323)."""
@@ -205,6 +224,10 @@ class TcpSettings(Model):
     delayed_ack: Duration = 40 * MILLISECOND
     """How long a receiver may hold back an acknowledgement; 0 s for none."""
 
+    quick_acks: StrictBool = False
+    """Whether a receiver acknowledges the first segments of a connection, those after a duplicate
+    and those that open its window one by one, as in Linux."""
+
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
 
@@ -241,6 +264,8 @@ class Tcp(TcpSettings):
                 # A window that is given is for both ends.
                 preset = {key: v for key, v in preset.items() if not key.endswith("_window")}
                 preset |= {k: v for k, v in STACKS.get(stack, {}).items() if k == "initial_window"}
+            if not _WINDOWS.isdisjoint(value):
+                preset.pop("autotuning", None)
             return preset | value
         return value
 
@@ -250,7 +275,9 @@ class Tcp(TcpSettings):
         written: dict[str, Any] = handler(self)
         if self.stack is None:
             return written
-        given: dict[str, Any] = {"stack": self.stack} | ({"window": "1 B"} if self.window else {})
+        given: dict[str, Any] = {"stack": self.stack}
+        stack = Tcp.model_validate(given)
+        given |= {k: "1 B" for k in _WINDOWS if getattr(self, k) not in (None, getattr(stack, k))}
         own_sack = self.sack == Tcp.model_validate(given).sack
         given |= {} if own_sack else {"sack": self.sack}
         preset = Tcp.model_validate(given)
@@ -269,8 +296,9 @@ class Tcp(TcpSettings):
 
     @property
     def effective_receive_window(self) -> int:
-        """What the receiver offers, in bytes."""
-        return self.receive_window or self.window or DEFAULT_WINDOW
+        """What the receiver offers, in bytes; with autotuning, at most."""
+        default = AUTOTUNED_WINDOW if self.autotuning else DEFAULT_WINDOW
+        return self.receive_window or self.window or default
 
     @property
     def effective_min_rto(self) -> int:

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 fn connected(sack: bool) -> Receiver {
     let mut receiver = Receiver::new(ReceiverConfig {
         window: 10_000,
+        autotuning: None,
+        quick_acks: None,
         delayed_ack: Duration::from_millis(40),
         sack,
         dsack: false,
@@ -59,6 +61,56 @@ fn a_hole_is_reported_however_long_ago_its_end_arrived() {
         ack_of(&mut receiver, start);
     }
     assert_eq!(ack_of(&mut receiver, 901).unwrap(), (1001, vec![(2001, 2101)]));
+}
+
+/// Linux: the first data makes half a window quick, at most sixteen segments; a duplicate again.
+#[test]
+fn the_first_segments_are_acknowledged_one_by_one() {
+    let mut receiver = connected(true);
+    receiver.config.quick_acks = Some(100);
+    (receiver.advertised, receiver.config.window) = (10_000, 10_000);
+    let answered = |receiver: &mut Receiver, segments: std::ops::Range<u32>| {
+        segments.filter_map(|number| ack_of(receiver, 1 + 100 * number)).count()
+    };
+    assert_eq!(answered(&mut receiver, 0..16), 16);
+    assert_eq!(answered(&mut receiver, 16..20), 2);
+    // The duplicate's own acknowledgement is the first of sixteen.
+    assert_eq!(answered(&mut receiver, 0..1), 1);
+    assert_eq!(answered(&mut receiver, 20..35), 15);
+    assert_eq!(answered(&mut receiver, 35..39), 2);
+}
+
+/// Linux: tcp_rtt_tsopt_us.
+#[test]
+fn timestamps_measure_whole_milliseconds() {
+    let elapsed = |from, to| elapsed_in_millis(from, Time::ZERO + Duration::from_micros(to));
+    assert_eq!(elapsed(1_900, 101_899), Some(Duration::from_millis(100)));
+    assert_eq!(elapsed(1_100, 101_999), Some(Duration::from_millis(100)));
+    assert_eq!(elapsed(1_900, 2_100), Some(Duration::from_millis(1)));
+    assert_eq!(elapsed(1_100, 1_900), None);
+    assert_eq!(elapsed(0, 1_900), None);
+}
+
+/// What is advertised grows with what arrives, is shifted by 7 bits, and never takes back what was
+/// promised.
+#[test]
+fn an_autotuned_window_opens_and_its_edge_stays() {
+    let mut receiver = connected(true);
+    receiver.config.window = 3_932_160;
+    receiver.config.delayed_ack = Duration::ZERO;
+    receiver.autotuning = Some(Box::new(Autotuning::new(1448, 3_932_160)));
+    receiver.config.autotuning = Some(1448);
+    receiver.advertised = 65_160;
+    let (mut edge, mut windows) = (1 + 65_160, Vec::new());
+    for number in [0, 1, 3, 4, 2, 5] {
+        let data = data(1 + 1448 * number, 1448);
+        let answer = receiver.on_segment(Time::ZERO, &data).unwrap();
+        assert!(answer.ack.0 + answer.window >= edge, "the edge retreats");
+        assert!(answer.window.is_multiple_of(128));
+        edge = answer.ack.0 + answer.window;
+        windows.push(answer.window);
+    }
+    assert_eq!(windows, [68_096, 71_040, 71_040, 71_040, 73_856, 76_800]);
 }
 
 /// RFC 2018, section 4: the block that the segment caused comes first.

@@ -70,6 +70,8 @@ impl Connection {
     fn new(sender: SenderConfig, receive_window: u32, lost: &[u64]) -> Self {
         let receiver = ReceiverConfig {
             window: receive_window,
+            autotuning: None,
+            quick_acks: None,
             delayed_ack: Duration::from_millis(40),
             sack: sender.loss_detection != LossDetection::Duplicates,
             dsack: sender.loss_detection == LossDetection::Rack,
