@@ -321,8 +321,8 @@ def _with_this_tcp(given: Tcp) -> Tcp:
 
 
 def _with_modelled_tcp(given: Tcp) -> Tcp:
-    """The same as the simulator models it."""
-    modelled = Tcp.model_validate({"stack": "linux-6"})
+    """The same as the simulator models it; both have a flow's windows, and tune none."""
+    modelled = Tcp.model_validate({"stack": "linux-6", "autotuning": False})
     # Finding losses by time takes selective acknowledgements.
     without = {} if given.sack else {"loss_detection": "sack", "dsack": None, "prr": False}
     return modelled.model_copy(update={"stack": None, **_of_any(given), **without})
