@@ -347,7 +347,7 @@ def test_a_driver_without_a_lab_says_so() -> None:
 @contextmanager
 def enforced(folder: Path) -> Iterator[tuple[Service, Enforcer]]:
     with service(folder / "b.db", time.time, SCENARIO) as running:  # type: ignore[arg-type]
-        enforcer = Enforcer(running, {"*": LabDriver("row")}, beat=0.05, every=0.2)
+        enforcer = Enforcer(running, {"*": LabDriver("row")}, beat=0.05, every=0.2, persistence=1)
         try:
             yield running, enforcer
         finally:
