@@ -35,7 +35,7 @@ _PER_DESTINATION: Final = (
 # The traffic of the document's charts: from Chicago to CERN, most of it between one pair of hosts.
 _FROM_CHICAGO: Final = (
     "flows={bulk: {from: lxusa, to: pcgiga, "
-    "tcp: {stack: linux-2.4, window: 8550 KiB, loss_detection: rack}, stop: 60 s}, "
+    "tcp: {stack: linux-2.4, window: 8550 KiB}, stop: 60 s}, "
     "other: {from: chicago, to: cern, udp: {rate: 10 Mbps, size: 700 B, pattern: poisson}}}",
     "expect=[]",
     "published=[]",
@@ -43,9 +43,10 @@ _FROM_CHICAGO: Final = (
 
 _VARIANTS: Final = {
     "threshold": (
-        "three duplicates always, as without what 2.4 measured",
-        ("flows.tcp.tcp.loss_detection=sack",),
+        "three duplicates always, and nothing taken back",
+        ("flows.tcp.tcp.adaptive_reordering=false", "flows.tcp.tcp.undo=false"),
     ),
+    "by-time": ("losses found by time (RACK)", ("flows.tcp.tcp.loss_detection=rack",)),
     "rack": ("Linux 6: RACK, CUBIC", ("flows.tcp.tcp.stack=linux-6",)),
     "rack-reno": (
         "Linux 6, Reno",
