@@ -401,7 +401,7 @@ time, read every 10 ms, ping that of an echo request every 50 ms on the same pat
 
 A figure is ok (yes) if the medians differ by no more than 5% (goodput, completion) or 10%. *Spread*
 is a difference that is more, with intervals that overlap. *Explained* is one whose cause is known
-and told below; *open* is one that was looked into without finding the cause, and what was tried is
+and told below; *open* is one whose cause is not known; what was tried, if anything, is
 told below. Both hold within bounds that are kept with them. Any other is **no**, and a failure.
 """
 
