@@ -1,5 +1,6 @@
 """A PostgreSQL server of the tests' own, on a socket in a folder; gone when they are over."""
 
+import gc
 import os
 import pwd
 import shutil
@@ -12,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+RESTARTS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""For tests that restart a server: pg8000 leaves the socket of a connection to the collector that is
+refused because the server starts or stops."""
 
 
 def _programs() -> Path | None:
@@ -90,5 +95,6 @@ def restartable(tls: tuple[Path, Path] | None = None) -> Iterator[Server]:
         finally:
             with suppress(subprocess.CalledProcessError):  # a test may have stopped it
                 stop()
+            gc.collect()  # while the test's filters are those of `RESTARTS`
     finally:
         shutil.rmtree(folder, ignore_errors=True)

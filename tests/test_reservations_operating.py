@@ -19,7 +19,7 @@ from perhop.reservations.database import Database
 from perhop.reservations.http.health import Recent
 from perhop.reservations.model import State
 from perhop.reservations.steady import LEEWAY, TRIAL, SteadyClock
-from postgres import restartable
+from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
 from test_reservations_enforcement import until
 from test_reservations_http import booking, client, served
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from conftest import Outcome
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
+
+pytestmark = RESTARTS
 
 
 def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:

@@ -13,10 +13,12 @@ from perhop.reservations.enforcement import WAITS, Enforcer
 from perhop.reservations.errors import ReservationError, UnavailableError
 from perhop.reservations.model import Selector, State
 from perhop.reservations.supervised import Supervised
-from postgres import restartable
+from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, Clock, service, terms, user
 from test_reservations_enforcement import Router, booked, lab, reasons, until
 from test_reservations_http import client, served
+
+pytestmark = RESTARTS
 
 
 def real_time() -> Clock:
