@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 RESTARTS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-"""For tests that restart a server: pg8000 leaves the socket of a connection to the collector that is
-refused because the server starts or stops."""
+"""For tests that restart a server: where that refuses a connection because it starts or stops,
+pg8000 leaves the socket to the collector."""
 
 
 def _programs() -> Path | None:
