@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import json
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import polars as pl
 import pytest
 
 from datasets import dataset, scavenger, table
-from perhop.dataset import TABLES, Dataset
+from perhop.dataset import _NULLABLE, ANSWERS, FORMAT, TABLES, Dataset, Manifest
 from perhop.errors import OutputError
 
 
@@ -52,11 +53,37 @@ def test_empty_tables_are_a_dataset(run: Dataset, tmp_path: Path) -> None:
 
 def test_the_manifest_says_how_the_run_came_about(run: Dataset, tmp_path: Path) -> None:
     manifest = json.loads((run.write(tmp_path / "run") / "manifest.json").read_bytes())
-    assert manifest["format"] == 1
+    assert manifest["format"] == FORMAT
     assert manifest["seed"] == 1
     assert manifest["engine"] == "sim"
     assert manifest["scenario"]["name"] == "three-classes"
     assert manifest["counters"] == {"events": 1_234_567, "packet_hops": 345_678}
+
+
+DIGESTS = {2: "8a51819414f7b684"}
+
+
+def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
+    """A dataset of another version is recognised by its number, not by what it then lacks."""
+    tables = {
+        name: [(column, str(dtype), column in _NULLABLE.get(name, ())) for column, dtype in each]
+        for name, each in ((name, schema.items()) for name, schema in TABLES.items())
+    }
+    laid_out = json.dumps([tables, ANSWERS, sorted(Manifest.model_fields)])
+    digest = hashlib.sha256(laid_out.encode()).hexdigest()[:16]
+    assert DIGESTS.get(FORMAT) == digest, (
+        "what a dataset is made of has changed: count `perhop.dataset.FORMAT` up by one, and "
+        f"give DIGESTS {digest!r} for it"
+    )
+
+
+def test_a_dataset_of_another_format_is_perhops_to_replace(run: Dataset, tmp_path: Path) -> None:
+    folder = run.write(tmp_path / "run")
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"format": 1}))
+    with pytest.raises(OutputError, match="run its scenario again"):
+        Dataset.read(folder)
+    assert same(Dataset.read(run.write(folder)), run)
 
 
 def test_an_earlier_run_and_its_reports_are_replaced(run: Dataset, tmp_path: Path) -> None:
@@ -145,8 +172,10 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_earlier_results(
         (b"[" * 100_000, "not a dataset's manifest"),
         (b"\xff\xfe", "not a dataset's manifest"),
         (b"[1]", "names no format"),
-        (b'{"format": 2}', "format 2; this version of perhop reads 1"),
-        (b'{"format": 1}', "is damaged: perhop: Field required"),
+        (b'{"format": 2}', "is damaged: perhop: Field required"),
+        (b'{"format": 1, "perhop": "0.1.0"}', "of format 1, written by perhop 0.1.0; this version"),
+        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 2"),
+        (b'{"format": {"a": "\\u001b[2J"}}', r"of format {'a': '\\x1b\[2J'}; this version"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, why: str) -> None:

@@ -22,8 +22,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perhop.errors import OutputError, ScenarioError
 from perhop.scenario import Scenario, to_mapping
+from perhop.units import quote
 
-__all__ = ["ANSWERS", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
+__all__ = ["ANSWERS", "FORMAT", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
+
+FORMAT: Final = 2
+"""The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
+so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
 _COUNTS: Final = dict.fromkeys(
     (
@@ -242,7 +247,7 @@ class Manifest(_Record):
 class _Stored(Manifest):
     """`manifest.json`: the manifest, the scenario as run, and each table's SHA-256."""
 
-    format: Literal[1]
+    format: Literal[2]
     scenario: dict[str, Any]
     tables: dict[str, str]
 
@@ -389,7 +394,7 @@ class Dataset:
             digests[name] = hashlib.sha256(buffer.getbuffer()).hexdigest()
             (folder / f"{name}.parquet").write_bytes(buffer.getbuffer())
         stored = {
-            "format": 1,
+            "format": FORMAT,
             **self.manifest.model_dump(),
             "scenario": to_mapping(self.scenario),
             "tables": digests,
@@ -402,7 +407,7 @@ class Dataset:
         """Read a dataset that `write` left in `folder`, complete or not.
 
         Raises:
-            OutputError: If the folder is no dataset, is damaged, or comes from another format.
+            OutputError: If the folder is no dataset, is damaged, or has another format.
         """
         source = Path(folder).resolve()
         with _explained(f"cannot read {source}", "give the folder of a finished run"):
@@ -437,6 +442,26 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
 def _stored(folder: Path) -> _Stored:
     """The manifest of a dataset's folder."""
     path = folder / _MANIFEST
+    content = _manifest(path)
+    if content["format"] != FORMAT:
+        writer = content.get("perhop")
+        by = f", written by perhop {quote(writer)[1:-1]}" if isinstance(writer, str) else ""
+        raise OutputError(
+            f"{folder} is a dataset of format {quote(content['format'])[1:-1]}{by}; this version "
+            f"reads format {FORMAT}: run its scenario again, or read it with the version that "
+            "wrote it"
+        )
+    try:
+        return _Stored.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise OutputError(f"{path} is damaged: {where}: {first['msg']}") from error
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """The manifest as it is written, in this format or another."""
+    folder = path.parent
     if not path.is_file():
         raise OutputError(f"{folder} is not a dataset: it has no {_MANIFEST}")
     if path.stat().st_size > _MANIFEST_LIMIT:
@@ -447,16 +472,7 @@ def _stored(folder: Path) -> _Stored:
         raise OutputError(f"{path} is not a dataset's manifest: {error}") from error
     if not isinstance(content, dict) or "format" not in content:
         raise OutputError(f"{path} is not a dataset's manifest: it names no format")
-    if content["format"] != 1:
-        raise OutputError(
-            f"{path} has dataset format {content['format']!r}; this version of perhop reads 1"
-        )
-    try:
-        return _Stored.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
-        raise OutputError(f"{path} is damaged: {where}: {first['msg']}") from error
+    return content
 
 
 def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
@@ -476,7 +492,7 @@ def _refuse_foreign(target: Path) -> None:
     entries = sorted(target.iterdir())
     if not entries:
         return
-    _stored(target)
+    _manifest(target / _MANIFEST)  # of any format
     for entry in entries:
         if entry.suffix not in _OWN_SUFFIXES or not entry.is_file():
             raise OutputError(
