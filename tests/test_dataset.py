@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from datasets import dataset, scavenger, table
-from perhop.dataset import _NULLABLE, ANSWERS, FORMAT, TABLES, Dataset, Manifest
+from perhop.dataset import _NULLABLE, ANSWERS, CAUSES, FORMAT, TABLES, Dataset, Manifest
 from perhop.errors import OutputError
 
 
@@ -60,7 +60,7 @@ def test_the_manifest_says_how_the_run_came_about(run: Dataset, tmp_path: Path) 
     assert manifest["counters"] == {"events": 1_234_567, "packet_hops": 345_678}
 
 
-DIGESTS = {2: "8a51819414f7b684"}
+DIGESTS = {3: "88ceb249c4a9d731"}
 
 
 def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
@@ -69,7 +69,7 @@ def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
         name: [(column, str(dtype), column in _NULLABLE.get(name, ())) for column, dtype in each]
         for name, each in ((name, schema.items()) for name, schema in TABLES.items())
     }
-    laid_out = json.dumps([tables, ANSWERS, sorted(Manifest.model_fields)])
+    laid_out = json.dumps([tables, ANSWERS, CAUSES, sorted(Manifest.model_fields)])
     digest = hashlib.sha256(laid_out.encode()).hexdigest()[:16]
     assert DIGESTS.get(FORMAT) == digest, (
         "what a dataset is made of has changed: count `perhop.dataset.FORMAT` up by one, and "
@@ -172,9 +172,9 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_earlier_results(
         (b"[" * 100_000, "not a dataset's manifest"),
         (b"\xff\xfe", "not a dataset's manifest"),
         (b"[1]", "names no format"),
-        (b'{"format": 2}', "is damaged: perhop: Field required"),
+        (b'{"format": 3}', "is damaged: perhop: Field required"),
         (b'{"format": 1, "perhop": "0.1.0"}', "of format 1, written by perhop 0.1.0; this version"),
-        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 2"),
+        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 3"),
         (b'{"format": {"a": "\\u001b[2J"}}', r"of format {'a': '\\x1b\[2J'}; this version"),
     ],
 )

@@ -24,9 +24,9 @@ from perhop.errors import OutputError, ScenarioError
 from perhop.scenario import Scenario, to_mapping
 from perhop.units import quote
 
-__all__ = ["ANSWERS", "FORMAT", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
+__all__ = ["ANSWERS", "CAUSES", "FORMAT", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -129,6 +129,16 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
             "utilisation": pl.Float64,
         }
     ),
+    "losses": pl.Schema(
+        {
+            "flow": pl.String,
+            "link": pl.String,
+            "cause": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+            "packets": pl.Int64,
+        }
+    ),
     "codepoints": pl.Schema(
         {
             "flow": pl.String,
@@ -178,8 +188,20 @@ _NULLABLE: Final = {
         "completion_s",
         "sacks",
     },
+    "losses": {"link"},
     "pings": {"rtt_s", "node", "answer", "dscp_arrived", "dscp_echoed"},
 }
+
+CAUSES: Final = (
+    "full queue",
+    "policer",
+    "early drop",
+    "wire",
+    "no route",
+    "TTL expired",
+    "too long",
+)
+"""Why packets are lost: dropped before a link, lost on one, or where none was to take them."""
 
 ANSWERS: Final = (
     "echo reply",
@@ -247,7 +269,7 @@ class Manifest(_Record):
 class _Stored(Manifest):
     """`manifest.json`: the manifest, the scenario as run, and each table's SHA-256."""
 
-    format: Literal[2]
+    format: Literal[3]
     scenario: dict[str, Any]
     tables: dict[str, str]
 
@@ -286,6 +308,10 @@ class Dataset:
         links: A row per directed link and stretch: what left it, layer-2 overhead included, what
             random loss took, of how many a copy came as well, how many took longer and were
             overtaken, and the share of the time that it was busy.
+        losses: A row per flow, directed link before which or on which packets of it were lost (null
+            where no link was to take them), `cause` (see `CAUSES`), and stretch in which some
+            were. Empty where the engine cannot tell flows apart, as in the kernel's queues; in
+            `emu` all packets of a flow's sender count, in `sim` those with data.
         codepoints: A row per flow, host at which its packets arrived (data at its destination, what
             answers data at its source), stretch, and code point with which some of them did.
         rtts: A histogram of the samples of `rtt_s` of each flow over the run.
@@ -306,6 +332,7 @@ class Dataset:
     pings: pl.DataFrame
     queues: pl.DataFrame
     links: pl.DataFrame
+    losses: pl.DataFrame
     codepoints: pl.DataFrame
     rtts: pl.DataFrame
     srtts: pl.DataFrame
@@ -319,6 +346,7 @@ class Dataset:
             "link": self.scenario.directions,
             "node": self.scenario.nodes,
             "answer": ANSWERS,
+            "cause": CAUSES,
         }
         for name in TABLES:
             _check(name, getattr(self, name), names)

@@ -11,7 +11,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use perhop_core::{NodeId, Time};
 use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Table};
 use perhop_net::{NodeKind, PortId};
-use perhop_plan::{BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan};
+use perhop_plan::{
+    BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan, ProtocolPlan,
+};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -42,6 +44,23 @@ pub struct EmulationPlan {
     /// Which nodes' own queues hold up their senders; none for no node.
     #[serde(default)]
     pub backpressure: Vec<bool>,
+    /// The flows whose losses are told apart.
+    #[serde(default)]
+    pub flows: Vec<FlowKeyPlan>,
+}
+
+/// How packets of a flow are told from others.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowKeyPlan {
+    /// Sending host.
+    pub from: u16,
+    /// Receiving host.
+    pub to: u16,
+    /// What they carry.
+    pub protocol: ProtocolPlan,
+    /// The port that they are for.
+    pub port: u16,
 }
 
 fn yes() -> bool {
@@ -183,10 +202,14 @@ impl Emulation {
             }
         }
         let longest = plan.mtus.iter().copied().max().unwrap_or(*MTUS.start());
+        let flows = plan
+            .flows
+            .iter()
+            .map(|flow| (NodeId(flow.from), NodeId(flow.to), flow.protocol.into(), flow.port));
         let mut running = Running {
             meter: NetworkMeter::new(&network, plan.network.rates()?),
             changes: plan.network.timeline()?,
-            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest),
+            hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows),
             network,
             queues,
             end: marks.last().copied(),
@@ -325,9 +348,12 @@ impl Emulation {
         });
     }
 
-    /// The tables, by name: `queues` and `links`, numbered as [`NetworkMeter`] does.
-    pub fn tables(&mut self) -> [(&'static str, Table); 2] {
-        self.ask(|running| running.meter.tables())
+    /// The tables, by name: `queues` and `links`, numbered as [`NetworkMeter`] does, and `losses`.
+    pub fn tables(&mut self) -> [(&'static str, Table); 3] {
+        self.ask(|running| {
+            let [queues, links] = running.meter.tables();
+            [queues, links, running.hosts.losses.table()]
+        })
     }
 
     /// What was counted so far.

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 
 use perhop_core::{Header, NodeId, Packet, Protocol, Time};
-use perhop_measure::Captures;
+use perhop_measure::{Captures, LossMeter};
 use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
 
 use crate::fragment::divide;
@@ -54,6 +54,10 @@ struct Node {
     outbox: Vec<(Buffer, u32)>,
 }
 
+/// What packets of a flow have in common: where they come from and go to, their protocol and the port
+/// that they are for.
+pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
+
 /// All hosts of an emulation.
 #[derive(Debug)]
 pub(crate) struct LinuxHosts {
@@ -64,6 +68,9 @@ pub(crate) struct LinuxHosts {
     store: Store,
     pub captures: Captures,
     pub counters: PacketCounters,
+    /// The flows whose losses are told apart.
+    flows: HashMap<FlowKey, u32>,
+    pub losses: LossMeter,
     /// Nodes with something in their outbox.
     ready: Vec<NodeId>,
     /// What a host hands over.
@@ -78,11 +85,12 @@ type Net = Network<Buffer>;
 
 impl LinuxHosts {
     /// Hosts and routers with these addresses, the hosts behind these devices, whose packets are at
-    /// most of this length.
+    /// most of this length. Losses of these flows are told apart.
     pub fn new(
         nodes: Vec<(NodeKind, Addresses, Option<Tun>)>,
         nowhere: NodeId,
         longest: u32,
+        flows: impl IntoIterator<Item = FlowKey>,
     ) -> Self {
         let addresses = |(node, (_, own, _)): (usize, &(NodeKind, Addresses, Option<Tun>))| {
             let node = NodeId(node as u16);
@@ -98,6 +106,8 @@ impl LinuxHosts {
             store: Store::new(longest.max(1280) as usize, MEMORY),
             captures: Captures::default(),
             counters: PacketCounters::default(),
+            flows: flows.into_iter().zip(0..).collect(),
+            losses: LossMeter::default(),
             ready: Vec::new(),
             read: vec![0; LONGEST].into_boxed_slice(),
             packets: Vec::new(),
@@ -326,7 +336,11 @@ impl Hosts<Buffer> for LinuxHosts {
 
     fn timer(&mut self, _network: &mut Net, _timer: TimerId) {}
 
-    fn lost(&mut self, packet: Packet<Buffer>, _loss: Loss) {
+    fn lost(&mut self, packet: Packet<Buffer>, loss: Loss, at: Option<PortId>) {
+        let Header { source, destination, protocol, destination_port, .. } = packet.header;
+        if let Some(&flow) = self.flows.get(&(source, destination, protocol, destination_port)) {
+            self.losses.add(flow, loss, at);
+        }
         self.store.release(packet.body);
     }
 

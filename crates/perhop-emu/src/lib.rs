@@ -22,7 +22,7 @@ mod tun;
 mod wire;
 
 pub use clock::monotonic;
-pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan};
+pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan, FlowKeyPlan};
 pub use hosts::PacketCounters;
 pub use join::join_namespaces;
 pub use live::PortReading;

@@ -76,6 +76,7 @@ impl Running {
     /// Adds a row to each table for what happened since the last one.
     pub fn record(&mut self, now: Time) {
         self.meter.record(&self.network, (self.recorded, now));
+        self.hosts.losses.record((self.recorded, now));
         self.recorded = now;
     }
 

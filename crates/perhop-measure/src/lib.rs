@@ -13,6 +13,7 @@ mod capture;
 mod density;
 mod histogram;
 mod jitter;
+mod losses;
 mod network;
 mod order;
 mod pinger;
@@ -23,11 +24,12 @@ pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
 pub use density::Density;
 pub use histogram::Histogram;
 pub use jitter::Jitter;
+pub use losses::LossMeter;
 pub use network::NetworkMeter;
 pub use order::{Order, OrderCounts};
 pub use pinger::{Answer, Pinger, ProbeRecord};
 pub use reading::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
 pub use tables::{
-    Codepoints, Column, Delays, Displacements, Intervals, Links, Pings, Queues, Rtts, Stretch,
-    Table,
+    Codepoints, Column, Delays, Displacements, Intervals, Links, Losses, Pings, Queues, Rtts,
+    Stretch, Table,
 };

@@ -1,7 +1,7 @@
 //! The tables that measurements are kept in.
 
 use perhop_core::{Dscp, Duration, Time};
-use perhop_net::{IcmpError, LinkCounters};
+use perhop_net::{IcmpError, LinkCounters, PortId};
 use perhop_queue::{Backlog, Cause, Counters};
 
 use crate::density::Density;
@@ -137,6 +137,19 @@ table! {
         duplicated_packets: Integers,
         delayed_packets: Integers,
         utilisation: Floats,
+    }
+}
+
+table! {
+    /// Per flow, port before which or on whose link it lost packets, cause, and stretch between two
+    /// marks in which it did.
+    Losses {
+        flow: Integers,
+        link: Integers,
+        cause: Integers,
+        start_s: Floats,
+        end_s: Floats,
+        packets: Integers,
     }
 }
 
@@ -339,6 +352,23 @@ impl Links {
         self.duplicated_packets.push((after.duplicated - before.duplicated) as i64);
         self.delayed_packets.push((after.detoured - before.detoured) as i64);
         self.utilisation.push(bytes as f64 / capacity);
+    }
+}
+
+impl Losses {
+    /// Adds what a flow lost before a port or on its link, or at none, for a cause.
+    pub(crate) fn push(
+        &mut self,
+        (flow, at, cause): (u32, Option<PortId>, u8),
+        (start, end): Stretch,
+        packets: u64,
+    ) {
+        self.flow.push(flow.into());
+        self.link.push(at.map_or(-1, |port| port.0.into()));
+        self.cause.push(cause.into());
+        self.start_s.push(start.as_secs_f64());
+        self.end_s.push(end.as_secs_f64());
+        self.packets.push(packets as i64);
     }
 }
 

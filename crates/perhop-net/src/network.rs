@@ -102,9 +102,9 @@ pub trait Hosts<B> {
     /// A timer is due. One that was set twice comes twice.
     fn timer(&mut self, network: &mut Network<B>, timer: TimerId);
 
-    /// A packet was lost. For counting, and for what its body takes; an emulated host learns of
-    /// losses as real ones do.
-    fn lost(&mut self, packet: Packet<B>, loss: Loss);
+    /// A packet was lost, before this port or on its link; none where no link was to take it. For
+    /// counting, and for what its body takes; an emulated host learns of losses as real ones do.
+    fn lost(&mut self, packet: Packet<B>, loss: Loss, at: Option<PortId>);
 
     /// A packet of so many bytes has left a queue: its transmission has begun, at a port whose
     /// departures are [reported](Network::report_departures) and before which it waited; or a queue
@@ -155,7 +155,7 @@ pub struct Network<B> {
     /// What each node may say of packets that it cannot deliver.
     errors: Vec<ErrorBudget>,
     /// Lost packets that the hosts have not been told of.
-    losses: Vec<(Packet<B>, Loss)>,
+    losses: Vec<(Packet<B>, Loss, Option<PortId>)>,
     /// Packets that were sent where somebody watches, and the hosts have not been told of.
     watched: Vec<(PortId, Packet<B>)>,
     /// Packets that have left a queue whose departures are reported, and the hosts have not been
@@ -327,7 +327,7 @@ impl<B: Clone> Network<B> {
         let port = &mut self.ports[id.index()];
         let arrival = port.change_queue(now, |class| change(class, now, ledger));
         self.resume(id, arrival);
-        self.report_drops();
+        self.report_drops(id);
     }
 
     /// Schedules what is due at a port after a change: an arrival, or the next transmission.
@@ -368,8 +368,8 @@ impl<B: Clone> Network<B> {
                 let waits = port.has_backlog().then(|| port.waits(id));
                 return Sent { waits, dropped: self.losses.len() > losses };
             }
-            Some(_) => self.lose(packet, Loss::TooBig),
-            None => self.lose(packet, Loss::NoRoute),
+            Some(id) => self.lose(packet, Loss::TooBig, Some(id)),
+            None => self.lose(packet, Loss::NoRoute, None),
         }
         Sent { waits: None, dropped: false }
     }
@@ -452,11 +452,11 @@ impl<B: Clone> Network<B> {
                 self.departed = departed; // with its room
             }
             let mut losses = std::mem::take(&mut self.losses);
-            for (packet, loss) in losses.drain(..) {
+            for (packet, loss, at) in losses.drain(..) {
                 if let Loss::Queue(_) = loss {
                     hosts.departed(self, packet.body.clone(), packet.header.size);
                 }
-                hosts.lost(packet, loss);
+                hosts.lost(packet, loss, at);
             }
             if self.losses.is_empty() {
                 self.losses = losses;
@@ -513,7 +513,7 @@ impl<B: Clone> Network<B> {
             Ok(to) => self.relay(id, to, size),
             Err(fault) => {
                 let packet = self.take_off_wire(id);
-                self.discard(node, packet, fault, hosts);
+                self.discard(node, packet, fault, None, hosts);
             }
         }
     }
@@ -553,7 +553,7 @@ impl<B: Clone> Network<B> {
             }
             Err(cause) => {
                 let packet = self.take_off_wire(from).forwarded();
-                self.lose(packet, Loss::Queue(cause));
+                self.lose(packet, Loss::Queue(cause), Some(to));
             }
         }
     }
@@ -589,7 +589,7 @@ impl<B: Clone> Network<B> {
             }
             match self.routes.way(node, &packet.header) {
                 Ok(to) => self.offer_if_short(node, to, packet, hosts),
-                Err(fault) => self.discard(node, packet, fault, hosts),
+                Err(fault) => self.discard(node, packet, fault, None, hosts),
             }
         }
     }
@@ -610,7 +610,7 @@ impl<B: Clone> Network<B> {
         hosts.divide(&packet, mtu, &mut pieces);
         if pieces.is_empty() {
             let fault = (IcmpError::TooBig { mtu }, Loss::TooBig);
-            return self.discard(node, packet, fault, hosts);
+            return self.discard(node, packet, fault, Some(to), hosts);
         }
         for (body, size) in pieces {
             let header = Header { size, ..packet.header };
@@ -624,10 +624,11 @@ impl<B: Clone> Network<B> {
         node: NodeId,
         packet: Packet<B>,
         (error, loss): Fault,
+        at: Option<PortId>,
         hosts: &mut impl Hosts<B>,
     ) {
         self.complain(node, &packet, error, hosts);
-        self.losses.push((packet, loss));
+        self.losses.push((packet, loss, at));
     }
 
     /// A transmitter may have become free, or a discipline may let something go, while packets
@@ -662,7 +663,7 @@ impl<B: Clone> Network<B> {
         if let Dequeue::Packet(packet) = next {
             self.follow(id, packet, arrival);
         }
-        self.report_drops();
+        self.report_drops(id);
     }
 
     /// A packet is offered to a port.
@@ -672,7 +673,7 @@ impl<B: Clone> Network<B> {
         if port.books() {
             match port.book(self.now, packet.size()) {
                 Ok(at) => self.put_on_wire(id, at, packet),
-                Err(cause) => self.lose(packet, Loss::Queue(cause)),
+                Err(cause) => self.lose(packet, Loss::Queue(cause), Some(id)),
             }
         } else {
             self.offer_to_discipline(id, packet);
@@ -687,8 +688,8 @@ impl<B: Clone> Network<B> {
     }
 
     #[cold]
-    fn lose(&mut self, packet: Packet<B>, loss: Loss) {
-        self.losses.push((packet, loss));
+    fn lose(&mut self, packet: Packet<B>, loss: Loss, at: Option<PortId>) {
+        self.losses.push((packet, loss, at));
     }
 
     /// The same where a discipline decides: the packet is transmitted if the port is idle, else
@@ -710,7 +711,7 @@ impl<B: Clone> Network<B> {
                     let arrival = port.transmit(self.now, packet.size());
                     return self.follow(id, packet, arrival);
                 }
-                Pass::Drop(cause) => return self.lose(packet, Loss::Queue(cause)),
+                Pass::Drop(cause) => return self.lose(packet, Loss::Queue(cause), Some(id)),
                 Pass::Enqueue => {}
             }
         }
@@ -720,14 +721,15 @@ impl<B: Clone> Network<B> {
             port.wake = due;
             self.agenda.push(due, event);
         }
-        self.report_drops();
+        self.report_drops(id);
     }
 
     #[inline]
-    fn report_drops(&mut self) {
+    fn report_drops(&mut self, at: PortId) {
         if !self.ledger.drops.is_empty() {
             let drops = self.ledger.drops.drain(..);
-            self.losses.extend(drops.map(|drop| (drop.packet, Loss::Queue(drop.cause))));
+            let losses = drops.map(|drop| (drop.packet, Loss::Queue(drop.cause), Some(at)));
+            self.losses.extend(losses);
         }
     }
 
@@ -739,7 +741,7 @@ impl<B: Clone> Network<B> {
         }
         match arrival {
             Some(at) => self.put_on_wire(id, at, packet),
-            None => self.lose(packet, Loss::Link),
+            None => self.lose(packet, Loss::Link, Some(id)),
         }
     }
 }

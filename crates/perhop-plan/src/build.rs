@@ -260,17 +260,22 @@ pub(crate) fn actions(plan: PolicePlan) -> Result<Actions, BuildError> {
     })
 }
 
+impl From<ProtocolPlan> for Protocol {
+    fn from(plan: ProtocolPlan) -> Self {
+        match plan {
+            ProtocolPlan::Icmp => Self::Icmp,
+            ProtocolPlan::Tcp => Self::Tcp,
+            ProtocolPlan::Udp => Self::Udp,
+        }
+    }
+}
+
 pub(crate) fn matches(plan: &MatchPlan) -> Result<Match, BuildError> {
-    let protocol = |protocol: &ProtocolPlan| match protocol {
-        ProtocolPlan::Icmp => Protocol::Icmp,
-        ProtocolPlan::Tcp => Protocol::Tcp,
-        ProtocolPlan::Udp => Protocol::Udp,
-    };
     let ranges = |ports: &[(u16, u16)]| ports.iter().map(|&(low, high)| low..=high).collect();
     let nodes = |nodes: &[u16]| nodes.iter().copied().map(NodeId).collect();
     Ok(Match {
         dscps: plan.dscps.iter().map(|&dscp| Dscp::new(dscp)).collect::<Result<_, _>>()?,
-        protocols: plan.protocols.iter().map(protocol).collect(),
+        protocols: plan.protocols.iter().copied().map(Protocol::from).collect(),
         ports: ranges(&plan.ports),
         source_ports: ranges(&plan.source_ports),
         destination_ports: ranges(&plan.destination_ports),

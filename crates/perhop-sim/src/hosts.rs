@@ -12,7 +12,7 @@ mod tcp;
 mod udp;
 
 use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
-use perhop_measure::{Answer, Histogram, Pinger};
+use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
@@ -141,6 +141,8 @@ pub(crate) struct ModelledHosts {
     /// How long the data of each flow was under way, since the last cut.
     pub delays: Vec<Histogram>,
     pub captures: ModelledCaptures,
+    /// Where and why flows lost packets of data.
+    pub losses: LossMeter,
     /// The code points with which each flow's packets have arrived since the last mark: data, and
     /// what answers it.
     pub dscps: Vec<[DscpCounts; 2]>,
@@ -162,7 +164,8 @@ impl ModelledHosts {
         let [srtts, delays] = [rtts.clone(), rtts.clone()];
         let dscps = vec![<[DscpCounts; 2]>::default(); flows];
         let bodies = Bodies::default();
-        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, dscps, bodies };
+        let losses = LossMeter::default();
+        let mut hosts = Self { endpoints, rtts, srtts, delays, captures, losses, dscps, bodies };
         for id in 0..hosts.endpoints.len() as u32 {
             hosts.set_timer(network, id);
         }
@@ -393,20 +396,22 @@ impl Hosts<BodyId> for ModelledHosts {
         self.set_timer(network, id);
     }
 
-    fn lost(&mut self, packet: Packet<BodyId>, _loss: Loss) {
+    fn lost(&mut self, packet: Packet<BodyId>, loss: Loss, at: Option<PortId>) {
         let Body { endpoint, message, .. } = self.bodies.get(packet.body);
         if !self.bodies.lose(packet.body) {
             return;
         }
         let peer = self.endpoints[endpoint as usize].line.peer;
-        match (&mut self.endpoints[peer as usize].role, message) {
+        let sender = &mut self.endpoints[peer as usize];
+        match (&mut sender.role, message) {
             (Role::TcpSender(tcp), Message::Tcp(segment)) if segment.payload > 0 => tcp.lost += 1,
             (Role::UdpSender(udp), Message::Datagram { .. }) => match udp.in_hand {
-                Some((body, payload)) if body == packet.body => udp.on_refused(payload),
+                Some((body, payload)) if body == packet.body => return udp.on_refused(payload),
                 _ => udp.lost += 1,
             },
-            _ => {}
+            _ => return,
         }
+        self.losses.add(sender.owner, loss, at);
     }
 
     fn copy(&mut self, packet: &Packet<BodyId>) -> Option<BodyId> {

@@ -235,8 +235,8 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `codepoints`, `rtts`, `srtts`,
-    /// `delays`, `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
+    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`, `codepoints`, `rtts`,
+    /// `srtts`, `delays`, `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
@@ -258,6 +258,7 @@ impl Simulation {
             ("pings", pings.into_table()),
             queues,
             links,
+            self.hosts.losses.table(),
             ("codepoints", self.codepoints.clone().into_table()),
             ("rtts", rtts.into_table()),
             ("srtts", srtts.into_table()),
@@ -318,6 +319,7 @@ impl Simulation {
             self.cut = now;
         }
         self.meter.record(&self.network, stretch);
+        self.hosts.losses.record(stretch);
         self.recorded = now;
     }
 

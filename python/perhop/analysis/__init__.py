@@ -32,6 +32,7 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import Comparison, Verdict, against_published, measure, verdicts
+from perhop.analysis.losses import class_losses, losses
 from perhop.analysis.paths import Capacity, capacities, narrowest
 from perhop.analysis.spreads import (
     PERCENTILES,
@@ -80,6 +81,7 @@ __all__ = [
     "bottlenecks",
     "capacities",
     "class_counters",
+    "class_losses",
     "codepoints",
     "compare",
     "compared",
@@ -97,6 +99,7 @@ __all__ = [
     "jitter",
     "link_loads",
     "loss",
+    "losses",
     "measure",
     "narrowest",
     "order",

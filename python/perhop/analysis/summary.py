@@ -22,6 +22,7 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
+from perhop.analysis.losses import losses
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import TABLES, Dataset
 
@@ -143,6 +144,7 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
         "retransmits": round(count(dataset, flow, "retransmits")),
         "sack_share": sack_share(dataset, flow),
         "loss": loss(dataset, flow),
+        "lost_by": losses(dataset, flow).to_dicts(),
         **_order(dataset, flow),
         "marked": round(count(dataset, flow, "marked")),
         "rtt_s": _distribution(flow_rtt(dataset, flow)),

@@ -160,6 +160,7 @@ def _print_tables(dataset: Dataset, folder: Path) -> None:
     for table in (
         report.phase_table(dataset) if dataset.scenario.flows else None,
         report.change_table(dataset),
+        report.loss_table(dataset),
         report.delay_table(dataset) if dataset.scenario.flows else None,
         report.ping_table(dataset),
         *report.hop_tables(dataset),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
@@ -66,6 +66,7 @@ class EmuRun:
             "network": network_plan(scenario, seed),
             "mtus": list(own.values()),
             "backpressure": backpressure(scenario),
+            "flows": _flow_keys(scenario),
         }
         try:
             self._core = Emulation(json.dumps(plan))
@@ -129,6 +130,20 @@ class EmuRun:
     def tables(self) -> dict[str, pl.DataFrame]:
         """The dataset's tables, up to the last mark."""
         return {**self._traffic.tables(), **self._naming.tables(self._core.tables())}
+
+
+def _flow_keys(scenario: Scenario) -> list[dict[str, Any]]:
+    """How packets of each flow are told from others."""
+    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+    return [
+        {
+            "from": nodes[flow.source],
+            "to": nodes[flow.destination],
+            "protocol": "udp" if flow.tcp is None else "tcp",
+            "port": scenario.port_of(name),
+        }
+        for name, flow in scenario.flows.items()
+    ]
 
 
 def mtus(scenario: Scenario) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from perhop.dataset import ANSWERS, TABLES
+from perhop.dataset import ANSWERS, CAUSES, TABLES
 from perhop.scenario.changes import steps
 from perhop.scenario.policies import walk
 
@@ -24,7 +24,12 @@ class Naming:
     def __init__(self, scenario: Scenario) -> None:
         """The names of `scenario`."""
         self._names = _names(scenario)
-        self._words = {"node": list(scenario.nodes), "answer": list(ANSWERS)}
+        self._words = {
+            "node": list(scenario.nodes),
+            "answer": list(ANSWERS),
+            "link": list(scenario.directions),
+            "cause": list(CAUSES),
+        }
 
     def tables(
         self, tables: Mapping[str, Mapping[str, memoryview[int] | memoryview[float]]]
@@ -93,6 +98,6 @@ def _with_names(
     named = named.with_columns(
         pl.col(column).replace_strict(range(len(known)), known, return_dtype=pl.String)
         for column, known in words.items()
-        if column in named.columns
+        if named.schema.get(column) == pl.Int64
     )
     return named.select(pl.col(name).cast(dtype) for name, dtype in schema.items())

@@ -111,6 +111,35 @@ def flow_table(dataset: Dataset) -> Table:
     return Table("Flows while active", columns, tuple(rows))
 
 
+def loss_table(dataset: Dataset) -> Table | None:
+    """Where packets were lost and why, of flows or else of classes; None if none were."""
+    if dataset.losses.is_empty():
+        owner = "class"
+        lost = analysis.class_losses(dataset).to_dicts()
+    else:
+        owner = "flow"
+        lost = [
+            {"flow": flow, **row}
+            for flow in dataset.scenario.flows
+            for row in analysis.losses(dataset, flow).iter_rows(named=True)
+        ]
+    if not lost:
+        return None
+    rows = tuple(
+        (
+            row[owner] or text.ABSENT,
+            row["cause"],
+            row["link"] or text.ABSENT,
+            text.count(row["packets"]),
+            text.share(row["share"]),
+        )
+        for row in lost
+    )
+    columns = (*(Column(name, "left") for name in (owner, "by", "at")), Column("packets"))
+    note = f"Shares are of the {owner}'s packets."
+    return Table("Where packets were lost", (*columns, Column("share")), rows, note)
+
+
 def delay_table(dataset: Dataset) -> Table | None:
     """How long data was under way, and in which order it came; None without UDP and disorder."""
     flows = analysis.summary(dataset)["flows"]

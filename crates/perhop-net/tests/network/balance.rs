@@ -1,7 +1,7 @@
 //! Load sharing: what each of several ways gets, and in which order it arrives.
 
 use perhop_core::{NodeId, Time};
-use perhop_net::{Balance, LinkSpec, Network, NodeKind};
+use perhop_net::{Balance, LinkSpec, Network, NodeKind, PortId};
 use proptest::prelude::*;
 
 use crate::lab::*;
@@ -46,7 +46,12 @@ struct Sink;
 impl perhop_net::Hosts<Line> for Sink {
     fn receive(&mut self, _: &mut Network<Line>, _: NodeId, _: perhop_core::Packet<Line>) {}
     fn timer(&mut self, _: &mut Network<Line>, _: perhop_net::TimerId) {}
-    fn lost(&mut self, packet: perhop_core::Packet<Line>, loss: perhop_net::Loss) {
+    fn lost(
+        &mut self,
+        packet: perhop_core::Packet<Line>,
+        loss: perhop_net::Loss,
+        _: Option<PortId>,
+    ) {
         panic!("{packet:?} {loss:?}");
     }
     fn quote(

@@ -128,20 +128,22 @@ proptest! {
     }
 }
 
-/// Ports count what they did with packets, and the sums are those of the record.
+/// Ports count what they did with packets, as the record has it.
 fn check_counters(network: &Network<Line>, hosts: &Scripted) -> Result<(), TestCaseError> {
-    let of_cause = |cause: Loss| hosts.losses.iter().filter(|(_, loss)| *loss == cause).count();
+    let lost_at = |port: PortId, cause: Loss| {
+        let told = hosts.losses.iter().zip(&hosts.lost_at);
+        told.filter(|((_, loss), at)| *loss == cause && **at == Some(port)).count() as u64
+    };
     let sum = |count: &dyn Fn(PortId) -> u64| network.ports().map(count).sum::<u64>();
     for port in network.ports() {
         let queue = network.queue(port);
         prop_assert_eq!(queue.backlog(), Backlog::default());
         prop_assert_eq!(queue.counters().sent.packets, network.link_counters(port).packets);
+        for cause in Cause::ALL {
+            prop_assert_eq!(queue.counters().dropped(cause), lost_at(port, Loss::Queue(cause)));
+        }
+        prop_assert_eq!(network.link_counters(port).lost, lost_at(port, Loss::Link));
     }
-    for cause in Cause::ALL {
-        let dropped = sum(&|port| network.queue(port).counters().dropped(cause));
-        prop_assert_eq!(dropped, of_cause(Loss::Queue(cause)) as u64);
-    }
-    prop_assert_eq!(sum(&|port| network.link_counters(port).lost), of_cause(Loss::Link) as u64);
     let crossed =
         sum(&|port| network.link_counters(port).packets - network.link_counters(port).lost);
     prop_assert_eq!(crossed, network.packet_hops());

@@ -1,7 +1,7 @@
 //! Time: timers, slices, and what a run costs.
 
 use perhop_core::{Duration, NodeId, Packet, Time};
-use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId, Wire};
+use perhop_net::{Hosts, IcmpError, Loss, Network, PortId, TimerId, Wire};
 use perhop_queue::Limit;
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ impl Hosts<Line> for Clock {
         }
     }
 
-    fn lost(&mut self, _: Packet<Line>, _: Loss) {}
+    fn lost(&mut self, _: Packet<Line>, _: Loss, _: Option<PortId>) {}
 
     fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {
         None

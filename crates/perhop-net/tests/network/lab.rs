@@ -34,6 +34,8 @@ pub struct Scripted {
     /// When a packet arrived, where, and which.
     pub arrivals: Vec<(Time, NodeId, Line)>,
     pub losses: Vec<(Line, Loss)>,
+    /// Where each of them was.
+    pub lost_at: Vec<Option<PortId>>,
     /// Packets that have left queues whose departures are reported, or were dropped there.
     pub departed: Vec<Line>,
     /// ICMP errors that arrived: when, and the packet.
@@ -92,8 +94,9 @@ impl Hosts<Line> for Scripted {
         self.departed.push(line);
     }
 
-    fn lost(&mut self, packet: Packet<Line>, loss: Loss) {
+    fn lost(&mut self, packet: Packet<Line>, loss: Loss, at: Option<PortId>) {
         self.losses.push((packet.body, loss));
+        self.lost_at.push(at);
     }
 
     fn copy(&mut self, packet: &Packet<Line>) -> Option<Line> {

@@ -1,7 +1,7 @@
 //! Links that do not take every packet.
 
 use perhop_core::{NodeId, Packet, Time};
-use perhop_net::{Hosts, IcmpError, Loss, Network, TimerId};
+use perhop_net::{Hosts, IcmpError, Loss, Network, PortId, TimerId};
 
 use crate::lab::*;
 
@@ -69,7 +69,7 @@ impl Hosts<Line> for Dividing {
 
     fn timer(&mut self, _: &mut Network<Line>, _: TimerId) {}
 
-    fn lost(&mut self, packet: Packet<Line>, loss: Loss) {
+    fn lost(&mut self, packet: Packet<Line>, loss: Loss, _: Option<PortId>) {
         panic!("{packet:?} was lost: {loss:?}");
     }
 

@@ -27,8 +27,8 @@ impl Hosts<Line> for Watching {
         self.hosts.timer(network, timer);
     }
 
-    fn lost(&mut self, packet: Packet<Line>, loss: Loss) {
-        self.hosts.lost(packet, loss);
+    fn lost(&mut self, packet: Packet<Line>, loss: Loss, at: Option<PortId>) {
+        self.hosts.lost(packet, loss, at);
     }
 
     fn quote(&mut self, _: NodeId, _: &Packet<Line>, _: IcmpError) -> Option<(Line, u32)> {

@@ -311,13 +311,15 @@ fn check_routers(
     Ok(())
 }
 
-/// Nothing is delivered that was not sent.
+/// Nothing is delivered that was not sent, and every loss has a place and a cause.
 fn check_flows(plan: &Value, results: &Results) -> Result<(), TestCaseError> {
     for (number, flow) in plan["flows"].as_array().unwrap().iter().enumerate() {
         if let Some(volume) = flow["volume"].as_u64() {
             let streams = flow["streams"].as_u64().unwrap();
             prop_assert!(results.flow(number, "bytes") <= streams * volume);
         }
+        let told = results.of_rows("losses", "packets", "flow", number).iter().sum::<i64>();
+        prop_assert_eq!(told as u64, results.flow(number, "lost"));
     }
     Ok(())
 }

@@ -69,8 +69,8 @@ class Recorder:
         self._before.pop(direction, None)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The two tables, up to the last reading."""
-        rows = {"queues": self._queues, "links": self._links}
+        """`queues` and `links` up to the last reading, and `losses`, which nobody tells by flow."""
+        rows = {"queues": self._queues, "links": self._links, "losses": []}
         return {name: pl.DataFrame(rows[name], schema=TABLES[name], orient="row") for name in rows}
 
     def _link(

@@ -1,0 +1,73 @@
+"""Where packets were lost, and why."""
+
+from typing import Final
+
+import polars as pl
+
+from perhop.analysis.distributions import count
+from perhop.analysis.names import flow_named
+from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.dataset import Dataset
+
+_DROPS: Final = {
+    "full queue": "dropped_limit",
+    "policer": "dropped_policer",
+    "early drop": "dropped_early",
+}
+"""The causes that classes count, and the counters."""
+
+
+def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
+    """Where and why packets of a flow were lost on the way from its source to its destination.
+
+    The engine `kernel` cannot tell flows apart; `class_losses` is what it knows.
+
+    Returns:
+        Columns `link`, before which or on which they were lost (null where no link was to take
+        them), `cause` (see `perhop.dataset.CAUSES`), `packets`, and `share`: of the flow's data
+        packets, lost or received, as in `loss`. Most packets first.
+    """
+    own = dataset.losses.filter(pl.col("flow") == flow_named(dataset, flow))
+    counted = cut(own, clip(dataset, window) or (0.0, 0.0))
+    sums = counted.group_by("link", "cause", maintain_order=True).agg(weighed("packets"))
+    total = sum(count(dataset, flow, column, window) for column in ("lost", "packets"))
+    share = pl.col("packets") / total if total else pl.lit(None, pl.Float64)
+    found = sums.filter(pl.col("packets") > 0).with_columns(share.alias("share"))
+    whole = pl.col("packets").round().cast(pl.Int64)
+    return found.sort("packets", descending=True, maintain_order=True).with_columns(whole)
+
+
+def class_losses(dataset: Dataset) -> pl.DataFrame:
+    """Where and why packets of anybody were lost, as queues and links have counted it.
+
+    Returns:
+        Columns `link`, `class` (null for what was lost on the wire), `cause`, `packets`, and
+        `share`: of those that came to the class, or were sent on the link. Most packets first.
+    """
+    queues = dataset.queues.group_by("link", "class", maintain_order=True).agg(
+        pl.sum("sent_packets", "dropped_packets", *_DROPS.values())
+    )
+    came = pl.col("sent_packets") + pl.col("dropped_packets")
+    links = dataset.links.group_by("link", maintain_order=True).agg(
+        pl.sum("sent_packets", "lost_packets")
+    )
+    parts = [
+        _part(queues, pl.col("class"), cause, pl.col(counter), came)
+        for cause, counter in _DROPS.items()
+    ]
+    on_wire = (pl.col("lost_packets"), pl.col("sent_packets"))
+    parts.append(_part(links, pl.lit(None, pl.String), "wire", *on_wire))
+    return pl.concat(parts).sort("packets", descending=True, maintain_order=True)
+
+
+def _part(
+    rows: pl.DataFrame, name: pl.Expr, cause: str, lost: pl.Expr, total: pl.Expr
+) -> pl.DataFrame:
+    """The rows of one cause, without those that lost nothing."""
+    return rows.filter(lost > 0).select(
+        "link",
+        name.alias("class"),
+        pl.lit(cause).alias("cause"),
+        lost.alias("packets"),
+        (lost / total).alias("share"),
+    )
