@@ -276,6 +276,42 @@ policies:
     assert row["sent_packets"] + row["backlog_packets"] == offered - dropped
 
 
+def test_counters_are_read_without_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A program for each node takes milliseconds of the processor, for which packets wait.
+    policies = """
+policies:
+  p:
+    classes:
+      low: {match: {dscp: cs1}, police: {rate: 400 kbps, burst: 100 kB}}
+      rest: {match: any, queue: {limit: 10 packets}}
+"""
+    lab = Lab(scenario(policies))
+    lab.send((CS1, 2), (BE, 9))
+    namespaces = lab.network.namespaces
+    code, out, err = namespaces.run(1, ["tc", "-s", "-j", "qdisc", "show"], b"")
+    assert code == 0, err
+    device = lab.network.interfaces["r>s"].device
+    said = [row for row in json.loads(out) if row["dev"] == device and row["handle"] != "0:"]
+    code, out, err = namespaces.run(1, ["nft", "-j", "list", "counters"], b"")
+    assert code == 0, err
+    counters = [row["counter"] for row in json.loads(out)["nftables"] if "counter" in row]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(Network, "_run", refuse)
+    rows = lab.network.queues()["r>s"]
+    assert [int(row["handle"].rstrip(":"), 16) for row in said] == list(rows)
+    for row in said:
+        own = rows[int(row["handle"].rstrip(":"), 16)]
+        assert own == {key: row[key] for key in own}
+    assert any(row["drops"] for row in rows.values())
+    policers = lab.network.policers()["r"]
+    assert policers == {row["name"]: (row["packets"], row["bytes"]) for row in counters}
+    assert any(packets for packets, _ in policers.values())
+    lab.read()
+
+
 @pytest.mark.parametrize("exceed", ["drop", "send"])
 def test_a_policer_of_tc_holds_less_than_a_second(exceed: str) -> None:
     if probe.polices() != "tc":

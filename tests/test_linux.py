@@ -329,23 +329,6 @@ def test_a_bucket_of_tc_holds_what_it_should(rate: int, size: int) -> None:
     assert held <= size + per_second / 1e6 + 1
 
 
-LISTED = """\
-[{"total acts":1},{"actions":[{"order":0,"kind":"police","index":7,"control_action":\
-{"type":"drop"},"control_action":{"type":"pipe"},"overhead":0,"ref":2,"bind":2,"installed":0,\
-"last_used":0,"stats":{"bytes":9000,"packets":9,"drops":1,"overlimits":1,"requeues":0,\
-"backlog":0,"qlen":0},"not_in_hw":true}]}]
-"""
-"""What iproute2 6.1 prints of an action."""
-
-
-def test_counters_of_actions_are_read() -> None:
-    assert policers.counted("") == policers.counted("[]") == {}
-    assert policers.counted(LISTED) == {7: (9, 9000)}
-    assert policers.counted(LISTED + LISTED.replace(":7,", ":8,")) == {7: (9, 9000), 8: (9, 9000)}
-    with pytest.raises(ValueError, match="Expecting"):
-        policers.counted("action order 1:  police 0x7 rate 1Mbit")
-
-
 def test_marks_errors_and_turns() -> None:
     found = linux.mapping(
         scenario(

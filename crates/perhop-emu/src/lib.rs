@@ -4,6 +4,7 @@
 //! that made it, however that ends.
 
 mod clock;
+mod counts;
 mod device;
 mod emulation;
 mod fragment;
@@ -22,6 +23,7 @@ mod tun;
 mod wire;
 
 pub use clock::monotonic;
+pub use counts::{Counted, LinuxCounts, QueueCounts};
 pub use emulation::{Emulation, EmulationCounters, EmulationError, EmulationPlan, FlowKeyPlan};
 pub use hosts::PacketCounters;
 pub use join::join_namespaces;

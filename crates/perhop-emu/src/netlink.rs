@@ -1,4 +1,5 @@
-//! Addresses, routes and queues, by rtnetlink(7), in the namespace of the calling thread.
+//! Requests by netlink(7), in the namespace of the calling thread: addresses, routes and queues
+//! (rtnetlink(7)), and dumps of what there is.
 //!
 //! A few kinds of messages; running `ip` or `tc` for them would take a thousand times as long, and need it.
 
@@ -81,18 +82,13 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
 ///
 /// # Errors
 /// As the kernel says.
-pub(crate) fn open() -> io::Result<OwnedFd> {
-    Ok(socket(
-        AddressFamily::Netlink,
-        SockType::Raw,
-        SockFlag::SOCK_CLOEXEC,
-        SockProtocol::NetlinkRoute,
-    )?)
+pub(crate) fn open(protocol: SockProtocol) -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?)
 }
 
 /// Makes something that there was not.
 fn request(kind: u16, body: &[u8]) -> io::Result<()> {
-    ask(&open()?, kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, body)
+    ask(&open(SockProtocol::NetlinkRoute)?, kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, body)
 }
 
 /// Sends a request, and waits for what becomes of it.
@@ -100,14 +96,7 @@ fn request(kind: u16, body: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As the kernel says.
 pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags;
-    let mut message = Vec::with_capacity(HEADER + body.len());
-    message.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
-    message.extend_from_slice(&kind.to_ne_bytes());
-    message.extend_from_slice(&(flags as u16).to_ne_bytes());
-    message.extend_from_slice(&[0; 8]); // sequence, port
-    message.extend_from_slice(body);
-    send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
+    tell(socket, kind, libc::NLM_F_ACK | flags, body)?;
     let mut answer = [0; 1024];
     let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
     let Some(&[.., a, b, c, d]) = answer[..length].first_chunk::<{ HEADER + 4 }>() else {
@@ -116,5 +105,158 @@ pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) 
     match i32::from_ne_bytes([a, b, c, d]) {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// Sends a request.
+fn tell(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+    let flags = libc::NLM_F_REQUEST | flags;
+    let mut message = Vec::with_capacity(HEADER + body.len());
+    message.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
+    message.extend_from_slice(&kind.to_ne_bytes());
+    message.extend_from_slice(&(flags as u16).to_ne_bytes());
+    message.extend_from_slice(&[0; 8]); // sequence, port
+    message.extend_from_slice(body);
+    send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
+    Ok(())
+}
+
+/// The longest part of a dump that the kernel sends at once: 32 KiB, and room to spare.
+const LONGEST: usize = 1 << 16;
+/// How often a dump is begun anew that a change has come between.
+const ATTEMPTS: usize = 8;
+
+/// Has the kernel list everything of a kind: what `read` makes of the body of each message. A list
+/// that a change came between is asked for again.
+///
+/// # Errors
+/// As the kernel says.
+pub(crate) fn dump<T>(
+    socket: &OwnedFd,
+    (kind, body): (u16, &[u8]),
+    read: impl Fn(&[u8], &mut Vec<T>),
+) -> io::Result<Vec<T>> {
+    let mut buffer = vec![0; LONGEST];
+    for _ in 0..ATTEMPTS {
+        tell(socket, kind, libc::NLM_F_DUMP, body)?;
+        let (mut found, mut whole) = (Vec::new(), true);
+        loop {
+            let length = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+            let part = part(&buffer[..length], &mut |body| read(body, &mut found))?;
+            whole &= !part.interrupted;
+            if part.last {
+                break;
+            }
+        }
+        if whole {
+            return Ok(found);
+        }
+    }
+    Err(io::ErrorKind::Interrupted.into())
+}
+
+/// What a part of a dump says of the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Part {
+    last: bool,
+    /// Something changed meanwhile, so that the list may be neither the old nor the new one.
+    interrupted: bool,
+}
+
+/// Calls `each` with the body of every message of a part of a dump.
+///
+/// # Errors
+/// The error that the kernel sent instead.
+fn part(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<Part> {
+    let mut found = Part::default();
+    while let Some((length, kind, flags)) = header(bytes) {
+        let body = &bytes[HEADER..length];
+        found.interrupted |= flags & libc::NLM_F_DUMP_INTR != 0;
+        match kind {
+            libc::NLMSG_NOOP => {}
+            libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                found.last = true;
+                let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                if code < 0 {
+                    return Err(io::Error::from_raw_os_error(code.saturating_neg()));
+                }
+            }
+            _ => each(body),
+        }
+        bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
+    }
+    Ok(found)
+}
+
+/// The length, type and flags of the message that begins here, if it is whole.
+fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let word = |at: usize| Some(u16::from_ne_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
+    let (kind, flags) = (word(4)?, word(6)?);
+    (HEADER..=bytes.len()).contains(&length).then_some((length, kind.into(), flags.into()))
+}
+
+/// The attributes that follow each other in these bytes, up to one that is not whole.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+        let kind = u16::from_ne_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+        let value = bytes.get(4..length)?;
+        bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
+        Some((kind & libc::NLA_TYPE_MASK as u16, value))
+    })
+}
+
+/// The value of the first attribute of a kind; nothing if there is none.
+pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(other, _)| *other == kind).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn attributes_are_read_as_they_are_written(
+            written in prop::collection::vec((0_u16..1000, prop::collection::vec(0_u8.., 0..40)), 0..8),
+        ) {
+            let mut bytes = Vec::new();
+            written.iter().for_each(|(kind, value)| attribute(&mut bytes, *kind, value));
+            let read: Vec<_> = attributes(&bytes).map(|(k, value)| (k, value.to_vec())).collect();
+            prop_assert_eq!(read, written);
+        }
+
+        #[test]
+        fn whatever_comes_is_read_to_its_end(bytes in prop::collection::vec(0_u8.., 0..200)) {
+            let mut seen = 0;
+            let _ = part(&bytes, &mut |body| seen += body.len());
+            seen += attributes(&bytes).map(|(_, value)| value.len()).sum::<usize>();
+            prop_assert!(seen <= 2 * bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_dump_ends_and_says_whether_something_came_between() {
+        let message = |kind: u16, flags: u16, body: &[u8]| {
+            let mut bytes = (HEADER as u32 + body.len() as u32).to_ne_bytes().to_vec();
+            bytes.extend_from_slice(&kind.to_ne_bytes());
+            bytes.extend_from_slice(&flags.to_ne_bytes());
+            bytes.extend_from_slice(&[0; 8]);
+            bytes.extend_from_slice(body);
+            bytes
+        };
+        let done = message(libc::NLMSG_DONE as u16, 0, &0_i32.to_ne_bytes());
+        let interrupted = libc::NLM_F_DUMP_INTR as u16;
+        let mut bodies = Vec::new();
+        let mut read = |bytes: &[u8]| part(bytes, &mut |body| bodies.push(body.to_vec()));
+        let both = [message(36, 0, b"more"), message(36, interrupted, b"last"), done].concat();
+        assert_eq!(read(&both).unwrap(), Part { last: true, interrupted: true });
+        assert_eq!(read(&message(36, 0, b"next")).unwrap(), Part::default());
+        let refused = message(libc::NLMSG_ERROR as u16, 0, &(-libc::EPERM).to_ne_bytes());
+        assert_eq!(read(&refused).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(bodies, [b"more", b"last", b"next"]);
     }
 }

@@ -11,6 +11,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use nix::sys::socket::SockProtocol;
 use perhop_core::{NodeId, Overhead, Rate};
 use perhop_net::Network;
 use perhop_queue::Limit;
@@ -69,8 +70,9 @@ impl HostQueue {
     /// # Errors
     /// As the kernel says.
     pub fn new(host: NodeId, namespace: &Namespace, mtu: u32) -> io::Result<Self> {
-        let (device, socket) =
-            namespace.within(|| io::Result::Ok((Device::named(NAME)?.index()?, open()?)))??;
+        let (device, socket) = namespace.within(|| {
+            io::Result::Ok((Device::named(NAME)?.index()?, open(SockProtocol::NetlinkRoute)?))
+        })??;
         Ok(Self { host, mtu, device, socket, now: None, refused: false })
     }
 

@@ -2,6 +2,7 @@
 //! the interpreter while Rust works, and maps errors; it decides nothing.
 
 mod calendar;
+mod counts;
 mod emulation;
 mod namespaces;
 mod traffic;
@@ -164,6 +165,8 @@ mod _core {
     use super::Simulation;
     #[pymodule_export]
     use super::calendar::{Calendar, Ledger};
+    #[pymodule_export]
+    use super::counts::Counts;
     #[pymodule_export]
     use super::emulation::Emulation;
     #[pymodule_export]

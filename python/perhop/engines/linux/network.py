@@ -11,9 +11,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop._core import Namespaces, Wires
+from perhop._core import Counts, Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
-from perhop.engines.linux import policers, probe
+from perhop.engines.linux import probe
 from perhop.engines.linux.gaps import refuse
 from perhop.engines.linux.mapping import device_names, mapping
 from perhop.engines.plan import network_plan
@@ -137,6 +137,11 @@ class Network:
         for node, text in self.mapping.nft.items():
             if text:
                 self._run(node, ["nft", "-f", "-"], text)
+        self._counts = {node: Counts(self.namespaces, host) for node, host in self._hosts.items()}
+        self._directions = {
+            (each.node, self._counts[each.node].device(each.device)): name
+            for name, each in self.interfaces.items()
+        }
 
     @property
     def real_time(self) -> bool:
@@ -170,17 +175,15 @@ class Network:
         return dict(zip(names, self._carried.counters(), strict=True))
 
     def queues(self) -> dict[str, dict[int, dict[str, Any]]]:
-        """What tc has counted by now of the queues of every interface, by direction and number."""
+        """What Linux has counted by now of the queues of every interface, by direction and number.
+
+        Names are those of tc.
+        """
         found: dict[str, dict[int, dict[str, Any]]] = {}
-        devices = {(each.node, each.device): name for name, each in self.interfaces.items()}
-        for node in self._hosts:
-            # One process a node shows all its interfaces.
-            out = self._run(node, ["tc", "-s", "-j", "qdisc", "show"], "")
-            for row in json.loads(out or "[]"):
-                name = devices.get((node, row.get("dev", "")))
-                handle = row.get("handle", "").rstrip(":")
-                if name is not None and handle not in ("", "0"):
-                    found.setdefault(name, {})[int(handle, 16)] = row
+        for node, counts in self._counts.items():
+            for device, number, kind, counted in counts.queues():
+                if number and (name := self._directions.get((node, device))):
+                    found.setdefault(name, {})[number] = {"kind": kind, **counted}
         return found
 
     def policers(self) -> dict[str, dict[str, tuple[int, int]]]:
@@ -191,18 +194,16 @@ class Network:
         found: dict[str, dict[str, tuple[int, int]]] = {}
         for node, text in self.mapping.nft.items():
             steps = (step.nft for step in self.mapping.steps if step.node == node)
-            if not any("counter name" in part for part in (text, *steps)):
-                continue
-            out = self._run(node, ["nft", "-j", "list", "counters"], "")
-            rows = (row["counter"] for row in json.loads(out)["nftables"] if "counter" in row)
-            found[node] = {row["name"]: (row["packets"], row["bytes"]) for row in rows}
+            if any("counter name" in part for part in (text, *steps)):
+                rules = self._counts[node].rules()
+                found[node] = {name: (packets, size) for name, packets, size in rules}
         for node in self._hosts:
             own = [each for each in self.interfaces.values() if each.node == node and each.policers]
             if not own:
                 continue
             came, conformed = (
-                policers.counted(self._run(node, ["tc", "-s", "-j", "actions", "list", *kind], ""))
-                for kind in (["action", "police"], ["action", "gact"])
+                {number: (packets, size) for number, packets, size in counted}
+                for counted in map(self._counts[node].actions, ("police", "gact"))
             )
             counters = found.setdefault(node, {})
             for each in own:

@@ -12,7 +12,6 @@ first, and filters of the class's own lead on.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from perhop.engines.linux.tree import Htb
     from perhop.scenario import Police, PoliceChange, Scenario
 
-__all__ = ["Means", "Numbers", "by_limit", "change", "counted", "filters", "marked", "words"]
+__all__ = ["Means", "Numbers", "by_limit", "change", "filters", "marked", "words"]
 
 Means = Literal["tc", "nft"]
 """What polices: tc's action, or nftables' limit."""
@@ -168,27 +167,6 @@ def words(police: Police, capacity: int) -> str:
     exceeds = "drop" if police.effective_exceed.drops else "ok"
     # Without `mtu` what is longer than 2 kB exceeds; what conforms goes on to be counted.
     return f"rate {8 * rate}bit burst {burst}b mtu 64kb conform-exceed {exceeds}/pipe"
-
-
-def counted(text: str) -> dict[int, tuple[int, int]]:
-    """Packets and bytes that actions have counted, by index.
-
-    Args:
-        text: What ``tc -s -j actions list action KIND`` prints: arrays, each of objects of which
-            some have actions.
-
-    Raises:
-        ValueError: If it is not that.
-    """
-    decoder, found, at = json.JSONDecoder(), {}, 0
-    while at < len(text):
-        parts, at = decoder.raw_decode(text, at)
-        for part in parts:
-            for action in part.get("actions", ()):
-                stats = action["stats"]
-                found[action["index"]] = (stats["packets"], stats["bytes"])
-        at += len(text[at:]) - len(text[at:].lstrip())
-    return found
 
 
 def _inside(path: str, above: str) -> bool:

@@ -6,7 +6,7 @@ import shutil
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Namespaces
+from perhop._core import Counts, Namespaces
 from perhop.engines.linux import policers, rules
 from perhop.engines.linux.gaps import Gap
 from perhop.errors import UnsupportedError
@@ -80,7 +80,7 @@ def has_rule(rule: str) -> bool:
 
 @cache
 def polices() -> policers.Means:
-    """What polices here: tc's action, if this kernel and this tc have it and count, or nftables."""
+    """What polices here: tc's action, if kernel and tc have it and it counts, or nftables."""
     bucket = "police rate 1000000bit burst 2000b mtu 64kb conform-exceed drop/pipe index 1"
     lines = (
         "qdisc add dev lo root handle 1: htb default 10\n"
@@ -93,13 +93,14 @@ def polices() -> policers.Means:
         code, _, _ = _scratch().run(0, ["tc", "-batch", "-"], lines.encode())
         if code:
             return "nft"
-        for kind in ("police", "gact"):
-            show = ["tc", "-s", "-j", "actions", "list", "action", kind]
-            code, out, _ = _scratch().run(0, show, b"")
-            if code or 1 not in policers.counted(out.decode(errors="replace")):
-                return "nft"
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return "nft"  # a tc that writes something else
+        counts = Counts(_scratch(), 0)
+        if any(
+            1 not in [number for number, _, _ in counts.actions(kind)]
+            for kind in ("police", "gact")
+        ):
+            return "nft"
+    except OSError:
+        return "nft"
     finally:
         _scratch().run(0, ["tc", "qdisc", "del", "dev", "lo", "root"], b"")
     return "tc"

@@ -1,0 +1,213 @@
+//! What Linux has counted of queues and policers, read without a process or a page of memory that
+//! would be copied for it.
+//!
+//! `tc -s qdisc` and `nft list counters` say the same. But a process for each node takes the processor
+//! for some milliseconds, and each that is forked has this one's pages copied as they are written to:
+//! what is measured would be late for it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use nix::sys::socket::SockProtocol;
+
+use crate::device::Device;
+use crate::netlink::{attribute, attributes, dump, find, open};
+use crate::netns::Namespace;
+
+/// What a queue has counted, by the names that tc(8) has for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// The number of the device before which it stands.
+    pub device: u32,
+    /// The number before the colon of its handle.
+    pub handle: u32,
+    /// Its discipline.
+    pub kind: String,
+    /// What every queue counts, and then what only this discipline does.
+    pub counts: Vec<(&'static str, u64)>,
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// How many packets.
+    pub packets: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+}
+
+/// What counts in a namespace: sockets that stay open.
+#[derive(Debug)]
+pub struct LinuxCounts {
+    namespace: Namespace,
+    routes: OwnedFd,
+    /// None where the kernel has no nftables.
+    rules: Option<OwnedFd>,
+}
+
+// The numbers that libc does not have, from linux/gen_stats.h, linux/pkt_cls.h, linux/rtnetlink.h,
+// linux/tc_act/tc_gact.h and linux/netfilter/nf_tables.h.
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_APP: u16 = 4;
+const TCA_STATS_PKT64: u16 = 8;
+const TCA_ACT_TAB: u16 = 1;
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_ACT_STATS: u16 = 4;
+const TCA_POLICE_TBF: u16 = 1;
+const TCA_GACT_PARMS: u16 = 2;
+const NFT_OBJECT_COUNTER: u32 = 1;
+const NFTA_OBJ_NAME: u16 = 2;
+const NFTA_OBJ_TYPE: u16 = 3;
+const NFTA_OBJ_DATA: u16 = 4;
+const NFTA_COUNTER_BYTES: u16 = 1;
+const NFTA_COUNTER_PACKETS: u16 = 2;
+
+/// The length of a `struct tcmsg`.
+const TCMSG: usize = 20;
+/// The length of a `struct tcamsg`, and of a `struct nfgenmsg`.
+const SHORT: usize = 4;
+
+impl LinuxCounts {
+    /// Those of a namespace.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn new(namespace: &Namespace) -> io::Result<Self> {
+        namespace.within(|| {
+            let rules = open(SockProtocol::NetlinkNetFilter).ok();
+            Ok(Self {
+                namespace: namespace.clone(),
+                routes: open(SockProtocol::NetlinkRoute)?,
+                rules,
+            })
+        })?
+    }
+
+    /// The number of a device.
+    ///
+    /// # Errors
+    /// As the kernel says, above all if there is no such device.
+    pub fn device(&self, name: &str) -> io::Result<u32> {
+        self.namespace.within(|| Device::named(name)?.index())?
+    }
+
+    /// Of every queue that somebody has put before a device.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn queues(&self) -> io::Result<Vec<QueueCounts>> {
+        dump(&self.routes, (libc::RTM_GETQDISC, &[0; TCMSG]), |body, all| all.extend(queue(body)))
+    }
+
+    /// Of every counter that has a name in nftables.
+    ///
+    /// # Errors
+    /// As the kernel says; also if it has no nftables.
+    pub fn rules(&self) -> io::Result<Vec<(String, Counted)>> {
+        let Some(socket) = &self.rules else { return Err(io::ErrorKind::Unsupported.into()) };
+        let mut body = vec![0; SHORT];
+        attribute(&mut body, NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
+        let kind = ((libc::NFNL_SUBSYS_NFTABLES as u16) << 8) | libc::NFT_MSG_GETOBJ as u16;
+        dump(socket, (kind, &body), |body, all| all.extend(rule(body)))
+    }
+
+    /// Of every action of a kind of tc's, `police` or `gact`, by its number.
+    ///
+    /// # Errors
+    /// As the kernel says; also if it has no such action.
+    pub fn actions(&self, kind: &str) -> io::Result<Vec<(u32, Counted)>> {
+        let (mut named, mut first, mut body) = (Vec::new(), Vec::new(), vec![0; SHORT]);
+        attribute(&mut named, TCA_ACT_KIND, &[kind.as_bytes(), &[0]].concat());
+        attribute(&mut first, 1, &named);
+        attribute(&mut body, TCA_ACT_TAB, &first);
+        dump(&self.routes, (libc::RTM_GETACTION, &body), actions)
+    }
+}
+
+/// The numbers of a structure of the kernel's, as far as it goes.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())
+}
+
+/// What a `struct gnet_stats_basic` says, and the attribute that has packets beyond 32 bits.
+fn counted(stats: &[u8]) -> Option<Counted> {
+    let basic = find(stats, TCA_STATS_BASIC)?;
+    let bytes = u64::from_ne_bytes(*basic.first_chunk()?);
+    let short = || words(basic).nth(2);
+    let long = find(stats, TCA_STATS_PKT64).and_then(|packets| packets.first_chunk());
+    let packets = long.map(|packets| u64::from_ne_bytes(*packets)).or_else(short)?;
+    Some(Counted { packets, bytes })
+}
+
+/// A queue as the kernel describes it; none without what it has counted.
+fn queue(body: &[u8]) -> Option<QueueCounts> {
+    let mut header = words(body.get(..TCMSG)?).skip(1);
+    let (device, handle) = (header.next()? as u32, header.next()? as u32 >> 16);
+    let attributes = &body[TCMSG..];
+    let kind = text(find(attributes, libc::TCA_KIND)?)?;
+    let stats = find(attributes, libc::TCA_STATS2)?;
+    let Counted { packets, bytes } = counted(stats)?;
+    let mut counts = vec![("packets", packets), ("bytes", bytes)];
+    // struct gnet_stats_queue.
+    counts
+        .extend(["qlen", "backlog", "drops"].into_iter().zip(words(find(stats, TCA_STATS_QUEUE)?)));
+    if let Some(own) = find(stats, TCA_STATS_APP) {
+        counts.extend(of_discipline(&kind, own));
+    }
+    Some(QueueCounts { device, handle, kind, counts })
+}
+
+/// What a discipline alone counts, at its place in a structure of linux/pkt_sched.h.
+fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
+    let places: &[(&str, usize)] = match kind {
+        // struct tc_red_xstats
+        "red" => &[("early", 0), ("marked", 3)],
+        // struct tc_pie_xstats, whose first number takes two words.
+        "pie" => &[("dropped", 6), ("ecn_mark", 9)],
+        // struct tc_codel_xstats
+        "codel" => &[("drop_overlimit", 5), ("ecn_mark", 6)],
+        // struct tc_fq_codel_xstats, whose first word says that it is of the queue.
+        "fq_codel" => &[("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)],
+        _ => &[],
+    };
+    let found = |&(name, place): &(&'static str, usize)| Some((name, words(bytes).nth(place)?));
+    places.iter().filter_map(found).collect()
+}
+
+/// A named counter as nftables describes it.
+fn rule(body: &[u8]) -> Option<(String, Counted)> {
+    let attributes = body.get(SHORT..)?;
+    let data = find(attributes, NFTA_OBJ_DATA)?;
+    let number = |kind| Some(u64::from_be_bytes(*find(data, kind)?.first_chunk()?));
+    let counted =
+        Counted { packets: number(NFTA_COUNTER_PACKETS)?, bytes: number(NFTA_COUNTER_BYTES)? };
+    Some((text(find(attributes, NFTA_OBJ_NAME)?)?, counted))
+}
+
+/// Adds the actions that a message lists.
+fn actions(body: &[u8], found: &mut Vec<(u32, Counted)>) {
+    let all = body.get(SHORT..).and_then(|body| find(body, TCA_ACT_TAB)).unwrap_or_default();
+    let of_one = |action: &[u8]| {
+        let options = find(action, TCA_ACT_OPTIONS)?;
+        let place = if text(find(action, TCA_ACT_KIND)?)? == "police" {
+            TCA_POLICE_TBF
+        } else {
+            TCA_GACT_PARMS
+        };
+        // Both structures begin with the action's number.
+        let number = words(find(options, place)?).next()? as u32;
+        Some((number, counted(find(action, TCA_ACT_STATS)?)?))
+    };
+    found.extend(attributes(all).filter_map(|(_, action)| of_one(action)));
+}
+
+/// A name, which ends with a zero.
+fn text(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    Some(std::str::from_utf8(&bytes[..end]).ok()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests;
