@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
 from perhop.engines.emu import backpressure, mtus
-from perhop.engines.plan import effects, network_plan
+from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
+from perhop.lab.present import Present
 from perhop.lab.reserved import Reservation, reserved_plan
-from perhop.scenario.changes import steps
-from perhop.scenario.policies import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from io import FileIO
 
     from perhop.engines.captures import Capture
@@ -39,8 +38,10 @@ class Network:
         Raises:
             UnsupportedError: If this machine cannot, with what it lacks.
         """
-        self._scenario = scenario
+        self.present = Present(scenario)
+        self._classes = self.present.classes
         self._seed = seed
+        self._changes = 0
         network = {**network_plan(scenario, seed), "marks": [], "changes": []}
         try:
             plan = {
@@ -58,7 +59,7 @@ class Network:
     @property
     def hosts(self) -> dict[str, int]:
         """By host, the file descriptor of its namespace."""
-        nodes = enumerate(self._scenario.nodes.items())
+        nodes = enumerate(self.present.scenario.nodes.items())
         return {
             name: self._namespaces.fd(number)
             for number, (name, node) in nodes
@@ -85,42 +86,15 @@ class Network:
             reserved[link] = dict(zip(booked, read[len(own) :], strict=True))
         return classes, reserved
 
-    @property
-    def policies(self) -> dict[str, str | None]:
-        """The policy on each directed link."""
-        directions = self._scenario.directions.items()
-        policies = {name: link.egress.get(node) for name, (link, node) in directions}
-        return policies | {str(step.change.on): step.policy for step in steps(self._scenario)}
-
-    @property
-    def _classes(self) -> dict[str, list[str]]:
-        """The classes before each port, as the core visits them; "" for what is none of its own."""
-        capacities = {
-            name: link.capacity(node) for name, (link, node) in self._scenario.directions.items()
-        }
-        capacities |= {str(step.change.on): step.capacity for step in steps(self._scenario)}
-        found = {}
-        for link, name in self.policies.items():
-            policy = self._scenario.policies.get(name or "")
-            if policy is None:
-                found[link] = ["all"]
-            else:
-                placed = walk(self._scenario, policy, capacities[link])
-                found[link] = ["", *(one.path for one in placed)]
-        return found
-
-    def change(self, scenario: Scenario) -> None:
-        """Make the last change of `scenario`, which has the others that were made before it.
-
-        It is about the network as they have left it.
-        """
-        number = len(scenario.changes) - 1
-        last = [step for step in steps(scenario) if step.loc == ("changes", number)]
-        for step in last:
-            for effect in effects(scenario, step):
-                # A random stream of its own, so that the old one's numbers do not come again.
-                self._core.apply(json.dumps(effect), self._seed + number + 1)
-        self._scenario = scenario
+    def change(self, present: Present, effects: Iterable[Mapping[str, Any]]) -> None:
+        """Have the network be what `present` says from now on, by these effects."""
+        for effect in effects:
+            self._changes += 1
+            # A random stream of its own, so that the old one's numbers do not come again.
+            self._core.apply(json.dumps(effect), (self._seed + self._changes) % 2**64)
+        known, self.present = self.present, present
+        if (present.scenario, present.state.attached) != (known.scenario, known.state.attached):
+            self._classes = present.classes
 
     def reserve(self, link: str, reservations: Mapping[str, Reservation]) -> None:
         """Have a link with these reservations, and no others, from now on.
@@ -128,13 +102,15 @@ class Network:
         One that was there stays, with what waits in it, its tokens and counters.
         """
         so_far = self._reserved.get(link, [])
-        plan = reserved_plan(self._scenario, link, reservations, so_far)
+        plan = reserved_plan(self.present.scenario, link, reservations, so_far)
         self._core.apply(json.dumps(plan), self._seed)
         self._reserved[link] = list(reservations)
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
-        self._core.capture(json.dumps(capture_plan(self._scenario, self._seed, capture)), file)
+        self._core.capture(
+            json.dumps(capture_plan(self.present.scenario, self._seed, capture)), file
+        )
 
     def stop(self) -> None:
         """End it; what was captured is written."""

@@ -18,6 +18,7 @@ from perhop.units import quote
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perhop.lab.present import Present
     from perhop.scenario import Scenario
 
 __all__ = ["Reservation", "check_policy", "reserved_plan"]
@@ -67,16 +68,16 @@ class Reservation:
         assert type(rate) is int and type(burst) is int  # as was found above
         return cls(tuple(map(str, links)), match, rate, burst)
 
-    def on(self, scenario: Scenario, policies: Mapping[str, str | None]) -> Reservation:
+    def on(self, present: Present) -> Reservation:
         """The same for a network that can do it: that has the links, and sends these packets there.
 
         Args:
-            scenario: The network, with what has changed in it.
-            policies: The policy on each directed link.
+            present: The network as it is now.
 
         Raises:
             UsageError: It cannot.
         """
+        scenario, policies = present.scenario, present.policies
         directions = scenario.directions
         for link in self.links:
             if link not in directions:
@@ -85,7 +86,7 @@ class Reservation:
                 raise UsageError(f"{quote(link)} is not a link of the lab{said}")
             check_policy(scenario, link, policies[link])
         ends = self._nodes(scenario, "source"), self._nodes(scenario, "destination")
-        found = ways(scenario, _down(scenario))
+        found = ways(scenario, present.state.down)
         for source in ends[0]:
             for destination in ends[1]:
                 self._check_way(scenario, found, source, destination)
@@ -168,14 +169,3 @@ def reserved_plan(
         for name, one in reservations.items()
     ]
     return {"reserved": {"port": list(scenario.directions).index(link), "classes": classes}}
-
-
-def _down(scenario: Scenario) -> list[int]:
-    """The numbers of the links that are down."""
-    numbers = {name: index // 2 for index, name in enumerate(scenario.directions)}
-    states = {
-        numbers[change.on]: change.state
-        for change in scenario.changes
-        if change.on is not None and change.state is not None
-    }
-    return [number for number, state in states.items() if state == "down"]

@@ -16,15 +16,16 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.captures import planned, writing
-from perhop.errors import PerhopError, ScenarioError, UsageError
+from perhop.errors import PerhopError, UsageError
 from perhop.lab.network import Counted, Network
 from perhop.lab.record import Record, began
 from perhop.lab.reserved import Reservation, check_policy
-from perhop.scenario import Scenario, parse, to_mapping
-from perhop.scenario.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    from perhop.lab.present import Present
+    from perhop.scenario import Scenario
 
 __all__ = ["Server", "serve"]
 
@@ -43,14 +44,16 @@ _LONGEST_NAME: Final = 64
 _RATES_OVER_S: Final = 1.0
 """Over how long rates are measured."""
 
+_SAMPLE_EVERY_S: Final = 0.25
+"""How often counters are read for that."""
+
 
 class Server:
     """An emulated network, and what may be asked of it."""
 
     def __init__(self, name: str, scenario: Scenario, seed: int) -> None:
-        # A lab has no timeline of its own: what changes is what its user changes.
-        self.scenario = scenario.model_copy(update={"changes": ()})
-        self._network = Network(self.scenario, seed)
+        self.scenario = scenario
+        self._network = Network(scenario, seed)
         self._since = time.monotonic()
         self._resources = ExitStack()
         self._cleared: dict[str, dict[str, dict[str, int]]] = {}
@@ -67,8 +70,10 @@ class Server:
         )
 
     def sample(self) -> None:
-        """Notes what was counted so far, for rates."""
+        """Note what was counted so far, for rates."""
         now = time.monotonic()
+        if self._samples and now < self._samples[-1][0] + _SAMPLE_EVERY_S:
+            return
         self._samples.append((now, self._network.counters()))
         while len(self._samples) > 1 and self._samples[1][0] <= now - _RATES_OVER_S:
             del self._samples[0]
@@ -107,7 +112,8 @@ class Server:
 
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
         self.sample()
-        (then, before), (now, counted) = self._samples[0], self._samples[-1]
+        then, before = self._samples[0]
+        now, counted = time.monotonic(), self._network.counters()
         span = max(now - then, 1e-9)
 
         def of_link(kind: int, link: str) -> dict[str, Any]:
@@ -126,7 +132,7 @@ class Server:
                 found[name] = {**since, "rate_bps": max(0, sent) * 8 / span}
             return found
 
-        policies = self._network.policies
+        policies = self._network.present.policies
         links = {
             link: {"policy": policies[link], "classes": of_link(0, link)}
             | ({"reserved": reserved} if (reserved := of_link(1, link)) else {})
@@ -147,10 +153,11 @@ class Server:
             raise UsageError(
                 "a change is a mapping without `at`, such as {on: r1>r2, rate: 1 Mbps}"
             )
-        self._make(change, ())
-        if "clear" in change:
-            links = [change["on"]] if "on" in change else list(self.scenario.directions)
+        present, effects, made = self._network.present.change(change)
+        self._make(present, effects, [str(made.on)] if made.policy is not None else [])
+        if made.clear is not None:
             counted, _ = self._network.counters()
+            links = [made.on] if made.on is not None else list(counted)
             self._cleared |= {link: counted[link] for link in links}
         return {}
 
@@ -158,7 +165,7 @@ class Server:
         name = str(request["name"])
         if not 0 < len(name) <= _LONGEST_NAME:
             raise UsageError(f"a reservation's name has 1 to {_LONGEST_NAME} characters")
-        wanted = Reservation.parse(request).on(self.scenario, self._network.policies)
+        wanted = Reservation.parse(request).on(self._network.present)
         before = self._reservations.get(name)
         self._reservations[name] = wanted
         if before is None or before.links[0] != wanted.links[0]:
@@ -205,46 +212,20 @@ class Server:
         return {}
 
     def _policy(self, request: dict[str, Any]) -> dict[str, Any]:
-        on, wanted = request["on"], request["policy"]
-        name = wanted or self._network.policies.get(on)
-        if name is None:
-            hint = did_you_mean(on, self.scenario.directions)
-            raise UsageError(f"there is no policy on {on!r} to change; {hint or 'name one'}")
-        inside = [f"policies.{name}.{text}" for text in request["set"]]
-        others = [
-            link for link, known in self._network.policies.items() if inside and known == name
-        ]
-        for link in dict.fromkeys([on, *others]):
-            self._make({"on": link, "policy": name}, inside)
+        asked = request["on"], request["policy"], request["set"]
+        self._make(*self._network.present.policy(*asked))
         return {}
 
-    def _make(self, change: dict[str, Any], overrides: Sequence[str]) -> None:
-        """Make a change, with the scenario's policies as `overrides` leave them."""
-        data = to_mapping(self.scenario)
-        # Any policy may have lost its last link.
-        data["policies"] = {
-            name: {**policy, "unused": True} for name, policy in data.get("policies", {}).items()
-        }
-        # All of them at the beginning, in their order: what counts is what they leave.
-        data["changes"] = [*data.get("changes", ()), {**change, "at": "0 s"}]
-        try:
-            changed = parse(json.dumps(data), overrides=overrides)
-        except ScenarioError as error:
-            # Lines of a file that nobody has written help nobody.
-            place = f"changes.{len(data['changes']) - 1}"
-            raise UsageError(
-                "; ".join(
-                    ": ".join(filter(None, [found.path.removeprefix(place).lstrip("."), said]))
-                    for found in error.problems
-                    for said in ["; ".join(filter(None, [found.message, found.hint]))]
-                )
-            ) from None
-        if any(change.get("on") in one.links for one in self._reservations.values()):
-            check_policy(changed, change["on"], change.get("policy"))
-        self._network.change(changed)
-        self.scenario = changed
-        if "policy" in change:
-            self._cleared.pop(change["on"], None)  # its classes are new
+    def _make(
+        self, present: Present, effects: Iterable[Mapping[str, Any]], links: Iterable[str]
+    ) -> None:
+        """Have the network be `present`, by these effects; `links` have new classes."""
+        for one in self._reservations.values():
+            for link in one.links:
+                check_policy(present.scenario, link, present.policies[link])
+        self._network.change(present, effects)
+        for link in links:
+            self._cleared.pop(link, None)
 
     def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
         links, file = request["links"], request["file"]

@@ -1,7 +1,8 @@
 """What changes while a scenario runs: policies, policers, links, and counters that are cleared."""
 
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -107,47 +108,77 @@ class Step:
         return any(value is not None for value in (change.rate, change.delay, change.loss))
 
 
-def steps(scenario: "Scenario") -> "Iterator[Step]":
-    """The changes on links that there are, in order of time and then of the file."""
-    directions = scenario.directions
-    links = list(scenario.links)
-    numbers = {name: index // 2 for index, name in enumerate(directions)}
-    attached = {
-        name: (link.egress.get(node), link.capacity(node))
-        for name, (link, node) in directions.items()
-        if node in link.ends
-    }
-    police: dict[str, dict[str, PoliceChange]] = {name: {} for name in directions}
-    order = sorted(enumerate(scenario.changes), key=lambda item: item[1].at)
-    for index, change in order:
-        if change.on not in directions:
-            continue
-        number, node = numbers[change.on], directions[change.on][1]
+class NetworkState:
+    """The links of a scenario's network as changes have left them.
+
+    Attributes:
+        directions: Both directions of every link as the scenario has it: the link, and who sends.
+        links: The links as they are now, by number.
+        attached: By directed link, the policy by which its node sends, None for the link's queue,
+            and the bits per second that the policy divides.
+        police: By directed link and class, what has changed of the policers of that policy.
+        down: The numbers of the links that are down.
+    """
+
+    def __init__(self, scenario: "Scenario") -> None:
+        """Begin with what the scenario says of time zero."""
+        self.directions = scenario.directions
+        self.links = list(scenario.links)
+        self.attached: dict[str, tuple[str | None, int]] = {
+            name: (link.egress.get(node), link.capacity(node))
+            for name, (link, node) in self.directions.items()
+        }
+        self.police: dict[str, dict[str, PoliceChange]] = {name: {} for name in self.directions}
+        self.down: set[int] = set()
+        self._numbers = {name: index // 2 for index, name in enumerate(self.directions)}
+
+    def copy(self) -> Self:
+        """Return a state that changes apart from this one."""
+        other = copy(self)
+        other.links, other.attached = list(self.links), dict(self.attached)
+        other.police, other.down = dict(self.police), set(self.down)
+        return other
+
+    def apply(self, change: Change, loc: "Loc" = ()) -> "Step":
+        """Make a change of a directed link that exists, which stands at `loc`."""
+        on = str(change.on)
+        number, node = self._numbers[on], self.directions[on][1]
         wire = {
             key: value
             for key in ("rate", "delay", "loss")
             if (value := getattr(change, key)) is not None
         }
-        link = links[number] = links[number].model_copy(update=wire)
+        if wire:
+            self.links[number] = self.links[number].model_copy(update=wire)
+        link = self.links[number]
+        if change.state is not None:
+            self.down = self.down - {number} | ({number} if change.state == "down" else set())
         if change.policy is not None:
             policy = None if change.policy == NO_POLICY else change.policy
-            attached[change.on] = policy, link.capacity(node)
-            police[change.on] = {}
-        policers = police[change.on]
+            self.attached[on] = policy, link.capacity(node)
+            self.police[on] = {}
         if change.part is not None and change.police is not None:
-            earlier = policers.get(change.part, PoliceChange())
-            policers[change.part] = earlier.model_copy(update=change.police.given)
-        loc = ("changes", index)
-        yield Step(loc, change, number, link, node, *attached[change.on], dict(policers))
+            earlier = self.police[on].get(change.part, PoliceChange())
+            changed = earlier.model_copy(update=change.police.given)
+            self.police[on] = {**self.police[on], change.part: changed}
+        return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
 
 
-def attachments(scenario: "Scenario") -> "Iterator[tuple[Loc, str, str, int]]":
-    """Every policy that stands at the end of a link at some time.
+def steps(scenario: "Scenario") -> "Iterator[Step]":
+    """The changes on links that there are, in order of time and then of the file."""
+    state = NetworkState(scenario)
+    for index, change in sorted(enumerate(scenario.changes), key=lambda item: item[1].at):
+        if change.on in state.directions:
+            yield state.apply(change, ("changes", index))
 
-    Yields:
-        The place that says so, the directed link, the policy's name, and the bits per second that
-        it divides.
-    """
+
+Attachment = tuple[tuple[str | int, ...], str, str, int]
+"""A policy at the end of a link: the place that says so, the directed link, the policy's name, and
+the bits per second that it divides."""
+
+
+def attachments(scenario: "Scenario") -> "Iterator[Attachment]":
+    """Every policy that stands at the end of a link at some time."""
     names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():

@@ -13,8 +13,9 @@ from perhop.scenario.text import did_you_mean
 from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from perhop.scenario.changes import Attachment
     from perhop.scenario.classes import Class, Policy
     from perhop.scenario.findings import Loc
     from perhop.scenario.model import Scenario
@@ -159,12 +160,7 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
     nested = {named for policy in scenario.policies.values() for _, named in _named(policy)}
     if not {*reached, *nested} <= scenario.policies.keys():
         return  # a misspelt name is the cause
-    used: set[str] = set()
-    while reached:
-        name = reached.pop()
-        if name not in used and name in scenario.policies:
-            used.add(name)
-            reached += [named for _, named in _named(scenario.policies[name])]
+    used = with_nested(scenario, reached)
     for name in scenario.policies:
         if name not in used:
             yield Finding(
@@ -174,13 +170,32 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def guarantees(scenario: Scenario) -> Iterator[Finding]:
-    """No policy promises more than its link, or the class that it divides, has."""
+def with_nested(scenario: Scenario, names: Iterable[str]) -> set[str]:
+    """Return these policies, and those that divide classes of them at any depth."""
+    todo = list(names)
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in found and name in scenario.policies:
+            found.add(name)
+            todo += [named for _, named in _named(scenario.policies[name])]
+    return found
+
+
+def guarantees(
+    scenario: Scenario, attached: Iterable[Attachment] | None = None
+) -> Iterator[Finding]:
+    """No policy promises more than its link, or the class that it divides, has.
+
+    Args:
+        scenario: The policies, and the network.
+        attached: Where policies stand; by default wherever the scenario ever has them.
+    """
     if has_cycles(scenario):
         return
     sizes = _sizes(scenario)
     told: set[tuple[Loc, int]] = set()
-    for place, directed, name, divided in attachments(scenario):
+    for place, directed, name, divided in attached or attachments(scenario):
         if name not in scenario.policies:
             continue
         if sizes[name] > MAX_CLASSES:

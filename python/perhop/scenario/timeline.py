@@ -11,8 +11,9 @@ from perhop.scenario.text import did_you_mean, listed
 from perhop.units import format_duration, format_rate, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from perhop.scenario.changes import Change
     from perhop.scenario.classes import Class
     from perhop.scenario.findings import Loc
     from perhop.scenario.model import Scenario
@@ -26,36 +27,39 @@ def changes(scenario: Scenario) -> Iterator[Finding]:
     directions = scenario.directions
     for index, change in enumerate(scenario.changes):
         loc: Loc = ("changes", index)
-        given = [
-            key
-            for key in _OF_A_LINK
-            if getattr(change, "part" if key == "class" else key) is not None
-        ]
         if scenario.end_ps and change.at > scenario.end_ps:
             yield Finding(
                 (*loc, "at"),
                 f"{format_duration(change.at)} is after the end of the scenario, "
                 f"{format_duration(scenario.end_ps)}",
             )
-        if change.on is not None and change.on not in directions:
-            yield Finding(
-                (*loc, "on"),
-                f"{quote(change.on)} is not a directed link{listed(directions)}",
-                did_you_mean(change.on, directions),
-            )
-        if not given and change.clear is None:
-            yield Finding(loc, f"changes nothing; expected one of {', '.join(_OF_A_LINK)} or clear")
-        elif given and change.on is None:
-            yield Finding(
-                (*loc, given[0]),
-                "is given without `on`; expected the directed link, such as `on: r1>r2`",
-                at_key=True,
-            )
-        if (change.part is None) != (change.police is None):
-            key, missing = ("class", "police") if change.police is None else ("police", "class")
-            yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
-        if change.police is not None and not change.police.given:
-            yield Finding((*loc, "police"), "changes nothing; expected a `rate` or a `burst`")
+        yield from keys_of_change(change, directions, loc)
+
+
+def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Iterator[Finding]:
+    """A change has keys that belong together, of a directed link that exists."""
+    given = [
+        key for key in _OF_A_LINK if getattr(change, "part" if key == "class" else key) is not None
+    ]
+    if change.on is not None and change.on not in directions:
+        yield Finding(
+            (*loc, "on"),
+            f"{quote(change.on)} is not a directed link{listed(directions)}",
+            did_you_mean(change.on, directions),
+        )
+    if not given and change.clear is None:
+        yield Finding(loc, f"changes nothing; expected one of {', '.join(_OF_A_LINK)} or clear")
+    elif given and change.on is None:
+        yield Finding(
+            (*loc, given[0]),
+            "is given without `on`; expected the directed link, such as `on: r1>r2`",
+            at_key=True,
+        )
+    if (change.part is None) != (change.police is None):
+        key, missing = ("class", "police") if change.police is None else ("police", "class")
+        yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
+    if change.police is not None and not change.police.given:
+        yield Finding((*loc, "police"), "changes nothing; expected a `rate` or a `burst`")
 
 
 def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
@@ -69,15 +73,19 @@ def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
     if has_cycles(scenario):
         return
     for step in steps(scenario):
-        if step.policy is not None and step.policy not in scenario.policies:
-            if step.change.policy is not None:
-                yield Finding(
-                    (*step.loc, "policy"),
-                    f"{quote(step.policy)} is not a policy{listed(scenario.policies)}",
-                    did_you_mean(step.policy, scenario.policies),
-                )
-            continue
+        yield from policy_of_step(scenario, step)
+
+
+def policy_of_step(scenario: Scenario, step: Step) -> Iterator[Finding]:
+    """The policy of a step exists, and its policers promise no more than there is."""
+    if step.policy is None or step.policy in scenario.policies:
         yield from _policer(scenario, step)
+    elif step.change.policy is not None:
+        yield Finding(
+            (*step.loc, "policy"),
+            f"{quote(step.policy)} is not a policy{listed(scenario.policies)}",
+            did_you_mean(step.policy, scenario.policies),
+        )
 
 
 def _policer(scenario: Scenario, step: Step) -> Iterator[Finding]:

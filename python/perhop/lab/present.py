@@ -1,0 +1,171 @@
+"""The network of a lab as it is now, and what a change makes of it.
+
+A change is checked against the present network and leaves another one. No history is kept, so that
+the thousandth change costs what the first one did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import ValidationError
+
+from perhop.engines.plan import effects
+from perhop.errors import MAX_PROBLEMS, UsageError
+from perhop.scenario import Change, Policy, Scenario
+from perhop.scenario.changes import NO_POLICY, NetworkState
+from perhop.scenario.checks import check
+from perhop.scenario.document import Document
+from perhop.scenario.findings import Nowhere, problems
+from perhop.scenario.overrides import override
+from perhop.scenario.policies import guarantees, walk, with_nested
+from perhop.scenario.text import did_you_mean
+from perhop.scenario.timeline import keys_of_change, policy_of_step
+from perhop.scenario.wording import explain
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic import BaseModel
+
+    from perhop.scenario.findings import Finding
+
+__all__ = ["Present"]
+
+
+class Present:
+    """A network as changes have left it. Each change makes another one.
+
+    Attributes:
+        scenario: The nodes, the links as they were at first, and the policies as they are now.
+        state: The links as they are now.
+    """
+
+    def __init__(self, scenario: Scenario, state: NetworkState | None = None) -> None:
+        """Begin with a scenario's network; its timeline counts for nothing."""
+        self.scenario = scenario
+        self.state = state or NetworkState(scenario)
+
+    @property
+    def policies(self) -> dict[str, str | None]:
+        """The policy on each directed link; None for the link's queue."""
+        return {link: policy for link, (policy, _) in self.state.attached.items()}
+
+    @property
+    def classes(self) -> dict[str, list[str]]:
+        """The classes before each port, as the core visits them; "" for what is none of its own."""
+        found = {}
+        for link, (name, capacity) in self.state.attached.items():
+            if name is None:
+                found[link] = ["all"]
+            else:
+                placed = walk(self.scenario, self.scenario.policies[name], capacity)
+                found[link] = ["", *(one.path for one in placed)]
+        return found
+
+    def change(self, asked: Mapping[str, Any]) -> tuple[Self, list[dict[str, Any]], Change]:
+        """Make a change: an entry of a scenario's `changes` without its `at`.
+
+        Returns:
+            The network that it leaves, its effects as the core takes them, and the change.
+
+        Raises:
+            UsageError: It is wrong.
+        """
+        change = self._checked(asked)
+        if change.on is None:
+            return self, [], change
+        after = type(self)(self.scenario, self.state.copy())
+        return after, after._apply([change]), change
+
+    def policy(
+        self, on: str, policy: str | None, overrides: Sequence[str]
+    ) -> tuple[Self, list[dict[str, Any]], list[str]]:
+        """Put a policy before a directed link, with other settings wherever it stands.
+
+        Args:
+            on: The link, "r1>r2".
+            policy: A policy of the scenario, "none" for the link's queue; by default the one that
+                stands there.
+            overrides: What to change in it, "PATH=VALUE" with a path inside the policy.
+
+        Returns:
+            The network that this leaves, the effects as the core takes them, and the links whose
+            classes are new.
+
+        Raises:
+            UsageError: It is wrong.
+        """
+        name = policy or self.policies.get(on)
+        if name is None:
+            hint = did_you_mean(on, self.state.directions)
+            raise UsageError(f"there is no policy on {quote(on)} to change; {hint or 'name one'}")
+        after = type(self)(self.scenario, self.state.copy())
+        wanted = {on: name}
+        if overrides:
+            after.scenario = self._overridden(name, overrides)
+            for link, known in self.policies.items():
+                if known is not None and name in with_nested(after.scenario, [known]):
+                    wanted.setdefault(link, known)
+        changes = [self._checked({"on": link, "policy": one}) for link, one in wanted.items()]
+        return after, after._apply(changes), list(wanted)
+
+    def _checked(self, asked: Mapping[str, Any]) -> Change:
+        """The change that is asked for, if it makes sense by itself."""
+        try:
+            change = Change.model_validate({**asked, "at": "0 s"}, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise _malformed(error, Change, asked) from None
+        _refuse(keys_of_change(change, self.state.directions, ()))
+        return change
+
+    def _apply(self, changes: Iterable[Change]) -> list[dict[str, Any]]:
+        """Make changes of directed links that exist; returns their effects."""
+        found: list[dict[str, Any]] = []
+        for change in changes:
+            step = self.state.apply(change)
+            _refuse(policy_of_step(self.scenario, step))
+            if change.policy is not None and step.policy is not None:
+                attached = (("policy",), str(change.on), step.policy, step.capacity)
+                _refuse(guarantees(self.scenario, [attached]))
+            found += effects(self.scenario, step)
+        return found
+
+    def _overridden(self, name: str, overrides: Sequence[str]) -> Scenario:
+        """The scenario with other settings in one of its policies."""
+        if name not in self.scenario.policies:
+            if name == NO_POLICY:
+                raise UsageError(f"`{NO_POLICY}` has no settings to change; name a policy")
+            hint = did_you_mean(name, self.scenario.policies)
+            raise UsageError("; ".join(filter(None, [f"{quote(name)} is not a policy", hint])))
+        policy = self.scenario.policies[name].model_dump(mode="json", exclude_defaults=True)
+        data: dict[str, Any] = {"policies": {name: policy}}
+        document = Document("", data)
+        override(document, [f"policies.{name}.{text}" for text in overrides], Scenario)
+        if document.problems:
+            raise UsageError("; ".join(map(str, document.problems)))
+        try:
+            changed = Policy.model_validate(policy, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise _malformed(error, Policy, policy) from None
+        policies = {**self.scenario.policies, name: changed}
+        scenario = self.scenario.model_copy(update={"policies": policies})
+        _refuse(check(scenario, {"nodes", "links", "policies"}))
+        return scenario
+
+
+def _refuse(findings: Iterable[Finding]) -> None:
+    """Raise what is wrong, if anything is."""
+    found = [
+        ": ".join(filter(None, [path, "; ".join(filter(None, [one.message, one.hint]))]))
+        for one in findings
+        for path in [".".join(map(str, one.loc))]
+    ]
+    if found:
+        raise UsageError("; ".join(found[:MAX_PROBLEMS]))
+
+
+def _malformed(error: ValidationError, model: type[BaseModel], asked: object) -> UsageError:
+    """What is wrong in shape with what should have been a `model`."""
+    return UsageError("; ".join(map(str, problems(explain(error, model), Nowhere(), asked))))
