@@ -201,12 +201,6 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
         LOSSES,
         "goodput", unsolved=True,
     ),
-    "fq-codel": known(
-        0.8, 1.5,
-        "Each of 50 flows has about two packets in the queue. The ping, which has a queue of its "
-        "own, agrees, as does goodput. The cause was not found.",
-        "lost", "resent", "rtt", unsolved=True,
-    ),
     "pie-ecn": known(
         0.0, 0.1,
         START.format("47 of 48 drops of a run of emu, and 1 of 2 of sim, are in the first second"),

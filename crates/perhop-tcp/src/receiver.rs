@@ -1,11 +1,13 @@
 //! The receiving side: putting data in order and acknowledging it.
 
 mod autotuning;
+mod delay;
 mod reassembly;
 
 use perhop_core::{Duration, Ecn, Time};
 
 use autotuning::{Arrival, Autotuning};
+use delay::Delay;
 
 use crate::ecn::Echo;
 use crate::handshake::window_shift;
@@ -19,8 +21,8 @@ pub struct ReceiverConfig {
     /// The size of a full segment, by which the window follows what arrives, as in Linux; none if
     /// the window is constant.
     pub autotuning: Option<u16>,
-    /// The size of a full segment, if the first segments and those after a duplicate are
-    /// acknowledged one by one, as in Linux.
+    /// The size of a full segment, if the first segments and those after a duplicate or a pause are
+    /// acknowledged one by one and the delay of others follows what arrives, as in Linux.
     pub quick_acks: Option<u16>,
     /// How long the acknowledgement of a single segment may wait; zero acknowledges every
     /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
@@ -84,8 +86,8 @@ pub struct Receiver {
     /// The window that is advertised.
     advertised: u32,
     autotuning: Option<Box<Autotuning>>,
-    /// Acknowledgements that are still sent at once (Linux: `icsk_ack.quick`).
-    quick: u8,
+    /// Linux's delays, if it has these.
+    delay: Option<Box<Delay>>,
     /// The timestamp of its own that was echoed last.
     last_echo: u32,
     received: Received,
@@ -100,7 +102,7 @@ impl Receiver {
         Self {
             advertised: advertised(window, config.window_scaling),
             autotuning: autotuning.map(Box::new),
-            quick: 0,
+            delay: config.quick_acks.map(|mss| Box::new(Delay::new(mss, config.delayed_ack))),
             last_echo: 0,
             duplicate: None,
             echo: Echo::new(config.ecn),
@@ -136,6 +138,9 @@ impl Receiver {
             if self.next == 0 {
                 self.echo.on_syn(segment);
             }
+            if let Some(delay) = &mut self.delay {
+                delay.on_syn(now);
+            }
             self.next = self.next.max(1);
             self.highest = self.highest.max(1);
             self.remember_timestamp(0, segment);
@@ -143,6 +148,9 @@ impl Receiver {
         }
         if self.next == 0 {
             return None;
+        }
+        if let Some(delay) = &mut self.delay {
+            delay.on_segment(now);
         }
         let start = segment.seq.to_offset(self.next)?;
         let end = start + Offset::from(segment.payload);
@@ -155,8 +163,12 @@ impl Receiver {
             (self.unacknowledged > 0 && self.echo.parts(segment)).then(|| self.acknowledge(now));
         let prompt = self.echo.on_segment(segment);
         if segment.payload > 0 {
-            if self.received.segments == 0 || end <= self.next {
-                self.acknowledge_quickly();
+            if let Some(delay) = &mut self.delay {
+                if end <= self.next {
+                    delay.hurry(self.advertised);
+                } else if start <= self.next {
+                    delay.on_data(now, self.advertised);
+                }
             }
             self.received.segments += 1;
             let late = start < self.highest && !segment.flags.has(Flags::RETRANSMISSION);
@@ -189,9 +201,9 @@ impl Receiver {
         }
         if in_order && !ended {
             self.unacknowledged += 1;
-            let prompt = prompt || self.quick > 0;
-            if self.unacknowledged < 2 && !prompt && self.config.delayed_ack > Duration::ZERO {
-                self.deadline = now + self.config.delayed_ack;
+            let delay = self.delay.as_ref().map_or(self.config.delayed_ack, |delay| delay.delay());
+            if self.unacknowledged < 2 && !prompt && delay > Duration::ZERO {
+                self.deadline = now + delay;
                 return None;
             }
         }
@@ -203,15 +215,6 @@ impl Receiver {
     #[must_use]
     pub fn on_timer(&mut self, now: Time) -> Option<Segment> {
         (now >= self.deadline).then(|| self.acknowledge(now))
-    }
-
-    /// Has the next segments acknowledged one by one: half a window, at most sixteen (Linux:
-    /// `tcp_incr_quickack`).
-    fn acknowledge_quickly(&mut self) {
-        if let Some(mss) = self.config.quick_acks {
-            let segments = self.advertised / (2 * u32::from(mss.max(1)));
-            self.quick = self.quick.max(segments.clamp(2, 16) as u8);
-        }
     }
 
     /// Adapts the window to data that came in order. Growth is told at once.
@@ -229,8 +232,10 @@ impl Receiver {
             advertised: self.advertised,
         };
         let Some(autotuning) = &mut self.autotuning else { return };
-        if autotuning.on_data(now, &arrival) && self.config.quick_acks.is_some() {
-            self.quick |= 1;
+        if autotuning.on_data(now, &arrival)
+            && let Some(delay) = &mut self.delay
+        {
+            delay.hurry_once();
         }
     }
 
@@ -267,7 +272,11 @@ impl Receiver {
     fn acknowledge(&mut self, now: Time) -> Segment {
         self.unacknowledged = 0;
         self.deadline = Time::MAX;
-        self.quick = self.quick.saturating_sub(u8::from(self.last_ack > 0));
+        if let Some(delay) = &mut self.delay
+            && self.last_ack > 0
+        {
+            delay.on_acknowledged();
+        }
         self.advertise();
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };
         self.last_ack = self.next;

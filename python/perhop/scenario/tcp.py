@@ -226,7 +226,7 @@ class TcpSettings(Model):
 
     quick_acks: StrictBool = False
     """Whether a receiver acknowledges the first segments of a connection, those after a duplicate
-    and those that open its window one by one, as in Linux."""
+    or a pause and those that open its window one by one, as in Linux."""
 
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""

@@ -63,21 +63,70 @@ fn a_hole_is_reported_however_long_ago_its_end_arrived() {
     assert_eq!(ack_of(&mut receiver, 901).unwrap(), (1001, vec![(2001, 2101)]));
 }
 
+/// A receiver with Linux's delays, whose handshake takes 20 ms.
+fn with_delays() -> Receiver {
+    let mut receiver = connected(true);
+    receiver.delay = Some(Box::new(Delay::new(100, receiver.config.delayed_ack)));
+    receiver.advertised = 10_000;
+    receiver
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Duration::from_millis(millis)
+}
+
+/// How many of these segments are acknowledged at once; one comes every millisecond.
+fn answered(receiver: &mut Receiver, from: u64, segments: std::ops::Range<u32>) -> usize {
+    let arrivals = segments.clone().zip(from..);
+    arrivals
+        .filter(|&(number, ms)| receiver.on_segment(at(ms), &data(1 + 100 * number, 100)).is_some())
+        .count()
+}
+
 /// Linux: the first data makes half a window quick, at most sixteen segments; a duplicate again.
 #[test]
 fn the_first_segments_are_acknowledged_one_by_one() {
-    let mut receiver = connected(true);
-    receiver.config.quick_acks = Some(100);
-    (receiver.advertised, receiver.config.window) = (10_000, 10_000);
-    let answered = |receiver: &mut Receiver, segments: std::ops::Range<u32>| {
-        segments.filter_map(|number| ack_of(receiver, 1 + 100 * number)).count()
-    };
-    assert_eq!(answered(&mut receiver, 0..16), 16);
-    assert_eq!(answered(&mut receiver, 16..20), 2);
+    let mut receiver = with_delays();
+    assert_eq!(answered(&mut receiver, 20, 0..16), 16);
+    assert_eq!(answered(&mut receiver, 40, 16..20), 2);
     // The duplicate's own acknowledgement is the first of sixteen.
-    assert_eq!(answered(&mut receiver, 0..1), 1);
-    assert_eq!(answered(&mut receiver, 20..35), 15);
-    assert_eq!(answered(&mut receiver, 35..39), 2);
+    assert_eq!(answered(&mut receiver, 50, 0..1), 1);
+    assert_eq!(answered(&mut receiver, 51, 20..35), 15);
+    assert_eq!(answered(&mut receiver, 70, 35..39), 2);
+}
+
+/// Linux: a pause longer than the timeout, 20 ms and 200 ms here, makes sixteen quick again.
+#[test]
+fn segments_after_a_pause_are_acknowledged_one_by_one() {
+    let mut receiver = with_delays();
+    assert_eq!(answered(&mut receiver, 20, 0..16), 16);
+    assert_eq!(answered(&mut receiver, 35 + 220, 16..20), 2);
+    // What arrives out of order ends no pause.
+    assert!(receiver.on_segment(at(300), &data(1 + 100 * 21, 100)).is_some());
+    assert!(receiver.on_segment(at(480), &data(1 + 100 * 20, 100)).is_some());
+    assert_eq!(answered(&mut receiver, 481, 22..36), 14);
+    assert_eq!(answered(&mut receiver, 500, 36..40), 2);
+}
+
+/// Linux: `icsk_ack.ato` follows the time between arrivals, but neither below 40 ms nor, by what
+/// `tcp_send_delayed_ack` makes of it, above the round-trip time.
+#[test]
+fn the_delay_follows_the_time_between_arrivals() {
+    let waits = |handshake: u64, gap: u64| {
+        let mut delay = Delay::new(100, Duration::from_millis(40));
+        delay.on_syn(at(0));
+        delay.on_segment(at(handshake));
+        for number in 0..40 {
+            delay.on_data(at(handshake + gap * number), 10_000);
+            delay.on_acknowledged();
+        }
+        (delay.delay().as_secs_f64() * 1e3).round()
+    };
+    assert_eq!(waits(100, 5), 40.0);
+    assert_eq!(waits(100, 30), 60.0);
+    assert_eq!(waits(50, 30), 50.0);
+    assert_eq!(waits(20, 30), 40.0);
+    assert_eq!(waits(100, 90), 40.0);
 }
 
 /// Linux: tcp_rtt_tsopt_us.
