@@ -3,16 +3,22 @@
 import io
 import json
 import re
+import shlex
+import subprocess
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from conftest import Outcome
+from conftest import PERHOP, Outcome
+from perhop.cli.reserve.asking import _EXTRA, needs_extra
+from perhop.errors import UnsupportedError
 from perhop.reservations.people import People
 from reserving import NETWORK, PASSWORD
+from test_docs import ROOT, save_scenarios
 from test_reservations_http import served
 
 Run = Callable[..., Outcome]
@@ -211,3 +217,49 @@ def test_serving_makes_no_database_and_takes_no_password(
     away = perhop("reserve", "serve", network)
     assert "127.0.0.1" in away.err
     assert "secret" not in away.err
+
+
+def test_what_plain_perhop_lacks_is_said_as_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extra = stated["project"]["optional-dependencies"]["reserve"]
+    assert [re.split("[>=]", line)[0] for line in extra] == list(_EXTRA)
+    needs_extra()  # all of it is here
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda module: None if module == "argon2" else 1
+    )
+    with pytest.raises(UnsupportedError, match=r"needs argon2-cffi: pip install argon2-cffi$"):
+        needs_extra()
+
+
+def test_the_first_session_works_as_the_page_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = ROOT / "docs" / "reservations.md"
+    block = re.search(r"```sh\n(perhop reserve init .*?)```", page.read_text(), re.DOTALL)
+    assert block
+    save_scenarios(page, tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    init, serve, *others = (
+        [str(PERHOP), *shlex.split(line, comments=True)[1:]] for line in block[1].splitlines()
+    )
+    assert (init[1:3], serve[1:3]) == (["reserve", "init"], ["reserve", "serve"])
+
+    def ends_well(words: list[str]) -> None:
+        given = {"cwd": tmp_path, "input": f"{PASSWORD}\n", "timeout": 60}
+        ended = subprocess.run(words, capture_output=True, text=True, **given)
+        assert ended.returncode == 0, ended.stderr
+
+    ends_well(init)
+    serve += ["--listen", "127.0.0.1:0"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as service:
+        try:
+            assert service.stdout is not None
+            address = re.match(r"http://\S+", service.stdout.readline())
+            assert address
+            monkeypatch.setenv("PERHOP_RESERVE_URL", address[0])
+            for words in others:
+                ends_well(words)
+        finally:
+            service.terminate()

@@ -22,6 +22,18 @@ __all__ = ["ask_password", "asks", "connected", "forget_token", "keep_token", "n
 _TOKENS: Final = Path("~/.config/perhop/token")
 """A file with the token of each service, by its address."""
 
+_EXTRA: Final = {
+    "alembic": "alembic",
+    "argon2-cffi": "argon2",
+    "fastapi": "fastapi",
+    "httptools": "httptools",
+    "httpx": "httpx",
+    "pg8000": "pg8000",
+    "sqlalchemy": "sqlalchemy",
+    "uvicorn": "uvicorn",
+}
+"""What plain perhop lacks, the extra `reserve`: projects, and the modules in them."""
+
 url = click.option(
     "--url",
     envvar="PERHOP_RESERVE_URL",
@@ -125,12 +137,8 @@ def needs_extra() -> None:
 
     from perhop.errors import UnsupportedError
 
-    missing = [
-        name
-        for name in ("fastapi", "uvicorn", "sqlalchemy", "alembic", "argon2", "httpx")
-        if find_spec(name) is None
-    ]
+    missing = [project for project, module in _EXTRA.items() if find_spec(module) is None]
     if missing:
         raise UnsupportedError(
-            f"`perhop reserve` needs {', '.join(missing)}: pip install 'perhop[reserve]'"
+            f"`perhop reserve` needs {', '.join(missing)}: pip install {' '.join(missing)}"
         )

@@ -146,7 +146,7 @@ def serve(
             "start",
             err=True,
         )
-    address = f"http{'s' if certificate else ''}://{listen}"
+    address = f"http{'s' if certificate else ''}://{listen.rpartition(':')[0]}"
     run(
         Serving(
             known,
@@ -166,7 +166,7 @@ def serve(
                 None if max_duration is None else moments.seconds(max_duration),
             ),
         ),
-        lambda: click.echo(f"{address}  (Ctrl-C ends it)"),
+        lambda at: click.echo(f"{address}:{at}  (Ctrl-C ends it)"),
     )
     return 0
 

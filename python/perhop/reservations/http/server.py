@@ -105,12 +105,12 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         yield uvicorn.Server(config)
 
 
-def serve(serving: Serving, listening: Callable[[], None] = lambda: None) -> None:
+def serve(serving: Serving, listening: Callable[[int], None] = lambda _: None) -> None:
     """Serve until asked to end.
 
     Args:
         serving: What is served.
-        listening: Called when the address takes connections.
+        listening: Called with the port when the address takes connections.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     with running(serving) as server:
@@ -119,7 +119,7 @@ def serve(serving: Serving, listening: Callable[[], None] = lambda: None) -> Non
         async def start(sockets: list[socket.socket] | None = None) -> None:
             await startup(sockets)
             if server.started:
-                listening()
+                listening(server.servers[0].sockets[0].getsockname()[1])
 
         server.startup = start  # type: ignore[method-assign]
         server.run()
