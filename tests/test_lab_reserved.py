@@ -15,7 +15,7 @@ import pytest
 from perhop.cli import main
 from perhop.errors import UnsupportedError, UsageError
 from perhop.lab import Lab, up
-from perhop.reservations.drivers import Counters, DriverError, Rule, driver
+from perhop.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
 from perhop.reservations.drivers.lab import LabDriver
 from perhop.reservations.enforcement import Enforcer
 from perhop.reservations.model import Reservation, Selector, State, Wishes
@@ -333,9 +333,9 @@ def test_a_driver_without_a_lab_says_so() -> None:
         with pytest.raises(DriverError, match="no lab `other` is up; there are row"):
             ask()
     enforcing.remove("perhop_1")  # it is not there
-    with pytest.raises(DriverError, match="none on the way"):
+    with pytest.raises(RefusedError, match="none on the way"):
         driver("lab").set(rule(links=()))
-    with pytest.raises(DriverError, match="no reservation 'perhop_1'"):
+    with pytest.raises(RefusedError, match="no reservation 'perhop_1'"):
         driver("lab").clear("perhop_1")
     asked = json.loads(enforcing.configuration(rule()))
     assert asked["do"] == "reserve" and asked["match"]["destination_port"] == "5011"

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from perhop.errors import UsageError
 from perhop.reservations.database import Database
-from perhop.reservations.drivers import Counters, DriverError, Rule, Setting, driver
+from perhop.reservations.drivers import (
+    Counters,
+    DriverError,
+    RefusedError,
+    Rule,
+    Setting,
+    driver,
+)
 from perhop.reservations.drivers.file import FileDriver
 from perhop.reservations.enforcement import Enforcer
 from perhop.reservations.errors import ConflictError, UnavailableError
@@ -39,6 +46,8 @@ class Router(FileDriver):
         self.asked.append(what)
         if self.mood in ("fails", f"fails to {what}"):
             raise DriverError("the router says no")
+        if self.mood == "refuses":
+            raise RefusedError("the router never will")
         if self.mood in ("hangs", f"hangs at {what}"):
             self.released.wait(30)
         if self.mood == "breaks":

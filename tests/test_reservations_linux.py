@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from perhop.errors import UsageError
-from perhop.reservations.drivers import Counters, DriverError, Rule, driver
+from perhop.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
 from perhop.reservations.drivers.linux import LinuxDriver
 from perhop.reservations.model import Selector
 from reserving import MBPS
@@ -236,7 +236,7 @@ def test_what_cannot_be_guaranteed_is_not_set(
     linux = LinuxDriver(netns=r.name)
     rule = to(5011, 1, 4 * MBPS)
     r.run("tc qdisc add dev out0 root handle 1: pfifo limit 10")
-    with pytest.raises(DriverError, match="out0 has a queueing discipline of its own, pfifo 1:"):
+    with pytest.raises(RefusedError, match="out0 has a queueing discipline of its own, pfifo 1:"):
         linux.set(rule)
     assert linux.installed() == linux.counters() == {}
     only = driver(f"linux:netns={r.name},guarantee=no")

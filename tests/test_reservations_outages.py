@@ -185,6 +185,15 @@ def test_a_router_that_fails_for_long_is_given_up(tmp_path: Path) -> None:
         assert len([each for each in router.asked if each == "set"]) > 1
 
 
+def test_a_router_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
+    router = Router(tmp_path / "router.json")
+    router.mood = "refuses"
+    with lab(tmp_path, router, persistence=3600) as it:
+        own = booked(it, State.FAILED)
+        assert "the router never will" in reasons(it[0], own.id)[-1]
+        assert [each for each in router.asked if each == "set"] == ["set"]
+
+
 class Slow(Router):
     """A router that takes its time."""
 

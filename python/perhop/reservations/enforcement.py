@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.reservations.counting import Counting
 from perhop.reservations.devices import PATIENCE, Device
-from perhop.reservations.drivers import DriverError
+from perhop.reservations.drivers import DriverError, RefusedError
 from perhop.reservations.errors import ConflictError, ReservationError, UnavailableError
 from perhop.reservations.model import Reservation, State
 from perhop.reservations.routers import Routers
@@ -325,7 +325,7 @@ class Enforcer:
         try:
             self.routers.put(reservation)
         except DriverError as error:
-            if self._tries.failed(reservation.id):
+            if isinstance(error, RefusedError) or self._tries.failed(reservation.id):
                 self._fail(reservation, State.PLANNED, str(error))
             else:
                 trouble = f"not in place yet: {error}"

@@ -4,9 +4,10 @@ from perhop.reservations.drivers.protocol import (
     Counters,
     Driver,
     DriverError,
+    RefusedError,
     Rule,
     Setting,
 )
 from perhop.reservations.drivers.registry import driver
 
-__all__ = ["Counters", "Driver", "DriverError", "Rule", "Setting", "driver"]
+__all__ = ["Counters", "Driver", "DriverError", "RefusedError", "Rule", "Setting", "driver"]

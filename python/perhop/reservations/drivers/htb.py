@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from perhop.reservations.drivers.protocol import DriverError
+from perhop.reservations.drivers.protocol import DriverError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -136,7 +136,7 @@ class Shares:
         there = self.there()
         root = self._roots.get(device, "")
         if root not in ("", f"{_KIND} {HANDLE}:"):
-            raise DriverError(
+            raise RefusedError(
                 f"{device} has a queueing discipline of its own, {root}, where reservations need "
                 "theirs; remove it, or have them only policed: linux:guarantee=no"
             )

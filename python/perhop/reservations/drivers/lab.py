@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import PerhopError, UsageError
 from perhop.lab.client import Lab
-from perhop.reservations.drivers.protocol import Counters, DriverError, Rule, Setting
+from perhop.reservations.drivers.protocol import (
+    Counters,
+    DriverError,
+    RefusedError,
+    Rule,
+    Setting,
+)
 from perhop.scenario.classes import Match
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ class LabDriver:
     def set(self, rule: Rule) -> None:
         """Reserve, or change in place."""
         if not rule.links:
-            raise DriverError("a lab polices at routers, and there is none on the way")
+            raise RefusedError("a lab polices at routers, and there is none on the way")
         self._do(lambda lab: lab.reserve(**_asked(rule)))
 
     def remove(self, name: str) -> None:
@@ -83,7 +89,13 @@ class LabDriver:
 
     def _do(self, what: Callable[[Lab], None]) -> None:
         try:
-            what(self._lab())
+            lab = self._lab()
+        except PerhopError as error:
+            raise DriverError(str(error)) from None
+        try:
+            what(lab)
+        except UsageError as error:
+            raise RefusedError(str(error)) from None
         except PerhopError as error:
             raise DriverError(str(error)) from None
 

@@ -22,7 +22,13 @@ from typing import Any, Final
 
 from perhop.errors import UsageError
 from perhop.reservations.drivers.htb import HANDLE, Share, Shares
-from perhop.reservations.drivers.protocol import Counters, DriverError, Rule, Setting
+from perhop.reservations.drivers.protocol import (
+    Counters,
+    DriverError,
+    RefusedError,
+    Rule,
+    Setting,
+)
 
 _TABLE: Final = "inet perhop"
 
@@ -89,7 +95,7 @@ class LinuxDriver:
     def set(self, rule: Rule) -> None:
         """Set a rule: its class, and then what leads packets there, in one transaction."""
         if rule.rate < 8:
-            raise DriverError("nftables polices 8 bit/s or more")
+            raise RefusedError("nftables polices 8 bit/s or more")
         old = self._chains().get(rule.name)
         minor = old.minor if old is not None else None
         if not self._shared(rule):

@@ -15,6 +15,10 @@ class DriverError(Exception):
     """A router did not do it; the message says why."""
 
 
+class RefusedError(DriverError):
+    """A router will not do it, however often it is asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A policer for the packets of a reservation in one direction.
