@@ -54,9 +54,10 @@ validate-hosts: .venv/built ## Compare modelled hosts with Linux's, in real time
 	$(BIN)/python -m validation.hosts
 
 .PHONY: bench
-bench: ## Measure the simulator's speed
+bench: .venv/built ## Measure the simulator's speed, and how costs grow with a scenario
 	$(CARGO) bench --quiet --package perhop-sim --bench speed
 	CARGO=$(CARGO) $(PYTHON) bench/instructions.py
+	$(BIN)/python bench/costs.py
 
 .PHONY: bench-ns3
 bench-ns3: .venv/built ## Compare the simulator with ns-3 (Debian: libns3-dev)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perhop.scenario.classes import Match
-from perhop.scenario.packets import Packets
+from perhop.scenario.packets import EVERYWHERE, Index, Packets
 
 ADDRESSES = {"a": IPv4Address("10.0.0.1"), "b": IPv4Address("10.0.0.2")}
 UNIVERSE = list(
@@ -80,12 +80,12 @@ def test_every_match_contains_itself_and_is_contained_in_any(match: Match) -> No
     assert Packets.of(Match(), ADDRESSES).contains(packets)
 
 
-@given(matches, st.sampled_from(range(len(UNIVERSE))))
-def test_a_match_meets_exactly_the_packets_that_it_takes(match: Match, index: int) -> None:
+def packet(index: int) -> Packets:
+    """One packet of the universe."""
     dscp, protocol, source_port, destination_port, source = UNIVERSE[index]
     source_range = (int(source), int(source))
     has_ports = protocol != "icmp"
-    packet = Packets(
+    return Packets(
         frozenset({dscp}),
         frozenset({protocol}),
         None,
@@ -94,4 +94,29 @@ def test_a_match_meets_exactly_the_packets_that_it_takes(match: Match, index: in
         (source_range,),
         ((0, 0),),
     )
-    assert Packets.of(match, ADDRESSES).meets(packet) == (index in taken(match))
+
+
+@given(matches, st.sampled_from(range(len(UNIVERSE))))
+def test_a_match_meets_exactly_the_packets_that_it_takes(match: Match, index: int) -> None:
+    assert Packets.of(match, ADDRESSES).meets(packet(index)) == (index in taken(match))
+
+
+wide = st.builds(
+    Packets,
+    st.just(frozenset({0})),
+    st.just(frozenset({"udp"})),
+    st.none(),
+    st.sampled_from([((5, 9),), ((6, 6),)]),
+    st.sampled_from([((7, 7),), ((5, 6),)]),
+    st.sampled_from([EVERYWHERE, ((int(IPv4Address("10.0.0.1")),) * 2,)]),
+    st.just(EVERYWHERE),
+)
+
+
+@given(matches, st.lists(st.sampled_from(range(len(UNIVERSE))), max_size=5), st.lists(wide))
+def test_an_index_knows_whether_some_packet_is_met(
+    match: Match, single: list[int], several: list[Packets]
+) -> None:
+    packets = [*map(packet, single), *several]
+    asked = Packets.of(match, ADDRESSES)
+    assert Index(packets).any_of(asked) == any(asked.meets(some) for some in packets)

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -338,6 +338,8 @@ class Dataset:
     srtts: pl.DataFrame
     delays: pl.DataFrame
     displacements: pl.DataFrame
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
+    """What `perhop.analysis` has found in it already."""
 
     def __post_init__(self) -> None:
         names = {

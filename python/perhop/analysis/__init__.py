@@ -46,7 +46,13 @@ from perhop.analysis.spreads import (
     with_averages,
     with_ratios,
 )
-from perhop.analysis.summary import class_counters, counter_readings, link_loads, summary
+from perhop.analysis.summary import (
+    class_counters,
+    counter_readings,
+    flow_summaries,
+    link_loads,
+    summary,
+)
 from perhop.analysis.throughput import (
     TOTAL,
     active,
@@ -95,6 +101,7 @@ __all__ = [
     "fairness",
     "flow_rtt",
     "flow_srtt",
+    "flow_summaries",
     "hops",
     "jitter",
     "link_loads",

@@ -1,12 +1,9 @@
 """How packets arrived: how regularly, in which order, and how often."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import polars as pl
-
-from perhop.analysis.names import flow_named
-from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.analysis.kept import of_flow
+from perhop.analysis.windows import Window, tally
 from perhop.dataset import Dataset
 
 
@@ -19,12 +16,8 @@ def jitter(dataset: Dataset, flow: str, window: Window | None = None) -> float |
     Returns:
         None if no packet arrived, or for a TCP flow.
     """
-    rows = _rows(dataset, flow, window).drop_nulls("jitter_s")
-    packets = pl.col("owd_samples") * pl.col("weight")
-    if rows.is_empty():
-        return None
-    mean = (pl.col("jitter_s") * packets).sum() / packets.sum()
-    return float(rows.select(mean).item())
+    mean: float | None = tally(dataset, flow, window)["jitter_s"]
+    return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +40,13 @@ class Order:
 
 def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
     """In which order a flow's packets arrived in a window."""
-    rows = _rows(dataset, flow, window)
-    extents = pl.col("extent") * pl.col("reordered") * pl.col("weight")
-    found: dict[str, Any] = rows.select(
-        weighed("packets").alias("packets"),
-        weighed("reordered").alias("reordered"),
-        weighed("reordered_by_3").alias("by_three"),
-        extents.sum().alias("extents"),
-        pl.max("extent_max"),
-        weighed("duplicates").alias("duplicates"),
-    ).row(0, named=True)
+    found = tally(dataset, flow, window)
     udp = dataset.scenario.flows[flow].udp is not None
     reordered, packets = found["reordered"], found["packets"]
     return Order(
         reordered=reordered,
         share=reordered / packets if packets else None,
-        by_three=found["by_three"] if udp else None,
+        by_three=found["reordered_by_3"] if udp else None,
         extent_mean=found["extents"] / reordered if udp and reordered else None,
         extent_max=found["extent_max"],
         duplicates=found["duplicates"] if udp else None,
@@ -74,14 +58,9 @@ def reorder_density(dataset: Dataset, flow: str) -> dict[int, float]:
 
     Empty if no packet arrived, or for a TCP flow.
     """
-    rows = dataset.displacements.filter(pl.col("flow") == flow_named(dataset, flow))
-    packets = rows.select(pl.sum("early") + pl.sum("late")).item()
-    counts = {-by: early for by, early in rows.select("by", "early").iter_rows() if early}
-    counts |= {by: late for by, late in rows.select("by", "late").iter_rows() if late}
+    rows = of_flow(dataset, "displacements", flow)
+    places, early, late = (rows[column].to_list() for column in ("by", "early", "late"))
+    packets = sum(early) + sum(late)
+    counts = {-by: count for by, count in zip(places, early, strict=True) if count}
+    counts |= {by: count for by, count in zip(places, late, strict=True) if count}
     return {by: counts[by] / packets for by in sorted(counts)}
-
-
-def _rows(dataset: Dataset, flow: str, window: Window | None) -> pl.DataFrame:
-    part = clip(dataset, window) or (0.0, 0.0)
-    named = flow_named(dataset, flow)
-    return cut(dataset.intervals.filter(pl.col("flow") == named), part)

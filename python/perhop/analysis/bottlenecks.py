@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from perhop.analysis.kept import kept
 from perhop.analysis.throughput import TOTAL, active, phases
 from perhop.scenario.changes import NO_POLICY, steps
 from perhop.scenario.paths import only_path, ways
@@ -27,6 +28,7 @@ _SCHEMA: Final = {
 }
 
 
+@kept
 def bottlenecks(dataset: Dataset) -> pl.DataFrame:
     """Return the bottleneck of every flow in each phase: the slowest link of its own path.
 
@@ -46,21 +48,14 @@ def bottlenecks(dataset: Dataset) -> pl.DataFrame:
     table = phases(dataset)
     # What was under way when a flow stopped arrives in the next phase.
     delivering = set(table.filter(pl.col("throughput_bps") > 0).select("start_s", "flow").rows())
-    rows = []
+    rows: list[tuple[float, float, str, str | None, int | None]] = []
     state = 0
-    paths = _paths(scenario, states[0].down)
+    narrows = _narrowest(scenario, states, busy)
+    found = next(narrows)
     for start, end in table.select("start_s", "end_s").unique(maintain_order=True).iter_rows():
         middle = (start + end) / 2
         while state + 1 < len(states) and states[state + 1].since_s <= middle:
-            state += 1
-            if states[state].down != states[state - 1].down:
-                paths = _paths(scenario, states[state].down)
-        rates = states[state].rates
-        found: dict[str, tuple[str, int] | None] = dict.fromkeys(paths)
-        for flow, path in paths.items():
-            if path:
-                link = min(path, key=lambda at: (rates[at], -busy.get(at, 0.0)))
-                found[flow] = link, rates[link]
+            state, found = state + 1, next(narrows)
         used = {
             found[flow]
             for flow, span in windows.items()
@@ -70,6 +65,23 @@ def bottlenecks(dataset: Dataset) -> pl.DataFrame:
         for flow, narrow in [*found.items(), (TOTAL, shared)]:
             rows.append((start, end, flow, *(narrow or (None, None))))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _narrowest(
+    scenario: Scenario, states: list[_State], busy: Mapping[str, float]
+) -> Iterator[dict[str, tuple[str, int] | None]]:
+    """The bottleneck of each flow in each state, and its rate; None where there is none."""
+    paths: dict[frozenset[int], dict[str, tuple[str, ...]]] = {}
+    for state in states:
+        if state.down not in paths:
+            paths[state.down] = _paths(scenario, state.down)
+        rates = state.rates
+        found: dict[str, tuple[str, int] | None] = dict.fromkeys(scenario.flows)
+        for flow, path in paths[state.down].items():
+            if path:
+                link = min(path, key=lambda at: (rates[at], -busy.get(at, 0.0)))
+                found[flow] = link, rates[link]
+        yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +118,7 @@ def _states(scenario: Scenario) -> Iterator[_State]:
     state = _State(0.0, frozenset(), {name: rate(name) for name in names})
     yield state
     for at, together in groupby(steps(scenario), key=lambda step: step.change.at):
-        down = set(state.down)
+        down, rates = set(state.down), dict(state.rates)
         for step in together:
             both = names[2 * step.number], names[2 * step.number + 1]
             wires |= dict.fromkeys(both, step.link.rate)
@@ -117,7 +129,7 @@ def _states(scenario: Scenario) -> Iterator[_State]:
                 down.add(step.number)
             elif step.change.state == "up":
                 down.discard(step.number)
-        rates = {name: rate(name) for name in names}
+            rates |= {name: rate(name) for name in both}
         state = replace(state, since_s=at / 1e12, down=frozenset(down), rates=rates)
         yield state
 

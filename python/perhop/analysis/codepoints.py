@@ -1,13 +1,17 @@
 """With which code points packets arrive."""
 
+from typing import Final
+
 import polars as pl
 
 from perhop.analysis.distributions import sent
+from perhop.analysis.kept import kept, of_flow
 from perhop.analysis.names import is_flow
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
 
+@kept
 def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.DataFrame:
     """With which code points the packets of a flow, or of a ping, arrived, and where.
 
@@ -17,23 +21,47 @@ def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.
         answered, and an echo reply is sent with the code point that its request had there.
     """
     if is_flow(dataset, name):
-        part = clip(dataset, window) or (0.0, 0.0)
-        rows = cut(dataset.codepoints.filter(pl.col("flow") == name), part)
-        ways = rows.group_by("node", "dscp_sent", "dscp_arrived", maintain_order=True)
-        counts = ways.agg(weighed("packets"))
-    else:
-        answered = sent(dataset, name, window).filter(pl.col("dscp_arrived").is_not_null())
-        replies = answered.filter(pl.col("answer") == "echo reply").select(
-            pl.lit(dataset.scenario.pings[name].source).alias("node"),
-            pl.col("dscp_arrived").alias("dscp_sent"),
-            pl.col("dscp_echoed").alias("dscp_arrived"),
-        )
-        both = pl.concat([answered.select("node", "dscp_sent", "dscp_arrived"), replies])
-        ways = both.group_by("node", "dscp_sent", "dscp_arrived", maintain_order=True)
-        counts = ways.agg(pl.len().cast(pl.Float64).alias("packets"))
-    share = pl.col("packets") / pl.col("packets").sum().over("node", "dscp_sent")
+        if window is None:
+            return _of_flows(dataset).get((name,), _NONE)
+        return _counted(cut(of_flow(dataset, "codepoints", name), clip(dataset, window) or _NEVER))
+    answered = sent(dataset, name, window).filter(pl.col("dscp_arrived").is_not_null())
+    replies = answered.filter(pl.col("answer") == "echo reply").select(
+        pl.lit(dataset.scenario.pings[name].source).alias("node"),
+        pl.col("dscp_arrived").alias("dscp_sent"),
+        pl.col("dscp_echoed").alias("dscp_arrived"),
+    )
+    both = pl.concat([answered.select("node", "dscp_sent", "dscp_arrived"), replies])
+    return _counted(both.with_columns(flow=pl.lit(name), packets=1, weight=1.0))
+
+
+_NEVER: Final = (0.0, 0.0)
+
+_NONE: Final = pl.DataFrame(
+    schema={
+        "name": pl.String,
+        "node": pl.String,
+        "dscp_sent": pl.Int32,
+        "dscp_arrived": pl.Int32,
+        "packets": pl.Int64,
+        "share": pl.Float64,
+    }
+)
+
+
+@kept
+def _of_flows(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
+    """The code points of each flow over the run: one pass, however many flows there are."""
+    rows = cut(dataset.codepoints, clip(dataset, None) or _NEVER)
+    return _counted(rows).partition_by("name", as_dict=True, maintain_order=True)
+
+
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """The packets of each flow by node and code points, and their shares."""
+    ways = rows.group_by("flow", "node", "dscp_sent", "dscp_arrived", maintain_order=True)
+    counts = ways.agg(weighed("packets"))
+    share = pl.col("packets") / pl.col("packets").sum().over("flow", "node", "dscp_sent")
     return counts.filter(pl.col("packets") > 0).select(
-        pl.lit(name).alias("name"),
+        pl.col("flow").alias("name"),
         "node",
         "dscp_sent",
         "dscp_arrived",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
-from perhop.analysis.throughput import TOTAL, active, throughput
+from perhop.analysis.throughput import TOTAL, active, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
@@ -230,17 +230,17 @@ def _all(datasets: Sequence[Dataset], kind: str) -> list[str]:
 
 def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[PhaseBeside]:
     flows = [*_all(datasets, "flows"), TOTAL]
-    for phase in datasets[0].scenario.phases_ps:
-        start, stop = seconds(phase)
-        if start >= end:
-            return
-        window = start, min(stop, end)
+    edges = map(seconds, datasets[0].scenario.phases_ps)
+    windows = [(start, min(stop, end)) for start, stop in edges if start < end]
+    runs = [delivered_in(dataset, windows) for dataset in datasets]
+    for number, window in enumerate(windows):
+        length = window[1] - window[0]
         rates: dict[str, list[float | None]] = {flow: [] for flow in flows}
-        for dataset in datasets:
-            own = dataset.scenario.flows
+        for dataset, delivered in zip(datasets, (run[number] for run in runs), strict=True):
+            counts = {**dict.fromkeys(dataset.scenario.flows, 0.0), **delivered}
+            counts[TOTAL] = sum(delivered.values())
             for flow in flows:
-                known = flow == TOTAL or flow in own
-                rates[flow].append(throughput(dataset, flow, window) if known else None)
+                rates[flow].append(8 * counts[flow] / length if flow in counts else None)
         totals = rates[TOTAL]
         shares = {
             flow: tuple(

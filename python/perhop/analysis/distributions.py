@@ -9,8 +9,9 @@ from itertools import accumulate
 
 import polars as pl
 
-from perhop.analysis.names import flow_named, is_flow, ping_named
-from perhop.analysis.windows import Window, clip, cut, weighed
+from perhop.analysis.kept import kept, of_flow, of_ping
+from perhop.analysis.names import flow_named, is_flow
+from perhop.analysis.windows import Window, clip, cut, tally, weighed
 from perhop.dataset import Dataset
 
 
@@ -36,6 +37,7 @@ class Distribution:
     stdev: float | None
 
 
+@kept
 def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distribution | None:
     """The round-trip times of a ping's requests that were sent in `window` and answered.
 
@@ -78,6 +80,7 @@ def distribution(numbers: pl.Series) -> Distribution | None:
     )
 
 
+@kept
 def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     """The round-trip times that a flow's segments measured over the run, in engines that see them.
 
@@ -87,12 +90,10 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
     Returns:
         None if the flow took no sample.
     """
-    of_flow = pl.col("flow") == flow_named(dataset, flow)
-    bins = dataset.rtts.filter(of_flow & (pl.col("samples") > 0))
-    taken = dataset.intervals.filter(of_flow & (pl.col("rtt_samples") > 0))
-    return _of_bins(bins, taken, "rtt")
+    return _measured(dataset, flow, "rtt")
 
 
+@kept
 def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
     """The smoothed round-trip time of a flow's sender (RFC 6298) over the run, in any engine.
 
@@ -101,12 +102,10 @@ def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
     Returns:
         None if the flow took no sample.
     """
-    of_flow = pl.col("flow") == flow_named(dataset, flow)
-    bins = dataset.srtts.filter(of_flow & (pl.col("samples") > 0))
-    taken = dataset.intervals.filter(of_flow & (pl.col("srtt_samples") > 0))
-    return _of_bins(bins, taken, "srtt")
+    return _measured(dataset, flow, "srtt")
 
 
+@kept
 def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
     """The one-way delays of a flow's data packets that arrived in `window`, duplicates apart.
 
@@ -118,12 +117,36 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
         None if no packet arrived.
     """
     part = clip(dataset, window) or (0.0, 0.0)
-    of_flow = pl.col("flow") == flow_named(dataset, flow)
-    taken = cut(dataset.intervals.filter(of_flow & (pl.col("owd_samples") > 0)), part)
-    rows = cut(dataset.delays.filter(of_flow), part)
-    samples = weighed("samples").alias("samples")
-    bins = rows.group_by("low_s", "high_s").agg(samples).filter(pl.col("samples") > 0)
-    return _of_bins(bins, taken, "owd")
+    if window is None:
+        bins = _delay_bins(dataset).get((flow_named(dataset, flow),))
+    else:
+        bins = _binned(cut(of_flow(dataset, "delays", flow), part))
+    if bins is None:
+        return None
+    taken = of_flow(dataset, "intervals", flow).filter(pl.col("owd_samples") > 0)
+    return _of_bins(bins, cut(taken, part), "owd")
+
+
+@kept
+def _delay_bins(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
+    """The histogram of each flow's delays over the run."""
+    rows = cut(dataset.delays, clip(dataset, None) or (0.0, 0.0))
+    return _binned(rows).partition_by("flow", as_dict=True)
+
+
+def _binned(rows: pl.DataFrame) -> pl.DataFrame:
+    """The samples of each flow in each bin."""
+    bins = rows.group_by("flow", "low_s", "high_s").agg(weighed("samples").alias("samples"))
+    return bins.filter(pl.col("samples") > 0)
+
+
+def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
+    """The samples of a flow over the run in the histogram `rtts` or `srtts`."""
+    rows = of_flow(dataset, f"{name}s", flow)
+    if rows.is_empty():
+        return None
+    taken = of_flow(dataset, "intervals", flow).filter(pl.col(f"{name}_samples") > 0)
+    return _of_bins(rows.filter(pl.col("samples") > 0), taken, name)
 
 
 def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution | None:
@@ -170,9 +193,8 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
 def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFrame:
     """The rows of `pings` whose request was sent in a window, its start included."""
     part = clip(dataset, window) or (0.0, 0.0)
-    of_ping = pl.col("ping") == ping_named(dataset, ping)
     within = (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
-    return dataset.pings.filter(of_ping & within)
+    return of_ping(dataset, ping).filter(within)
 
 
 def completion(dataset: Dataset, flow: str) -> float | None:
@@ -180,8 +202,7 @@ def completion(dataset: Dataset, flow: str) -> float | None:
 
     None if it has no volume, or not all of it came.
     """
-    rows = dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow))
-    done = rows["completion_s"].drop_nulls()
+    done = of_flow(dataset, "intervals", flow)["completion_s"].drop_nulls()
     if len(done) < dataset.scenario.flows[flow].streams:
         return None
     return float(done.max())  # type: ignore[arg-type]
@@ -226,7 +247,7 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
     Returns:
         None if there were no acknowledgements, or the engine could not tell.
     """
-    if dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow))["sacks"].has_nulls():
+    if of_flow(dataset, "intervals", flow)["sacks"].has_nulls():
         return None
     acks, sacks = (count(dataset, flow, column, window) for column in ("acks", "sacks"))
     return sacks / acks if acks > 0 else None
@@ -237,6 +258,7 @@ def count(dataset: Dataset, flow: str, column: str, window: Window | None = None
 
     A whole number, unless the window's edge cuts a row.
     """
-    part = clip(dataset, window) or (0.0, 0.0)
-    rows = cut(dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow)), part)
+    if window is None:
+        return float(tally(dataset, flow)[column])
+    rows = cut(of_flow(dataset, "intervals", flow), clip(dataset, window) or (0.0, 0.0))
     return float(rows.select(weighed(column)).item())

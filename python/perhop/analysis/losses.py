@@ -5,7 +5,7 @@ from typing import Final
 import polars as pl
 
 from perhop.analysis.distributions import count
-from perhop.analysis.names import flow_named
+from perhop.analysis.kept import kept, of_flow
 from perhop.analysis.windows import Window, clip, cut, weighed
 from perhop.dataset import Dataset
 
@@ -17,6 +17,7 @@ _DROPS: Final = {
 """The causes that classes count, and the counters."""
 
 
+@kept
 def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
     """Where and why packets of a flow were lost on the way from its source to its destination.
 
@@ -27,8 +28,7 @@ def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Data
         them), `cause` (see `perhop.dataset.CAUSES`), `packets`, and `share`: of the flow's data
         packets, lost or received, as in `loss`. Most packets first.
     """
-    own = dataset.losses.filter(pl.col("flow") == flow_named(dataset, flow))
-    counted = cut(own, clip(dataset, window) or (0.0, 0.0))
+    counted = cut(of_flow(dataset, "losses", flow), clip(dataset, window) or (0.0, 0.0))
     sums = counted.group_by("link", "cause", maintain_order=True).agg(weighed("packets"))
     total = sum(count(dataset, flow, column, window) for column in ("lost", "packets"))
     share = pl.col("packets") / total if total else pl.lit(None, pl.Float64)

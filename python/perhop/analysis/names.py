@@ -19,7 +19,8 @@ def flow_named(dataset: Dataset, name: str, *also: str) -> str:
     Raises:
         UsageError: If the run has no flow of that name.
     """
-    return _named("flow", name, [*dataset.scenario.flows, *also])
+    flows = dataset.scenario.flows
+    return name if name in flows else _named("flow", name, [*flows, *also])
 
 
 def ping_named(dataset: Dataset, name: str) -> str:
@@ -38,7 +39,7 @@ def is_flow(dataset: Dataset, name: str) -> bool:
         UsageError: If the run has neither a flow nor a ping of that name.
     """
     flows, pings = dataset.scenario.flows, dataset.scenario.pings
-    return _named("flow or ping", name, [*flows, *pings]) in flows
+    return name in flows or _named("flow or ping", name, [*flows, *pings]) in flows
 
 
 def _named(kind: str, name: str, known: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from perhop.analysis.distributions import Distribution, distribution
+from perhop.analysis.kept import of_flow
 from perhop.analysis.names import flow_named
 from perhop.analysis.throughput import TOTAL, series
 from perhop.analysis.windows import Window, clip, cut, weighed
@@ -45,7 +46,7 @@ def rate_spread(
 def stream_rates(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Series:
     """The mean throughput of each of a flow's streams, in bits per second."""
     part = clip(dataset, window) or (0.0, 0.0)
-    rows = cut(dataset.intervals.filter(pl.col("flow") == flow_named(dataset, flow)), part)
+    rows = cut(of_flow(dataset, "intervals", flow), part)
     sums = rows.group_by("stream").agg(weighed("bytes").alias("bytes")).sort("stream")
     return 8 * sums["bytes"] / (part[1] - part[0])
 
@@ -57,9 +58,9 @@ def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) ->
         Columns `start_s`, `throughput_bps` and `rtt_s`; intervals without a sample are left out.
     """
     part = clip(dataset, window) or (0.0, 0.0)
-    taken = (pl.col("flow") == flow_named(dataset, flow)) & (pl.col("rtt_samples") > 0)
+    taken = of_flow(dataset, "intervals", flow).filter(pl.col("rtt_samples") > 0)
     samples = pl.col("rtt_samples") * pl.col("weight")
-    rows = cut(dataset.intervals.filter(taken), part)
+    rows = cut(taken, part)
     length = pl.col("end_s") - pl.col("start_s")
     return (
         rows.group_by("start_s", "end_s", maintain_order=True)

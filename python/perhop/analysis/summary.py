@@ -1,5 +1,6 @@
 """A run in one object of JSON types."""
 
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +23,7 @@ from perhop.analysis.distributions import (
 )
 from perhop.analysis.hops import Hop, hops
 from perhop.analysis.judgement import against_published, verdicts
+from perhop.analysis.kept import kept
 from perhop.analysis.losses import losses
 from perhop.analysis.throughput import TOTAL, active, phases, throughput
 from perhop.dataset import TABLES, Dataset
@@ -49,7 +51,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "version": manifest.perhop,
         "complete": manifest.complete,
         "warnings": [warned.model_dump() for warned in manifest.warnings],
-        "flows": {flow: _flow(dataset, flow) for flow in dataset.scenario.flows},
+        "flows": flow_summaries(dataset),
         "phases": _phases(dataset),
         "links": _links(dataset),
         "pings": {ping: _ping(dataset, ping) for ping in dataset.scenario.pings},
@@ -57,6 +59,11 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "published": [asdict(comparison) for comparison in against_published(dataset)],
         **manifest.counters,
     }
+
+
+def flow_summaries(dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """What became of each flow over the time that it was active, as `summary` has it."""
+    return {flow: deepcopy(_flow(dataset, flow)) for flow in dataset.scenario.flows}
 
 
 def class_counters(dataset: Dataset) -> pl.DataFrame:
@@ -77,16 +84,32 @@ def counter_readings(dataset: Dataset) -> pl.DataFrame:
         As `class_counters`, with columns `start_s` and `end_s` after the link: the stretch from
         the beginning, or the last time that its counters were cleared, to this one.
     """
-    number = pl.lit(0)
-    for change in dataset.scenario.changes:
-        if change.clear is not None:
-            here = pl.lit(True) if change.on is None else pl.col("link") == change.on
-            number += here & (pl.col("start_s") >= change.at / 1e12)
-    counted = dataset.queues.group_by("link", number.alias("number"), "class", maintain_order=True)
+    counted = dataset.queues.group_by(
+        "link", _clears_before(dataset).alias("number"), "class", maintain_order=True
+    )
     stretch = (pl.min("start_s"), pl.max("end_s"))
     readings = counted.agg(*stretch, pl.sum(*_CLASS_COUNTERS))
     edges = (part.over("link", "number") for part in stretch)
     return readings.select("link", *edges, "class", *_CLASS_COUNTERS)
+
+
+def _clears_before(dataset: Dataset) -> pl.Series:
+    """How often its counters had been cleared before each row of `queues` began."""
+    clears = [change for change in dataset.scenario.changes if change.clear is not None]
+    queues = dataset.queues.select("link", "start_s")
+    everywhere = pl.Series(sorted(c.at / 1e12 for c in clears if c.on is None), dtype=pl.Float64)
+    before = everywhere.search_sorted(queues["start_s"], "right").cast(pl.Int64)
+    here = pl.DataFrame(
+        sorted((c.at / 1e12, c.on) for c in clears if c.on is not None),
+        schema={"start_s": pl.Float64, "link": pl.String},
+        orient="row",
+    )
+    if here.is_empty():
+        return before
+    own = here.with_columns(own=pl.int_range(1, pl.len() + 1).over("link"))
+    rows = queues.with_row_index().sort("start_s", maintain_order=True)
+    joined = rows.join_asof(own, on="start_s", by="link", check_sortedness=False).sort("index")
+    return before + joined["own"].fill_null(0)
 
 
 def link_loads(dataset: Dataset) -> pl.DataFrame:
@@ -133,6 +156,7 @@ def _with_shapers(dataset: Dataset) -> pl.DataFrame:
     return joined.with_columns(utilisation=busier).drop("shaper")
 
 
+@kept
 def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
     window = active(dataset, flow)
     return {

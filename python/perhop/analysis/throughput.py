@@ -1,12 +1,14 @@
 """Who got how much, and when: goodput at the receiving application."""
 
 import statistics
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
+from perhop.analysis.kept import kept, of_flow
 from perhop.analysis.names import flow_named
-from perhop.analysis.windows import Window, clip, cut, seconds, weighed
+from perhop.analysis.windows import Window, clip, cut, inside, seconds, weighed
 from perhop.dataset import Dataset
 
 TOTAL: Final = "total"
@@ -24,7 +26,8 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
     Returns:
         The mean over the part of the window that the run covers; None if it covers none of it.
     """
-    rows = _rows_of(dataset, flow)
+    every = flow_named(dataset, flow, TOTAL) == TOTAL
+    rows = dataset.intervals if every else of_flow(dataset, "intervals", flow)
     part = clip(dataset, window)
     if part is None:
         return None
@@ -32,6 +35,7 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
     return 8 * float(rows.select(weighed("bytes")).item()) / (part[1] - part[0])
 
 
+@kept
 def active(dataset: Dataset, flow: str) -> Window | None:
     """The seconds of the run during which a flow sends; None if the run ended before.
 
@@ -41,12 +45,13 @@ def active(dataset: Dataset, flow: str) -> Window | None:
     spec = dataset.scenario.flows[flow_named(dataset, flow)]
     window = seconds(dataset.scenario.active_ps(spec))
     if spec.volume is not None:
-        delivering = _rows_of(dataset, flow).filter(pl.col("bytes") > 0)
+        delivering = of_flow(dataset, "intervals", flow).filter(pl.col("bytes") > 0)
         if not delivering.is_empty():
             window = window[0], float(delivering.select(pl.max("end_s")).item())
     return clip(dataset, window)
 
 
+@kept
 def phases(dataset: Dataset) -> pl.DataFrame:
     """The throughput of every flow in each phase, a stretch between two changes of the timeline.
 
@@ -55,14 +60,12 @@ def phases(dataset: Dataset) -> pl.DataFrame:
         covers and flow, in the scenario's order; the flow "total" closes each phase. A phase that
         the run covers in part ends where the run did.
     """
+    parts = (clip(dataset, seconds(phase)) for phase in dataset.scenario.phases_ps)
+    windows = [part for part in parts if part is not None]
     rows = []
-    for phase in dataset.scenario.phases_ps:
-        part = clip(dataset, seconds(phase))
-        if part is None:
-            continue
-        sums = cut(dataset.intervals, part).group_by("flow").agg(weighed("bytes"))
-        sent = dict(sums.iter_rows())
-        rates = {flow: 8 * sent.get(flow, 0.0) / (part[1] - part[0]) for flow in _flows(dataset)}
+    for part, delivered in zip(windows, delivered_in(dataset, windows), strict=True):
+        length = part[1] - part[0]
+        rates = {flow: 8 * delivered.get(flow, 0.0) / length for flow in _flows(dataset)}
         rates[TOTAL] = sum(rates.values())
         rows += [(*part, flow, rate) for flow, rate in rates.items()]
     schema = {
@@ -72,6 +75,37 @@ def phases(dataset: Dataset) -> pl.DataFrame:
         "throughput_bps": pl.Float64,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, float]]:
+    """Return the bytes that each flow delivered in each of some windows that follow each other.
+
+    Rows are looked at once, whatever the number of windows. Flows that have none are left out.
+
+    Args:
+        dataset: The run.
+        windows: Seconds of the run, which it covers.
+    """
+    table = dataset.intervals
+    starts = pl.Series([start for start, _ in windows], dtype=pl.Float64)
+    ends = pl.Series([end for _, end in windows], dtype=pl.Float64)
+    # A row lies in one window, or in several if its dataset knows nothing of them.
+    first = ends.search_sorted(table["start_s"], "right").alias("first")
+    last = starts.search_sorted(table["end_s"], "left").alias("last")
+    rows = table.select("flow", "bytes", "start_s", "end_s", first, last)
+    numbers = pl.int_ranges("first", "last").alias("number")
+    there = rows.filter(pl.col("first") < pl.col("last")).with_columns(numbers).explode("number")
+    edges = pl.DataFrame({"number": range(len(windows)), "from_s": starts, "to_s": ends})
+    overlapping = there.join(edges, on="number", maintain_order="left")
+    counted = (
+        overlapping.with_columns(weight=inside(pl.col("from_s"), pl.col("to_s")))
+        .group_by("number", "flow")
+        .agg(weighed("bytes"))
+    )
+    found: list[dict[str, float]] = [{} for _ in windows]
+    for number, flow, delivered in counted.iter_rows():
+        found[number][flow] = delivered
+    return found
 
 
 def series(
@@ -148,9 +182,3 @@ def settling(dataset: Dataset, flow: str, window: Window | None = None) -> float
 
 def _flows(dataset: Dataset) -> list[str]:
     return list(dataset.scenario.flows)
-
-
-def _rows_of(dataset: Dataset, flow: str) -> pl.DataFrame:
-    table = dataset.intervals
-    named = flow_named(dataset, flow, TOTAL)
-    return table if named == TOTAL else table.filter(pl.col("flow") == named)

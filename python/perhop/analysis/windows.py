@@ -1,10 +1,12 @@
 """Stretches of a run, and what part of a table lies in one."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import polars as pl
 
-from perhop.dataset import Dataset
+from perhop.analysis.kept import kept, of_flow
+from perhop.dataset import TABLES, Dataset
 
 Window = tuple[float, float]
 """Start and end in seconds since the start of the run."""
@@ -38,12 +40,46 @@ def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
     that a scenario names are exact unions of rows.
     """
     start, end = window
-    overlap = pl.min_horizontal("end_s", pl.lit(end)) - pl.max_horizontal("start_s", pl.lit(start))
+    if not table.is_empty() and start <= table["start_s"].min() and table["end_s"].max() <= end:  # type: ignore[operator]
+        return table.with_columns(weight=1.0)
+    weight = inside(pl.lit(start), pl.lit(end))
+    return table.with_columns(weight=weight).filter(pl.col("weight") > 0)
+
+
+def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
+    """The part of a row's stretch that lies between two instants, as `cut` weighs it."""
+    overlap = pl.min_horizontal("end_s", end) - pl.max_horizontal("start_s", start)
     weight = overlap / (pl.col("end_s") - pl.col("start_s"))
     whole = pl.when(weight > 1 - _ROUNDING).then(1.0).otherwise(weight)
-    return table.with_columns(weight=whole).filter(pl.col("weight") > _ROUNDING)
+    return pl.when(weight > _ROUNDING).then(whole).otherwise(0.0)
 
 
 def weighed(column: str) -> pl.Expr:
     """The sum of a counting column over the rows of `cut`."""
     return (pl.col(column) * pl.col("weight")).sum()
+
+
+_COUNTS: Final = [name for name, dtype in TABLES["intervals"].items() if dtype == pl.Int64]
+
+
+@kept
+def tally(dataset: Dataset, flow: str, window: Window | None = None) -> Mapping[str, Any]:
+    """Return what all streams of a flow did in a window, by one query.
+
+    Every counting column of `intervals` is its sum, a whole number unless the window's edge cuts a
+    row. Besides there are `extents`, the sum of the extents of packets that came out of order, the
+    greatest `extent_max`, and the mean jitter over arrivals, `jitter_s`, which is None without any.
+    """
+    part = clip(dataset, window) or (0.0, 0.0)
+    extents = pl.col("extent") * pl.col("reordered") * pl.col("weight")
+    known = pl.col("jitter_s").is_not_null()
+    packets = (pl.col("owd_samples") * pl.col("weight")).filter(known)
+    jitter = (pl.col("jitter_s").filter(known) * packets).sum() / packets.sum()
+    sums = (weighed(name).alias(name) for name in _COUNTS if name != "extent_max")
+    found = cut(of_flow(dataset, "intervals", flow), part).select(
+        *sums,
+        extents.sum().alias("extents"),
+        pl.max("extent_max"),
+        pl.when(known.any()).then(jitter).alias("jitter_s"),
+    )
+    return found.row(0, named=True)

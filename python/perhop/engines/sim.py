@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Simulation
@@ -73,7 +74,7 @@ class SimRun:
         """Simulate for about a tenth of a second of wall time."""
         began = time.perf_counter()
         now = self._core.now_ps
-        change = next(change for change in self._changes_ps if now < change)
+        change = self._changes_ps[bisect_right(self._changes_ps, now)]
         self._core.advance(min(now + self._slice_ps, change))
         if self._core.now_ps == change:
             # An hour of silence says nothing of how long an hour of traffic takes.

@@ -1,5 +1,6 @@
 """Charts of one run: specifications of Vega-Lite, drawn alike by a browser and by vl_convert."""
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -8,7 +9,7 @@ import polars as pl
 from perhop import analysis
 from perhop.analysis import TOTAL
 from perhop.dataset import Dataset
-from perhop.report import labels, text
+from perhop.report import labels, tables, text
 from perhop.report.style import (
     COLOURS,
     INK,
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 MOST_FLOWS: Final = 12
-"""How many flows a chart draws; of more, those that delivered most."""
+"""How many flows a chart draws; of more, those that delivered most. Of pings, the slowest."""
 
 _RIBBON_WIDTH: Final = 6
 _MOST_CELLS: Final = 4000
@@ -151,6 +152,10 @@ def ping_chart(dataset: Dataset) -> Spec | None:
     pings = [name for name, times in answered.items() if times]
     if not pings:
         return None
+    hidden = len(pings) - MOST_FLOWS
+    if hidden > 0:
+        slowest = sorted(pings, key=lambda ping: -answered[ping][len(answered[ping]) // 2])
+        pings = [name for name in pings if name in slowest[:MOST_FLOWS]]
     least = min(answered[name][0] for name in pings)
     greatest = max(answered[name][-1] for name in pings)
     factor, unit = text.time_unit(greatest)
@@ -179,20 +184,17 @@ def ping_chart(dataset: Dataset) -> Spec | None:
         "axis": {"format": ".0%"},
     }
     layer = _lines(points, x, y, pings, LINE_WIDTH)
-    title = _titled(
-        dataset, ["round-trip times of pings; a curve that ends below 100% lost the rest"]
-    )
+    captions = ["round-trip times of pings; a curve that ends below 100% lost the rest"]
+    if hidden > 0:
+        captions.append(f"the {MOST_FLOWS} with the longest median; {hidden} more in the table")
+    title = _titled(dataset, captions)
     description = f"Distribution of the round-trip times of {text.listed(pings)}"
     return chart([layer], description, title, 260)
 
 
 def drawn_flows(dataset: Dataset) -> list[str]:
     """The flows that charts draw, in the scenario's order."""
-    flows = list(dataset.scenario.flows)
-    if len(flows) <= MOST_FLOWS:
-        return flows
-    most = sorted(flows, key=lambda flow: -analysis.count(dataset, flow, "bytes"))[:MOST_FLOWS]
-    return [flow for flow in flows if flow in most]
+    return tables.largest_flows(dataset, MOST_FLOWS)
 
 
 def grid_s(dataset: Dataset) -> float:
@@ -244,7 +246,9 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
     marks = labels.changes(dataset)
     layers: list[Spec] = [
         {
-            "data": {"values": [{"t": mark.t} for mark in marks]},
+            "data": {
+                "values": [{"t": t} for t in labels.told_apart([mark.t for mark in marks], end)]
+            },
             "mark": {"type": "rule", "color": "#9A9A9A", "strokeDash": [3, 3]},
             "encoding": {"x": x},
         }
@@ -263,7 +267,7 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
             "encoding": {"x": x},
         }
         for mark in marks
-        if mark.t <= end
+        if mark.text and mark.t <= end
     ]
     return layers
 
@@ -350,13 +354,16 @@ def _phases(
     """The timeline's phases, and what the lines named do in each."""
     middle = (pl.col("start_s") + pl.col("end_s")) / 2
     steps = cells.select("flow", middle.alias("t"), pl.col("throughput_bps") / factor)
-    found = []
-    for start, end in map(analysis.seconds, dataset.scenario.phases_ps):
-        inside = steps.filter(pl.col("t").is_between(start, end))
-        lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-        for flow, t, height in inside.iter_rows():
-            lines[flow].append((t, height))
-        found.append(labels.Phase(start, end, lines))
+    found = [
+        labels.Phase(*analysis.seconds(phase), {name: [] for name in names})
+        for phase in dataset.scenario.phases_ps
+    ]
+    starts = [phase.start for phase in found]
+    for flow, t, height in steps.iter_rows():
+        number = bisect_right(starts, t) - 1
+        found[number].lines[flow].append((t, height))
+        if number and t == starts[number]:
+            found[number - 1].lines[flow].append((t, height))
     return found
 
 

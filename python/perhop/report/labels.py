@@ -94,8 +94,10 @@ def place(phases: list[Phase], end: float, step: float, axis: Axis, ceiling: flo
         taken = [(-inf, axis.pixel(ceiling))]
         for name in phase.lines:
             width = len(name) * _CHARACTER
+            if width > _FILL * room:
+                continue
             ranges = phase.ranges(width / 2 / WIDTH * end + step)
-            if width > _FILL * room or name not in ranges:
+            if name not in ranges:
                 continue
             low, high = (max(height, axis.low) for height in ranges.pop(name))
             others = [(axis.pixel(top), axis.pixel(bottom)) for bottom, top in ranges.values()]
@@ -107,6 +109,20 @@ def place(phases: list[Phase], end: float, step: float, axis: Axis, ceiling: flo
                     taken.append((y - _HALF, y + _HALF))
                     break
     return placed
+
+
+def told_apart(instants: list[float], end: float) -> list[float]:
+    """Some of sorted instants: those that are half a pixel apart, which are all that can be seen.
+
+    Args:
+        instants: Seconds.
+        end: The right end of the time axis, in seconds.
+    """
+    seen: list[float] = []
+    for instant in instants:
+        if not seen or (instant - seen[-1]) / end * WIDTH >= 0.5:
+            seen.append(instant)
+    return seen
 
 
 def changes(dataset: Dataset) -> list[Change]:

@@ -22,7 +22,7 @@ def lead(dataset: Dataset) -> str:
         for span, rows in table.group_by("start_s", "end_s", maintain_order=True)
     }
     if groups:
-        senders = {span: _senders(dataset, span) for span in groups}
+        senders = _senders(dataset, list(groups))
         busiest = max(groups, key=lambda span: len(senders[span]))
         rates = groups[busiest]
         ranked = sorted(senders[busiest], key=lambda flow: -rates[flow])[:5]
@@ -56,8 +56,12 @@ def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int
     return link, rate
 
 
-def _senders(dataset: Dataset, span: tuple[object, ...]) -> list[str]:
-    """The flows that are active throughout a phase."""
-    start, end = span
+def _senders(
+    dataset: Dataset, spans: list[tuple[object, ...]]
+) -> dict[tuple[object, ...], list[str]]:
+    """The flows that are active throughout each phase."""
     windows = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
-    return [f for f, w in windows.items() if w and w[0] <= start and end <= w[1]]  # type: ignore[operator]
+    return {
+        (start, end): [f for f, w in windows.items() if w and w[0] <= start and end <= w[1]]  # type: ignore[operator]
+        for start, end in spans
+    }

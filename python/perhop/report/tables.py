@@ -16,6 +16,9 @@ PLAIN: Final = "Plain queues without drops"
 """The title of the table that matters least."""
 
 
+MOST_COLUMNS: Final = 40
+"""How many flows have a column of the table of phases; of more, those that delivered most."""
+
 _SPREAD: Final = ("min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
 
 
@@ -39,6 +42,8 @@ class Table:
 
 def phase_table(dataset: Dataset) -> Table:
     """Phases by flows: throughput, and its share of the flow's own bottleneck."""
+    flows = largest_flows(dataset, MOST_COLUMNS)
+    shown = {*flows, TOTAL}
     sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
     narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
     named: dict[tuple[str, int], None] = {}  # in order of appearance
@@ -55,11 +60,23 @@ def phase_table(dataset: Dataset) -> Table:
 
     groups = analysis.phases(dataset).group_by("start_s", "end_s", maintain_order=True)
     rows = [
-        (text.window(*cells.row(0)[:2]), *(cell(*row) for row in cells.iter_rows()))
-        for _, cells in groups
+        (text.window(*span), *(cell(*row) for row in cells.iter_rows() if row[2] in shown))
+        for span, cells in groups
     ]
-    columns = (Column("phase", "left"), *map(Column, [*dataset.scenario.flows, TOTAL]))
-    return Table("Throughput by phase", columns, tuple(rows), _of_links(list(named)))
+    columns = (Column("phase", "left"), *map(Column, [*flows, TOTAL]))
+    hidden = len(dataset.scenario.flows) - len(flows)
+    more = f"The {len(flows)} flows that delivered most; {hidden} more in the total."
+    notes = [more] * (hidden > 0) + [_of_links(list(named))]
+    return Table("Throughput by phase", columns, tuple(rows), " ".join(filter(None, notes)))
+
+
+def largest_flows(dataset: Dataset, most: int) -> list[str]:
+    """The flows that delivered most, at most so many, in the scenario's order."""
+    flows = list(dataset.scenario.flows)
+    if len(flows) <= most:
+        return flows
+    largest = {*sorted(flows, key=lambda flow: -analysis.count(dataset, flow, "bytes"))[:most]}
+    return [flow for flow in flows if flow in largest]
 
 
 def _of_links(narrow: list[tuple[str, int]]) -> str:
@@ -83,7 +100,7 @@ def change_table(dataset: Dataset) -> Table | None:
 
 def flow_table(dataset: Dataset) -> Table:
     """What became of each flow over the time it was active."""
-    flows = analysis.summary(dataset)["flows"]
+    flows = analysis.flow_summaries(dataset)
     # A column of its own only where some flow has an end of its own.
     volumes = any(flow.volume is not None for flow in dataset.scenario.flows.values())
     # What single segments measured, where anybody knows.
@@ -142,7 +159,7 @@ def loss_table(dataset: Dataset) -> Table | None:
 
 def delay_table(dataset: Dataset) -> Table | None:
     """How long data was under way, and in which order it came; None without UDP and disorder."""
-    flows = analysis.summary(dataset)["flows"]
+    flows = analysis.flow_summaries(dataset)
     udp = any(flow.udp is not None for flow in dataset.scenario.flows.values())
     if not udp and not any(flow["reordered"] for flow in flows.values()):
         return None

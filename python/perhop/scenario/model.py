@@ -9,6 +9,7 @@ names: ``Link(ends=("a", "b"), rate="10 Mbps")``.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from itertools import count, pairwise
 from typing import Annotated, Any, Self
@@ -99,7 +100,14 @@ class Scenario(Model):
     ) -> Self:
         return validate(cls, data, handler, info.context)
 
-    @property
+    def __copy__(self) -> Self:
+        """Copy the fields, which `model_copy` then changes, and nothing that follows from them."""
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
+    @cached_property
     def end_ps(self) -> int:
         """When the scenario ends, in picoseconds: its `duration`, or the last stop."""
         if self.duration is not None:
@@ -107,20 +115,20 @@ class Scenario(Model):
         senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
         return max((sender.stop for sender in senders if sender.stop is not None), default=0)
 
-    @property
+    @cached_property
     def changes_ps(self) -> list[int]:
         """When flows start or stop or the network changes, sorted, each instant once."""
         spans = [self.active_ps(flow) for flow in self.flows.values()]
         network = {change.at for change in self.changes if change.clear is None}
         return sorted(network.union(*spans))
 
-    @property
+    @cached_property
     def phases_ps(self) -> list[tuple[int, int]]:
         """The stretches between changes, from 0 to the end: the same flows in the same network."""
         instants = sorted({0, *self.changes_ps, self.end_ps})
         return list(pairwise(instants))
 
-    @property
+    @cached_property
     def marks_ps(self) -> list[int]:
         """Where results are cut, sorted, each instant once, from 0 to the end.
 
@@ -133,14 +141,14 @@ class Scenario(Model):
         grid = range(0, self.end_ps, self.report.interval)
         return sorted({*grid, *self.changes_ps, *cleared, *edges, self.end_ps})
 
-    @property
+    @cached_property
     def cuts_ps(self) -> list[int]:
         """The edges of windows over which a delay is expected or published, sorted."""
         measured = (*self.expect, *self.published)
         delays = (item.during for item in measured if item.metric.name.startswith("owd"))
         return sorted({edge for during in delays if during for edge in during})
 
-    @property
+    @cached_property
     def directions(self) -> dict[str, tuple[Link, str]]:
         """Both directions of every link by their names in results: the link, and who sends.
 
@@ -163,7 +171,7 @@ class Scenario(Model):
         """The address of `node`: its own, or the one it gets by its place in the file."""
         return self.addresses[node]
 
-    @property
+    @cached_property
     def addresses(self) -> dict[str, IPv4Address]:
         """The address of every node."""
         taken = {node.address for node in self.nodes.values() if node.address}

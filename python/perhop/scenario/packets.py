@@ -6,15 +6,18 @@ products of one set for each property of a packet, so one contains another where
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.marking import markings
 from perhop.scenario.quantities import EPHEMERAL_PORTS, USUAL_TTL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
     from perhop.scenario.classes import Match
@@ -203,6 +206,59 @@ def sent(scenario: Scenario) -> list[Packets]:
     return list(found)
 
 
+class Index:
+    """What is sent, by ports and addresses, so that a match need not be compared with all of it."""
+
+    def __init__(self, packets: Iterable[Packets]) -> None:
+        """Sort some packets, which say nothing of `either`."""
+        self._all = tuple(packets)
+        single: dict[str, dict[int, list[Packets]]] = {name: {} for name in _SIDES}
+        self._wide: dict[str, dict[Ranges, list[Packets]]] = {name: {} for name in _SIDES}
+        for packet in self._all:
+            for name in _SIDES:
+                ranges: Ranges | None = getattr(packet, name)
+                if ranges is None:
+                    continue  # it meets no condition on this
+                if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+                    single[name].setdefault(ranges[0][0], []).append(packet)
+                else:
+                    self._wide[name].setdefault(ranges, []).append(packet)
+        self._numbers = {name: sorted(groups) for name, groups in single.items()}
+        self._groups = {
+            name: [single[name][number] for number in numbers]
+            for name, numbers in self._numbers.items()
+        }
+
+    def any_of(self, match: Packets) -> bool:
+        """Whether some of the packets may be among those of `match`."""
+        near = [self._near((name,), getattr(match, name)) for name in _SIDES]
+        near.append(self._near(("sources", "destinations"), match.either))
+        fewest = min((groups for groups in near if groups is not None), key=_count, default=None)
+        groups = [self._all] if fewest is None else fewest
+        return any(match.meets(packet) for group in groups for packet in group)
+
+    def _near(
+        self, sides: tuple[str, ...], ranges: Ranges | None
+    ) -> list[Sequence[Packets]] | None:
+        """The packets of which one side has a number in some ranges; None without a condition."""
+        if ranges is None or ranges == EVERYWHERE:
+            return None
+        found: list[Sequence[Packets]] = []
+        for side in sides:
+            numbers, groups = self._numbers[side], self._groups[side]
+            for first, last in ranges:
+                found += groups[bisect_left(numbers, first) : bisect_right(numbers, last)]
+            found += [some for wide, some in self._wide[side].items() if _overlap(ranges, wide)]
+        return found
+
+
+_SIDES: Final = ("sources", "destinations", "origins", "goals")
+
+
+def _count(groups: list[Sequence[Packets]]) -> int:
+    return sum(map(len, groups))
+
+
 _PortPair = tuple[Ranges | None, Ranges | None]
 
 
@@ -213,10 +269,24 @@ def addresses_of(network: IPv4Network | IPv6Network) -> tuple[int, int]:
 
 
 def _within(inner: Ranges | None, outer: Ranges) -> bool:
-    """Whether each range of `inner` lies in one of `outer`."""
-    return inner is not None and all(
-        any(low <= first and last <= high for low, high in outer) for first, last in inner
-    )
+    """Whether all numbers of `inner` are among those of `outer`."""
+    if inner is None:
+        return False
+    whole = _joined(outer)
+    places = ((bisect_right(whole, (first, inf)) - 1, last) for first, last in inner)
+    return all(place >= 0 and last <= whole[place][1] for place, last in places)
+
+
+@lru_cache(maxsize=64)
+def _joined(ranges: Ranges) -> Ranges:
+    """The same numbers in as few ranges as there can be, sorted."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
 
 
 def _overlap(some: Ranges | None, others: Ranges | None) -> bool:

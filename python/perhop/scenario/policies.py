@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perhop.scenario.cbq import ALTQ_CBQ
 from perhop.scenario.changes import NO_POLICY, attachments
 from perhop.scenario.findings import Finding
-from perhop.scenario.packets import Packets, sent
+from perhop.scenario.packets import Index, Packets, sent
 from perhop.scenario.text import did_you_mean
 from perhop.units import WHOLE, format_rate, format_share, quote
 
@@ -246,13 +246,13 @@ def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
         return
     if not scenario.flows and not scenario.pings:
         return  # what is sent is up to whoever uses the network
-    packets = sent(scenario)
+    packets = Index(sent(scenario))
     addresses = scenario.addresses
     for loc, _, part in _classes(scenario):
         if part.unused or part.match.is_any:
             continue
         taken = Packets.of(part.match, addresses)
-        if not any(taken.meets(some) for some in packets):
+        if not packets.any_of(taken):
             yield Finding(
                 loc,
                 "matches no packet of any flow or ping; expected another match, or `unused: true`",

@@ -1,0 +1,77 @@
+"""What is found in a dataset once, and looked up from then on."""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from perhop.analysis.names import flow_named, ping_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from perhop.dataset import Dataset
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def kept(
+    function: Callable[Concatenate[Dataset, _Arguments], _Result],
+) -> Callable[Concatenate[Dataset, _Arguments], _Result]:
+    """Keep what a function returns for a dataset and arguments, as long as the dataset is there.
+
+    Its result is shared: nobody may change it.
+    """
+    names = list(signature(function).parameters)[1:]
+
+    @wraps(function)
+    def looked_up(
+        dataset: Dataset, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Result:
+        # An argument that is None is one that is not given.
+        given = dict(zip(names, args, strict=False)) | kwargs
+        asked = tuple((name, given[name]) for name in names if given.get(name) is not None)
+        key = (function, asked)
+        if key not in dataset.kept:
+            dataset.kept[key] = function(dataset, *args, **kwargs)
+        found: _Result = dataset.kept[key]
+        return found
+
+    return looked_up
+
+
+def of_flow(dataset: Dataset, table: str, flow: str) -> pl.DataFrame:
+    """Return the rows of a table that are of a flow, in the table's order.
+
+    Raises:
+        UsageError: If the run has no flow of that name.
+    """
+    rows = _parts(dataset, table, "flow").get((flow_named(dataset, flow),))
+    return _none(dataset, table) if rows is None else rows
+
+
+def of_ping(dataset: Dataset, ping: str) -> pl.DataFrame:
+    """Return the rows of `pings` that are of a ping, in the table's order.
+
+    Raises:
+        UsageError: If the run has no ping of that name.
+    """
+    rows = _parts(dataset, "pings", "ping").get((ping_named(dataset, ping),))
+    return _none(dataset, "pings") if rows is None else rows
+
+
+@kept
+def _parts(dataset: Dataset, table: str, column: str) -> dict[tuple[object, ...], pl.DataFrame]:
+    """The rows of a table by what a column says: one pass, however many flows ask for theirs."""
+    whole: pl.DataFrame = getattr(dataset, table)
+    return whole.partition_by(column, as_dict=True, maintain_order=True)
+
+
+@kept
+def _none(dataset: Dataset, table: str) -> pl.DataFrame:
+    whole: pl.DataFrame = getattr(dataset, table)
+    return whole.clear()
