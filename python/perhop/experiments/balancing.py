@@ -177,11 +177,8 @@ _UNKNOWNS: Final = (
 _BASE: Final = gallery.load(_SCENARIO)
 
 EXPERIMENTS: Final = (
-    Experiment(
-        name=_SCENARIO,
-        title=_BASE.title,
-        source=_BASE.source,
-        about=_BASE.description,
+    Experiment.of_scenario(
+        _BASE,
         cases={
             "main": Case(_SCENARIO),
             "per-destination": Case(_SCENARIO, (*_PER_DESTINATION, "published=[]")),

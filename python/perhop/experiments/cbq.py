@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from perhop.dataset import Dataset
     from perhop.experiments.model import Runs
 
-_SOURCE: Final = "ALTQ Package - CBQ Testing, about 1999"
 _SCENARIO: Final = "altq-cbq"
 _DURING: Final = (5.0, 65.0)
 _KILOBIT: Final = 1024
@@ -333,11 +332,8 @@ class its share, of which the document's had two thirds.
 _BASE: Final = gallery.load(_SCENARIO)
 
 EXPERIMENTS: Final = (
-    Experiment(
-        name="altq-cbq",
-        title=_BASE.title,
-        source=_SOURCE,
-        about=_BASE.description,
+    Experiment.of_scenario(
+        _BASE,
         cases=_cases(ROWS, _CHANGES),
         values=(
             *_values(ROWS, 0.05),
@@ -366,7 +362,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="altq-cbq-borrow",
         title="ALTQ's CBQ with borrowing",
-        source=_SOURCE,
+        source=_BASE.source,
         about=(
             "As altq-cbq; one class may borrow, from the root or from a class between. What the "
             "document saw is a fault of that implementation: shares are lost and the root exceeded."

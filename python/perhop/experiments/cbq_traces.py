@@ -234,11 +234,8 @@ with borrowing, where two flows had 2.3 Mb/s together.
 _BASE: Final = gallery.load(_SCENARIO)
 
 EXPERIMENTS: Final = (
-    Experiment(
-        name=_SCENARIO,
-        title=_BASE.title,
-        source=_BASE.source,
-        about=_BASE.description,
+    Experiment.of_scenario(
+        _BASE,
         cases=_cases(),
         values=_values(),
         unknowns=_UNKNOWNS,

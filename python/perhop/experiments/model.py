@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perhop.analysis import Basis, Comparison, Window, against_published
 from perhop.dataset import Dataset
@@ -12,6 +12,7 @@ from perhop.report.style import Spec
 
 if TYPE_CHECKING:
     from perhop.report import Table
+    from perhop.scenario import Scenario
 
 Runs = Mapping[str, Dataset]
 """The datasets of an experiment by the names of its cases."""
@@ -200,6 +201,17 @@ class Experiment:
     between_hosts: str = ""
     tables: Callable[[Runs], Sequence[Table]] = field(default=_no_tables)
     pictures: Callable[[Runs], Pictures] = field(default=_no_pictures)
+
+    @classmethod
+    def of_scenario(cls, scenario: Scenario, **more: Any) -> Experiment:
+        """The experiment of a scenario of the gallery: name, title, source and what was done."""
+        return cls(
+            name=scenario.name,
+            title=scenario.title,
+            source=scenario.source,
+            about=scenario.description,
+            **more,
+        )
 
     @property
     def main(self) -> list[str]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from perhop import gallery
-from perhop.experiments.model import Case, Experiment, Unknown, Value
+from perhop.experiments.model import Case, Experiment, Value
 from perhop.experiments.oscars_measures import (
     FIRST,
     SECOND,
@@ -33,14 +33,11 @@ from perhop.experiments.windows import granted
 from perhop.report import class_tables, phase_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from perhop.analysis import Window
     from perhop.dataset import Dataset
-    from perhop.experiments.model import Pictures, Runs
-    from perhop.report import Table
 
-_SOURCE: Final = "SLAC and ESnet, OSCARS Results, 2006"
 
 _FLOWS: Final = {
     "oscars-10M": ("best_effort", "reserved", "best_effort_20", "reserved_20"),
@@ -84,35 +81,6 @@ def _spreads() -> tuple[Value, ...]:
     )
 
 
-def _experiment(
-    name: str,
-    cases: Mapping[str, Case],
-    *,
-    values: tuple[Value, ...] = (),
-    unknowns: tuple[Unknown, ...] = (),
-    account: str = "",
-    effort: float = 1.0,
-    tables: Callable[[Runs], Sequence[Table]],
-    pictures: Callable[[Runs], Pictures],
-    between_hosts: str = "",
-) -> Experiment:
-    scenario = gallery.load(name)
-    return Experiment(
-        name=name,
-        title=scenario.title,
-        source=_SOURCE,
-        about=scenario.description,
-        cases=cases,
-        values=values,
-        unknowns=unknowns,
-        account=account,
-        effort=effort,
-        between_hosts=between_hosts,
-        tables=tables,
-        pictures=pictures,
-    )
-
-
 _PINGS: Final = ("reserved", "best_effort")
 
 _BURST_VARIANTS: Final = {
@@ -124,8 +92,8 @@ _BURST_VARIANTS: Final = {
 }
 
 EXPERIMENTS: Final = (
-    _experiment(
-        "oscars-10M",
+    Experiment.of_scenario(
+        gallery.load("oscars-10M"),
         cases={
             "main": Case("oscars-10M"),
             "sender": Case(
@@ -216,8 +184,8 @@ are what TCP without selective acknowledgements leaves; with them it gets 9.66 M
         tables=ten_tables,
         pictures=ten_charts,
     ),
-    _experiment(
-        "oscars-1M",
+    Experiment.of_scenario(
+        gallery.load("oscars-1M"),
         account="""\
 Whether the hosts acknowledged selectively decides nearly all. With selective acknowledgements
 the stream gets 1.57 Mb/s and more in ten seconds, which is what the burst of 1 MB and 1 Mb/s
@@ -314,8 +282,8 @@ round-trip time what the document's stream took many for. Through Linux's own qu
         tables=lambda runs: [phase_table(runs["main"]), *class_tables(runs["main"])[:1]],
         pictures=one_charts,
     ),
-    _experiment(
-        "oscars-burst",
+    Experiment.of_scenario(
+        gallery.load("oscars-burst"),
         cases={
             "main": Case("oscars-burst"),
             **{
@@ -366,8 +334,8 @@ ten seconds say the opposite. The document's greatest second with 100 kB is less
         tables=burst_tables,
         pictures=burst_charts,
     ),
-    _experiment(
-        "oscars-ping",
+    Experiment.of_scenario(
+        gallery.load("oscars-ping"),
         cases={
             "main": Case(
                 "oscars-ping",

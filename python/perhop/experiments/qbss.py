@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from perhop.dataset import Dataset
     from perhop.experiments.model import Pictures, Runs
 
-SOURCE: Final = "SLAC, QBSS Measurements, revised August 9, 2001"
 
 _REVERSE: Final = (
     *(
@@ -185,14 +184,10 @@ def _shares(
     cases: dict[str, Case],
     values: tuple[Value, ...],
 ) -> Experiment:
-    scenario = gallery.load(name)
     # Reports of a tenth of a second show transitions that take less than the document's reports.
     fine = Case(name, ("report.interval=100 ms", "published=[]"))
-    return Experiment(
-        name=name,
-        title=scenario.title,
-        source=SOURCE,
-        about=scenario.description,
+    return Experiment.of_scenario(
+        gallery.load(name),
         cases={"main": Case(name), "fine": fine, **cases},
         values=(*values, *_TRANSITIONS),
         unknowns=_UNKNOWNS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop import analysis, gallery
 from perhop.experiments.model import Case, Experiment, Unknown, Value
-from perhop.experiments.qbss import SCHEDULER, SOURCE
+from perhop.experiments.qbss import SCHEDULER
 from perhop.report import Column, Table, codepoint_table, text
 from perhop.report.plots import heat_map
 
@@ -76,11 +76,8 @@ def _ping_charts(runs: Runs) -> Pictures:
 _PING: Final = gallery.load("qbss-ping")
 
 EXPERIMENTS: Final = (
-    Experiment(
-        name=_PING.name,
-        title=_PING.title,
-        source=SOURCE,
-        about=_PING.description,
+    Experiment.of_scenario(
+        _PING,
         cases={
             **{
                 case: Case(

@@ -302,11 +302,8 @@ its datagrams have a little more payload than TCP's segments.
 _BASE: Final = gallery.load(_SCENARIO)
 
 EXPERIMENTS: Final = (
-    Experiment(
-        name=_SCENARIO,
-        title=_BASE.title,
-        source=_BASE.source,
-        about=_BASE.description,
+    Experiment.of_scenario(
+        _BASE,
         cases=_cases(),
         unknowns=_UNKNOWNS,
         effort=0.4,
