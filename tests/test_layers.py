@@ -19,6 +19,7 @@ LAYERS = [
     "errors",
     "units",
     "rights",
+    "interruption",
     "scenario",
     "gallery",
     "dataset",

@@ -2,16 +2,24 @@
 
 import os
 import signal
+import sys
+
+from perhop import interruption
 
 
 def main() -> None:
     """Run the command line and exit."""
-    # Importing the commands takes a moment, in which Ctrl-C has nothing to keep.
-    before = signal.signal(signal.SIGINT, lambda number, _: os._exit(128 + number))
+    # Importing the commands takes a moment, in which there is nothing to keep.
+    for number in interruption.SIGNALS:
+        signal.signal(number, lambda number, _: os._exit(128 + number))
     from perhop.cli import main as command
 
-    signal.signal(signal.SIGINT, before)
-    command()
+    try:
+        command()
+    except KeyboardInterrupt:  # between the end of the command and here
+        sys.exit(interruption.exit_code())
+    finally:
+        interruption.ignore()
 
 
 if __name__ == "__main__":

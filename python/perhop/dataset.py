@@ -21,6 +21,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perhop.errors import OutputError, ScenarioError
+from perhop.interruption import undisturbed
 from perhop.scenario import Scenario, to_mapping
 from perhop.units import quote
 
@@ -385,7 +386,7 @@ class Dataset:
                 What was there before is then untouched.
         """
         target = Path(folder).resolve()
-        with _explained(f"cannot write {target}", "give another folder"):
+        with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             fresh = _sibling(target)
@@ -405,7 +406,7 @@ class Dataset:
             OutputError: If it could not.
         """
         target = Path(folder).resolve()
-        with _explained(f"cannot write {target}", "give another folder"):
+        with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
             _refuse_foreign(target)
             probe = _sibling(target)
             made = [each for each in (probe, *probe.parents) if not each.exists()]

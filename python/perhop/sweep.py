@@ -9,7 +9,7 @@ that it does not depend on how many worked on it.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
@@ -174,10 +174,11 @@ class Sweep:
         if watch is not None:
             watch(done, len(points))
         tasks = [Task(p.scenario, self._place(p), self.engine, p.seed) for p in todo]
-        for _ in work(tasks, jobs or cores()):
-            done += 1
-            if watch is not None:
-                watch(done, len(points))
+        with closing(work(tasks, jobs or cores())) as made:
+            for _ in made:
+                done += 1
+                if watch is not None:
+                    watch(done, len(points))
         return self.table(points)
 
     def table(self, points: Sequence[Point] | None = None) -> pl.DataFrame:

@@ -8,17 +8,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import engines
+from perhop.interruption import (
+    SIGNALS,
+    Heard,
+    disturbed,
+    listen_when_disturbed,
+    undisturbed,
+)
 from perhop.scenario import Scenario, to_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["Task", "call", "cores", "work"]
@@ -48,27 +55,27 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def work(tasks: Sequence[Task], jobs: int) -> Iterator[None]:
+def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
     """Make runs in `jobs` processes; yield once for each that is finished, in any order.
 
-    Ctrl-C lets no further run begin; those that have begun are finished, and `KeyboardInterrupt`
-    goes on.
+    Signals that end the program are answered as by `call`: no further run begins.
     """
     for each in tasks:
         # Here, because a run that finds out whether it can write takes away what it made for that.
         each.folder.parent.mkdir(parents=True, exist_ok=True)
     facts = ((to_mapping(t.scenario), t.engine, t.seed, str(t.folder)) for t in tasks)
-    for _ in call(_run, facts, min(jobs, len(tasks))):
-        yield
+    with closing(call(_run, facts, min(jobs, len(tasks)))) as made:
+        for _ in made:
+            yield
 
 
 def call(
     function: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]], jobs: int
-) -> Iterator[tuple[int, _Result]]:
+) -> Generator[tuple[int, _Result], None, None]:
     """Call a function once with each of `arguments`, in `jobs` processes.
 
     Ctrl-C lets no further call begin; those that have begun are finished, and `KeyboardInterrupt`
-    goes on.
+    goes on. If it is pressed again, they end where they are.
 
     Args:
         function: A function of a module; arguments and results are pickled.
@@ -84,51 +91,61 @@ def call(
     # A forked child of a process with threads, as polars has, may hang.
     context = multiprocessing.get_context("spawn")
     waiting = enumerate(arguments)
-    with ProcessPoolExecutor(jobs, context) as pool:
+    others = set(multiprocessing.active_children())
+    with undisturbed() as signals:
+        pool = ProcessPoolExecutor(jobs, context, _serve)
         running: dict[Future[_Result], int] = {}
         try:
-            while True:
+            while not signals.came:
                 # A few more than there are processes, so that none waits, and Ctrl-C finds
                 # little that has begun.
                 while len(running) < jobs + 2 and (each := next(waiting, None)) is not None:
-                    # It may start a process, of which half would break the others.
-                    with _undisturbed():
-                        running[pool.submit(function, *each[1])] = each[0]
+                    with _deaf():
+                        running[pool.submit(_call, function, each[1])] = each[0]
                 if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    break
+                for future in wait(running, _OFTEN_S, FIRST_COMPLETED).done:
                     yield running.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        finally:
+            for future in running:
+                future.cancel()
+            again = Heard()
+            while wait(running, _OFTEN_S).not_done:
+                if again.came:
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
+            pool.shutdown(wait=True)
+
+
+_OFTEN_S: Final = 0.1
+"""How often to look for signals."""
+
+
+def _serve() -> None:
+    """Begin a worker: it leaves Ctrl-C to the program, and SIGTERM ends the call that it is in."""
+    listen_when_disturbed()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _call(function: Callable[..., _Result], arguments: tuple[Any, ...]) -> _Result:
+    with disturbed():
+        return function(*arguments)
 
 
 def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
     """Make one run; in a process of its own."""
-    engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
+    made = engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
+    if not made.manifest.complete:
+        raise KeyboardInterrupt
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Have signals that end a program wait until what is done here is done.
-
-    A process that is started here never sees SIGINT, from its first instruction on: signals that
-    are blocked stay so.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # which gets none
-        return
-    came: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _deaf() -> Iterator[None]:
+    """Have processes that are started here get no signal: those that are blocked stay so."""
+    # It would end the block, so it is there before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for late in came:
-            signal.raise_signal(late)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -8,13 +8,13 @@ cannot do it, 130 interrupted, 143 terminated (what was measured is kept).
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from perhop import interruption
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
@@ -37,9 +37,6 @@ _BUG: Final = 70
 """The exit code of a bug: EX_SOFTWARE of sysexits(3). Python's own, 1, says that an expectation
 failed."""
 
-
-_INTERRUPTED: Final = 128 + signal.SIGINT
-_TERMINATED: Final = 128 + signal.SIGTERM
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -76,13 +73,22 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    # A run that is asked to end keeps what it has measured, as with Ctrl-C.
-    terminated: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: _interrupt(number, terminated))
+    with interruption.listening():
+        try:
+            code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        except KeyboardInterrupt:
+            code = interruption.exit_code()
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command, say what is wrong, and return the exit code."""
     try:
-        code = _invoke(sys.argv[1:] if arguments is None else list(arguments))
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        code = _INTERRUPTED
+        code = _invoke(arguments)
+        # Afterwards the interpreter would do it, where nobody could say what is wrong.
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        code = interruption.exit_code()
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -108,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "perhop: this is a bug in perhop; please report it with the lines above", err=True
         )
         code = _BUG
-    sys.exit(_TERMINATED if code == _INTERRUPTED and terminated else code)
+    return code
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -126,8 +132,3 @@ def _invoke(arguments: list[str]) -> int:
 def _abandon_stdout() -> None:
     """Send what is still buffered nowhere, so that the interpreter ends without a complaint."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _interrupt(number: int, terminated: list[int]) -> None:
-    terminated.append(number)
-    raise KeyboardInterrupt

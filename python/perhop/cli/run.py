@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perhop import interruption
 from perhop.cli import options
 
 if TYPE_CHECKING:
@@ -122,25 +123,29 @@ def _folder(out: Path | None, name: str) -> Iterator[Path]:
         return
     from perhop.dataset import Dataset
 
-    for folder in (Path("runs", f"{name}-{number}") for number in count(1)):
-        if not folder.exists():
-            Dataset.check_writable(folder)
-            with suppress(FileExistsError):
-                folder.mkdir(parents=True)
-                break
+    made: Path | None = None
     try:
+        with interruption.undisturbed():
+            for folder in (Path("runs", f"{name}-{number}") for number in count(1)):
+                if not folder.exists():
+                    Dataset.check_writable(folder)
+                    with suppress(FileExistsError):
+                        folder.mkdir(parents=True)
+                        made = folder
+                        break
         yield folder
     finally:
-        with suppress(OSError):
-            folder.rmdir()
-            folder.parent.rmdir()
+        if made is not None:
+            with suppress(OSError):
+                made.rmdir()
+                made.parent.rmdir()
 
 
 def _exit_code(dataset: Dataset) -> int:
     from perhop.analysis import verdicts
 
     if not dataset.manifest.complete:
-        return 130
+        return interruption.exit_code()
     return 0 if all(verdict.ok for verdict in verdicts(dataset)) else 1
 
 

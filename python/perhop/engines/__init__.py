@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.errors import UsageError
+from perhop.interruption import undisturbed
 from perhop.scenario.text import did_you_mean
 from perhop.scenario.warnings import unused_seed, warnings
 
@@ -193,12 +194,12 @@ def run(
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
 
     saved = began
-    with writing(files) as opened:
+    with writing(files) as opened, undisturbed() as signals:
         for capture, file in zip(files, opened, strict=True):
             under_way.capture(capture, file)
         try:
             before_s, before = 0.0, under_way.delivered()
-            while not under_way.finished:
+            while not under_way.finished and not signals.came:
                 under_way.advance()
                 now = time.perf_counter()
                 if watch is not None:
@@ -214,7 +215,10 @@ def run(
                     saved = time.perf_counter()
         except KeyboardInterrupt:
             under_way.stop()
-    result = dataset()
-    if out is not None:
-        result.write(out)
+        if signals.came:
+            under_way.stop()
+            signals.answer()
+        result = dataset()
+        if out is not None:
+            result.write(out)
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -146,16 +147,18 @@ def reproduce(
         for member in drawn.get(each.name, ())[:1]:
             deque(ensemble.scenarios(each, member), maxlen=0)
     done, every = 0, len(tasks) + len(calls)
-    for _ in work(tasks, many):
-        done += 1
-        if watch is not None:
-            watch(done, every)
+    with closing(work(tasks, many)) as made:
+        for _ in made:
+            done += 1
+            if watch is not None:
+                watch(done, every)
     results: list[list[float | None]] = [[] for _ in calls]
-    for number, measured in call(ensemble.evaluate, calls, min(many, len(calls))):
-        results[number] = measured
-        done += 1
-        if watch is not None:
-            watch(done, every)
+    with closing(call(ensemble.evaluate, calls, min(many, len(calls)))) as came:
+        for number, measured in came:
+            results[number] = measured
+            done += 1
+            if watch is not None:
+                watch(done, every)
     found, rest = [], iter(results)
     for each in experiments:
         read = {case: Dataset.read(places[each.name, case]) for case in each.cases}

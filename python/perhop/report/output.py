@@ -13,6 +13,7 @@ import vl_convert
 from perhop.analysis import SideBySide
 from perhop.dataset import Dataset
 from perhop.errors import OutputError
+from perhop.interruption import undisturbed
 from perhop.report.charts import Spec, throughput_chart
 from perhop.report.comparison import comparison_chart
 from perhop.report.document import VEGA_LITE, comparison_page, page
@@ -107,8 +108,9 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def _replace(path: Path, content: bytes) -> None:
     fresh = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
-    try:
-        fresh.write_bytes(content)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with undisturbed():
+        try:
+            fresh.write_bytes(content)
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""Signals that end a program, SIGINT (Ctrl-C) and SIGTERM, and what they must not tear apart.
+
+A program inside `listening` gets one `KeyboardInterrupt`, whichever signal comes first. Further
+signals are only counted, so that none disturbs what the first one began: saving, and waiting for
+other processes. What must be whole is done inside `undisturbed`; what lasts looks at `Heard.came`
+there, as nothing is raised.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "SIGNALS",
+    "Heard",
+    "disturbed",
+    "exit_code",
+    "ignore",
+    "listen_when_disturbed",
+    "listening",
+    "undisturbed",
+]
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+"""What users and systems end a program by."""
+
+_PATIENCE: Final = 5
+"""The signal that ends the program at once, whatever it does."""
+
+_came: list[int] = []
+"""The signals so far."""
+
+_depth = 0
+"""How many `undisturbed` the program is in."""
+
+_raised = False
+"""Whether the program has been told by an exception."""
+
+_patient = True
+"""Whether the program may take as long as it likes, however many signals come."""
+
+
+class Heard:
+    """The signals that have come since an `undisturbed` began."""
+
+    def __init__(self) -> None:
+        """None have yet."""
+        self._since = len(_came)
+
+    @property
+    def came(self) -> bool:
+        """Whether one has come that has not been answered."""
+        return len(_came) > self._since
+
+    def answer(self) -> None:
+        """Take note of those that have come: they raise nothing at the end of `undisturbed`."""
+        self._since = len(_came)
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """Have SIGINT and SIGTERM raise `KeyboardInterrupt`, once; the fifth ends the program."""
+    global _raised, _patient
+    _came.clear()
+    _raised = _patient = False
+    before = [(number, signal.signal(number, _hear)) for number in SIGNALS]
+    try:
+        yield
+    finally:
+        _patient = True
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def listen_when_disturbed() -> None:
+    """Have SIGINT and SIGTERM raise `KeyboardInterrupt` inside `disturbed`, and do nothing else."""
+    global _depth
+    _depth = 1
+    for number in SIGNALS:
+        signal.signal(number, _hear)
+
+
+def ignore() -> None:
+    """Have SIGINT and SIGTERM do nothing from now on: the program ends anyway."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def exit_code() -> int:
+    """Return the exit code of a program that was interrupted: 128 and the first signal's number."""
+    return 128 + (_came[0] if _came else signal.SIGINT)
+
+
+@contextmanager
+def undisturbed() -> Iterator[Heard]:
+    """Have signals wait until what is done here is done.
+
+    Yields:
+        What has come meanwhile. `KeyboardInterrupt` follows at the end, unless it was answered.
+    """
+    global _depth
+    heard = Heard()
+    if threading.current_thread() is not threading.main_thread():
+        yield heard  # which gets none
+        return
+    _depth += 1
+    own = signal.getsignal(signal.SIGINT) is _hear
+    # A program that does not listen, such as a notebook, has handlers of its own.
+    before = [] if own else [(number, signal.signal(number, _hear)) for number in SIGNALS]
+    try:
+        yield heard
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        _depth -= 1
+        if not _depth and heard.came:
+            if own:
+                _raise()
+            else:
+                for late in _came[heard._since :]:
+                    signal.raise_signal(late)
+
+
+@contextmanager
+def disturbed() -> Iterator[None]:
+    """Have signals raise `KeyboardInterrupt`, once, although they do not around this."""
+    global _depth, _raised
+    depth, _depth, _raised = _depth, 0, False
+    try:
+        yield
+    finally:
+        _depth = depth
+
+
+def _hear(number: int, _frame: object) -> None:
+    _came.append(number)
+    if len(_came) >= _PATIENCE and not _patient:
+        os._exit(128 + number)
+    if not _depth:
+        _raise()
+
+
+def _raise() -> None:
+    global _raised
+    if not _raised:
+        _raised = True
+        raise KeyboardInterrupt
