@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 from perhop.cli import main
+from tools import left_out
 
 # How long an example takes says more about the machine than about perhop.
 hypothesis.settings.register_profile("perhop", deadline=None)
@@ -24,6 +25,14 @@ processor at the wrong moment: they are tried again."""
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 """The command as it is installed."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left out for want of programs, and the packages to install."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+    for line in left_out(reasons):
+        terminalreporter.write_line(line, yellow=True)
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 from perhop._core import Emulation
 from perhop.engines.plan import network_plan
 from perhop.scenario import parse
+from tools import need
 
 ROW = """
 perhop: 1
@@ -44,10 +45,8 @@ class Lab:
 
     def tries(self, host: str, *command: str) -> tuple[int, str]:
         """The exit code of a command in a host, and what it says."""
-        try:
-            code, output, errors = self.namespaces.run(self.hosts[host], list(command), b"")
-        except FileNotFoundError:
-            pytest.skip(f"there is no {command[0]} here")
+        need(command[0])
+        code, output, errors = self.namespaces.run(self.hosts[host], list(command), b"")
         return code, (output + errors).decode()
 
     def run(self, host: str, *command: str) -> str:

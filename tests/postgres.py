@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import missing
+
 RESTARTS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 """For tests that restart a server: where that refuses a connection because it starts or stops,
 pg8000 leaves the socket to the collector."""
@@ -50,9 +52,7 @@ def restartable(tls: tuple[Path, Path] | None = None) -> Iterator[Server]:
     """A server with an empty database; with a certificate and its key also on loopback."""
     programs = _programs()
     if programs is None:
-        if "CI" in os.environ:
-            raise RuntimeError("needs PostgreSQL")
-        pytest.skip("needs PostgreSQL (Debian: postgresql)")
+        missing("postgres")
     # PostgreSQL does not run as root.
     user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     who = pwd.getpwnam(user)

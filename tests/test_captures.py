@@ -1,6 +1,5 @@
 """Captures, as tshark reads them: what it finds is what perhop has counted."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +12,13 @@ import perhop
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.scenario import parse
+from tools import need
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("tshark") is None, reason="tshark is not installed (Debian: apt install tshark)"
-)
+
+@pytest.fixture(autouse=True, scope="module")
+def able() -> None:
+    need("tshark")
+
 
 FIELDS = (
     "frame.time_epoch",

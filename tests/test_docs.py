@@ -17,6 +17,7 @@ import pytest
 import perhop
 from conftest import PERHOP
 from perhop.errors import UnsupportedError
+from tools import PACKAGES, need
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -76,6 +77,8 @@ ALL = [block for page in PAGES for block in blocks(page)]
 def test_commands_run(page: Path, tmp_path: Path) -> None:
     path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     save_scenarios(page, tmp_path)
+    words = {word for block in blocks(page) for line in commands(block) for word in line.split()}
+    need(*sorted(words & PACKAGES.keys()))
     for block in blocks(page):
         for command in commands(block):
             done = subprocess.run(

@@ -15,6 +15,7 @@ import pytest
 from conftest import REAL_TIME
 from emulated import Lab
 from perhop._core import Emulation
+from tools import need
 
 pytestmark = REAL_TIME
 
@@ -198,13 +199,9 @@ def test_packets_are_captured_as_they_are(tmp_path: Path) -> None:
         command = ["tshark", "-r", str(path), *options]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    try:
-        shown = read(
-            "-Y", "icmp.type == 8", "-Tfields", "-eframe.interface_id", "-eip.dsfield.dscp"
-        )
-        wrong = read("-oip.check_checksum:TRUE", "-otcp.check_checksum:TRUE", "-Y", WRONG)
-    except FileNotFoundError:
-        pytest.skip("there is no tshark here")
+    need("tshark")
+    shown = read("-Y", "icmp.type == 8", "-Tfields", "-eframe.interface_id", "-eip.dsfield.dscp")
+    wrong = read("-oip.check_checksum:TRUE", "-otcp.check_checksum:TRUE", "-Y", WRONG)
     assert wrong == ""
     # Sent with EF by a, received by b with what is left of it.
     assert sorted(shown.splitlines()) == ["0\t46", "0\t46", "1\t0", "1\t0"]

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from perhop._core import Namespaces
 from perhop.dataset import Dataset
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
+from tools import need
 
 Perhop = Callable[..., Outcome]
 
@@ -54,9 +54,7 @@ pytestmark = REAL_TIME
 
 @pytest.fixture(autouse=True, scope="module")
 def able() -> None:
-    for tool in ("tc", "nft", "ip"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} here (Debian: iproute2, nftables)")
+    need("tc", "nft", "ip")
     try:
         Namespaces(1)
     except OSError as error:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from conftest import REAL_TIME
 from perhop.errors import PerhopError, UnsupportedError, UsageError
 from perhop.lab import Lab, records, up
 from perhop.scenario import parse
+from tools import need
 
 pytestmark = REAL_TIME
 
@@ -98,8 +98,7 @@ def test_programs_run_in_hosts_and_know_each_other_by_name(lab: Lab) -> None:
 
 
 def test_a_foreign_client_gets_what_the_class_gets(lab: Lab) -> None:
-    if shutil.which("iperf3") is None:
-        pytest.skip("iperf3 is not installed")
+    need("iperf3")
     with lab.start("b", ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL):
         deadline = time.monotonic() + 60
         while "5201" not in output(lab, "b", "ss", "-ltn") and time.monotonic() < deadline:

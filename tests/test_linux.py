@@ -1,7 +1,6 @@
 """Scenarios as commands of Linux: what they say, what Linux takes, and what it cannot express."""
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from perhop.engines import linux
 from perhop.engines.linux import policers, rules, tree
 from perhop.errors import UnsupportedError
 from perhop.scenario import Police, Scenario, parse
+from tools import need
 
 Perhop = Callable[..., Outcome]
 
@@ -485,9 +485,7 @@ def test_names_of_interfaces_are_short_and_unlike() -> None:
 @pytest.fixture(scope="module")
 def host() -> Namespaces:
     """A namespace to try commands in."""
-    for tool in ("tc", "nft", "ip"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} here (Debian: iproute2, nftables)")
+    need("tc", "nft", "ip")
     try:
         return Namespaces(1)
     except OSError as error:

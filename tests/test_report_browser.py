@@ -1,6 +1,5 @@
 """The page in a browser: drawn whole, silent, and without a request."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from datasets import scavenger
 from perhop import report
 from test_report import hostile
+from tools import need
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -23,13 +23,10 @@ ARGUMENTS = [
 ]
 DRAWN = "[...document.querySelectorAll('figure')].every((f) => f.dataset.drawn)"
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists() and "CI" not in os.environ, reason=f"needs {CHROMIUM}"
-)
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    need("chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium

@@ -1,6 +1,5 @@
 """A Linux router polices what was booked, and gives it its rate under load."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from perhop.reservations.drivers import Counters, DriverError, RefusedError, Rul
 from perhop.reservations.drivers.linux import LinuxDriver
 from perhop.reservations.model import Selector
 from reserving import MBPS
+from tools import need
 
 RULE = Rule(
     "perhop_9", "192.0.2.1", "192.0.2.9", Selector(None, (1, 9), (80, 80), 46), 10**7, 10**5
@@ -41,8 +41,7 @@ class Namespace:
 @contextmanager
 def namespace() -> Iterator[Namespace]:
     """A namespace; skips where none can be made."""
-    if any(shutil.which(tool) is None for tool in ("ip", "nft", "tc")):
-        pytest.skip("needs ip, tc and nft")
+    need("ip", "nft", "tc")
     name = f"perhop-test-{uuid.uuid4().hex[:8]}"
     if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to make network namespaces")

@@ -13,12 +13,13 @@ from perhop.reservations.people import People
 from perhop.reservations.schema import COUNTERS
 from reserving import MBPS, PASSWORD
 from test_report_browser import ARGUMENTS, CHROMIUM
-from test_report_browser import pytestmark as pytestmark
 from test_reservations_http import booking, client, served
+from tools import need
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    need("chromium")
     expect.set_options(timeout=60_000)  # machines may be busy
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

@@ -14,6 +14,7 @@ from perhop.engines import ENGINES, check
 from perhop.errors import OutputError, UnsupportedError
 from perhop.scenario import load
 from test_cli import SMALL
+from tools import need
 
 Perhop = Callable[..., Outcome]
 
@@ -88,8 +89,8 @@ def test_a_read_only_folder(place: Path) -> None:
     (place / "shelf").mkdir(mode=0o555)
     # Root may write everywhere unless it lacks the capability to.
     bounds = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"]
-    if ROOT and shutil.which("setpriv") is None:
-        pytest.skip("needs setpriv")
+    if ROOT:
+        need("setpriv")
     for folder in ("shelf/run", "shelf/deep/run"):
         command = [*(bounds if ROOT else []), PERHOP, "run", "small.yaml", "--out", folder]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True)
