@@ -600,7 +600,10 @@ def test_the_command_prints_what_to_paste(perhop: Perhop) -> None:
     assert "# ======== testbed, a router ========" in out
     assert "# testbed>slac: policy qbss\n#   1:10  scavenger" in out
     assert "class add dev eth1 parent 1:1 classid 1:11 htb rate 7000000bit" in out
-    assert "evagore, a host" not in out
+    host = out.partition("evagore, a host")[2].partition("# =")[0].splitlines()[1:]
+    assert "# ip link set dev evagore-testbed gso_max_segs 1" in host
+    assert all(line.startswith("#") for line in host if line)
+    assert "\nethtool -K eth1 gro off lro off\nip link set dev eth1 gso_max_segs 1\n" in out
 
 
 def test_the_command_says_what_linux_cannot_do(perhop: Perhop, place: Path) -> None:

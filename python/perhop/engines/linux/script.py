@@ -18,7 +18,9 @@ __all__ = ["script"]
 def script(scenario: Scenario, found: Mapping) -> str:
     """Shell commands for each node, with what they stand for as comments.
 
-    Hosts come only where they have a policy or mark; routes only where a node has several ways.
+    Hosts without a policy or mark have comments only. Routes come only where a node has several
+    ways. Interfaces hand over packets one by one: HTB charges layer 2 once for segments that the
+    kernel carries as one packet, and a policer lets all pass or drops all.
     """
     lines = [
         f"# {scenario.title or scenario.name}",
@@ -29,8 +31,16 @@ def script(scenario: Scenario, found: Mapping) -> str:
         own = [each for each in found.interfaces.values() if each.node == name]
         policies = [each for each in own if scenario.directions[each.direction][0].egress.get(name)]
         if node.kind == "host" and not (policies or found.nft[name]):
+            lines += [
+                "",
+                f"# {'=' * 8} {name}, a host: if its link is virtual (veth, virtio) {'=' * 8}",
+            ]
+            lines += [f"# {_one_by_one(each.device)}" for each in own]
             continue
         lines += ["", f"# {'=' * 8} {name}, a {node.kind} {'=' * 8}"]
+        for each in own:
+            # What a card has joined as it came, and what this machine sends itself.
+            lines += [f"ethtool -K {each.device} gro off lro off", _one_by_one(each.device)]
         lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
         several = {
             f"{scenario.addresses[to]}/32" for to, names in there[name].items() if len(names) > 1
@@ -60,3 +70,8 @@ def script(scenario: Scenario, found: Mapping) -> str:
         commands += [f"ip {line}" for line in step.ip]
         lines += [f"# {line}" for command in commands for line in command.splitlines()]
     return "\n".join(lines) + "\n"
+
+
+def _one_by_one(device: str) -> str:
+    """Have a device send segments as packets, not as trains."""
+    return f"ip link set dev {device} gso_max_segs 1"
