@@ -15,9 +15,9 @@ from perhop.errors import UnsupportedError, UsageError
 from perhop.experiments import Case, Experiment, Reproduction, Value
 from perhop.experiments.tables import change_tables
 from perhop.report import value_table
-from test_report_browser import browser, opened, pytestmark
+from test_report_browser import browser, opened
 
-__all__ = ["browser", "pytestmark"]
+__all__ = ["browser"]
 
 PUBLISHED = (
     "qbss-1-70",
