@@ -71,7 +71,6 @@ impl Agenda {
     #[inline(always)]
     pub fn push(&mut self, at: Time, event: EventId) {
         let bucket = self.bucket(at);
-        debug_assert!(bucket >= self.current);
         if bucket - self.current < BUCKETS {
             self.near.insert(bucket, at, event);
         } else {
@@ -104,9 +103,12 @@ impl Agenda {
 
     #[cold]
     fn push_far(&mut self, at: Time, event: EventId) {
+        let bucket = self.bucket(at);
+        // What is in the past, where the ring does not reach either, would turn back the clock.
+        assert!(bucket >= self.current, "event {event} is scheduled in the past");
         self.sent_far += 1;
         self.far.push(Reverse((at, self.sent_far, event)));
-        self.first_far = self.first_far.min(self.bucket(at));
+        self.first_far = self.first_far.min(bucket);
     }
 
     /// With nothing near, what is far comes near. Removes the first of it, if it is due up to

@@ -311,12 +311,14 @@ impl<B> Port<B> {
 
     /// Books what waits in the queue, if it can be; returns the first arrival if none was due.
     fn rebook(&mut self, now: Time) -> Option<Time> {
-        let plain = self.wire.keeps_its_word() && self.queue.is_plain();
         let reports = self.departures && self.has_backlog();
-        if !plain || self.down.is_some() || self.watched_at_start || reports {
+        if !self.may_book() || reports {
             return None;
         }
         self.departures = false;
+        if self.watched_at_start {
+            return None;
+        }
         self.books = true;
         let first = self.under_way.len();
         for packet in self.queue.take() {
@@ -324,6 +326,11 @@ impl<B> Port<B> {
             self.put_on_wire(at, packet);
         }
         if first == 0 { self.next_arrival() } else { None }
+    }
+
+    /// Whether packets can be booked, as far as nobody asks when transmissions begin.
+    fn may_book(&self) -> bool {
+        self.wire.keeps_its_word() && self.queue.is_plain() && self.down.is_none()
     }
 
     /// From now on the hosts are told of what leaves the queue: it needs its event.
@@ -348,7 +355,9 @@ impl<B> Port<B> {
 
     /// What waits in the queue, and how the hosts learn of its end.
     pub fn waits(&self, port: PortId) -> Waits {
-        let departures = match (self.departures, self.books) {
+        // Whoever watches changes nothing.
+        let scheduled = self.books || (self.watched_at_start && self.may_book());
+        let departures = match (self.departures, scheduled) {
             (true, _) => Departures::Reported,
             (false, true) => Departures::Scheduled,
             (false, false) => Departures::Unknown,

@@ -322,6 +322,31 @@ def times(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(("duration",), "is missing; expected a duration such as `60 s`")
 
 
+def instants(scenario: Scenario) -> Iterator[Finding]:
+    """Instants differ in results, too, which have them in seconds: by 1 ps up to two hours."""
+    taken: dict[float, tuple[int, str]] = {}
+    for loc, at in _instants(scenario):
+        first, place = taken.setdefault(at / 1e12, (at, ".".join(map(str, loc))))
+        if first != at:
+            yield Finding(
+                loc,
+                f"{format_duration(at)} cannot be told from {place}, {format_duration(first)}, "
+                "that late; expected the same, or microseconds between them",
+            )
+
+
+def _instants(scenario: Scenario) -> Iterator[tuple[Loc, int]]:
+    """Everything that cuts results, and its place."""
+    yield ("duration",), scenario.end_ps
+    for name, flow in scenario.flows.items():
+        start, stop = scenario.active_ps(flow)
+        yield ("flows", name, "start"), start
+        yield ("flows", name, "stop"), stop
+    yield from ((("changes", index, "at"), each.at) for index, each in enumerate(scenario.changes))
+    for loc, item in _measured(scenario):
+        yield from (((*loc, "during"), edge) for edge in item.during or ())
+
+
 def amounts(scenario: Scenario) -> Iterator[Finding]:
     """Reports and echo requests are few enough to keep."""
     end = scenario.end_ps
@@ -480,6 +505,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (marking_rules, NETWORK),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
+    (instants, {*TIMES, *MEASURED, "changes"}),
     (changes, {*NETWORK, *TIMES, "changes"}),
     (policies_of_changes, {"links", "policies", "changes"}),
     (metrics, MEASURED),

@@ -133,13 +133,16 @@ class Scenario(Model):
         """Where results are cut, sorted, each instant once, from 0 to the end.
 
         The report's grid, every change, and both edges of every stretch that an expectation or a
-        published figure is about, so that each such stretch is a union of results.
+        published figure is about, so that each such stretch is a union of results. Of the grid
+        those are left out that results, in seconds, could not tell from another one.
         """
         measured = (*self.expect, *self.published)
         edges = (edge for item in measured if item.during for edge in item.during)
         cleared = (change.at for change in self.changes)
+        wanted = {*self.changes_ps, *cleared, *edges, self.end_ps}
+        taken = {mark / 1e12 for mark in wanted}
         grid = range(0, self.end_ps, self.report.interval)
-        return sorted({*grid, *self.changes_ps, *cleared, *edges, self.end_ps})
+        return sorted(wanted.union(mark for mark in grid if mark / 1e12 not in taken))
 
     @cached_property
     def cuts_ps(self) -> list[int]:

@@ -25,6 +25,11 @@ MAX_CLASSES = 1024
 """The most classes in all policies, and, nested ones included, at one end of a link."""
 
 
+MOST_SHARED = 2**48
+"""The most that a policy can divide, in bits per second: classes weigh as much as their rates, and
+virtual time must not overflow."""
+
+
 def last_classes(scenario: Scenario) -> Iterator[Finding]:
     """The last class takes what no other takes."""
     for loc, policy in scenario.all_policies():
@@ -198,6 +203,12 @@ def guarantees(
     for place, directed, name, divided in attached or attachments(scenario):
         if name not in scenario.policies:
             continue
+        if divided > MOST_SHARED:
+            yield Finding(
+                place,
+                f"{quote(name)} divides the {format_rate(divided)} of link {quote(directed)}; "
+                f"expected at most {format_rate(MOST_SHARED)} where there are classes",
+            )
         if sizes[name] > MAX_CLASSES:
             yield Finding(
                 place,

@@ -119,6 +119,15 @@ EchoSize = Annotated[
 """An ICMP echo payload in bytes that IPv4 holds."""
 
 
+LARGEST_WINDOW = 65535 << 14
+"""The largest window in bytes that TCP can say (RFC 7323, section 2.3)."""
+
+WindowSize = Annotated[
+    int,
+    Text(_size_between(1, LARGEST_WINDOW), format_size, "a size such as `64 KiB`", schema_of(SIZE)),
+]
+"""A TCP window in bytes."""
+
 PacketSize = Annotated[
     int, Text(_size_between(1, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
 ]

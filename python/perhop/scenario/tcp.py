@@ -16,7 +16,7 @@ from perhop.scenario.quantities import (
     Packets,
     PositiveDuration,
     SegmentSize,
-    Size,
+    WindowSize,
 )
 from perhop.units import MILLISECOND, SECOND
 
@@ -158,13 +158,13 @@ class TcpSettings(Model):
     """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`
     compares it with a CUBIC that lacks this region. The others have none."""
 
-    window: Size | None = None
+    window: WindowSize | None = None
     """The send and the receive window alike; by default 4 MiB."""
 
-    send_window: Size | None = None
+    send_window: WindowSize | None = None
     """What the sender may have in flight, if it is not `window`."""
 
-    receive_window: Size | None = None
+    receive_window: WindowSize | None = None
     """What the receiver offers, if it is not `window`."""
 
     autotuning: StrictBool = False

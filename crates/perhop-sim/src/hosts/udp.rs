@@ -46,12 +46,16 @@ impl UdpSender {
         if goes_on { at } else { Time::MAX }
     }
 
-    /// Whether a datagram goes out now. A sender that was held up makes up for it.
+    /// Whether a datagram goes out now. A sender that was held up makes up for it, until it stops.
     pub fn may_send(&mut self, now: Time) -> bool {
+        if now >= self.stop {
+            self.due = Time::MAX; // what it is behind with is never due
+            return false;
+        }
         if self.when_full == WhenFull::Wait && self.socket.queued >= SEND_BUFFER {
             self.socket.blocked = true;
         }
-        now < self.stop && self.deadline() <= now
+        self.deadline() <= now
     }
 
     /// The host's own queue has refused the last datagram: it is sent again later.

@@ -252,8 +252,8 @@ def _steps(
                 )
                 found.append(step)
         if change.change.police is not None:
-            step, more = _new_police(scenario, change, now[on], policies[on], divided[on])
-            found.append(step)
+            further, more = _new_police(scenario, change, now[on], policies[on], divided[on])
+            found += further
             gaps += more
         if change.change.state is not None:
             before = ways(scenario, down)
@@ -290,8 +290,8 @@ def _new_rate(
 
 def _new_police(
     scenario: Scenario, change: Change, interface: Interface, policy: str | None, divided: int
-) -> tuple[Step, list[Gap]]:
-    """A policer has other settings."""
+) -> tuple[list[Step], list[Gap]]:
+    """A policer has other settings; nothing to do where its class is a gap."""
     path, settings = str(change.change.part), change.police
     at, node, about = change.change.at, interface.node, f"{interface.direction}: policer of {path}"
     if path in interface.policers:
@@ -300,13 +300,15 @@ def _new_police(
         lines, gaps = policers.change(
             scenario, str(policy), divided, path, settings[path], number, place
         )
-        return Step(at, node, about, tc=tuple(lines)), gaps
+        return [Step(at, node, about, tc=tuple(lines))], gaps
+    minor = next((each.minor for each in interface.htb.nodes if each.path == path), None)
+    if minor is None:
+        return [], []
     chains, gaps = rules.classify(
         scenario, policy, interface.htb, interface.chain, divided, settings
     )
-    minor = next(each.minor for each in interface.htb.nodes if each.path == path)
     own = [chain for chain in chains if chain.name == f"{interface.chain}_{minor:x}"]
-    return Step(at, node, about, nft=rules.text(own, again=True)), gaps
+    return [Step(at, node, about, nft=rules.text(own, again=True))], gaps
 
 
 def _new_policy(

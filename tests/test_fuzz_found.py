@@ -1,0 +1,91 @@
+"""What random scenarios have found: each finding as the smallest scenario that shows it."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import perhop
+from perhop.dataset import TABLES
+from perhop.engines import linux
+from perhop.errors import ScenarioError, UnsupportedError
+from perhop.scenario import Scenario, parse
+
+
+def scenario(link: str = "rate: 10 Mbps", flow: str = "tcp: {}", more: str = "") -> Scenario:
+    return parse(f"""
+perhop: 1
+name: found
+nodes: {{a: host, b: host}}
+links: [{{ends: [a, b], {link}}}]
+flows: {{f: {{from: a, to: b, {flow}}}}}
+{more or "duration: 2 s"}
+""")
+
+
+def test_a_sender_that_was_held_up_stops_when_it_is_to() -> None:
+    """Its next datagram was long due: a timer in the past turned the clock back."""
+    dataset = perhop.run(scenario(flow="udp: {rate: 100 Mbps}, stop: 1 s"))
+    late = dataset.links.filter(pl.col("link") == "a>b", pl.col("start_s") >= 1)["sent_packets"]
+    # What its socket holds: 212,992 B of memory, of which a datagram takes 2,304 at least.
+    assert late.sum() <= 212_992 // 2_304 + 1
+    assert dataset.intervals["owd_max_s"].max() < 0.5  # type: ignore[operator]
+
+
+def test_who_captures_changes_nothing_where_a_host_keeps_its_queue_short(tmp_path: Path) -> None:
+    """What waits was charged from its first packet on, and otherwise from the limit on."""
+    found = scenario("rate: 4389914 bps", "tcp: {}, start: 335 ms", "duration: 1 s")
+    plain = perhop.run(found)
+    watched = perhop.run(found, captures={"a": tmp_path / "a.pcapng"})
+    for name in TABLES:
+        assert getattr(plain, name).equals(getattr(watched, name)), name
+
+
+def test_a_grid_that_ends_next_to_the_end_makes_no_stretch_of_no_length() -> None:
+    more = "duration: 1000000 s\nreport: {interval: 43478.260869565216 s}"
+    found = scenario(flow="udp: {rate: 1 bps}", more=more)
+    assert 43478260869565216 * 23 == 10**18 - 32
+    assert found.marks_ps[-2:] == [43478260869565216 * 22, 10**18]
+    assert perhop.run(found).intervals.height == 23
+
+
+def test_instants_that_results_cannot_tell_apart_are_refused() -> None:
+    changes = "changes: [{at: T, on: a>b, loss: 1%}, {at: T, on: a>b, loss: 2%}]\nduration: 4000 h"
+    changes = changes.replace("T", "10000000 s", 1).replace("T", "10000000.000000000001 s")
+    said = r"changes.1.at: 10000000.000000000001 s cannot be told from changes.0.at, 10000000 s"
+    with pytest.raises(ScenarioError, match=said):
+        scenario(more=changes)
+
+
+@pytest.mark.parametrize("key", ["window", "send_window", "receive_window"])
+def test_windows_are_no_larger_than_tcp_can_say(key: str) -> None:
+    assert scenario(flow=f"tcp: {{{key}: 1073725440 B}}").flows["f"].tcp is not None
+    with pytest.raises(ScenarioError, match=f"tcp.{key}: `1 GiB` is out of range"):
+        scenario(flow=f"tcp: {{{key}: 1 GiB}}")
+
+
+def test_policies_divide_no_more_than_schedulers_can() -> None:
+    policy = "policies: {p: {classes: {all: {match: any}}}}\nduration: 1 ms"
+    perhop.run(scenario("rate: 281474 Gbps, egress: {a: p}", "volume: 1 kB", policy))
+    said = r"links.0.egress.a: `p` divides the 281475 Gbps .*; expected at most 281474.976710656 Gb"
+    with pytest.raises(ScenarioError, match=said):
+        scenario("rate: 281475 Gbps, egress: {a: p}", "volume: 1 kB", policy)
+
+
+def test_a_policer_that_changes_in_what_linux_lacks_is_a_gap_like_the_rest() -> None:
+    found = parse("""
+perhop: 1
+name: found
+nodes: {a: host, r: router, b: host}
+links: [{ends: [a, r], rate: 10 Mbps}, {ends: [r, b], rate: 1 Mbps, egress: {r: p}}]
+policies:
+  p:
+    scheduler: altq-cbq
+    classes: {all: {match: any, police: {rate: 10%, burst: 10 kB}}}
+flows: {f: {from: a, to: b}}
+changes: [{at: 1 s, on: r>b, class: all, police: {rate: 5%}}]
+duration: 2 s
+""")
+    mapped = linux.mapping(found, police="nft")
+    with pytest.raises(UnsupportedError, match="class-based queueing is not its HTB"):
+        linux.refuse(mapped.gaps, found.name)
