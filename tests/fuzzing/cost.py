@@ -1,0 +1,112 @@
+"""About how much a run does, so that every random run is short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.units import SECOND, WHOLE
+
+if TYPE_CHECKING:
+    from perhop.scenario import Flow, Scenario
+
+BUDGET: Final = 150_000
+"""What a run may do: packets that cross links, ticks, and rows of tables."""
+
+
+def cost(scenario: Scenario) -> float:
+    """At most how much a run of `scenario` does, as far as it can be told beforehand."""
+    end = scenario.end_ps / SECOND
+    hops = min(len(scenario.nodes), 6)
+    copies = 1.0
+    for link in sorted(scenario.links, key=lambda link: -link.duplicate)[:hops]:
+        copies *= 1 + link.duplicate / WHOLE
+    packets = sum(packets_of(scenario, flow) for flow in scenario.flows.values())
+    for ping in scenario.pings.values():
+        start, stop = scenario.active_ps(ping)
+        packets += 2 * ((stop - start) / ping.every + 1) * ping.requests
+    classes = sum(len(policy.classes) for _, policy in scenario.all_policies())
+    streams = sum(flow.streams for flow in scenario.flows.values())
+    rows = len(scenario.marks_ps) * (streams + len(scenario.links) * (4 + classes))
+    return packets * hops * copies + rows + end * _ticks(scenario)
+
+
+def packets_of(scenario: Scenario, flow: Flow) -> float:
+    """The packets of a flow, acknowledgements included."""
+    start, stop = scenario.active_ps(flow)
+    active = (stop - start) / SECOND
+    changes = [change.rate for change in scenario.changes if change.rate is not None]
+    links = [link for link in scenario.links if flow.source in link.ends]
+    access = float(sum(max([link.rate, *changes]) for link in links))
+    if flow.tcp is not None:
+        tcp = flow.tcp
+        mss = min([tcp.mss, *(link.mtu - 60 for link in scenario.links if link.mtu)])
+        delays = {
+            name: min([link.delay, *changed(scenario, name, "delay")])
+            for name, (link, _) in scenario.directions.items()
+        }
+        rtt = 2 * shortest(scenario, delays, flow.source, flow.destination) / SECOND
+        turns = active / rtt + 1 if rtt else float("inf")
+        window = min(tcp.effective_send_window, tcp.effective_receive_window) / mss + 2
+        # It doubles once a round trip at most.
+        mean = min(window, tcp.initial_window * 2 ** min(turns, 60)) if turns < 60 else window
+        by_volume = 3 * flow.streams * flow.volume / mss if flow.volume else float("inf")
+        most = min(access * active / 8 / mss, flow.streams * mean * turns, by_volume)
+        return 3 * (most + 10 * flow.streams)
+    udp = flow.udp
+    assert udp is not None
+    if udp.replay is not None:
+        period = sum(gap for gap, _ in udp.replay.packets) / SECOND
+        turns = active / period if udp.replay.repeat and period else 1.0
+        sent = len(udp.replay.packets) * max(turns, 1.0)
+    else:
+        sent = (udp.rate or 0) * active / 8 / udp.size + 1
+    if flow.volume:
+        sent = min(sent, flow.volume)
+    if isinstance(udp.when_full, int):
+        sent += active * SECOND / udp.when_full
+    return flow.streams * sent
+
+
+def _ticks(scenario: Scenario) -> float:
+    """How often a second something happens in queues by itself."""
+    ticks = 0.0
+    ends = 2 * len(scenario.links) + len(scenario.changes)
+    for _, policy in scenario.all_policies():
+        if policy.scheduler == "altq-cbq":
+            ticks += ends * SECOND / (policy.cbq.tick if policy.cbq is not None else SECOND / 100)
+    queues = [link.queue for link in scenario.links]
+    queues += [
+        part.effective_queue
+        for _, policy in scenario.all_policies()
+        for part in policy.classes.values()
+    ]
+    for queue in queues:
+        if queue.pie is not None:
+            ticks += ends * SECOND / queue.pie.update
+        if queue.dualpi2 is not None:
+            ticks += ends * SECOND / min(queue.dualpi2.target, queue.dualpi2.max_rtt)
+    return ticks
+
+
+def changed(scenario: Scenario, direction: str, key: str) -> list[int]:
+    """What changes give a link later, in either direction."""
+    link, _ = scenario.directions[direction]
+    return [
+        value
+        for change in scenario.changes
+        if change.on is not None
+        and scenario.directions[change.on][0] is link
+        and (value := getattr(change, key)) is not None
+    ]
+
+
+def shortest(scenario: Scenario, delays: dict[str, int], source: str, destination: str) -> int:
+    """The least time from a node to another, in picoseconds, whatever routes there are."""
+    best = {source: 0}
+    for _ in scenario.nodes:
+        for name, (link, sender) in scenario.directions.items():
+            if sender in best:
+                through = best[sender] + delays[name]
+                other = link.other(sender)
+                best[other] = min(through, best.get(other, through))
+    return best[destination]

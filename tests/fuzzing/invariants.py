@@ -1,0 +1,326 @@
+"""What must hold of every run, whatever its scenario."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from fuzzing.cost import changed, shortest
+from perhop import analysis, report
+from perhop.cli.run import _print_json, _print_tables
+from perhop.dataset import TABLES
+from perhop.scenario.paths import only_path, ways
+from perhop.units import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from perhop.dataset import Dataset
+    from perhop.scenario import Link, Scenario
+
+_HEADERS: Final = 60 + 12 + 38
+"""What a packet has beside its payload at most: headers, and layer 2 but for ATM's."""
+
+
+def check(dataset: Dataset) -> None:
+    """Everything that must hold of a run to its end; the dataset itself refuses NaN and the like."""
+    assert dataset.manifest.complete
+    _rows(dataset)
+    _classes(dataset)
+    _links(dataset)
+    _routers(dataset)
+    _goodput(dataset)
+    _delays(dataset)
+
+
+def _rows(dataset: Dataset) -> None:
+    """Every flow, link and class has a row for every stretch between two marks."""
+    scenario = dataset.scenario
+    marks = [mark / 1e12 for mark in scenario.marks_ps]
+    stretches = len(marks) - 1
+    streams = sum(flow.streams for flow in scenario.flows.values())
+    assert dataset.intervals.height == stretches * streams
+    assert dataset.links.height == stretches * len(scenario.directions)
+    for table in (dataset.intervals, dataset.links):
+        assert table["start_s"].unique().sort().to_list() in ([], marks[:-1])
+        assert table["end_s"].unique().sort().to_list() in ([], marks[1:])
+
+
+def _classes(dataset: Dataset) -> None:
+    """Drops have a cause; what a class sent and holds is what those inside it sent and hold."""
+    queues = dataset.queues
+    causes = queues["dropped_limit"] + queues["dropped_policer"] + queues["dropped_early"]
+    assert (queues["dropped_packets"] == causes).all()
+    assert (queues["marked_packets"] <= queues["sent_packets"] + _waiting(queues)).all()
+    inner = queues.with_columns(parent=pl.col("class").str.replace(r"/?[^/]*$", ""))
+    sums = inner.filter(pl.col("parent") != "").group_by("link", "parent", "start_s")
+    both = sums.agg(
+        pl.sum("sent_packets", "sent_bytes", "dropped_packets", "backlog_packets")
+    ).join(
+        queues,
+        left_on=["link", "parent", "start_s"],
+        right_on=["link", "class", "start_s"],
+        suffix="_outer",
+    )
+    over = both.group_by("link", "parent").agg(pl.selectors.integer().sum())
+    for counter in ("sent_packets", "sent_bytes"):
+        assert (over[counter] == over[f"{counter}_outer"]).all(), over
+    assert (over["dropped_packets"] <= over["dropped_packets_outer"]).all(), over
+    last = both.filter(pl.col("start_s") == pl.col("start_s").max())
+    assert (last["backlog_packets"] == last["backlog_packets_outer"]).all(), last
+
+
+def _waiting(queues: pl.DataFrame) -> pl.Series:
+    """What waits in each class before and after a stretch: packets may be marked as they come."""
+    return queues["backlog_packets"] + 1
+
+
+def _roots(dataset: Dataset) -> pl.DataFrame:
+    """What each link's queue has sent, dropped and holds at last, all classes together."""
+    outer = dataset.queues.filter(~pl.col("class").str.contains("/"))
+    end = dataset.queues["end_s"].max()
+    return outer.group_by("link").agg(
+        pl.sum("sent_packets", "dropped_packets"),
+        pl.col("backlog_packets").filter(pl.col("end_s") == end).sum(),
+    )
+
+
+def _links(dataset: Dataset) -> None:
+    """A link carries what its queue sent, and is never busy for longer than there is time."""
+    scenario = dataset.scenario
+    links = dataset.links.group_by("link").agg(
+        pl.sum("sent_packets", "sent_bytes", "lost_packets", "duplicated_packets")
+    )
+    both = links.join(_roots(dataset), on="link", suffix="_queue")
+    assert both.height == len(scenario.directions)
+    held = any(policy.cbq and not policy.cbq.kick for policy in scenario.policies.values())
+    for row in both.iter_rows(named=True):
+        # A driver that is not asked to go on holds what it has taken.
+        assert row["sent_packets"] <= row["sent_packets_queue"], row
+        assert row["sent_packets"] == row["sent_packets_queue"] or held, row
+    assert (both["lost_packets"] <= both["sent_packets"]).all()
+    assert (both["duplicated_packets"] <= both["sent_packets"]).all()
+    for row in dataset.links.iter_rows(named=True):
+        link, _ = scenario.directions[row["link"]]
+        length = row["end_s"] - row["start_s"]
+        rate = max([link.rate, *changed(scenario, row["link"], "rate")])
+        least = min([link.rate, *changed(scenario, row["link"], "rate")])
+        longest = 8 * (longest_packet(scenario) + _overhead(link)) * 1.2
+        assert row["utilisation"] <= 1 + longest / least / length + 1e-9, row
+        assert 8 * row["sent_bytes"] <= rate * length * (1 + 1e-9) + longest, row
+
+
+def longest_packet(scenario: Scenario) -> int:
+    """The bytes of the longest packet that anybody may send."""
+    sizes = [576]
+    for flow in scenario.flows.values():
+        if flow.tcp is not None:
+            sizes.append(flow.tcp.mss)
+        elif flow.udp is not None and flow.udp.replay is not None:
+            sizes += [size for _, size in flow.udp.replay.packets]
+        elif flow.udp is not None:
+            sizes.append(flow.udp.size if flow.udp.sizes == "equal" else 65507)
+    sizes += [ping.size for ping in scenario.pings.values()]
+    return max(sizes) + _HEADERS
+
+
+def _overhead(link: Link) -> int:
+    return link.overhead.size + 53
+
+
+def _routers(dataset: Dataset) -> None:
+    """What left a router, was dropped there or waits there had come to it."""
+    scenario = dataset.scenario
+    carried = {row["link"]: row for row in _sums(dataset.links)}
+    roots = {row["link"]: row for row in _roots(dataset).iter_rows(named=True)}
+    consumed = _consumed(scenario)
+    for node, kind in ((name, node.kind) for name, node in scenario.nodes.items()):
+        came = gone = flying = 0
+        for name, (link, sender) in scenario.directions.items():
+            if sender == node:
+                root = roots[name]
+                gone += root["sent_packets"] + root["dropped_packets"] + root["backlog_packets"]
+            elif node in link.ends:
+                row = carried[name]
+                came += row["sent_packets"] - row["lost_packets"] + row["duplicated_packets"]
+                flying += in_flight(scenario, name)
+        if kind == "router":
+            assert gone <= came, f"{node}: {gone} packets of {came}"
+            if not consumed:
+                assert came - gone <= flying, f"{node}: {gone} of {came}, {flying} in flight"
+        else:
+            flows = [name for name, flow in scenario.flows.items() if flow.destination == node]
+            got = dataset.intervals.filter(pl.col("flow").is_in(flows))["packets"].sum()
+            assert got <= came, f"{node}: {got} packets arrived of {came}"
+
+
+def _sums(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    yield from table.group_by("link").agg(pl.selectors.integer().sum()).iter_rows(named=True)
+
+
+def in_flight(scenario: Scenario, name: str) -> float:
+    """How many packets may be on a link at once, copies included."""
+    link, _ = scenario.directions[name]
+    delay = max([link.delay, *changed(scenario, name, "delay")]) + link.jitter
+    delay += link.reorder.by if link.reorder is not None else 0
+    rate = max([link.rate, *changed(scenario, name, "rate")])
+    return 2 * (delay / SECOND * rate / (8 * 20) + 2)
+
+
+def _consumed(scenario: Scenario) -> bool:
+    """Whether routers may keep packets: to answer them, or because they go no further."""
+    return (
+        any(
+            ping.ttl[0] < 16 or scenario.nodes[ping.destination].kind == "router"
+            for ping in scenario.pings.values()
+        )
+        or any(link.mtu is not None for link in scenario.links)
+        or any(change.state == "down" for change in scenario.changes)
+    )
+
+
+def _goodput(dataset: Dataset) -> None:
+    """Flows get no more over a link than it carried, and no more than they were to send."""
+    scenario = dataset.scenario
+    rows = dataset.intervals.group_by("flow").agg(pl.sum("bytes")).iter_rows()
+    got: dict[str, int] = dict(rows)  # type: ignore[arg-type]
+    for name, flow in scenario.flows.items():
+        if flow.volume is not None:
+            assert got[name] <= flow.volume * flow.streams, name
+    if any(change.state is not None for change in scenario.changes):
+        return  # paths change
+    carried = {row["link"]: row["sent_bytes"] for row in _sums(dataset.links)}
+    copied = {row["link"]: row["duplicated_packets"] for row in _sums(dataset.links)}
+    found = ways(scenario)
+    over: dict[str, int] = dict.fromkeys(scenario.directions, 0)
+    for name, flow in scenario.flows.items():
+        for link in only_path(scenario, found, flow.source, flow.destination) or ():
+            over[link] += got[name]
+    for link, amount in over.items():
+        assert amount <= carried[link] + copied[link] * longest_packet(scenario), link
+
+
+def _delays(dataset: Dataset) -> None:
+    """Nothing arrives sooner than light would."""
+    scenario = dataset.scenario
+    least = {
+        name: min([link.delay, *changed(scenario, name, "delay")])
+        for name, (link, _) in scenario.directions.items()
+    }
+    tables = dataset.intervals.group_by("flow").agg(
+        pl.min("owd_min_s", "rtt_min_s"), pl.max("owd_max_s", "rtt_max_s")
+    )
+    end = scenario.end_ps / SECOND * (1 + 1e-9)
+    for row in tables.iter_rows(named=True):
+        flow = scenario.flows[row["flow"]]
+        far = shortest(scenario, least, flow.source, flow.destination) / SECOND * (1 - 1e-9)
+        for column, bound in (("owd", far), ("rtt", 2 * far)):
+            low, high = row[f"{column}_min_s"], row[f"{column}_max_s"]
+            assert low is None or bound <= low <= high <= end, (row, bound)
+    for ping, probe in scenario.pings.items():
+        replies = dataset.pings.filter(pl.col("ping") == ping)
+        assert replies.height == replies.select("sequence", "ttl").n_unique(), ping
+        whole = replies.filter(pl.col("answer") == "echo reply")
+        far = shortest(scenario, least, probe.source, probe.destination) / SECOND * (1 - 1e-9)
+        assert (whole["rtt_s"].drop_nulls() >= 2 * far).all(), ping
+        assert ((whole["sent_s"] + whole["rtt_s"]).drop_nulls() <= end).all(), ping
+
+
+# What is made of a dataset
+
+
+def tell(dataset: Dataset, folder: Path) -> None:
+    """Make all that is made of a dataset: the tables of the terminal, `--json`, and the page."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        _print_tables(dataset, folder)
+    assert "nan" not in shown.getvalue().split(), shown.getvalue()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        _print_json(dataset, folder)
+    told = strict(printed.getvalue())
+    for section in ("flows", "links", "pings", "phases"):
+        _not_negative(told[section], section)
+    assert len(analysis.verdicts(dataset)) == len(dataset.scenario.expect)
+    page = report.page(dataset)
+    for chart in re.findall(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S):
+        strict(chart)
+
+
+def strict(text: str) -> Any:
+    """JSON without what Python adds to it."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+_SIGNED: Final = ("correlation",)
+
+
+def _not_negative(value: Any, place: str) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _SIGNED:
+                _not_negative(inner, f"{place}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _not_negative(inner, f"{place}.{index}")
+    elif isinstance(value, (int, float)):
+        assert value >= 0, f"{place} is {value}"
+
+
+def contents(dataset: Dataset) -> dict[str, bytes]:
+    """The bytes of every table, as a dataset's folder has them."""
+    found = {}
+    for name in TABLES:
+        buffer = io.BytesIO()
+        getattr(dataset, name).write_parquet(buffer)
+        found[name] = buffer.getvalue()
+    return found
+
+
+def captured(file: bytes) -> dict[str, tuple[int, int]]:
+    """How many packets a capture has out and in, by interface; its structure is checked."""
+    names: list[str] = []
+    found: dict[str, tuple[int, int]] = {}
+    place, latest = 0, 0
+    while place < len(file):
+        kind, length = struct.unpack_from("<II", file, place)
+        assert length % 4 == 0 and length >= 12, length
+        assert struct.unpack_from("<I", file, place + length - 4) == (length,)
+        body = file[place + 8 : place + length - 4]
+        if kind == 1:
+            names.append(_options(body[8:])[2].decode())
+            found[names[-1]] = (0, 0)
+        elif kind == 6:
+            interface, high, low, kept, whole = struct.unpack_from("<5I", body)
+            assert kept <= whole
+            assert high << 32 | low >= latest, "packets go back in time"
+            latest = high << 32 | low
+            direction = struct.unpack("<I", _options(body[20 + (kept + 3) // 4 * 4 :])[2])[0] & 3
+            out, into = found[names[interface]]
+            found[names[interface]] = (out + (direction == 2), into + (direction == 1))
+        place += length
+    assert place == len(file)
+    return found
+
+
+def _options(body: bytes) -> dict[int, bytes]:
+    found, place = {}, 0
+    while place < len(body):
+        code, length = struct.unpack_from("<HH", body, place)
+        if code == 0:
+            break
+        found[code] = body[place + 4 : place + 4 + length]
+        place += 4 + (length + 3) // 4 * 4
+    return found
+
+
+__all__ = ["captured", "check", "contents", "strict", "tell"]

@@ -1,0 +1,54 @@
+"""How fuzz tests are run: a few fixed examples with every test, new ones for as long as wanted."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import HealthCheck, note, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+from perhop.scenario import dump
+
+if TYPE_CHECKING:
+    from perhop.scenario import Scenario
+
+EXAMPLES: Final = int(os.environ.get("PERHOP_FUZZ", "0"))
+"""How many new examples each test tries; 0 for those that are always the same."""
+
+FOUND: Final = Path("runs", "fuzz")
+"""Where the example that is tried is written, so that it is there whatever it does."""
+
+
+def fuzzed(examples: int) -> Any:
+    """A test of `examples` fixed examples, or, by `make fuzz`, of as many new ones as it wants."""
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    quiet.append(HealthCheck.function_scoped_fixture)
+    if EXAMPLES:
+        return settings(
+            max_examples=EXAMPLES,
+            database=DirectoryBasedExampleDatabase(FOUND / "examples"),
+            suppress_health_check=quiet,
+            print_blob=True,
+        )
+    return settings(
+        max_examples=examples, derandomize=True, database=None, suppress_health_check=quiet
+    )
+
+
+def noted(scenario: Scenario) -> None:
+    """Have a finding shown as a scenario file, which lies in `FOUND` if the process ends with it."""
+    text = dump(scenario)
+    note(text)
+    if EXAMPLES:
+        FOUND.mkdir(parents=True, exist_ok=True)
+        (
+            FOUND / f"{os.environ.get('PYTEST_CURRENT_TEST', 'x').split('::')[-1].split()[0]}.yaml"
+        ).write_text(text)
+
+
+def memory_mb() -> float:
+    """The most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

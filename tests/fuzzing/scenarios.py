@@ -1,0 +1,423 @@
+"""Whole scenarios: drawn part by part, and mended until their parts agree.
+
+A tree is drawn as a file would have it. What the checks of a scenario then complain of is taken out
+of it, so that what is left is a scenario: no rule of `perhop.scenario.checks` is repeated here,
+though much is drawn such that it has a good chance. Instants are parts of the scenario's length,
+which is settled last, by what a run of it may cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from fuzzing.cost import BUDGET, cost
+from fuzzing.language import OMIT, Writer
+from fuzzing.values import NAMES, from_schema
+from perhop.errors import ScenarioError
+from perhop.scenario import METRICS, Scenario
+from perhop.scenario.cbq import Cbq
+from perhop.scenario.changes import Change
+from perhop.scenario.classes import Class, Match, Police, Policy, Shape
+from perhop.scenario.expectations import VALUES, Expectation, Measured, Published
+from perhop.scenario.policies import walk
+from perhop.scenario.replay import Replay
+from perhop.scenario.tcp import FEEDBACK, TIMED, Tcp
+from perhop.scenario.queues import DEFAULT_LIMITS, Queue
+from perhop.scenario.topology import Link, Node
+from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
+from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perhop.errors import Problem
+
+FILE: Final = str(Path(__file__).parent / "fuzz.yaml")
+"""The file that scenarios pretend to come from, beside which the replays lie."""
+
+_PARTS: Final = 64
+"""How many equal parts instants divide a scenario into."""
+
+_LENGTHS: Final = [10**n for n in range(8, 19)]  # 0.1 ms to 12 days
+"""How long scenarios are at most, in picoseconds, unless their cost is too high."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An instant or a time, as a part of the scenario's length."""
+
+    part: float
+
+    def of(self, end: int) -> str:
+        return format_duration(max(1, round(end * self.part)))
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A stretch of time between two instants."""
+
+    start: float
+    stop: float
+
+    def of(self, end: int) -> str:
+        first, last = (format_duration(round(end * part)) for part in (self.start, self.stop))
+        return f"{first}..{last}"
+
+
+def settled(tree: Any, end: int) -> Any:
+    """`tree` with its instants, in a scenario of length `end`."""
+    if isinstance(tree, dict):
+        return {key: settled(value, end) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [settled(value, end) for value in tree]
+    return tree.of(end) if isinstance(tree, (At, Between)) else tree
+
+
+class Author(Writer):
+    """Draws scenarios."""
+
+    def __init__(self, draw: Any) -> None:
+        super().__init__(draw)
+        self.nodes: dict[str, str] = {}
+        self.policies: list[str] = []
+        self.ends: list[str] = []
+        self.share = 100.0
+        """What a class may be guaranteed, in per cent, so that all are not too much."""
+        self.depth = 0
+        end = partial(self.pick_of, "ends")
+        for model, name, hook in (
+            (Node, "address", self.address),
+            (Link, "name", lambda: self.pick(["one", "south", "x"])),
+            (Link, "egress", lambda: {end(): self.pick(self.policies or ["p"])}),
+            (Link, "shape", lambda: {end(): self.model(Shape)}),
+            (
+                Link,
+                "remark",
+                lambda: {end(): self.field(Node, "remark", Node.model_fields["remark"])},
+            ),
+            (Match, "source", self.match_ends),
+            (Match, "destination", self.match_ends),
+            (Police, "rate", self.guarantee),
+            (Class, "bandwidth", self.guarantee),
+            (Class, "policy", self.later_policy),
+            (Class, "classes", self.inner_classes),
+            (Class, "unused", lambda: self.pick([True, True, True, False])),
+            (Policy, "classes", lambda: self.classes(4)),
+            (Policy, "unused", lambda: self.pick([True, True, True, False])),
+            (Cbq, "rate", lambda: self.pick(["1 kbps", "100 kbps", "10 Mbps"])),
+            (Flow, "source", self.host),
+            (Flow, "destination", self.host),
+            (Ping, "source", self.host),
+            (Ping, "destination", lambda: self.pick([*self.nodes])),
+            (Flow, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
+            (Flow, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
+            (Flow, "streams", lambda: self.pick([1, 2, 3, 7, 30])),
+            (Ping, "start", lambda: At(self.whole(0, _PARTS // 2) / _PARTS)),
+            (Ping, "stop", lambda: At(self.whole(_PARTS // 2, _PARTS) / _PARTS)),
+            (Ping, "every", lambda: At(1 / self.whole(1, 40))),
+            (Ping, "train", lambda: self.pick([1, 2, 5, 50])),
+            (Replay, "file", lambda: OMIT),
+            (Change, "at", lambda: At(self.whole(0, _PARTS) / _PARTS)),
+            (Measured, "during", self.during),
+        ):
+            self.hooks[model, name] = hook
+        self.finish = {
+            Policy: lambda p: "cbq" in p and p.update(scheduler="altq-cbq"),
+            Bursts: lambda b: "shape" in b and b.update(lengths="pareto"),
+            Node: lambda n: "icmp_burst" in n and n.setdefault("icmp_interval", "1 ms"),
+            Police: lambda p: "peak_rate" in p and p.setdefault("peak_burst", "10 kB"),
+            Ping: lambda p: "port" in p and p.update(protocol="udp"),
+            Expectation: lambda e: "about" in e and e.setdefault("within", "5%"),
+            Queue: self.one_discipline,
+            Tcp: self.control,
+        }
+
+    def pick_of(self, what: str) -> Any:
+        return self.pick(getattr(self, what))
+
+    def host(self) -> str:
+        return self.pick([name for name, kind in self.nodes.items() if kind == "host"])
+
+    def names(self, count: int) -> list[str]:
+        """Different names, the plain ones mostly."""
+        first = self.whole(0, len(NAMES) - 1) if self.chance(30) else 0
+        return [NAMES[(first + number) % len(NAMES)] for number in range(count)]
+
+    def address(self) -> str:
+        return f"{self.pick(['192.0.2', '10.0.0', '100.64.1'])}.{self.whole(1, 254)}"
+
+    def match_ends(self) -> Any:
+        ends = [*self.nodes, "10.0.0.0/30", "192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32", "::/0"]
+        found = self.some(ends, 2) or ends[:1]
+        return found[0] if len(found) == 1 else found
+
+    def guarantee(self) -> str:
+        if self.chance(15):
+            return str(self.draw(from_schema({"pattern": RATE.pattern})))
+        return format_share(max(1, round(self.share * self.whole(1, 64) / 64 * WHOLE / 100)))
+
+    def later_policy(self) -> Any:
+        return self.pick(self.policies) if self.policies else OMIT
+
+    def inner_classes(self) -> Any:
+        return self.classes(3) if self.depth < 3 else OMIT
+
+    def classes(self, most: int) -> dict[str, Any]:
+        """Classes by name, the last of which takes any packet."""
+        names = self.names(self.whole(1, most))
+        outer, self.share = self.share, 100 / len(names)
+        self.depth += 1
+        found = {}
+        for name in names:
+            found[name] = self.model(Class)
+            if name == names[-1]:
+                found[name]["match"] = "any"
+        self.depth -= 1
+        self.share = outer
+        return found
+
+    def during(self) -> Between:
+        start = self.whole(0, _PARTS - 1)
+        return Between(start / _PARTS, self.whole(start + 1, _PARTS) / _PARTS)
+
+    def one_discipline(self, queue: dict[str, Any]) -> None:
+        """Keep one of the disciplines that were drawn."""
+        drawn = [name for name in DEFAULT_LIMITS if name in queue]
+        for name in drawn[1:] and {*drawn} - {self.pick(drawn)}:
+            del queue[name]
+
+    def control(self, tcp: dict[str, Any]) -> None:
+        """Mostly leave out what a congestion control does not go with."""
+        if tcp.get("congestion_control") in TIMED | FEEDBACK.keys() and self.chance(70):
+            for key in ("ecn", "sack", "pacing"):
+                tcp.pop(key, None)
+
+    # Sections
+
+    def network(self) -> dict[str, Any]:
+        """Routers in a tree, hosts at them or side by side, and links beside those."""
+        routers, hosts = self.whole(0, 3), self.whole(2, 4)
+        names = self.names(routers + hosts)
+        kinds = ["router"] * routers + ["host"] * hosts
+        self.nodes = dict(zip(names, kinds, strict=True))
+        pairs = [(names[self.whole(0, n - 1)], names[n]) for n in range(1, routers)]
+        inner = names[: routers or 1]
+        pairs += [(self.pick(inner), name) for name in names[len(inner) :]]
+        for _ in range(self.whole(0, 2)):
+            pair = (self.pick(names), self.pick(names))
+            pairs += [pair] if pair[0] != pair[1] else []
+        count = self.whole(0, 3)
+        own = self.names(count)
+        policies: dict[str, Any] = {}
+        for name in reversed(own):
+            policies[name] = self.model(Policy)
+            self.policies.append(name)
+        return {
+            "nodes": {name: self.node(kind) for name, kind in self.nodes.items()},
+            "links": [self.link(*pair) for pair in pairs],
+            **({"policies": policies} if policies else {}),
+        }
+
+    def node(self, kind: str) -> Any:
+        found = self.model(Node, but=["kind"], most=3)
+        return {"kind": kind, **found} if found else kind
+
+    def link(self, *ends: str) -> dict[str, Any]:
+        self.ends = [*ends] if self.chance(50) else [*reversed(ends)]
+        found = {"ends": [*ends], **self.model(Link, but=["ends"])}
+        if self.policies and self.chance(60):
+            found["egress"] = {
+                end: self.pick(self.policies) for end in self.some(self.ends, 2) or self.ends[:1]
+            }
+        return found
+
+    def flow(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.model(Flow, but=["tcp", "udp"], most=4)
+        kind = self.whole(0, 2)
+        if kind == 0:
+            found["tcp"] = self.model(Tcp, most=8)
+        elif kind == 1:
+            found["udp"] = self.datagrams()
+        return found
+
+    def datagrams(self) -> dict[str, Any]:
+        if self.chance(25):
+            replay: Any = self.model(Replay)
+            if self.chance(60):
+                replay = {**replay, "file": self.pick(["gaps.csv", "times.csv"])}
+                del replay["packets"]
+            return {**self.model(Udp, but=["replay", *_DRAWN]), "replay": replay}
+        rate = self.value(Udp.model_fields["rate"].annotation)
+        return {"rate": rate, **self.model(Udp, but=["replay", "rate"])}
+
+    def traffic(self) -> dict[str, Any]:
+        flows, pings = self.pick([1, 2, 3, 4, 0]), self.pick([0, 1, 2])
+        flows = flows or not pings
+        names = self.names(flows + pings)
+        found: dict[str, Any] = {
+            "flows": {name: self.flow() for name in names[:flows]},
+            "pings": {name: self.model(Ping, most=6) for name in names[flows:]},
+        }
+        return {section: value for section, value in found.items() if value}
+
+    def change(self, scenario: Scenario) -> dict[str, Any]:
+        """A change of what `scenario` has."""
+        found: dict[str, Any] = self.model(Change, but=["on", "policy", "part", "police"])
+        directions = list(scenario.directions)
+        if set(found) - {"at", "clear"} or self.chance(80):
+            found["on"] = self.pick(directions)
+        kind = self.whole(0, 3)
+        if kind == 1:
+            found["policy"] = self.pick([*scenario.policies, "none"])
+        if kind >= 2:
+            policed = [
+                (name, placed.path)
+                for name, (link, node) in scenario.directions.items()
+                if node in link.egress
+                for placed in walk(
+                    scenario, scenario.policies[link.egress[node]], link.capacity(node)
+                )
+                if placed.part.police is not None
+            ]
+            if policed:
+                found["on"], found["class"] = self.pick(policed)
+                found["police"] = self.model(
+                    Change.model_fields["police"].annotation.__args__[0]  # type: ignore[union-attr]
+                )
+        return found
+
+    def measured(self, model: type[Measured], scenario: Scenario) -> dict[str, Any]:
+        """An expectation, or a published figure, about a flow or ping of `scenario`."""
+        candidates = {
+            "flow": list(scenario.flows),
+            "ping": list(scenario.pings),
+            "total": ["total"],
+        }
+        metric = METRICS[self.pick([*METRICS])]
+        targets = [name for kind in metric.targets for name in candidates[kind]]
+        found: dict[str, Any] = {metric.name: self.pick(targets or ["total"])}
+        written = self.model(model, but=[*METRICS, *VALUES])
+        values = [key for key in VALUES if key in model.model_fields]
+        chosen = ["value", *self.some(["precision"], 1)]
+        if model is Expectation:
+            chosen = [self.pick(values)]
+        drawn = {key: self.draw(from_schema(metric.schema)) for key in chosen}
+        return {**found, **written, **drawn}
+
+
+_DRAWN: Final = ("rate", "size", "pattern", "sizes", "bursts")
+
+
+def mended(tree: dict[str, Any], end: int) -> tuple[dict[str, Any], Scenario] | None:
+    """`tree` without what keeps it from being a scenario; None if nothing is left."""
+    for _ in range(24):
+        try:
+            scenario = Scenario.model_validate(
+                settled(tree, end), context=_Beside(), by_alias=True, by_name=False
+            )
+        except ScenarioError as error:
+            problems = sorted(error.found, key=lambda p: _loc(p), reverse=True)
+            if not all(_mend(tree, problem) for problem in problems):
+                return None
+        else:
+            return tree, scenario
+    return None
+
+
+class _Beside:
+    """A file that lies beside the replays."""
+
+    file = FILE
+    broken = False
+
+    def place(self, loc: Any, *, at_key: bool) -> tuple[str, int, int]:
+        del loc, at_key
+        return "", 0, 0
+
+
+def _loc(problem: Problem) -> list[tuple[int, str]]:
+    """The place of a problem, in an order in which later elements of a list come later."""
+    return [(int(step) if step.isdecimal() else -1, step) for step in problem.path.split(".")]
+
+
+def _mend(tree: Any, problem: Problem) -> bool:
+    """Take out what `problem` is about, as far as it is there; False if that is all."""
+    steps = problem.path.split(".")
+    parent, last, part = None, None, tree
+    for step in steps:
+        key: Any = int(step) if isinstance(part, list) else step
+        if not isinstance(part, (dict, list)) or (
+            key not in part if isinstance(part, dict) else key >= len(part)
+        ):
+            break
+        parent, last, part = part, key, part[key]
+    else:
+        if "`unused: true`" in problem.message:
+            part["unused"] = True
+            return True
+    if parent is None or (parent is tree and last in ("nodes", "perhop", "name")):
+        return False
+    del parent[last]
+    return True
+
+
+@st.composite
+def trees(draw: Any) -> tuple[dict[str, Any], Scenario]:
+    """A tree as a file has it, and the scenario that it is."""
+    author = Author(draw)
+    head = {
+        key: author.field(Scenario, key, Scenario.model_fields[key])
+        for key in author.some(["title", "source", "description"], 2)
+    }
+    tree: dict[str, Any] = {
+        "perhop": 1,
+        "name": author.pick(NAMES[:12]),
+        **head,
+        **author.network(),
+        **author.traffic(),
+    }
+    if author.chance(50):
+        tree["report"] = {"interval": At(1 / author.whole(1, 30))}
+    if author.chance(80):
+        tree["duration"] = At(1.0)
+    found = mended(tree, SECOND)
+    assume(found is not None)
+    assert found is not None
+    tree, scenario = found
+    assume(scenario.flows or scenario.pings)
+    if scenario.directions:
+        changes = [author.change(scenario) for _ in range(author.whole(0, 3))]
+        tree |= {"changes": changes} if changes else {}
+    for key, model in (("expect", Expectation), ("published", Published)):
+        items = [author.measured(model, scenario) for _ in range(author.whole(0, 3))]
+        tree |= {key: items} if items else {}
+    end = author.pick(_LENGTHS[::-1])
+    for _ in range(6):  # less than proportional: slow start takes its time
+        guess = mended(dict(tree), end)
+        assume(guess is not None)
+        assert guess is not None
+        over = cost(guess[1]) / BUDGET
+        if over <= 1:
+            break
+        end = max(round(end / max(over, 1.5)), 10**6)
+    for _ in range(4):
+        found = mended(tree, end)
+        assume(found is not None)
+        assert found is not None
+        tree, scenario = found
+        assume(scenario.flows or scenario.pings)
+        if cost(scenario) <= BUDGET:
+            return settled(tree, end), scenario
+        end = max(end // 10, 10**6)
+    assume(False)
+    raise AssertionError
+
+
+scenarios: Final = trees().map(lambda found: found[1])
+"""Valid scenarios."""

@@ -1,0 +1,89 @@
+"""Random scenarios, run: what must hold of every run, and of all that is made of it."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+import perhop
+from fuzzing import invariants
+from fuzzing.running import fuzzed, memory_mb, noted
+from fuzzing.scenarios import scenarios
+from perhop.dataset import TABLES, Dataset, Manifest
+from perhop.engines import linux
+from perhop.engines.captures import Capture
+from perhop.engines.emu import backpressure, mtus
+from perhop.engines.plan import network_plan
+from perhop.engines.sim import SimRun
+from perhop.engines.traffic import gaps
+from perhop.errors import PerhopError
+from perhop.scenario import Scenario, dump, parse
+
+LONGEST_S = 30
+MOST_MB = 400
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@fuzzed(60)
+@given(scenario=scenarios)
+def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
+    noted(scenario)
+    began, before = time.monotonic(), memory_mb()
+    dataset = perhop.run(scenario, seed=3, out=folder / "run")
+    invariants.check(dataset)
+    assert time.monotonic() - began < LONGEST_S
+    assert memory_mb() - before < MOST_MB
+    again = Dataset.read(folder / "run")
+    assert again.scenario == scenario
+    assert all(getattr(again, name).equals(getattr(dataset, name)) for name in TABLES)
+
+
+@fuzzed(40)
+@given(scenario=scenarios)
+def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) -> None:
+    """However a run is sliced, and whoever captures it."""
+    noted(scenario)
+    dataset = perhop.run(scenario, seed=5)
+    whole = SimRun(scenario, 5)
+    file = folder / "all.pcapng"
+    with file.open("wb", buffering=0) as opened:
+        if scenario.directions:
+            whole.capture(Capture(file, tuple(scenario.directions), 64), opened)
+        whole._core.advance(scenario.end_ps)
+        assert whole.finished
+    other = Dataset(scenario, Manifest(**dict(dataset.manifest)), **whole.tables())
+    assert invariants.contents(other) == invariants.contents(dataset)
+    seen = invariants.captured(file.read_bytes())
+    for row in dataset.links.group_by("link").sum().iter_rows(named=True):
+        sent = row["sent_packets"]
+        assert abs(seen[row["link"]][0] - sent) <= 1, (row["link"], seen[row["link"]], sent)
+
+
+@fuzzed(25)
+@given(scenario=scenarios)
+def test_everything_can_be_told_of_every_run(scenario: Scenario, folder: Path) -> None:
+    noted(scenario)
+    invariants.tell(perhop.run(scenario), folder)
+
+
+@fuzzed(100)
+@given(scenario=scenarios)
+def test_every_scenario_is_mapped_to_linux_or_refused(scenario: Scenario) -> None:
+    noted(scenario)
+    assert parse(dump(scenario)) == scenario
+    network_plan(scenario, 1)
+    mtus(scenario), backpressure(scenario)
+    assert all(gap.path and gap.reason for gap in gaps(scenario))
+    for police in ("tc", "nft"):
+        found = linux.mapping(scenario, police=police)
+        try:
+            linux.refuse(found.gaps, scenario.name)
+        except PerhopError as error:
+            assert str(error).count("\n") >= 0
+        else:
+            assert linux.script(scenario, found)
