@@ -122,9 +122,18 @@ EchoSize = Annotated[
 LARGEST_WINDOW = 65535 << 14
 """The largest window in bytes that TCP can say (RFC 7323, section 2.3)."""
 
+
+def _parse_window_size(text: str) -> int:
+    size = _at_least_one(SIZE)(text)
+    if size > LARGEST_WINDOW:
+        raise ValueError(
+            f"{quote(text)} is more than {LARGEST_WINDOW} B, the largest window that TCP can say"
+        )
+    return size
+
+
 WindowSize = Annotated[
-    int,
-    Text(_size_between(1, LARGEST_WINDOW), format_size, "a size such as `64 KiB`", schema_of(SIZE)),
+    int, Text(_parse_window_size, format_size, "a size such as `64 KiB`", schema_of(SIZE))
 ]
 """A TCP window in bytes."""
 
