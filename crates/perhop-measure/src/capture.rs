@@ -49,6 +49,15 @@ pub trait Sink: Send + Sync {
     fn take(&mut self, blocks: &[u8]) -> io::Result<()>;
 }
 
+/// The sink of a file that has ended.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn take(&mut self, _blocks: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// How many bytes of a file wait until the sink takes them.
 const BATCH: usize = 1 << 16;
 
@@ -89,8 +98,11 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Begins a file.
-    pub fn add(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) {
+    /// Begins a file; returns its number.
+    pub fn add(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> usize {
+        let ended = |number: &usize| self.taps.iter().flatten().all(|(file, _)| file != number);
+        let free = (0..self.files.len()).find(ended);
+        let file = free.unwrap_or(self.files.len());
         let mut waiting = Vec::with_capacity(2 * BATCH);
         pcapng::section(&mut waiting, &plan.application, &plan.comment);
         for (number, interface) in plan.interfaces.iter().enumerate() {
@@ -99,9 +111,31 @@ impl Captures {
             if port >= self.taps.len() {
                 self.taps.resize_with(port + 1, Vec::new);
             }
-            self.taps[port].push((self.files.len(), number as u32));
+            self.taps[port].push((file, number as u32));
         }
-        self.files.push(File { sink, snaplen: plan.snaplen, waiting, ended: false });
+        let begun = File { sink, snaplen: plan.snaplen, waiting, ended: false };
+        match free {
+            Some(file) => self.files[file] = begun,
+            None => self.files.push(begun),
+        }
+        file
+    }
+
+    /// Ends a file, the sink having taken what waits; returns the ports at which nobody captures any
+    /// more. Its number is another file's then.
+    pub fn end(&mut self, file: usize) -> Vec<PortId> {
+        let Some(ended) = self.files.get_mut(file) else { return Vec::new() };
+        let _ = ended.flush();
+        *ended = File { sink: Box::new(Nowhere), snaplen: 0, waiting: Vec::new(), ended: true };
+        let mut unused = Vec::new();
+        for (port, taps) in self.taps.iter_mut().enumerate() {
+            let before = taps.len();
+            taps.retain(|(tapped, _)| *tapped != file);
+            if taps.is_empty() && before > 0 {
+                unused.push(PortId(port as u32));
+            }
+        }
+        unused
     }
 
     /// A packet of `length` bytes passes an interface. Of its bytes those that are not given, at

@@ -357,6 +357,13 @@ impl<B: Clone> Network<B> {
         self.resume(interface, None);
     }
 
+    /// The hosts are told no more of what passes this interface.
+    pub fn unwatch(&mut self, interface: PortId) {
+        let arrival = self.ports[interface.index()].unwatch(self.now);
+        self.ports[interface.index() ^ 1].unwatch_arrivals();
+        self.resume(interface, arrival);
+    }
+
     /// A host sends a packet, now.
     #[inline]
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) -> Sent {

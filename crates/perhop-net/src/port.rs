@@ -230,6 +230,20 @@ impl<B> Port<B> {
         self.special = true;
     }
 
+    /// Nobody wants to know any more when a transmission begins. Returns an arrival that has become
+    /// the next one.
+    pub fn unwatch(&mut self, now: Time) -> Option<Time> {
+        self.watched_at_start = false;
+        self.unbook(now);
+        self.wake = Time::MAX; // what was scheduled for transmissions that are watched is void
+        self.rebook(now)
+    }
+
+    /// Nobody wants to know any more of what arrives.
+    pub fn unwatch_arrivals(&mut self) {
+        self.watched_at_end = false;
+    }
+
     /// Whether somebody wants to know of what arrives.
     pub fn are_arrivals_watched(&self) -> bool {
         self.watched_at_end

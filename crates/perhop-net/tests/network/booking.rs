@@ -24,6 +24,8 @@ enum Change {
     Limit(Limit),
     /// Nothing is reserved, or for nobody, or for everybody.
     Reserve(Option<Protocol>),
+    /// Somebody watches the interface, or nobody does any more.
+    Watch(bool),
     Nothing,
 }
 
@@ -58,7 +60,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
         .collect();
     let mut changes: Vec<(u64, Change)> = (0..40)
         .map(|_| {
-            let change = match random.up_to(7) {
+            let change = match random.up_to(8) {
                 0 => Change::Rate(1_000_000 + random.up_to(50_000_000)),
                 1 => Change::Delay(random.up_to(20 * MILLISECOND)),
                 2 => Change::Up(random.up_to(1) == 0),
@@ -67,6 +69,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
                 5 => Change::Reserve(
                     [None, Some(Protocol::Tcp), Some(Protocol::Udp)][random.up_to(2) as usize],
                 ),
+                6 => Change::Watch(random.up_to(1) == 0),
                 _ => Change::Nothing,
             };
             // Often several at once.
@@ -111,6 +114,8 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
                 reserved = one.iter().count();
                 network.set_reserved(forth(1), one.as_slice());
             }
+            Change::Watch(true) => network.watch(forth(1)),
+            Change::Watch(false) => network.unwatch(forth(1)),
             Change::Nothing => {}
         }
         for link in [0, 1] {
