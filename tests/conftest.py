@@ -105,6 +105,20 @@ def start(place: Path) -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.fixture
+def lab_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test's labs are known, and no others. None is up after it, whatever happens."""
+    from perhop.lab import Lab, records
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    yield tmp_path
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "perhop").mkdir(mode=0o700, exist_ok=True)
+    (tmp_path / "perhop").chmod(0o700)
+    for record in records(starting=True):
+        Lab(record).down()
+
+
 def ended(process: subprocess.Popen[str]) -> Outcome:
     """Wait for a command to end."""
     out, err = process.communicate(timeout=60)

@@ -74,17 +74,17 @@ ALL = [block for page in PAGES for block in blocks(page)]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
-def test_commands_run(page: Path, tmp_path: Path) -> None:
+def test_commands_run(page: Path, lab_folder: Path) -> None:
     path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    save_scenarios(page, tmp_path)
+    save_scenarios(page, lab_folder)
     words = {word for block in blocks(page) for line in commands(block) for word in line.split()}
     need(*sorted(words & PACKAGES.keys()))
     for block in blocks(page):
         for command in commands(block):
             done = subprocess.run(
                 ["sh", "-c", command],
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path, "XDG_RUNTIME_DIR": str(tmp_path)},
+                cwd=lab_folder,
+                env={**os.environ, "PATH": path, "XDG_RUNTIME_DIR": str(lab_folder)},
                 capture_output=True,
                 text=True,
             )
@@ -94,10 +94,9 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "python"], ids=name)
-def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    save_scenarios(block.page, tmp_path)
+def test_python_runs(block: Block, lab_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(lab_folder)
+    save_scenarios(block.page, lab_folder)
     code = "\n" * block.line + block.text
     try:
         exec(compile(code, block.page, "exec"), {"__name__": "__main__"})

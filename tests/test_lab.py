@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,21 +45,12 @@ flows:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where this test's labs are known, and no others."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def lab(place: Path) -> Iterator[Lab]:
-    assert place.is_dir()
+def lab(lab_folder: Path) -> Lab:
+    assert lab_folder.is_dir()
     try:
-        found = up(parse(SCENARIO, "office.yaml"))
+        return up(parse(SCENARIO, "office.yaml"))
     except UnsupportedError as error:
         pytest.skip(f"this machine cannot emulate: {error}")
-    yield found
-    found.down()
 
 
 def output(lab: Lab, host: str, *command: str) -> str:
@@ -209,16 +199,18 @@ def test_down_ends_what_runs_in_it_and_leaves_nothing(lab: Lab) -> None:
     assert records() == []
 
 
-def test_one_that_was_killed_leaves_nothing_behind(lab: Lab) -> None:
+def test_one_that_was_killed_leaves_word_of_it_and_nothing_else(lab: Lab) -> None:
     before = network()
     os.kill(lab.record.pid, signal.SIGKILL)
     while lab.record.alive:
         time.sleep(0.01)
-    with pytest.raises(UsageError, match="no lab is up"):
+    with pytest.raises(UsageError, match=r"no lab is up; `office` ended at .*SIGKILL"):
         Lab.find()
-    assert list(lab.record.socket.parent.iterdir()) == []
+    left = sorted(path.name for path in lab.record.socket.parent.iterdir())
+    assert left == ["office.ended", "office.log"]
     assert network() == before
     up(parse(SCENARIO, "office.yaml")).down()
+    assert list(lab.record.socket.parent.iterdir()) == []
 
 
 def network() -> list[Path]:
@@ -244,7 +236,7 @@ def test_labs_live_side_by_side() -> None:
     assert Lab.find().name == "office"
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("lab_folder")
 def test_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "office.yaml"
     file.write_text(SCENARIO, encoding="utf-8")
@@ -269,20 +261,22 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert status["hosts"]["a"] != status["hosts"]["b"]
         for arguments, message in (
             (("exec", "c", "true"), "is not a host of the lab"),
-            (("exec", "a", "no-such-program"), "no-such-program"),
             (("policy", "r>c", "edge"), "r>c"),
             (("status", "--lab", "offic"), "did you mean `office`"),
         ):
             wrong = perhop(*arguments)
             assert wrong.returncode == 2
             assert message in wrong.stderr
+        missing = perhop("exec", "a", "no-such-program")
+        assert (missing.returncode, "no-such-program" in missing.stderr) == (127, True)
+        assert perhop("exec", "a", "/etc").returncode == 126
     finally:
         assert perhop("down").stdout.endswith("lab office is down\n")
     assert perhop("status").returncode == 2
 
 
-def test_a_folder_of_others_is_refused(place: Path) -> None:
-    (place / "perhop").mkdir(mode=0o777)
-    (place / "perhop").chmod(0o777)
+def test_a_folder_of_others_is_refused(lab_folder: Path) -> None:
+    (lab_folder / "perhop").mkdir(mode=0o777)
+    (lab_folder / "perhop").chmod(0o777)
     with pytest.raises(PerhopError, match="open to others"):
         records()

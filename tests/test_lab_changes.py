@@ -1,7 +1,6 @@
 """What a lab's network is after changes, which are kept nowhere."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -175,14 +174,12 @@ def test_wrong_settings_are_explained(
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+def lab(lab_folder: Path) -> Lab:
+    assert lab_folder.is_dir()
     try:
-        found = up(scenario())
+        return up(scenario())
     except UnsupportedError as error:
         pytest.skip(f"this machine cannot emulate: {error}")
-    yield found
-    found.down()
 
 
 def memory(lab: Lab) -> int:

@@ -24,6 +24,8 @@ from perhop.scenario import parse
 from reserving import MBPS, service, user
 from reserving import terms as terms_of
 
+pytestmark = pytest.mark.usefixtures("lab_folder")
+
 SCENARIO = """
 perhop: 1
 name: row
@@ -82,11 +84,6 @@ def lab_up(name: str = "row") -> Iterator[Lab]:
         yield found
     finally:
         found.down()
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
 
 @pytest.fixture

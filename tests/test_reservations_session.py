@@ -16,12 +16,9 @@ from validation.session import BEST_EFFORT, RESERVED, Session, story  # noqa: E4
 
 
 @REAL_TIME
-def test_what_was_reserved_is_what_is_sent_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+def test_what_was_reserved_is_what_is_sent_and_counted(lab_folder: Path) -> None:
     steps: list[str] = []
-    session = Session(tmp_path, steps.append)
+    session = Session(lab_folder, steps.append)
     try:
         with session.running():
             number, runs = story(session, 2, both=False)

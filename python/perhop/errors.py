@@ -6,7 +6,9 @@
     ├── ScenarioError      2   a scenario is wrong: every problem with its place
     ├── UsageError         2   an argument is wrong
     ├── UnsupportedError   3   this machine cannot do it, and what it lacks
-    └── OutputError        2   a folder or file cannot be read or written
+    ├── OutputError        2   a folder or file cannot be read or written
+    └── CommandError     126   a program may not be run in a host of a lab
+        └── NoCommandError 127 … or there is none
 """
 
 from __future__ import annotations
@@ -106,3 +108,15 @@ class OutputError(PerhopError):
 
     Results that existed before are untouched.
     """
+
+
+class CommandError(PerhopError):
+    """A program that may not be run in a host of a lab."""
+
+    exit_code: ClassVar[int] = 126
+
+
+class NoCommandError(CommandError):
+    """A program that does not exist."""
+
+    exit_code: ClassVar[int] = 127

@@ -44,6 +44,9 @@ pub struct EmulationPlan {
     /// Which nodes' own queues hold up their senders; none for no node.
     #[serde(default)]
     pub backpressure: Vec<bool>,
+    /// The congestion control of TCP connections that ask for none; by default this machine's.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
     /// The flows whose losses are told apart.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
@@ -125,8 +128,18 @@ pub struct Emulation {
 
 /// A capture's file, and what waits for it.
 struct Capture {
+    /// What the thread that carries packets calls it.
+    number: usize,
     backlog: Backlog,
     file: Box<dyn Sink>,
+}
+
+impl Capture {
+    /// Has the file take what waits.
+    fn write(&mut self) -> io::Result<()> {
+        let blocks = std::mem::take(&mut *self.backlog.0.lock().expect("nobody panics with it"));
+        if blocks.is_empty() { Ok(()) } else { self.file.take(&blocks) }
+    }
 }
 
 impl fmt::Debug for Capture {
@@ -178,6 +191,7 @@ impl Emulation {
         let mut network_plan = plan.network.clone();
         network_plan.nodes.push(nowhere);
         let network = network_plan.network()?;
+        let control = plan.congestion_control.as_deref();
         let mut namespaces = Vec::with_capacity(nodes);
         let mut made = Vec::with_capacity(nodes);
         for ((kind, node), &mtu) in kinds.into_iter().zip(&plan.network.nodes).zip(&plan.mtus) {
@@ -186,7 +200,7 @@ impl Emulation {
                 NodeKind::Router => (None, None),
                 NodeKind::Host => {
                     let namespace = Namespace::new()?;
-                    let tun = Tun::open(&namespace, own, mtu, plan.offload)?;
+                    let tun = Tun::open(&namespace, own, mtu, plan.offload, control)?;
                     (Some(namespace), Some(tun))
                 }
             };
@@ -292,12 +306,15 @@ impl Emulation {
     ///
     /// # Errors
     /// [`BuildError::NoSuchPort`] if an interface does not exist.
-    pub fn capture(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> Result<(), BuildError> {
+    pub fn capture(
+        &mut self,
+        plan: &CapturePlan,
+        sink: Box<dyn Sink>,
+    ) -> Result<usize, BuildError> {
         let plan = plan.clone();
         let backlog = Backlog::default();
         let waits = backlog.clone();
-        self.captures.push(Capture { backlog, file: sink });
-        self.ask(move |running| {
+        let number = self.ask(move |running| {
             let ports = running.network.ports().count() as u32;
             if let Some(interface) = plan.interfaces.iter().find(|each| each.port >= ports) {
                 return Err(BuildError::NoSuchPort(interface.port));
@@ -305,9 +322,27 @@ impl Emulation {
             for interface in &plan.interfaces {
                 running.network.watch(PortId(interface.port));
             }
-            running.hosts.captures.add(&plan, Box::new(waits));
-            Ok(())
-        })
+            Ok(running.hosts.captures.add(&plan, Box::new(waits)))
+        })?;
+        self.captures.push(Capture { number, backlog, file: sink });
+        Ok(number)
+    }
+
+    /// Ends the capture of this number, which may be another's then; its sink has everything.
+    ///
+    /// # Errors
+    /// Why a file cannot be written.
+    pub fn end_capture(&mut self, number: usize) -> io::Result<()> {
+        let Some(place) = self.captures.iter().position(|capture| capture.number == number) else {
+            return Ok(());
+        };
+        let mut capture = self.captures.swap_remove(place);
+        self.ask(move |running| {
+            for port in running.hosts.captures.end(number) {
+                running.network.unwatch(port);
+            }
+        });
+        capture.write()
     }
 
     /// Writes what was captured so far.
@@ -320,15 +355,16 @@ impl Emulation {
         }
         self.ask(|running| running.hosts.captures.flush());
         let mut failure = Ok(());
-        self.captures.retain_mut(|Capture { backlog, file }| {
-            let blocks = std::mem::take(&mut *backlog.0.lock().expect("nobody panics with it"));
-            let written = if blocks.is_empty() { Ok(()) } else { file.take(&blocks) };
-            let goes_on = written.is_ok();
-            if failure.is_ok() {
-                failure = written;
+        let mut failed = Vec::new();
+        for capture in &mut self.captures {
+            if let Err(error) = capture.write() {
+                failed.push(capture.number);
+                failure = failure.and(Err(error));
             }
-            goes_on
-        });
+        }
+        for number in failed {
+            let _ = self.end_capture(number);
+        }
         failure
     }
 

@@ -121,6 +121,14 @@ impl LinuxHosts {
         nodes.filter_map(|(node, each)| Some((NodeId(node as u16), each.tun.as_ref()?)))
     }
 
+    /// The hosts that have none any more.
+    pub fn without_device(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.nodes.iter().enumerate();
+        let lost = nodes.filter(|(_, each)| each.kind == NodeKind::Host && each.tun.is_none());
+        let real = lost.filter(|(node, _)| *node != self.nowhere.index());
+        real.map(|(node, _)| NodeId(node as u16))
+    }
+
     /// Whether a host's device is there.
     pub fn has_device(&self, host: NodeId) -> bool {
         self.nodes[host.index()].tun.is_some()

@@ -1,5 +1,6 @@
 //! What is asked of an emulation, and changed in it, while it runs without an end.
 
+use perhop_core::NodeId;
 use perhop_net::LinkCounters;
 use perhop_plan::{BuildError, Effect, EffectPlan};
 use perhop_queue::{Backlog, Counters};
@@ -28,6 +29,11 @@ impl Emulation {
             running.apply(Effect::of(&effect, links, seed)?);
             Ok(())
         })
+    }
+
+    /// The hosts whose devices were taken away.
+    pub fn without_device(&mut self) -> Vec<NodeId> {
+        self.ask(|running| running.hosts.without_device().collect())
     }
 
     /// What every port has counted by now.

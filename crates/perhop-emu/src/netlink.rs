@@ -12,6 +12,8 @@ use nix::sys::socket::{
 };
 
 const HEADER: usize = 16;
+/// A metric of routes, linux/rtnetlink.h.
+const RTAX_CC_ALGO: u16 = 16;
 
 /// Has so many packets wait before a device. (The ioctl for it asks for rights outside of user
 /// namespaces.)
@@ -43,16 +45,27 @@ pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
     request(libc::RTM_NEWADDR, &body)
 }
 
-/// Has everything go through a device that goes nowhere else, of the version of `address`.
+/// Has everything go through a device that goes nowhere else, of the version of `address`, TCP with
+/// the congestion control `control`. (A namespace's own default, `tcp_congestion_control`, may only be
+/// one that this machine lets everybody use; a route's may be any.)
 ///
 /// # Errors
 /// As the kernel says.
-pub(crate) fn add_default_route(device: u32, address: IpAddr) -> io::Result<()> {
+pub(crate) fn add_default_route(
+    device: u32,
+    address: IpAddr,
+    control: Option<&str>,
+) -> io::Result<()> {
     // struct rtmsg: family, lengths of prefixes, type of service, table, origin, scope, kind, flags.
     let (table, origin) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
     let (scope, kind) = (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST);
     let mut body = vec![family(address), 0, 0, 0, table, origin, scope, kind, 0, 0, 0, 0];
     attribute(&mut body, libc::RTA_OIF, &device.to_ne_bytes());
+    if let Some(control) = control {
+        let mut metrics = Vec::new();
+        attribute(&mut metrics, RTAX_CC_ALGO, &[control.as_bytes(), &[0]].concat());
+        attribute(&mut body, libc::RTA_METRICS, &metrics);
+    }
     request(libc::RTM_NEWROUTE, &body)
 }
 

@@ -55,16 +55,18 @@ pub(crate) struct Tun {
 }
 
 impl Tun {
-    /// Makes the device of a host: up, with these addresses, and everything goes through it.
+    /// Makes the device of a host: up, with these addresses, and everything goes through it, TCP with
+    /// this congestion control unless a socket asks for another.
     pub fn open(
         namespace: &Namespace,
         addresses: Addresses,
         mtu: u32,
         offload: bool,
+        control: Option<&str>,
     ) -> Result<Self, TunError> {
         let work = || {
             let fd = attach(NAME, offload)?;
-            configure(addresses, mtu)?;
+            configure(addresses, mtu, control)?;
             Ok(Self { fd, offload })
         };
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
@@ -150,7 +152,7 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
 }
 
 /// Gives the device its settings, and brings it up.
-fn configure(addresses: Addresses, mtu: u32) -> Result<(), TunError> {
+fn configure(addresses: Addresses, mtu: u32, control: Option<&str>) -> Result<(), TunError> {
     let setup = |what| move |error| TunError::Setup(what, error);
     let device = Device::named(NAME).map_err(setup("found"))?;
     // Nobody advertises routers or asks who is there.
@@ -173,7 +175,7 @@ fn configure(addresses: Addresses, mtu: u32) -> Result<(), TunError> {
     device.set_up().map_err(setup("brought up"))?;
     let address = |address| {
         add_address(index, address).map_err(setup("given an address"))?;
-        add_default_route(index, address).map_err(setup("given a route"))
+        add_default_route(index, address, control).map_err(setup("given a route"))
     };
     address(IpAddr::V4(addresses.v4))?;
     // IPv6 needs links of 1280 bytes (RFC 8200, section 5), and a kernel that has it.

@@ -1,6 +1,6 @@
 //! Emulations, as Python has them.
 
-use perhop_emu::{EmulationPlan, monotonic};
+use perhop_emu::{EmulationPlan, PortReading, monotonic};
 use perhop_measure::CapturePlan;
 use perhop_plan::EffectPlan;
 use perhop_queue::{Backlog, Counters};
@@ -44,13 +44,24 @@ impl Emulation {
         Ok(self.0.start(zero_ns)?)
     }
 
-    /// From now on what passes some interfaces, given as JSON, is written to a file.
-    fn capture(&mut self, py: Python<'_>, plan: &str, file: Py<PyAny>) -> PyResult<()> {
+    /// From now on what passes some interfaces, given as JSON, is written to a file; returns the
+    /// capture's number.
+    fn capture(&mut self, py: Python<'_>, plan: &str, file: Py<PyAny>) -> PyResult<usize> {
         let plan: CapturePlan =
             serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let sink = Box::new(File::new(file));
         py.detach(|| self.0.capture(&plan, sink))
             .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Ends a capture: its file has everything.
+    fn end_capture(&mut self, py: Python<'_>, number: usize) -> PyResult<()> {
+        Ok(py.detach(|| self.0.end_capture(number))?)
+    }
+
+    /// The numbers of the hosts whose devices were taken away.
+    fn without_device(&mut self, py: Python<'_>) -> Vec<usize> {
+        py.detach(|| self.0.without_device()).into_iter().map(|host| host.index()).collect()
     }
 
     /// Writes what was captured. Raises what a file raised that is captured to, or why the emulation
@@ -69,6 +80,25 @@ impl Emulation {
         let effect: EffectPlan =
             serde_json::from_str(effect).map_err(|error| wrong(error.to_string()))?;
         py.detach(|| self.0.apply(&effect, seed)).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// For each port, what left it by now.
+    fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let ports = py.detach(|| self.0.read());
+        let link = |port: &PortReading| {
+            let by_name = PyDict::new(py);
+            for (name, count) in [
+                ("sent_packets", port.link.packets),
+                ("sent_bytes", port.link.bytes.get()),
+                ("lost_packets", port.link.lost),
+                ("duplicated_packets", port.link.duplicated),
+                ("delayed_packets", port.link.detoured),
+            ] {
+                by_name.set_item(name, count)?;
+            }
+            Ok(by_name)
+        };
+        ports.iter().map(link).collect()
     }
 
     /// For each port, for its root and then each class depth first, what was counted by now.

@@ -33,11 +33,11 @@ impl Namespaces {
         enter_user_namespace().map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
-    /// Joins the network namespace to which process `pid` holds the descriptor `link`, with the
-    /// file `hosts` as /etc/hosts.
+    /// Joins the network namespace to which process `pid` holds the descriptor `link`, on a machine
+    /// called `name`, where the first of each pair of `files` takes the place of the second.
     #[staticmethod]
-    fn join(pid: u32, link: RawFd, hosts: PathBuf) -> PyResult<()> {
-        Ok(join_namespaces(pid, link, &hosts)?)
+    fn join(pid: u32, link: RawFd, name: &str, files: Vec<(PathBuf, PathBuf)>) -> PyResult<()> {
+        Ok(join_namespaces(pid, link, name, &files)?)
     }
 
     /// The file descriptor that stands for a host's namespace.

@@ -10,6 +10,7 @@ import click
 from perhop.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 __all__ = ["lab"]
@@ -21,6 +22,7 @@ Examples:
   perhop lab exec testbed -- iperf3 -c pharlap
   perhop lab status
   perhop lab policy 'slac>pharlap' --set classes.scavenger.bandwidth=5%
+  perhop lab capture 'slac>pharlap=slac.pcapng' --for '10 s'
   perhop lab down
 """
 
@@ -44,12 +46,18 @@ def lab() -> None:
     help="Change a value first, such as links.0.rate='1 Gbps'. May be given often.",
 )
 @options.captures
+@click.option(
+    "--congestion-control",
+    metavar="NAME",
+    help="What hosts' TCP uses where a program asks for none, as Linux calls it; cubic by default.",
+)
 def up(
     scenario: str,
     name: str | None,
     seed: int,
     overrides: tuple[str, ...],
     captures: tuple[str, ...],
+    congestion_control: str | None,
 ) -> int:
     """Start a lab with a scenario's network.
 
@@ -61,10 +69,10 @@ def up(
 
     files = captured(captures)
     loaded = gallery.load(scenario, overrides=overrides)
-    started = lab.up(loaded, name, seed=seed)
+    started = lab.up(loaded, name, seed=seed, congestion_control=congestion_control)
     try:
         for link, file in files.items():
-            started.capture([link], file, 0)
+            started.capture([link], file)
     except BaseException:
         started.down()
         raise
@@ -81,6 +89,7 @@ def up(
 def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
     """Run a program in a host, with this terminal.
 
+    The exit code is the program's, 127 if there is no such program, and 126 if it may not be run.
     What follows HOST is the program with its arguments; `--` keeps its options from being taken for
     perhop's.
     """
@@ -111,6 +120,87 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
         if not watch:
             return 0
         sleep(1)
+
+
+@lab.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
+def list_(as_json: bool) -> int:
+    """List your labs, and those that have ended although nobody has taken them down."""
+    from dataclasses import asdict
+
+    from perhop.lab import endings, records
+    from perhop.lab.record import clock
+
+    up, ended = records(starting=True), endings()
+    if as_json:
+        found: list[dict[str, Any]] = [
+            {key: getattr(each, key) for key in ("name", "state", "scenario", "since", "pid")}
+            | {"hosts": list(each.hosts)}
+            for each in up
+        ]
+        found += [{"state": "ended", **asdict(each)} for each in ended]
+        click.echo(json.dumps(found, indent=2, allow_nan=False))
+        return 0
+    if not (up or ended):
+        click.echo("no lab is up; `perhop lab up FILE` starts one")
+        return 0
+
+    from perhop.cli.render import print_table
+    from perhop.report.tables import Column, Table
+
+    rows = [(each.name, str(each.state), each.scenario, clock(each.since), "") for each in up]
+    for one in ended:
+        how = f"{clock(one.ended)}: {one.how}"
+        rows.append((one.name, "ended", one.scenario, clock(one.since), how))
+    names = ("lab", "state", "scenario", "since", "ended")
+    print_table(Table("", tuple(Column(name, "left") for name in names), tuple(rows)))
+    return 0
+
+
+@lab.command()
+@_named
+@click.argument("captures", nargs=-1, metavar="LINK=FILE…")
+@click.option("--for", "span", metavar="TIME", help="End after so long, such as `10 s`, and wait.")
+@click.option("--stop", is_flag=True, help="End what goes on instead: all, or the FILEs named.")
+def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop: bool) -> int:
+    """Write packets to files while a lab is up, from now until `--stop` or `down`.
+
+    LINK is a direction such as 'r1>r2', FILE gets the packets at r1's end; `-` is standard output.
+    What happens to a file ends its capture at most; `status` says how captures stand.
+    """
+    from time import sleep
+
+    from perhop.cli.run import captured
+    from perhop.errors import UsageError
+    from perhop.lab.client import Lab
+    from perhop.units import SECOND, parse_duration
+
+    found = Lab.find(name)
+    if stop:
+        for file in [text.rpartition("=")[2] for text in captures]:
+            found.end_capture(file)
+        if not captures:
+            found.end_capture()
+        return 0
+    if not captures:
+        raise UsageError("name what to capture, such as 'r1>r2=r1.pcapng'")
+    try:
+        seconds = None if span is None else parse_duration(span) / SECOND
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from None
+    begun = []
+    try:
+        for link, file in captured(captures, "").items():
+            found.capture([link], file)
+            begun.append(file)
+        if seconds is not None:
+            sleep(seconds)
+    finally:
+        # Those that go on stay if all have begun.
+        if seconds is not None or len(begun) < len(captures):
+            for file in begun:
+                found.end_capture(file)
+    return 0
 
 
 @lab.command()
@@ -182,10 +272,11 @@ def _print(stands: dict[str, Any]) -> None:
     from perhop.report.tables import Column, Table
     from perhop.units import format_rate
 
-    columns = ("sent_packets", "sent_bytes", "dropped_packets", "backlog_packets")
+    columns = ("sent_packets", "sent_bytes", "dropped_packets")
     rows = []
     for link, found in stands["links"].items():
         reserved = {f"{name} (reserved)": each for name, each in found.get("reserved", {}).items()}
+        lost = found["link"]["lost_packets"]
         for class_name, counters in {**found["classes"], **reserved}.items():
             police = [counters[key] for key in ("conformed_packets", "exceeded_packets")]
             rows.append(
@@ -194,10 +285,40 @@ def _print(stands: dict[str, Any]) -> None:
                     class_name,
                     format_rate(round(counters["rate_bps"])),
                     *(f"{counters[key]:,}" for key in columns),
+                    f"{lost:,}" if lost else "",
+                    f"{counters['backlog_packets']:,}",
                     *(f"{count:,}" if any(police) else "" for count in police),
                 )
             )
-    names = ("rate", "packets", "bytes", "dropped", "waiting", "conformed", "exceeded")
+            lost = 0  # the wire's, whatever the class
+    names = ("rate", "packets", "bytes", "dropped", "lost", "waiting", "conformed", "exceeded")
     heads = [Column("link", "left"), Column("class", "left")]
     title = f"{stands['name']}, up for {stands['up_s']:.0f} s"
     print_table(Table(title, (*heads, *(Column(each, "right") for each in names)), tuple(rows)))
+    for line in _remarks(stands):
+        click.echo(line)
+
+
+_NOT_CARRIED = {
+    "foreign": "to everybody or a group, or not from their host's address: not carried",
+    "malformed": "no IP packets, or longer than their host may send",
+    "overruns": "dropped by hosts, as perhop was late to read them",
+    "overflow": "lost, as too many are under way",
+    "refused": "not taken by their host",
+}
+"""What became of packets that are on no link."""
+
+
+def _remarks(stands: dict[str, Any]) -> Iterator[str]:
+    """What else is to be said of a lab."""
+    for key, meaning in _NOT_CARRIED.items():
+        if stands["network"].get(key):
+            yield f"{key}: {stands['network'][key]:,} packets {meaning}"
+    for host in stands["hosts_without_device"]:
+        yield f"{host}: its device perhop0 was taken away; nothing reaches it until the lab is new"
+    for each in stands["captures"]:
+        state = "goes on" if each["ended"] is None else f"ended: {each['reason']}"
+        left_out = each["left_out_bytes"]
+        slow = f", {left_out:,} B left out as the file is too slow" if left_out else ""
+        what = f"{', '.join(each['links'])} to {each['file']}"
+        yield f"capture of {what}: {each['bytes']:,} B{slow}, {state}"

@@ -94,8 +94,8 @@ def run(
     return _exit_code(dataset)
 
 
-def captured(given: tuple[str, ...]) -> dict[str, str]:
-    """The file for each link, from ``LINK=FILE``."""
+def captured(given: tuple[str, ...], option: str = "--pcap ") -> dict[str, str]:
+    """The file for each link, from ``LINK=FILE``, which stands behind `option`."""
     from perhop.errors import UsageError
 
     files: dict[str, str] = {}
@@ -103,11 +103,11 @@ def captured(given: tuple[str, ...]) -> dict[str, str]:
         link, _, file = text.partition("=")
         if not (link and file):
             raise UsageError(
-                f"--pcap {text}: expected LINK=FILE such as 'r1>r2=r1.pcapng', in quotes, as shells"
-                " take > for something else"
+                f"{option}{text}: expected LINK=FILE such as 'r1>r2=r1.pcapng', in quotes, as "
+                "shells take > for something else"
             )
         if files.setdefault(link, file) != file:
-            raise UsageError(f"--pcap {text}: {link} is captured to {files[link]} already")
+            raise UsageError(f"{option}{text}: {link} is captured to {files[link]} already")
     return files
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Scenario
 
-__all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "writing"]
+__all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "refuse_foreign", "writing"]
 
 SNAPLEN: Final = 128
 """How many bytes of a packet are kept unless more is wanted: all headers, and little else."""
@@ -95,7 +95,7 @@ def planned(
             raise UsageError(
                 f"{path} is in the folder of the results, which is perhop's; give another place"
             )
-        _refuse_foreign(path)
+        refuse_foreign(path)
     return [Capture(path, tuple(interfaces), snaplen) for path, interfaces in files.values()]
 
 
@@ -122,7 +122,7 @@ def _listed(names: Mapping[str, object] | list[str]) -> str:
     return shown if len(names) <= 8 else f"{shown}, …"
 
 
-def _refuse_foreign(path: Path) -> None:
+def refuse_foreign(path: Path) -> None:
     """Raise OutputError if `path` is a file with something else than a capture in it."""
     try:
         if not path.is_file() or path.stat().st_size == 0:

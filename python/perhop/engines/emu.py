@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
@@ -37,6 +38,9 @@ _LEAD_NS: Final = 50_000_000
 
 _MTU: Final = 1500
 """What a host's device takes unless its links or its flows say otherwise."""
+
+_LEAST_MTU_V6: Final = 1280
+_PREFIX_V6: Final = IPv6Address("fd70:6572:686f:7000::")
 
 _TCP_HEADERS: Final = 20 + 20 + 12  # IPv4, TCP, timestamps
 _DATAGRAM_HEADERS: Final = 20 + 8
@@ -144,6 +148,19 @@ def _flow_keys(scenario: Scenario) -> list[dict[str, Any]]:
         }
         for name, flow in scenario.flows.items()
     ]
+
+
+def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
+    """The IPv6 addresses of nodes that have one: a unique local prefix and the IPv4 address.
+
+    Linux has IPv6 on links of 1280 bytes or more (RFC 8200, section 5).
+    """
+    own = mtus(scenario)
+    return {
+        name: IPv6Address(int(_PREFIX_V6) + int(address))
+        for name, address in scenario.addresses.items()
+        if own[name] >= _LEAST_MTU_V6
+    }
 
 
 def mtus(scenario: Scenario) -> dict[str, int]:

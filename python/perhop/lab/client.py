@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
-from perhop.lab.record import Record, records
+from perhop.lab.captures import captured_as, open_for_capture
+from perhop.lab.programs import end_programs, space
+from perhop.lab.record import Record, endings, records
 from perhop.scenario.text import did_you_mean, listed
 from perhop.units import quote
 
@@ -39,20 +41,24 @@ class Lab:
         """The lab with this name, or the only one.
 
         Raises:
-            UsageError: If there is none, or there are several and no name is given.
+            UsageError: If there is none, or there are several and no name is given; it says how one
+                has ended that was up.
         """
         known = {record.name: record for record in records()}
-        if not known:
-            raise UsageError("no lab is up; `perhop lab up FILE` starts one")
-        if name is None:
-            if len(known) > 1:
-                raise UsageError(f"several labs are up; name one with --lab{listed(known)}")
+        ended = [each for each in endings() if name in (None, each.name)]
+        if name is not None and name in known:
+            return cls(known[name])
+        if name is None and len(known) == 1:
             return cls(next(iter(known.values())))
-        if name not in known:
-            hint = did_you_mean(name, known)
-            said = f"; {hint}" if hint else listed(known)
-            raise UsageError(f"no lab {quote(name)} is up{said}")
-        return cls(known[name])
+        if name is None and known:
+            raise UsageError(f"several labs are up; name one with --lab{listed(known)}")
+        said = [f"no lab {quote(name)} is up" if name else "no lab is up"]
+        said += map(str, ended)
+        if not ended and not known:
+            said.append("`perhop lab up FILE` starts one")
+        elif not ended and name is not None:
+            said.append(did_you_mean(name, known) or listed(known).removeprefix("; "))
+        raise UsageError("; ".join(filter(None, said)))
 
     @property
     def name(self) -> str:
@@ -88,15 +94,50 @@ class Lab:
         """
         self._ask({"do": "policy", "on": on, "policy": policy, "set": list(overrides)})
 
-    def capture(self, links: Sequence[str], file: str | os.PathLike[str], snaplen: int) -> None:
-        """Write the packets at these interfaces to a file from now on, until the lab is down.
+    def capture(self, links: Sequence[str], file: str | os.PathLike[str], snaplen: int = 0) -> None:
+        """Write the packets at these interfaces to a file from now on.
+
+        Whatever happens to the file ends the capture at most: `status` says how it ended.
+
+        Args:
+            links: Directed links, "r1>r2", whose senders' interfaces they are; or nodes with one
+                link.
+            file: A file, a pipe, or "-" for standard output. A pipe waits for its reader.
+            snaplen: How many bytes of a packet are kept; 0 for all.
 
         Raises:
             UsageError: If there is no such link.
-            OutputError: If the file cannot be written, or is no capture.
+            OutputError: If the file cannot be written, or has something else than a capture in it.
         """
-        path = str(Path(file).resolve())
-        self._ask({"do": "capture", "links": list(links), "file": path, "snaplen": snaplen})
+        name = captured_as(file)
+        try:
+            opened, is_new = open_for_capture(file)
+        except OSError as error:
+            raise OutputError(f"cannot write {name}: {error.strerror}") from error
+        try:
+            asked = {"links": list(links), "file": name, "snaplen": snaplen}
+            self._ask({"do": "capture", **asked}, opened)
+        except BaseException:
+            if is_new:
+                Path(name).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(opened)
+
+    def end_capture(self, file: str | os.PathLike[str] | None = None) -> None:
+        """End the capture to a file, or every one, and return once the files have everything.
+
+        Raises:
+            UsageError: If nothing is captured to that file.
+        """
+        name = None if file is None else captured_as(file)
+        self._ask({"do": "end-capture", "file": name})
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline and any(
+            each["ended"] is None and name in (None, each["file"])
+            for each in self.status()["captures"]
+        ):
+            time.sleep(0.02)
 
     def reserve(
         self, name: str, links: Sequence[str], match: Mapping[str, Any], rate: int, burst: int
@@ -144,25 +185,26 @@ class Lab:
         """Become a program that runs in a host. The caller must have one thread.
 
         Raises:
-            UsageError: If there is no such host, or no such program.
+            UsageError: If there is no such host.
+            CommandError: If the program may not be run.
+            NoCommandError: If there is none.
         """
         from perhop.lab.enter import become  # which is a program, too
 
-        link = self._link(host)
-        try:
-            become(self.record.pid, link, str(self.record.names), command)
-        except OSError as error:
-            raise UsageError(f"cannot run {quote(command[0])}: {error.strerror}") from error
+        self._check_host(host)
+        become(self.record, host, command)
 
     def start(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a program in a host; `options` are those of `subprocess.Popen`.
 
+        It ends with exit code 127 if there is no such program, and 126 if it may not be run.
+
         Raises:
             UsageError: If there is no such host.
         """
-        enter = [sys.executable, "-m", "perhop.lab.enter", str(self.record.pid)]
-        where = [str(self._link(host)), str(self.record.names)]
-        return subprocess.Popen([*enter, *where, *command], **options)
+        self._check_host(host)
+        enter = [sys.executable, "-m", "perhop.lab.enter", str(self.record.file), host]
+        return subprocess.Popen([*enter, *command], **options)
 
     def down(self) -> list[str]:
         """Remove the lab, with what still runs in it.
@@ -170,53 +212,36 @@ class Lab:
         Returns:
             The commands that were ended.
         """
-        ended = self._end_programs()
+        record = self.record
+        held = (f"/proc/{record.pid}/fd/{number}" for number in record.hosts.values())
+        spaces = {found for path in held if (found := space(path))}
+        ended = end_programs(spaces, {record.pid, record.keeper})
         with suppress(PerhopError):
             self._ask({"do": "down"})
         deadline = time.monotonic() + _PATIENCE_S
-        while self.record.alive and time.monotonic() < deadline:
-            time.sleep(0.02)
-        if self.record.alive:
-            os.kill(self.record.pid, signal.SIGKILL)
-        self.record.remove()
+        while (record.alive or record.kept) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for pid, there in ((record.pid, record.alive), (record.keeper, record.kept)):
+            if there:
+                os.kill(pid, signal.SIGKILL)
+        record.end(None)
         return ended
 
-    def _link(self, host: str) -> int:
+    def _check_host(self, host: str) -> None:
         hosts = self.record.hosts
         if host not in hosts:
             hint = did_you_mean(host, hosts)
             said = f"; {hint}" if hint else listed(hosts)
             raise UsageError(f"{quote(host)} is not a host of the lab{said}")
-        return hosts[host]
 
-    def _end_programs(self) -> list[str]:
-        """Ends what runs in the hosts, and is not the lab itself: first asked, then made to."""
-        spaces = {
-            _space(f"/proc/{self.record.pid}/fd/{link}") for link in self.record.hosts.values()
-        }
-        running = {
-            int(process.name): _command(process)
-            for process in Path("/proc").iterdir()
-            if process.name.isdigit()
-            and int(process.name) not in {self.record.pid, os.getpid()}
-            and _space(process / "ns/net") in spaces - {None}
-        }
-        for pid in running:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + 1.0
-        while any(Path(f"/proc/{pid}").exists() for pid in running) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        for pid in running:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        return list(running.values())
-
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any], file: int | None = None) -> dict[str, Any]:
+        """Have the lab do something, and return what it says; a file goes with the request."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
                 link.settimeout(_PATIENCE_S)
-                link.connect(str(self.record.socket))
+                _connect(link, str(self.record.socket))
+                if file is not None:
+                    socket.send_fds(link, [b" "], [file])
                 link.sendall(json.dumps(request).encode() + b"\n")
                 answer = json.loads(b"".join(iter(lambda: link.recv(65536), b"")) or b"null")
         except (OSError, ValueError) as error:
@@ -233,18 +258,13 @@ class Lab:
         return answer
 
 
-def _space(path: str | Path) -> tuple[int, int] | None:
-    """What tells a namespace from others; None if nobody may look."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _command(process: Path) -> str:
-    with suppress(OSError):
-        return (
-            (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        )
-    return process.name
+def _connect(link: socket.socket, path: str) -> None:
+    """Connect, however many others do so at the same time."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return link.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)

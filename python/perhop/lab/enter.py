@@ -1,4 +1,4 @@
-"""`python -m perhop.lab.enter PID FD HOSTS COMMAND…`: a command in a host of a lab."""
+"""`python -m perhop.lab.enter RECORD HOST COMMAND…`: a command in a host of a lab."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from perhop._core import Namespaces
+from perhop.errors import CommandError, NoCommandError, OutputError, PerhopError
+from perhop.lab.record import Record
+from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,26 +18,43 @@ if TYPE_CHECKING:
 __all__ = ["become"]
 
 
-def become(pid: int, link: int, hosts: str, command: Sequence[str]) -> NoReturn:
-    """Become a command in the namespace to which a process holds a file descriptor.
+def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
+    """Become a command in a host of a lab.
 
     Args:
-        pid: The process.
-        link: Its file descriptor.
-        hosts: The file that takes the place of /etc/hosts.
+        record: The lab.
+        host: The host.
         command: The program and its arguments.
 
     Raises:
-        OSError: If there is no such namespace, or no such command, which it then names.
+        OutputError: The lab is gone, or this process may not enter it.
+        CommandError: There is no such program, or it may not be run.
     """
-    Namespaces.join(pid, link, hosts)
+    files = [(str(record.names), "/etc/hosts")]
+    if record.preferences.exists():
+        files.append((str(record.preferences), "/etc/gai.conf"))
+    try:
+        Namespaces.join(record.pid, record.hosts[host], host, files)
+    except OSError as error:
+        raise OutputError(
+            f"cannot enter {quote(host)} of lab {quote(record.name)}: {error.strerror or error}"
+        ) from error
+    # The lab's keeper ends who is in the host when the lab ends: nobody may come later.
+    if not record.alive:
+        raise OutputError(f"lab {quote(record.name)} has just ended")
     # Python ignores it, and what is ignored stays so for the command.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    os.execvp(command[0], list(command))
+    try:
+        os.execvp(command[0], list(command))
+    except (OSError, ValueError) as error:
+        kind = NoCommandError if isinstance(error, FileNotFoundError) else CommandError
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise kind(f"cannot run {quote(command[0])}: {reason}") from error
 
 
 if __name__ == "__main__":
     try:
-        become(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
-    except OSError as error:
-        sys.exit(f"{sys.argv[4]}: {error.strerror}")
+        become(Record.read(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    except PerhopError as error:
+        print(f"perhop: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
@@ -15,12 +17,18 @@ from perhop.lab.reserved import Reservation, reserved_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from io import FileIO
+
+    from _typeshed import SupportsWrite
 
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
 __all__ = ["Network"]
+
+_CONTROL: Final = "cubic"
+"""The congestion control of hosts, whatever this machine's is."""
+
+_AVAILABLE: Final = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 _AHEAD_NS: Final = 1_000_000
 """How far ahead of its making the network's time begins."""
@@ -32,8 +40,13 @@ Counted = dict[str, dict[str, dict[str, int]]]
 class Network:
     """The network of a scenario, in real time, until it is stopped."""
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
+    def __init__(self, scenario: Scenario, seed: int, control: str | None) -> None:
         """Make the hosts and let packets move.
+
+        Args:
+            scenario: The network.
+            seed: Decides every random number.
+            control: The congestion control of TCP where a program asks for none; by default CUBIC.
 
         Raises:
             UnsupportedError: If this machine cannot, with what it lacks.
@@ -42,12 +55,14 @@ class Network:
         self._classes = self.present.classes
         self._seed = seed
         self._changes = 0
+        self.control = control or _default_control()
         network = {**network_plan(scenario, seed), "marks": [], "changes": []}
         try:
             plan = {
                 "network": network,
                 "mtus": list(mtus(scenario).values()),
                 "backpressure": backpressure(scenario),
+                "congestion_control": self.control,
             }
             self._core = Emulation(json.dumps(plan))
             self._core.start(Emulation.monotonic_ns() + _AHEAD_NS)
@@ -67,12 +82,23 @@ class Network:
         }
 
     def check(self) -> None:
-        """Write what was captured.
+        """Hand over what was captured."""
+        # That a host's device was taken away ends nothing; `without_device` says which.
+        with suppress(OSError):
+            self._core.check()
 
-        Raises:
-            OSError: If a capture cannot be written, or the network cannot go on.
-        """
-        self._core.check()
+    def without_device(self) -> list[str]:
+        """The hosts whose devices were taken away."""
+        names = list(self.present.scenario.nodes)
+        return [names[number] for number in self._core.without_device()]
+
+    def totals(self) -> dict[str, int]:
+        """What the network has counted of itself; see docs/engines.md."""
+        return self._core.counters()
+
+    def links(self) -> dict[str, dict[str, int]]:
+        """What left each directed link, and what became of it."""
+        return dict(zip(self._classes, self._core.links(), strict=True))
 
     def counters(self) -> tuple[Counted, Counted]:
         """What was counted since the network, or a class, began: of classes, of reservations."""
@@ -106,12 +132,28 @@ class Network:
         self._core.apply(json.dumps(plan), self._seed)
         self._reserved[link] = list(reservations)
 
-    def capture(self, capture: Capture, file: FileIO) -> None:
-        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
-        self._core.capture(
+    def capture(self, capture: Capture, file: SupportsWrite[bytes]) -> int:
+        """Write what passes the capture's interfaces from now on to `file`, as pcapng.
+
+        Returns:
+            The number of the capture.
+        """
+        return self._core.capture(
             json.dumps(capture_plan(self.present.scenario, self._seed, capture)), file
         )
+
+    def end_capture(self, number: int) -> None:
+        """End a capture: its file is handed everything."""
+        self._core.end_capture(number)
 
     def stop(self) -> None:
         """End it; what was captured is written."""
         self._core.stop()
+
+
+def _default_control() -> str:
+    """CUBIC; Reno, which every kernel has, where it was not built in."""
+    with suppress(OSError):
+        if _CONTROL not in _AVAILABLE.read_text(encoding="ascii").split():
+            return "reno"
+    return _CONTROL

@@ -1,74 +1,185 @@
 """Where labs are known: a file for each, which says what process holds it.
 
-A lab's hosts are network namespaces without names, which end with that process; so a record that is
-left of one that was killed stands for nothing, and is removed by whoever comes across it.
+A lab's hosts are network namespaces without names, which end with that process. So a record whose
+processes are gone stands for nothing. What is left of a lab that nobody has taken down is a file
+that says how it ended, until another one of that name comes up.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from perhop.errors import OutputError
+from perhop.errors import OutputError, UsageError
+from perhop.units import quote
 
-__all__ = ["Record", "folder", "records"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Ending", "Record", "endings", "folder", "records"]
+
+_CLEANING_S: Final = 3.0
+"""How long a keeper may take to clean up after a lab."""
+
+T = TypeVar("T", "Record", "Ending")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A lab that is up.
+    """A lab, or one that is being started.
 
     Attributes:
         name: What it is called.
         scenario: The name of its scenario.
-        pid: The process that holds it, …
-        started: … and when that began, in clock ticks since boot: process numbers come again.
+        folder: Where it is known.
+        since: When it was started, in seconds since 1970.
+        keeper: The process that waits for its end, …
+        keeper_started: … and when that began, in clock ticks since boot: numbers come again.
+        pid: The process that holds it; the keeper until it is up.
+        started: When that began.
         hosts: By node that a program can run in, the process's file descriptor of its namespace.
+        state: Whether it is up.
     """
 
     name: str
     scenario: str
+    folder: str
+    since: float
+    keeper: int
+    keeper_started: int
     pid: int
     started: int
     hosts: dict[str, int]
+    state: Literal["starting", "up"] = "up"
+
+    @property
+    def file(self) -> Path:
+        """Where this stands."""
+        return self._place("json")
 
     @property
     def socket(self) -> Path:
-        """Where it takes requests."""
-        return folder() / f"{self.name}.sock"
+        """Where the lab takes requests."""
+        return self._place("sock")
 
     @property
     def log(self) -> Path:
-        """What its process said."""
-        return folder() / f"{self.name}.log"
+        """What its processes said."""
+        return self._place("log")
 
     @property
     def names(self) -> Path:
         """What stands for /etc/hosts in its hosts."""
-        return folder() / f"{self.name}.hosts"
+        return self._place("hosts")
+
+    @property
+    def preferences(self) -> Path:
+        """What stands for /etc/gai.conf in its hosts."""
+        return self._place("gai")
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there."""
+        """Whether the process that holds it is there."""
         return began(self.pid) == self.started
 
-    def write(self) -> None:
-        """Make it known, whole or not at all."""
-        path = folder() / f"{self.name}.json"
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        fresh.rename(path)
+    @property
+    def kept(self) -> bool:
+        """Whether its keeper is there."""
+        return began(self.keeper) == self.keeper_started
 
-    def remove(self, *, log: bool = True) -> None:
-        """Make it unknown, with what belongs to it; or but for its log, which may say why."""
-        paths = [folder() / f"{self.name}.json", self.socket, self.names]
-        for path in paths + [self.log] * log:
-            path.unlink(missing_ok=True)
+    def claim(self) -> None:
+        """Make it known that it is being started, unless another one has its name.
+
+        Raises:
+            UsageError: Another one has.
+        """
+        with _locked(Path(self.folder)):
+            other = _read(self.file, Record)
+            if other is not None and other.alive:
+                if other.state == "starting":
+                    raise UsageError(f"a lab {quote(self.name)} is being started already")
+                raise UsageError(
+                    f"a lab {quote(self.name)} is up; end it with `perhop lab down --lab "
+                    f"{self.name}`, or give another --name"
+                )
+            for path in (self.socket, self.names, self.preferences, self._place("ended")):
+                path.unlink(missing_ok=True)
+            self._write()
+
+    def come_up(self, pid: int, hosts: dict[str, int]) -> None:
+        """Make it known that process `pid` holds it."""
+        with _locked(Path(self.folder)):
+            replace(self, pid=pid, started=began(pid) or 0, hosts=hosts, state="up")._write()
+
+    def end(self, how: str | None) -> None:
+        """Make it unknown; and known how it ended, unless that is None.
+
+        Its log stays if it ended in a way that somebody may want to know of.
+        """
+        with _locked(Path(self.folder)):
+            found = _read(self.file, Record)
+            if found is None or found.keeper != self.keeper:
+                return  # its name is another one's already
+            if how is None:
+                self.log.unlink(missing_ok=True)
+            else:
+                ending = Ending(self.name, self.scenario, self.since, time.time(), how)
+                _put(self._place("ended"), json.dumps(asdict(ending)))
+            for path in (self.file, self.socket, self.names, self.preferences):
+                path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        _put(self.file, json.dumps(asdict(self)))
+
+    def _place(self, kind: str) -> Path:
+        return Path(self.folder) / f"{self.name}.{kind}"
+
+    @staticmethod
+    def read(file: str) -> Record:
+        """The record in a file.
+
+        Raises:
+            OutputError: There is none.
+        """
+        found = _read(Path(file), Record)
+        if found is None:
+            raise OutputError(f"{file} is no record of a lab: the lab is down")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a lab ended that nobody has taken down.
+
+    Attributes:
+        name: What it was called.
+        scenario: The name of its scenario.
+        since: When it was started, in seconds since 1970.
+        ended: When it ended, in seconds since 1970.
+        how: What ended it.
+    """
+
+    name: str
+    scenario: str
+    since: float
+    ended: float
+    how: str
+
+    def __str__(self) -> str:
+        """When it ended, and how."""
+        return f"{quote(self.name)} ended at {clock(self.ended)}: {self.how}"
+
+
+def clock(seconds: float) -> str:
+    """A time of day with its date, where this process is."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def folder() -> Path:
@@ -90,18 +201,32 @@ def folder() -> Path:
     return own
 
 
-def records() -> list[Record]:
-    """The labs that are up, by name."""
+def records(*, starting: bool = False) -> list[Record]:
+    """The labs that are up, by name; with `starting` those that are being started, too."""
     found = []
     for path in sorted(folder().glob("*.json")):
-        record = _read(path)
+        record = _read(path, Record)
         if record is None:
             continue
         if record.alive:
-            found.append(record)
-        else:
-            record.remove()
+            if starting or record.state == "up":
+                found.append(record)
+        elif not record.kept:
+            record.end("its processes were killed, nobody knows when")
     return found
+
+
+def endings() -> list[Ending]:
+    """How labs ended that nobody has taken down, by name."""
+    records()  # of those whose processes were all killed it is written now
+    deadline = time.monotonic() + _CLEANING_S
+    while time.monotonic() < deadline and any(
+        record is not None and not record.alive and record.kept
+        for record in (_read(path, Record) for path in folder().glob("*.json"))
+    ):
+        time.sleep(0.01)
+    found = (_read(path, Ending) for path in sorted(folder().glob("*.ended")))
+    return [ending for ending in found if ending is not None]
 
 
 def began(pid: int) -> int | None:
@@ -111,12 +236,31 @@ def began(pid: int) -> int | None:
     except OSError:
         return None
     # Its command's name may hold anything; the fields begin behind it, with the third.
-    fields = line.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else int(fields[19])
+    state = line.rpartition(")")[2].split()
+    return None if state[0] in {"Z", "X"} else int(state[19])
 
 
-def _read(path: Path) -> Record | None:
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Nobody else claims or ends a lab in the folder meanwhile."""
+    held = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.rename(path)
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
     with suppress(OSError, ValueError, TypeError):
         content: dict[str, Any] = json.loads(path.read_bytes())
-        return Record(**content)
+        if content.keys() == {field.name for field in fields(kind)}:
+            return kind(**content)
     return None

@@ -1,39 +1,41 @@
 """The process that holds a lab: it carries the packets, and takes requests until it is told to end.
 
-Requests come over a Unix socket, a line of JSON each, and are answered by a line each. Only the
-user's own processes, and root's, can reach it.
+Only the user's own processes, and root's, can reach its socket.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
-import socket
-import struct
+import signal
+import sys
 import time
-from contextlib import ExitStack, suppress
+import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.engines.captures import planned, writing
+from perhop.engines.captures import planned
+from perhop.engines.emu import addresses_v6
 from perhop.errors import PerhopError, UsageError
+from perhop.lab.captures import MOST, Writer
 from perhop.lab.network import Counted, Network
-from perhop.lab.record import Record, began
+from perhop.lab.requests import Requests
 from perhop.lab.reserved import Reservation, check_policy
+from perhop.units import quote
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterable, Mapping
 
     from perhop.lab.present import Present
+    from perhop.lab.record import Record
     from perhop.scenario import Scenario
 
-__all__ = ["Server", "serve"]
+__all__ = ["ALONE", "Server", "serve"]
 
-_LONGEST: Final = 2**20
-"""Bytes that a request may have."""
-
-_PATIENCE_S: Final = 2.0
-"""How long one that has connected may take to ask."""
+ALONE: Final = "its keeper was killed"
+"""What has ended a lab whose keeper is not there to say so."""
 
 _NOW: Final = {"backlog_packets", "backlog_bytes"}
 """What is counted that does not only grow."""
@@ -47,27 +49,49 @@ _RATES_OVER_S: Final = 1.0
 _SAMPLE_EVERY_S: Final = 0.25
 """How often counters are read for that."""
 
+_PREFERENCES: Final = Path("/etc/gai.conf")
+_IPV4_FIRST: Final = """\
+precedence ::1/128 50
+precedence ::/0 40
+precedence 2002::/16 30
+precedence ::/96 20
+precedence ::ffff:0:0/96 100
+"""
+"""The preferences of getaddrinfo(3) that are its own, but for the last, which is that of IPv4."""
+
+_LAST_BLOCKS_S: Final = 2.0
+"""How long a capture's file may take what is left at the end."""
+
+_MOST_ENDED: Final = 100
+"""Captures that have ended and are told of."""
+
+_MOST_TRACEBACKS: Final = 100
+"""Bugs that the log tells of."""
+
 
 class Server:
     """An emulated network, and what may be asked of it."""
 
-    def __init__(self, name: str, scenario: Scenario, seed: int) -> None:
+    def __init__(self, record: Record, scenario: Scenario, seed: int, control: str | None) -> None:
+        """Make the network, with `control` as the hosts' congestion control."""
         self.scenario = scenario
-        self._network = Network(scenario, seed)
+        self.record = record
+        self._network = Network(scenario, seed, control)
         self._since = time.monotonic()
-        self._resources = ExitStack()
+        self._changes = 0
+        self._captures: dict[int, Writer] = {}
+        self._ended: list[dict[str, Any]] = []
         self._cleared: dict[str, dict[str, dict[str, int]]] = {}
         self._samples: list[tuple[float, tuple[Counted, Counted]]] = []
         self._reservations: dict[str, Reservation] = {}
         self._begun: dict[str, dict[str, int]] = {}
-        pid = os.getpid()
-        self.record = Record(
-            name=name,
-            scenario=scenario.name,
-            pid=pid,
-            started=began(pid) or 0,
-            hosts=self._network.hosts,
-        )
+        self._bugs = 0
+        self.down = False
+
+    @property
+    def hosts(self) -> dict[str, int]:
+        """By host, the file descriptor of its namespace."""
+        return self._network.hosts
 
     def sample(self) -> None:
         """Note what was counted so far, for rates."""
@@ -78,12 +102,59 @@ class Server:
         while len(self._samples) > 1 and self._samples[1][0] <= now - _RATES_OVER_S:
             del self._samples[0]
 
-    def check(self) -> None:
-        """Raise what has ended the network, if anything has."""
-        self._network.check()
+    def tend(self) -> None:
+        """Do what is to be done every now and then: nothing of it ends the lab."""
+        try:
+            self.sample()
+            self._network.check()
+            for number, writer in list(self._captures.items()):
+                if writer.ended:
+                    self._end_capture(number)
+        except Exception:
+            self._tell_of_bug()
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked.
+    def answer_line(self, line: bytes, files: list[int]) -> bytes:
+        """Do what a line asks; what goes wrong is the answer, and nothing else."""
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise UsageError("this is no request; expected an object with `do`")
+            answer = self.answer(request, files)
+        except PerhopError as error:
+            answer = {"error": str(error), "kind": type(error).__name__}
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+            self._tell_of_bug()
+            answer = {"error": f"this is no request: {error}", "kind": "UsageError"}
+        except Exception as error:
+            self._tell_of_bug()
+            message = f"a bug in perhop: {type(error).__name__}: {error}; see {self.record.log}"
+            answer = {"error": message, "kind": "OutputError"}
+        return json.dumps(answer).encode() + b"\n"
+
+    def write_names(self) -> None:
+        """Write what the hosts' programs have for /etc/hosts, and for /etc/gai.conf (gai.conf(5)).
+
+        Where there is such a file, names have IPv6 addresses, too, and IPv4 goes first. Without it
+        programs would take IPv6 where IPv4 was not asked for.
+        """
+        names = [("127.0.0.1", "localhost"), ("::1", "localhost")]
+        names += [(str(address), name) for name, address in self.scenario.addresses.items()]
+        if _PREFERENCES.exists():
+            names += [(str(address), name) for name, address in addresses_v6(self.scenario).items()]
+            self.record.preferences.write_text(_IPV4_FIRST, encoding="ascii")
+        text = "".join(f"{address}\t{name}\n" for address, name in names)
+        self.record.names.write_text(text, encoding="utf-8")
+
+    def _tell_of_bug(self) -> None:
+        """Have the log say what went wrong, unless it has said much already."""
+        self._bugs += 1
+        if self._bugs <= _MOST_TRACEBACKS:
+            with suppress(OSError):
+                traceback.print_exc(limit=-20)
+                sys.stderr.flush()
+
+    def answer(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        """Do what is asked; a file that is kept is taken from `files`.
 
         Raises:
             PerhopError: If it cannot be done; nothing has changed then.
@@ -92,23 +163,33 @@ class Server:
             "status": self._status,
             "change": self._change,
             "policy": self._policy,
-            "capture": self._capture,
+            "capture": lambda request: self._capture(request, files),
+            "end-capture": self._stop_capture,
+            "down": self._down,
             "reserve": self._reserve,
             "release": self._release,
             "reserved": self._reserved,
             "clear": self._clear,
         }
-        action = actions.get(str(request.get("do")))
-        if action is None:
-            raise UsageError(f"a lab cannot do {request.get('do')!r}")
-        return action(request)
+        wanted = request.get("do")
+        if not isinstance(wanted, str) or wanted not in actions:
+            raise UsageError(
+                "a lab cannot do that; expected `do` to be one of " + ", ".join(actions)
+            )
+        return actions[wanted](request)
 
     def close(self) -> None:
         """End the network; captures end with whole packets."""
         with suppress(OSError):
             self._network.check()
         self._network.stop()
-        self._resources.close()
+        for number in list(self._captures):
+            with suppress(OSError):
+                self._captures[number].close(_LAST_BLOCKS_S)
+
+    def _down(self, _request: dict[str, Any]) -> dict[str, Any]:
+        self.down = True
+        return {}
 
     def _status(self, _request: dict[str, Any]) -> dict[str, Any]:
         self.sample()
@@ -133,17 +214,25 @@ class Server:
             return found
 
         policies = self._network.present.policies
+        wires = self._network.links()
         links = {
-            link: {"policy": policies[link], "classes": of_link(0, link)}
+            link: {"policy": policies[link], "link": wires[link], "classes": of_link(0, link)}
             | ({"reserved": reserved} if (reserved := of_link(1, link)) else {})
             for link in policies
         }
+        captures = [writer.status() for writer in self._captures.values()]
         return {
             "name": self.record.name,
             "scenario": self.record.scenario,
-            "pid": self.record.pid,
+            "pid": os.getpid(),
+            "since": self.record.since,
             "up_s": now - self._since,
+            "changes": self._changes,
+            "congestion_control": self._network.control,
             "hosts": {name: str(address) for name, address in self.scenario.addresses.items()},
+            "hosts_without_device": self._network.without_device(),
+            "network": self._network.totals(),
+            "captures": [*self._ended, *captures],
             "links": links,
         }
 
@@ -224,45 +313,72 @@ class Server:
             for link in one.links:
                 check_policy(present.scenario, link, present.policies[link])
         self._network.change(present, effects)
+        self._changes += 1
         for link in links:
             self._cleared.pop(link, None)
 
-    def _capture(self, request: dict[str, Any]) -> dict[str, Any]:
-        links, file = request["links"], request["file"]
-        planned_ = planned(self.scenario, dict.fromkeys(links, file), request["snaplen"], None)
-        opened = self._resources.enter_context(writing(planned_))
-        for capture, stream in zip(planned_, opened, strict=True):
-            self._network.capture(capture, stream)
-        return {}
+    def _capture(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+        links, name = request["links"], str(request["file"])
+        if not files:
+            raise UsageError("a capture comes with the descriptor of its file")
+        if len(self._captures) >= MOST:
+            raise UsageError(f"{MOST} captures go on already; end one first")
+        capture, *others = planned(
+            self.scenario, dict.fromkeys(links, name), request["snaplen"], None
+        )
+        assert not others
+        writer = Writer(capture, files.pop())
+        number = self._network.capture(capture, writer)
+        self._captures[number] = writer
+        return {"capture": number}
+
+    def _stop_capture(self, request: dict[str, Any]) -> dict[str, Any]:
+        file = request["file"]
+        numbers = [
+            number
+            for number, writer in self._captures.items()
+            if file is None or writer.status()["file"] == file
+        ]
+        if file is not None and not numbers:
+            raise UsageError(f"nothing is captured to {quote(str(file))}")
+        for number in numbers:
+            # Its end is noted once the file has everything.
+            self._network.end_capture(number)
+            self._captures[number].close()
+        return {"captures": len(numbers)}
+
+    def _end_capture(self, number: int) -> None:
+        """Forget a capture whose file is closed, but for what there is to say of it."""
+        self._network.end_capture(number)
+        self._ended.append(self._captures.pop(number).status())
+        del self._ended[:-_MOST_ENDED]
 
 
-def serve(server: Server, ready: Callable[[], None]) -> None:
-    """Take requests until one says `down`, or a signal does."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def serve(
+    server: Server, keeper: socket.socket, signals: list[int], ready: Callable[[], None]
+) -> str | None:
+    """Take requests until one says `down`, a signal has come, or the keeper is gone.
+
+    Returns:
+        What has ended the lab; None if somebody has taken it down.
+    """
     path = server.record.socket
     path.unlink(missing_ok=True)
-    listener.bind(str(path))
-    listener.listen()
-    with selectors.DefaultSelector() as selector, listener:
-        selector.register(listener, selectors.EVENT_READ)
-        server.record.names.write_text(_hosts(server.scenario), encoding="utf-8")
-        server.record.write()
+    requests = Requests(path, server.answer_line)
+    requests.wait_for(keeper)
+    try:
+        server.write_names()
         ready()
-        while True:
-            if selector.select(_RATES_OVER_S / 4):
-                link, _ = listener.accept()
-                with link, suppress(OSError):
-                    if not _serve_one(server, link):
-                        return
-            server.sample()
-            server.check()
-
-
-def _hosts(scenario: Scenario) -> str:
-    """The nodes by name, as /etc/hosts has them (hosts(5))."""
-    names = [("127.0.0.1", "localhost"), ("::1", "localhost")]
-    names += [(str(address), name) for name, address in scenario.addresses.items()]
-    return "".join(f"{address}\t{name}\n" for address, name in names)
+        while not server.down:
+            if signals:
+                return f"it was ended by {signal.Signals(signals[0]).name}"
+            if requests.serve(_SAMPLE_EVERY_S):
+                return ALONE
+            server.tend()
+        requests.serve(0.01)  # the answer goes out
+    finally:
+        requests.close()
+    return None
 
 
 def _since(counters: dict[str, int], begun: dict[str, int]) -> dict[str, int]:
@@ -270,28 +386,3 @@ def _since(counters: dict[str, int], begun: dict[str, int]) -> dict[str, int]:
     return {
         key: value if key in _NOW else value - begun.get(key, 0) for key, value in counters.items()
     }
-
-
-def _serve_one(server: Server, link: socket.socket) -> bool:
-    """Answers a request; says whether to go on."""
-    link.settimeout(_PATIENCE_S)
-    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    if struct.unpack("3i", credentials)[1] not in {0, os.getuid()}:
-        return True
-    received = b""
-    while not received.endswith(b"\n") and len(received) <= _LONGEST:
-        if not (part := link.recv(65536)):
-            return True
-        received += part
-    try:
-        request = json.loads(received)
-        if isinstance(request, dict) and request.get("do") == "down":
-            link.sendall(b"{}\n")
-            return False
-        answer = server.answer(request)
-    except PerhopError as error:
-        answer = {"error": str(error), "kind": type(error).__name__}
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
-        answer = {"error": f"this is no request: {error}", "kind": "UsageError"}
-    link.sendall(json.dumps(answer).encode() + b"\n")
-    return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.lab.client import Lab
-from perhop.lab.record import folder, records
+from perhop.lab.record import folder
 from perhop.scenario import to_mapping
 
 if TYPE_CHECKING:
@@ -22,48 +22,53 @@ __all__ = ["up"]
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def up(scenario: Scenario, name: str | None = None, *, seed: int = 1) -> Lab:
+def up(
+    scenario: Scenario,
+    name: str | None = None,
+    *,
+    seed: int = 1,
+    congestion_control: str | None = None,
+) -> Lab:
     """Start a lab, and return once it is up. It stays until it is taken down.
 
     Args:
         scenario: Its network; flows, pings and the timeline are left to who uses it.
         name: What to call it; by default as the scenario is called.
         seed: Decides every random number, such as which packets a link loses.
+        congestion_control: What hosts' TCP uses where a program asks for none, as Linux calls it;
+            by default CUBIC, whatever this machine's is.
 
     Raises:
-        UsageError: If a lab of that name is up, or that is no name.
+        UsageError: If a lab of that name is up or being started, or that is no name.
         UnsupportedError: If this machine cannot emulate the network, with what it lacks.
     """
     called = name or scenario.name
     if not _NAME.fullmatch(called):
         raise UsageError(f"{called!r} is no name for a lab; expected letters, digits, - _ .")
-    if any(record.name == called for record in records()):
-        raise UsageError(
-            f"a lab {called!r} is up; end it with `perhop lab down --lab {called}`, or give "
-            "another --name"
-        )
-    log = folder() / f"{called}.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "perhop.lab.process", called, str(seed)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            cwd="/",
-            start_new_session=True,
-        )
+    asked = {
+        "scenario": to_mapping(scenario),
+        "seed": seed,
+        "congestion_control": congestion_control,
+    }
+    place = folder()  # here: a user namespace would have another
+    process = subprocess.Popen(
+        [sys.executable, "-m", "perhop.lab.process", called, str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd="/",
+        start_new_session=True,
+    )
     assert process.stdin is not None and process.stdout is not None
     with process.stdout:
         with suppress(BrokenPipeError), process.stdin:
-            process.stdin.write(json.dumps(to_mapping(scenario)).encode())
+            process.stdin.write(json.dumps(asked).encode())
         said = process.stdout.read()
     process.wait()
     try:
         answer = json.loads(said)
     except ValueError:
-        raise OutputError(f"the lab did not start; {log} says why") from None
+        raise OutputError("the lab did not start: its process was killed") from None
     if "error" in answer:
-        log.unlink(missing_ok=True)
         kinds: dict[str, type[PerhopError]] = {
             kind.__name__: kind for kind in (UsageError, UnsupportedError, OutputError)
         }

@@ -1,0 +1,89 @@
+"""Programs in the hosts of a lab, as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["Space", "end_programs", "space"]
+
+_GRACE_S: Final = 1.0
+"""How long a program has to end by itself once it is asked to."""
+
+_PATIENCE_S: Final = 5.0
+"""How long new programs are looked for that others have started meanwhile."""
+
+Space = tuple[int, int]
+"""What tells a namespace from others, as long as somebody holds it."""
+
+
+def space(path: str | Path) -> Space | None:
+    """The namespace behind a file; None if nobody may look."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def end_programs(spaces: Collection[Space], spare: Collection[int] = ()) -> list[str]:
+    """End what runs in network namespaces: programs are asked first, then made to.
+
+    Args:
+        spaces: The namespaces, which the caller holds so that they are nobody else's by now.
+        spare: Processes that go on.
+
+    Returns:
+        The commands that were ended.
+    """
+    ended: dict[int, str] = {}
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        running = _running(spaces, spare)
+        if not running:
+            break
+        # Who goes on after that, or was started meanwhile, is not asked.
+        number = signal.SIGKILL if ended else signal.SIGTERM
+        for pid in running:
+            with suppress(OSError):
+                os.kill(pid, number)
+        ended |= running
+        grace = time.monotonic() + _GRACE_S
+        while any(map(_is_there, running)) and time.monotonic() < grace:
+            time.sleep(0.01)
+    return list(ended.values())
+
+
+def _running(spaces: Collection[Space], spare: Collection[int]) -> dict[int, str]:
+    """The processes in some namespaces, with their commands."""
+    return {
+        int(process.name): _command(process)
+        for process in Path("/proc").iterdir()
+        if process.name.isdigit()
+        and int(process.name) not in {*spare, os.getpid()}
+        and space(process / "ns/net") in spaces
+        and _is_there(int(process.name))
+    }
+
+
+def _is_there(pid: int) -> bool:
+    """Whether a process is there, and no zombie."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return line.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _command(process: Path) -> str:
+    with suppress(OSError):
+        words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+        return words.decode(errors="replace").strip()
+    return process.name

@@ -1,0 +1,201 @@
+"""Requests to a lab: lines of JSON on a Unix socket, each answered by a line.
+
+Whoever connects can do no harm: a connection has a deadline, a request has a limit of length, and
+of many connections the oldest are closed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perhop.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Requests"]
+
+_LONGEST: Final = 2**20
+"""Bytes that a request may have."""
+
+_PATIENCE_S: Final = 10.0
+"""How long a connection may take to ask and to read the answer."""
+
+_MOST: Final = 64
+"""Connections at once."""
+
+_QUEUED: Final = 1024
+"""Connections that wait to be accepted."""
+
+_MAPPED_NOWHERE: Final = 65534
+"""What a user namespace calls users that it does not have (user_namespaces(7))."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A connection.
+
+    Attributes:
+        link: The socket.
+        until: When it is closed at the latest, by the monotonic clock.
+        received: What came so far.
+        files: File descriptors that came with it.
+        answer: What is still to be sent; None until the request is whole.
+    """
+
+    link: socket.socket
+    until: float
+    received: bytearray = field(default_factory=bytearray)
+    files: list[int] = field(default_factory=list)
+    answer: memoryview | None = None
+
+    def close(self) -> None:
+        """End it, with what came."""
+        self.link.close()
+        for number in self.files:
+            os.close(number)
+
+
+class Requests:
+    """The socket of a lab, and who is connected to it."""
+
+    def __init__(self, path: Path, answer: Callable[[bytes, list[int]], bytes]) -> None:
+        """Listen.
+
+        Args:
+            path: Where the socket is.
+            answer: Makes an answer of a request, with the file descriptors that came with it. It
+                raises nothing, and takes from the list what it keeps.
+
+        Raises:
+            OutputError: There can be no socket.
+        """
+        self._answer = answer
+        self._clients: list[_Client] = []  # the oldest first
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.setblocking(False)
+        try:
+            self._listener.bind(str(path))
+        except OSError as error:
+            raise OutputError(f"cannot make {path}: {error}") from error
+        self._listener.listen(_QUEUED)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+
+    def wait_for(self, file: socket.socket) -> None:
+        """Have `serve` return once this has something to read."""
+        self._selector.register(file, selectors.EVENT_READ, file)
+
+    def serve(self, seconds: float) -> bool:
+        """Take requests for so long; says whether there is something else to read.
+
+        It returns after a request, too.
+        """
+        until = time.monotonic() + seconds
+        answered = False
+        while not answered and (left := until - time.monotonic()) > 0:
+            ready = self._selector.select(left)
+            for key, _ in ready:
+                if key.data is None:
+                    self._accept()
+                elif key.data in self._clients:  # unless it was closed for a newer one
+                    self._go_on(key.data)
+                    answered |= key.data.answer is not None
+            now = time.monotonic()
+            for client in [each for each in self._clients if each.until <= now]:
+                self._close(client)
+            if any(isinstance(key.data, socket.socket) for key, _ in ready):
+                return True
+        return False
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in list(self._clients):
+            self._close(client)
+        self._selector.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            link, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError:
+            # No file descriptors are left; some will be.
+            for client in self._clients[:1]:
+                self._close(client)
+            time.sleep(0.01)
+            return
+        if not _is_allowed(link):
+            link.close()
+            return
+        if len(self._clients) >= _MOST:
+            self._close(self._clients[0])
+        link.setblocking(False)
+        client = _Client(link, time.monotonic() + _PATIENCE_S)
+        self._clients.append(client)
+        self._selector.register(link, selectors.EVENT_READ, client)
+
+    def _go_on(self, client: _Client) -> None:
+        """Read what has come, and answer once it is a request."""
+        try:
+            if client.answer is None and not self._read(client):
+                return
+            assert client.answer is not None
+            while client.answer:
+                client.answer = client.answer[client.link.send(client.answer) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._close(client)
+
+    def _read(self, client: _Client) -> bool:
+        """Read what has come; says whether there is an answer to send, or nothing to wait for.
+
+        Raises:
+            OSError: There is nothing to wait for.
+        """
+        part, files, _, _ = socket.recv_fds(client.link, 65536, 1)
+        client.files += files
+        client.received += part
+        if len(client.files) > 1 or len(client.received) > _LONGEST or not part:
+            raise ConnectionAbortedError
+        if not client.received.endswith(b"\n"):
+            return False
+        client.answer = memoryview(self._answer(bytes(client.received), client.files))
+        self._selector.modify(client.link, selectors.EVENT_WRITE, client)
+        return True
+
+    def _close(self, client: _Client) -> None:
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(client.link)
+        self._clients.remove(client)
+        client.close()
+
+
+def _is_allowed(link: socket.socket) -> bool:
+    """Whether this user is at the other end, or root."""
+    try:
+        credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:
+        return False
+    allowed = {0, os.getuid()}
+    if not _knows_all_users():
+        # Root is nobody here; but for root, only this user can open the folder of the socket.
+        allowed.add(_MAPPED_NOWHERE)
+    return struct.unpack("3i", credentials)[1] in allowed
+
+
+def _knows_all_users() -> bool:
+    """Whether this process is in the first user namespace, or one that has every user."""
+    lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[2]) for line in lines) > 1
