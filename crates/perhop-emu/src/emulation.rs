@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use perhop_core::{NodeId, Time};
-use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Table};
+use perhop_core::{Duration, NodeId, Time};
+use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Stalls, Table};
 use perhop_net::{NodeKind, PortId};
 use perhop_plan::{
     BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan, ProtocolPlan,
@@ -50,6 +50,9 @@ pub struct EmulationPlan {
     /// The flows whose losses are told apart.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
+    /// How late, in picoseconds, the network may be before it counts as a stall; never if not given.
+    #[serde(default)]
+    pub bearable: Option<u64>,
 }
 
 /// How packets of a flow are told from others.
@@ -109,6 +112,8 @@ pub struct EmulationCounters {
     /// How late the thread was, in nanoseconds, when it slept until something was due: at the
     /// median, in 99 of 100 cases at most, and at most.
     pub lateness_ns: Option<[u64; 3]>,
+    /// How often and long it was later than the plan says can be borne.
+    pub stalls: Stalls,
 }
 
 /// A network of Linux hosts in real time. It ends when it is dropped.
@@ -231,6 +236,7 @@ impl Emulation {
             next_mark: 0,
             recorded: Time::ZERO,
             lateness: Histogram::default(),
+            stalls: Stalls::longer_than(plan.bearable.map_or(Duration::MAX, Duration::from_picos)),
             first_in_line: false,
             failure: None,
         };
@@ -404,6 +410,7 @@ impl Emulation {
             }),
             first_in_line: running.first_in_line,
             lateness_ns: lateness(&running.lateness),
+            stalls: running.stalls,
         })
     }
 }

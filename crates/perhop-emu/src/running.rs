@@ -18,7 +18,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use perhop_core::{Duration, NodeId, Time};
-use perhop_measure::{Histogram, NetworkMeter};
+use perhop_measure::{Histogram, NetworkMeter, Stalls};
 use perhop_net::Network;
 use perhop_plan::{Effect, Timeline};
 
@@ -53,6 +53,8 @@ pub(crate) struct Running {
     pub recorded: Time,
     /// How late the thread was when it slept until something was due.
     pub lateness: Histogram,
+    /// How often and long it was later than results can bear.
+    pub stalls: Stalls,
     /// Whether the thread goes before all others.
     pub first_in_line: bool,
     /// Why there is no going on.
@@ -130,16 +132,20 @@ impl Running {
     }
 }
 
+/// Before the threads of sockets, which have the least priority of those that compute in real time: a
+/// network that waited for its hosts would make all of them late.
+const PRIORITY: libc::c_int = 2;
+
 /// Has the calling thread wake as soon as it asks to. Says whether it goes before all threads that do
 /// not compute in real time, where its user may have that: it then wakes within a third of a
 /// millisecond on a machine with more to do than it can, and else within several.
 pub(crate) fn be_on_time() -> bool {
     // Otherwise the kernel may let us sleep for 50 µs more than we ask (PR_SET_TIMERSLACK(2const)).
     let _ = prctl::set_timerslack(1);
-    let least = libc::sched_param { sched_priority: 1 };
+    let ahead = libc::sched_param { sched_priority: PRIORITY };
     #[allow(unsafe_code)]
     // SAFETY: the kernel reads a structure that lives until the call returns.
-    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) };
+    let answer = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const ahead) };
     answer == 0
 }
 
@@ -168,8 +174,13 @@ pub(crate) fn run(
         let deadline = running.deadline();
         let sleep = clock.until(deadline).min(LONGEST_SLEEP);
         match wait(&fds, bell, sleep, &mut ready) {
-            Ok(0) if sleep > 0 && clock.until(deadline) == 0 => {
-                running.lateness.add(clock.now().since(deadline));
+            Ok(number) if sleep > 0 && clock.until(deadline) == 0 => {
+                let late = clock.now().since(deadline);
+                running.stalls.add(late);
+                // Who is woken by a packet may be so long after a deadline that did not matter.
+                if number == 0 {
+                    running.lateness.add(late);
+                }
             }
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => {

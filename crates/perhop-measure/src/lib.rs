@@ -18,6 +18,7 @@ mod network;
 mod order;
 mod pinger;
 mod reading;
+mod stalls;
 mod tables;
 
 pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
@@ -29,6 +30,7 @@ pub use network::NetworkMeter;
 pub use order::{Order, OrderCounts};
 pub use pinger::{Answer, Pinger, ProbeRecord};
 pub use reading::{SRTT_EVERY, Samples, StreamCounters, StreamReading};
+pub use stalls::Stalls;
 pub use tables::{
     Codepoints, Column, Delays, Displacements, Intervals, Links, Losses, Pings, Queues, Rtts,
     Stretch, Table,

@@ -156,6 +156,8 @@ impl Emulation {
             ("hosts_held_up", counted.backpressure[0]),
             ("hosts_not_held_up", counted.backpressure[1]),
             ("real_time", counted.first_in_line.into()),
+            ("stalls", counted.stalls.number()),
+            ("stalled_us", counted.stalls.total().as_picos() / 1_000_000),
         ] {
             by_name.set_item(name, count)?;
         }

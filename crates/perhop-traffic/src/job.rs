@@ -24,6 +24,9 @@ pub struct Job {
     /// The pings.
     #[serde(default)]
     pub pings: Vec<PingPlan>,
+    /// How late, in picoseconds, a thread may be before it counts as a stall; never if not given.
+    #[serde(default)]
+    pub bearable: Option<u64>,
 }
 
 /// A node.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{
     Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, SRTT_EVERY, Samples,
-    StreamCounters, StreamReading, Table,
+    Stalls, StreamCounters, StreamReading, Table,
 };
 
 use crate::clock::{duration, nanos, time};
@@ -68,10 +68,18 @@ pub(crate) struct Recorder {
     codepoints: Codepoints,
     delays: Delays,
     sampled: Nanos,
+    /// How often and long the thread that reads was late, and others of its priority with it.
+    pub stalls: Stalls,
 }
 
 impl Recorder {
-    pub fn new(shared: &Shared, marks: Vec<Time>, cuts: Vec<Time>, ends: Vec<[u16; 2]>) -> Self {
+    pub fn new(
+        shared: &Shared,
+        marks: Vec<Time>,
+        cuts: Vec<Time>,
+        ends: Vec<[u16; 2]>,
+        bearable: Duration,
+    ) -> Self {
         let places: Vec<_> = shared.places().collect();
         Self {
             marks,
@@ -89,6 +97,7 @@ impl Recorder {
             codepoints: Codepoints::default(),
             delays: Delays::default(),
             sampled: 0,
+            stalls: Stalls::longer_than(bearable),
         }
     }
 

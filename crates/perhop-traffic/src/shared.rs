@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::Clock;
 use crate::payload::Tag;
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
 }
 
 /// What the traffic counts of itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     /// What came in and is not ours.
     pub strangers: AtomicU64,
@@ -46,6 +46,16 @@ pub(crate) struct Counters {
     pub latest: AtomicU64,
     /// Remarked packets that could not be looked at in time.
     pub unseen: AtomicU64,
+    /// Whether all threads go before those that do not compute in real time.
+    pub real_time: AtomicBool,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let zero = AtomicU64::default;
+        let real_time = AtomicBool::new(true);
+        Self { strangers: zero(), late: zero(), latest: zero(), unseen: zero(), real_time }
+    }
 }
 
 /// How many complaints are kept.

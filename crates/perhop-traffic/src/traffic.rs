@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use perhop_core::{Dscp, Time};
+use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::Table;
 use perhop_workload::{TransportPlan, pattern};
 
-use crate::clock::{Clock, nanos, time};
+use crate::clock::{Clock, duration, nanos, time};
 use crate::error::TrafficError;
 use crate::job::{Job, flow_name};
 use crate::open::{self, Line, Opened};
@@ -74,7 +74,13 @@ impl Traffic {
         let inlets = opened.into_iter().flat_map(|(node, opened)| inlets(job, node, opened));
         let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
         let ends = job.flows.iter().map(|flow| [flow.to, flow.from]).collect();
-        let recorder = Recorder::new(&shared, times(&job.marks), times(&job.cuts), ends);
+        let recorder = Recorder::new(
+            &shared,
+            times(&job.marks),
+            times(&job.cuts),
+            ends,
+            job.bearable.map_or(Duration::MAX, Duration::from_picos),
+        );
         Ok(Self {
             waiting: Some((senders, inlets.collect())),
             recorder: Arc::new(Mutex::new(recorder)),
@@ -113,11 +119,12 @@ impl Traffic {
         }
         let (shared, recorder) = (Arc::clone(&self.shared), Arc::clone(&self.recorder));
         self.spawn("record", move || {
-            be_prompt();
             while !shared.clock.is_over() {
                 let deadline = lock(&recorder).deadline(&shared);
                 if deadline > shared.clock.now() {
                     shared.clock.sleep_until(deadline);
+                    let late = shared.clock.now().saturating_sub(deadline);
+                    lock(&recorder).stalls.add(duration(late));
                     continue;
                 }
                 let mut recorder = lock(&recorder);
@@ -138,6 +145,7 @@ impl Traffic {
         let shared = Arc::clone(&self.shared);
         let named = format!("perhop-{name}");
         let thread = thread::Builder::new().name(named.clone()).spawn(move || {
+            shared.counters.real_time.fetch_and(be_prompt(), Ordering::Relaxed);
             if let Err(error) = work() {
                 shared.complain(format!("{named} ended: {error}"));
             }
@@ -184,14 +192,20 @@ impl Traffic {
     /// What the traffic counts of itself, by name: datagrams that came from strangers
     /// (`strangers`), those sent more than a millisecond after they were due (`late_datagrams`) and
     /// the longest that one was late (`latest_datagram_us`), remarked packets that could not be
-    /// looked at in time (`unseen_packets`).
+    /// looked at in time (`unseen_packets`), whether the threads go before those of others
+    /// (`traffic_real_time`), and how often and long they were later than the job says can be borne
+    /// (`traffic_stalls`, `traffic_stalled_us`).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Counters { strangers, late, latest, unseen } = &self.shared.counters;
+        let Counters { strangers, late, latest, unseen, real_time } = &self.shared.counters;
+        let stalls = lock(&self.recorder).stalls;
         vec![
             ("strangers", strangers.load(Ordering::Relaxed)),
             ("late_datagrams", late.load(Ordering::Relaxed)),
             ("latest_datagram_us", latest.load(Ordering::Relaxed) / 1_000),
             ("unseen_packets", unseen.load(Ordering::Relaxed)),
+            ("traffic_real_time", real_time.load(Ordering::Relaxed).into()),
+            ("traffic_stalls", stalls.number()),
+            ("traffic_stalled_us", stalls.total().as_picos() / 1_000_000),
         ]
     }
 

@@ -16,7 +16,7 @@ use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
 use crate::shared::{Place, Shared};
 use crate::stream::{FlowState, lock};
-use crate::sys::{Nanos, Train, be_prompt, realtime};
+use crate::sys::{Nanos, Train, realtime};
 
 /// How long a stream waits whose socket is full.
 const PAUSE: Nanos = 50_000;
@@ -141,7 +141,6 @@ impl Datagrams {
 
 /// Sends every stream's datagrams and every ping's probes when they are due, until all is over.
 pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
-    be_prompt();
     let pings = shared.pings.iter().map(|ping| lock(&ping.pinger).deadline());
     let mut due: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
     due.extend(senders.iter().enumerate().map(|(number, each)| Reverse((each.deadline(), number))));

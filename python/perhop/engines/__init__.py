@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
+from perhop.engines.lateness import late
 from perhop.errors import UsageError
 from perhop.interruption import undisturbed
 from perhop.scenario.text import did_you_mean
@@ -168,27 +169,30 @@ def run(
     if out is not None:
         Dataset.check_writable(out)
     files = planned(scenario, captures or {}, snaplen, out)
-    findings = chain(warnings(scenario), unused_seed(scenario, engine, seed))
-    warned = tuple(Warned(path=".".join(map(str, f.loc)), message=f.message) for f in findings)
+    findings = tuple(chain(warnings(scenario), unused_seed(scenario, engine, seed)))
     started, began = datetime.now(UTC), time.perf_counter()
     under_way = module.start(scenario, seed)
 
     def dataset() -> Dataset:
+        counters, now_s = dict(under_way.counters), under_way.now_s
+        found = chain(findings, late(scenario, counters, now_s))
         manifest = Manifest(
             perhop=version("perhop"),
             engine=engine,
             seed=seed,
             started=started.isoformat(timespec="seconds"),
             wall_s=time.perf_counter() - began,
-            duration_s=under_way.now_s,
+            duration_s=now_s,
             complete=under_way.finished,
             host=Host(
                 system=f"{platform.system()} {platform.release()}",
                 machine=platform.machine(),
                 python=platform.python_version(),
             ),
-            counters=dict(under_way.counters),
-            warnings=warned,
+            counters=counters,
+            warnings=tuple(
+                Warned(path=".".join(map(str, each.loc)), message=each.message) for each in found
+            ),
         )
         tables = under_way.tables()
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})

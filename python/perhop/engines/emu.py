@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
+from perhop.engines.lateness import bearable
 from perhop.engines.naming import Naming
 from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
@@ -70,6 +71,7 @@ class EmuRun:
             "network": network_plan(scenario, seed),
             "mtus": list(own.values()),
             "backpressure": backpressure(scenario),
+            "bearable": bearable(scenario),
             "flows": _flow_keys(scenario),
         }
         try:

@@ -57,7 +57,10 @@ const SHORT_SLICE: u64 = 100_000;
 /// (`PR_SET_TIMERSLACK`, prctl(2)), and let it go before threads that want to run for longer: it asks
 /// for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An older
 /// kernel takes no notice.
-pub(crate) fn be_prompt() {
+///
+/// Where its user may have that, the thread goes before all that do not compute in real time
+/// (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it does.
+pub(crate) fn be_prompt() -> bool {
     // SAFETY: takes numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let scheduling = Scheduling {
@@ -75,6 +78,9 @@ pub(crate) fn be_prompt() {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64);
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0);
     }
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads a structure that lives until the call returns.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) == 0 }
 }
 
 /// Lets this process have as many files as it may ask for. Says how many that is.
