@@ -69,6 +69,7 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/emu.py
 	$(BIN)/python bench/traffic.py
 	$(BIN)/python bench/crosscheck.py
+	$(BIN)/python bench/lab.py
 
 .PHONY: bench-reserve
 bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)

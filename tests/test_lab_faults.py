@@ -235,7 +235,9 @@ def test_hosts_have_a_name_addresses_and_a_congestion_control(lab: Lab) -> None:
             assert output(lab, "a", sys.executable, "-c", connect) == f"{wanted}\n"
             assert receiver.stdout.readline().decode() == f"{wanted}\n"
         assert lab.status()["congestion_control"] == wanted
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(
+        UnsupportedError, match=r"no congestion control `none-such`; there are .*reno"
+    ):
         up(parse(SCENARIO), "other", congestion_control="none-such")
     assert [record.name for record in records(starting=True)] == ["pair"]
 

@@ -14,6 +14,7 @@ from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
 from perhop.lab.present import Present
 from perhop.lab.reserved import Reservation, reserved_plan
+from perhop.units import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,6 +68,12 @@ class Network:
             self._core = Emulation(json.dumps(plan))
             self._core.start(Emulation.monotonic_ns() + _AHEAD_NS)
         except OSError as error:
+            known = _available()
+            if control is not None and known and control not in known:
+                raise UnsupportedError(
+                    f"this kernel has no congestion control {quote(control)}; there are "
+                    f"{', '.join(known)}"
+                ) from None
             raise UnsupportedError(str(error)) from None
         self._namespaces = self._core.namespaces()
         self._reserved: dict[str, list[str]] = {}
@@ -152,8 +159,13 @@ class Network:
 
 
 def _default_control() -> str:
-    """CUBIC; Reno, which every kernel has, where it was not built in."""
+    """CUBIC; Reno, which every kernel has, where it is not there."""
+    known = _available()
+    return _CONTROL if not known or _CONTROL in known else "reno"
+
+
+def _available() -> list[str]:
+    """The congestion controls that are loaded; none if nobody says."""
     with suppress(OSError):
-        if _CONTROL not in _AVAILABLE.read_text(encoding="ascii").split():
-            return "reno"
-    return _CONTROL
+        return _AVAILABLE.read_text(encoding="ascii").split()
+    return []

@@ -55,14 +55,16 @@ class Present:
     @property
     def classes(self) -> dict[str, list[str]]:
         """The classes before each port, as the core visits them; "" for what is none of its own."""
-        found = {}
-        for link, (name, capacity) in self.state.attached.items():
-            if name is None:
-                found[link] = ["all"]
-            else:
+        paths: dict[tuple[str, int], list[str]] = {}
+
+        def of(name: str, capacity: int) -> list[str]:
+            if (name, capacity) not in paths:
                 placed = walk(self.scenario, self.scenario.policies[name], capacity)
-                found[link] = ["", *(one.path for one in placed)]
-        return found
+                paths[name, capacity] = ["", *(one.path for one in placed)]
+            return paths[name, capacity]
+
+        attached = self.state.attached.items()
+        return {link: ["all"] if on[0] is None else of(on[0], on[1]) for link, on in attached}
 
     def change(self, asked: Mapping[str, Any]) -> tuple[Self, list[dict[str, Any]], Change]:
         """Make a change: an entry of a scenario's `changes` without its `at`.

@@ -123,7 +123,6 @@ class Server:
         except PerhopError as error:
             answer = {"error": str(error), "kind": type(error).__name__}
         except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
-            self._tell_of_bug()
             answer = {"error": f"this is no request: {error}", "kind": "UsageError"}
         except Exception as error:
             self._tell_of_bug()
