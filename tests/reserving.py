@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from perhop.reservations.database import Database
-from perhop.reservations.model import Terms, User
+from perhop.reservations.model import Selector, Terms, User
 from perhop.reservations.network import Network
 from perhop.reservations.people import People
 from perhop.reservations.schema import USERS
@@ -76,3 +76,7 @@ def user(service: Service, name: str = "les", role: str = "requester", **quota: 
 def terms(rate: int = 10 * MBPS, start: int = T0 + 60, seconds: int = 3600, **others: Any) -> Terms:
     given = {"source": "slac", "destination": "cern", "burst": 100_000, **others}
     return Terms(rate=rate, start=start, end=start + seconds, **given)
+
+
+def port(number: int) -> Selector:
+    return Selector("tcp", None, (number, number))

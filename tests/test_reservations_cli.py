@@ -18,8 +18,8 @@ from perhop.cli.reserve.asking import _EXTRA, needs_extra
 from perhop.errors import UnsupportedError
 from perhop.reservations.people import People
 from reserving import NETWORK, PASSWORD
+from reserving_http import served
 from test_docs import ROOT, save_scenarios
-from test_reservations_http import served
 
 Run = Callable[..., Outcome]
 

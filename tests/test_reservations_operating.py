@@ -21,8 +21,8 @@ from perhop.reservations.model import State
 from perhop.reservations.steady import LEEWAY, TRIAL, SteadyClock
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
+from reserving_http import booking, client, served
 from test_reservations_enforcement import until
-from test_reservations_http import booking, client, served
 
 if TYPE_CHECKING:
     from conftest import Outcome

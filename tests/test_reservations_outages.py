@@ -15,8 +15,8 @@ from perhop.reservations.model import Selector, State
 from perhop.reservations.supervised import Supervised
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, Clock, service, terms, user
+from reserving_http import client, served
 from test_reservations_enforcement import Router, booked, lab, reasons, until
-from test_reservations_http import client, served
 
 pytestmark = RESTARTS
 

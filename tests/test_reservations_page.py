@@ -12,8 +12,8 @@ from perhop.reservations import messages as m
 from perhop.reservations.people import People
 from perhop.reservations.schema import COUNTERS
 from reserving import MBPS, PASSWORD
+from reserving_http import booking, client, served
 from test_report_browser import ARGUMENTS, CHROMIUM
-from test_reservations_http import booking, client, served
 from tools import need
 
 

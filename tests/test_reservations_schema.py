@@ -10,7 +10,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from perhop.reservations.model import Role
 from reserving import PASSWORD
-from test_reservations_http import served
+from reserving_http import served
 
 if TYPE_CHECKING:
     from pathlib import Path

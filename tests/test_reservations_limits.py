@@ -1,0 +1,230 @@
+"""What one client takes is bounded: guesses, connections, headers, time, readings."""
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from perhop.reservations.errors import (
+    NotAuthenticatedError,
+    ReservationError,
+    ThrottledError,
+)
+from perhop.reservations.http import connections
+from perhop.reservations.people import (
+    FREE_GUESSES,
+    FREE_OF_ADDRESS,
+    People,
+    Throttle,
+    _place,
+)
+from perhop.reservations.schema import COUNTERS
+from reserving import MBPS, PASSWORD, T0, Clock, terms, user
+from reserving import service as running_service
+from reserving_http import booking, client, served
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
+    folder = tmp_path_factory.mktemp("served")
+    with served(str(folder / "b.db"), folder) as it:
+        yield it
+
+
+def test_guessing_is_throttled(service: tuple[str, People]) -> None:
+    clock = Clock(time.time())
+    people = People(service[1]._database, clock=clock)
+    for _ in range(FREE_GUESSES):
+        with pytest.raises(NotAuthenticatedError, match="the name or the password is wrong"):
+            people.log_in("op", "wrong password", "192.0.2.1")
+    # The right password has to wait there, too.
+    with pytest.raises(ThrottledError, match="try again in 2 s"):
+        people.log_in("op", PASSWORD, "192.0.2.1")
+    # Nobody else is locked out: neither the user elsewhere, nor others there.
+    people.log_in("op", PASSWORD, "192.0.2.2")
+    people.log_in("les", PASSWORD, "192.0.2.1")
+    clock.now += 1
+    assert people.log_in("op", PASSWORD, "192.0.2.1")[1].user.name == "op"
+
+
+def test_guessing_many_names_is_throttled(service: tuple[str, People]) -> None:
+    clock = Clock(time.time())
+    people = People(service[1]._database, clock=clock)
+    for number in range(FREE_OF_ADDRESS):
+        people._throttle.failed((f"name u{number}", f"address {_place(f'2001:db8::{number:x}')}"))
+    # Of one network of 64 bits somebody has all addresses.
+    with pytest.raises(ThrottledError):
+        people.log_in("les", PASSWORD, "2001:db8::ffff")
+    people.log_in("les", PASSWORD, "2001:db8:0:1::1")
+
+
+def test_a_flood_of_passwords_keeps_nobody_else_waiting(service: tuple[str, People]) -> None:
+    url, _ = service
+    with ThreadPoolExecutor(60) as pool:
+        bodies = [{"name": f"u{n}", "password": "x" * 12} for n in range(60)]
+        asked = [
+            pool.submit(httpx.post, f"{url}/api/token", json=body, timeout=60) for body in bodies
+        ]
+        with client(service, "op") as op:
+            began = time.monotonic()
+            op.reservations()
+            waited = time.monotonic() - began
+        statuses = [each.result().status_code for each in asked]
+    assert set(statuses) <= {401, 429}
+    assert waited < 30
+    service[1]._throttle._failures.clear()
+
+
+def test_who_is_throttled_is_told_for_how_long(tmp_path: Path) -> None:
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
+        for _ in range(FREE_OF_ADDRESS + 7):
+            people._throttle.failed(("address 127.0.0.1",))
+        answer = httpx.post(f"{url}/api/token", json={"name": "les", "password": PASSWORD})
+        assert answer.status_code == 429
+        assert 100 < int(answer.headers["Retry-After"]) <= 129
+
+
+def test_the_throttle_doubles_and_forgets() -> None:
+    clock = Clock()
+    throttle = Throttle(clock)
+    waits = []
+    for _ in range(14):
+        throttle.failed(("name les",))
+        start = clock.now
+        while True:
+            try:
+                throttle.check(("name les", "address ::1"))
+                break
+            except ReservationError:
+                clock.now += 1
+        waits.append(clock.now - start)
+    assert waits == [0] * 4 + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    throttle.succeeded(("name les",))
+    throttle.failed(("name les",))
+    throttle.check(("name les",))
+
+
+# Limits that hold before anybody has logged in
+
+
+def test_connections_end_that_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_OF_ONE", 8)
+    monkeypatch.setattr(connections, "REQUEST_TIME", 1.0)
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
+        host, port = "127.0.0.1", int(url.rpartition(":")[2])
+
+        def gone(connection: socket.socket) -> bool:
+            connection.settimeout(20)
+            try:
+                return connection.recv(1) == b""
+            except ConnectionResetError:
+                return True
+
+        # One says nothing, one sends a byte now and then, one has a body without an end.
+        silent = socket.create_connection((host, port))
+        body = socket.create_connection((host, port))
+        body.sendall(b"POST /api/token HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        slow = socket.create_connection((host, port))
+        with suppress(OSError):
+            for byte in b"GET / HTTP/1.1\r\n" * 2:
+                slow.sendall(bytes([byte]))
+                time.sleep(0.1)
+        for each in (silent, slow, body):
+            assert gone(each)
+            each.close()
+        # A head that does not end.
+        with socket.create_connection((host, port)) as large:
+            large.sendall(b"GET / HTTP/1.1\r\nX: ")
+            with suppress(OSError):
+                for _ in range(100):
+                    large.sendall(b"x" * 10_000)
+            large.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert large.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.1 400", b""))
+        # More connections than one may have; those that there are go on.
+        with httpx.Client(base_url=url) as first:
+            assert first.get("/").status_code == 200
+            many = [socket.create_connection((host, port)) for _ in range(7)]
+            more = socket.create_connection((host, port))
+            assert gone(more)
+            assert first.get("/").status_code == 200
+            for each in (*many, more):
+                each.close()
+        # Requests one after the other on one connection, and bodies, are none of this.
+        with httpx.Client(base_url=url) as again:
+            for _ in range(20):
+                answer = again.post(
+                    "/api/token", json={"name": "x", "password": "y" * 900, "z": ""}
+                )
+                assert answer.status_code == 422
+
+
+def test_a_trusted_proxy_says_who_asks(tmp_path: Path) -> None:
+    for place, proxies, expected in (("a", (), 429), ("b", ("127.0.0.1",), 401)):
+        with served(str(tmp_path / place), tmp_path, proxies=proxies) as (url, people):
+            for _ in range(FREE_OF_ADDRESS + 3):
+                people._throttle.failed(("address 127.0.0.1",))
+            headers = {"X-Forwarded-For": "10.9.9.9, 192.0.2.7"}
+            body = {"name": "les", "password": "wrong-wrong!"}
+            answer = httpx.post(f"{url}/api/token", json=body, headers=headers)
+            assert answer.status_code == expected
+            assert ("address 192.0.2.7" in people._throttle._failures) == bool(proxies)
+
+
+# What is kept
+
+
+def test_many_readings_are_thinned(service: tuple[str, People]) -> None:
+    with client(service, "les") as les:
+        own = les.book(booking())
+        names = ("conformed_packets", "conformed_bytes", "exceeded_packets", "exceeded_bytes")
+        rows = [
+            {
+                "reservation_id": own.id,
+                "at_ms": n,
+                "epoch": int(n >= 703),
+                **dict.fromkeys(names, n),
+            }
+            for n in range(1000)
+        ]
+        with service[1]._database.writing() as connection:
+            connection.execute(COUNTERS.insert(), rows)
+        assert [each.at_ms for each in les.counters(own.id)] == list(range(1000))
+        few = [each.at_ms for each in les.counters(own.id, 100)]
+        # Both ends of each stretch between two clearings are there.
+        assert {0, 702, 703, 999} < set(few)
+        assert 100 <= len(few) <= 104
+        assert few == sorted(set(few))
+
+
+def test_what_is_over_is_forgotten(tmp_path: Path) -> None:
+    clock = Clock()
+    with running_service(tmp_path / "b.db", clock) as service:
+        who = user(service, rate=100 * MBPS)
+        own = service.book(who, terms(), key="k").result()
+        live = service.book(who, terms(start=T0 + 500 * 86_400)).result()
+        names = ("conformed_packets", "conformed_bytes", "exceeded_packets", "exceeded_bytes")
+        for at in (T0, T0 + 300 * 86_400):
+            row = {
+                "reservation_id": own.id,
+                "at_ms": at * 1000,
+                "epoch": 0,
+                **dict.fromkeys(names, 0),
+            }
+            service.add_counters([row]).result()
+        service.cancel(who, own.id, "").result()
+        clock.now += 450 * 86_400
+        before = service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result()
+        service.tidy().result()
+        assert service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result() == before
+        assert [row["at_ms"] for row in service.series(own.id)] == [(T0 + 300 * 86_400) * 1000]
+        assert service._keys._used == set()
+        changed = service.change(who, live.id, {"rate": 5 * MBPS}).result()
+        assert changed.version == 2
