@@ -334,12 +334,23 @@ def _url(text: str) -> sa.URL:
         return sa.URL.create("sqlite", database=text)
     try:
         url = sa.make_url(text)
-    except sa.exc.ArgumentError:
-        raise UsageError(f"{text!r} is not a database; expected a path or a URL") from None
+    except (sa.exc.ArgumentError, ValueError):
+        # The text is not repeated: it may have a password.
+        raise UsageError(
+            "the URL of the database is malformed; expected postgresql://USER@HOST/NAME, or a path"
+        ) from None
     match url.get_backend_name():
         case "sqlite":
+            if url.query:
+                # With `uri=true` the name is not that of the file that is locked.
+                raise UsageError(f"{text}: expected the path of an SQLite file without options")
             return url
         case "postgresql":
+            if "password" in url.query:
+                raise UsageError(
+                    "expected the password in PGPASSWORD, or as postgresql://USER:PASSWORD@HOST, "
+                    "not behind the `?` of a URL"
+                )
             password = url.password or os.environ.get("PGPASSWORD")
             return url.set(drivername="postgresql+pg8000", password=password)
         case other:

@@ -229,7 +229,10 @@ def _audit_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 @asks(_audit_in_words)
 def audit(client: Client, after: int) -> Any:
     """Show who logged in, and what was done with users."""
-    return client.audit(after)
+    found: list[Any] = []
+    while page := client.audit(found[-1].id if found else after):
+        found += page
+    return found
 
 
 # Webhooks

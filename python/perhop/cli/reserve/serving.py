@@ -20,8 +20,8 @@ def _told(_context: click.Context, parameter: click.Parameter, value: str) -> st
     """Refuse a password where everybody on the machine can read it (`ps`)."""
     source = _context.get_parameter_source(parameter.name or "")
     if source is click.core.ParameterSource.COMMANDLINE and "://" in value:
-        user = value.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        if ":" in user:
+        user, at, _ = value.partition("://")[2].partition("@")
+        if (at and ":" in user) or "password=" in value:
             raise click.BadParameter(
                 "everybody on this machine can read a password on a command line; set "
                 "PERHOP_RESERVE_DATABASE to the URL, or PGPASSWORD to the password"

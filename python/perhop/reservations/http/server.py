@@ -69,7 +69,8 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
     with contextlib.ExitStack() as stack:
         database = Database(serving.database, create=False)
         stack.callback(database.close)
-        service = Service(serving.network, database, clock=SteadyClock())
+        clock = SteadyClock()
+        service = Service(serving.network, database, clock=clock)
         stack.callback(service.close)
         for id_ in service.lost:
             service.note_trouble(id_, "the network no longer has its links or class")
@@ -80,7 +81,7 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         stack.callback(deliveries.close)
         app = application(
             service,
-            People(database, quota=serving.quota),
+            People(database, clock=clock, quota=serving.quota),
             enforcer,
             hosts=serving.hosts,
             secure=serving.certificate is not None,

@@ -9,11 +9,22 @@ import {
 const LIVE = ["held", "planned", "active"];
 const REFRESH = 5000;
 const READINGS = 500;
+const PAGE = 1000;
+
+// The log comes in pages; after the last entry of one comes the next.
+async function wholeLog(path) {
+  const log = [];
+  for (;;) {
+    const page = await api("GET", `${path}/log?limit=${PAGE}&after=${log.at(-1)?.id ?? 0}`);
+    log.push(...page);
+    if (page.length < PAGE) return log;
+  }
+}
 
 export async function showReservation(place, number) {
   const path = `/reservations/${number}`;
   const [own, log, counters] = await Promise.all([
-    api("GET", path), api("GET", `${path}/log`), api("GET", `${path}/counters?most=${READINGS}`),
+    api("GET", path), wholeLog(path), api("GET", `${path}/counters?most=${READINGS}`),
   ]);
   const again = () => showReservation(place, number);
   place.dataset.number = number;
@@ -31,7 +42,7 @@ async function refresh(place, number, before) {
   const path = `/reservations/${number}`;
   try {
     const [own, log, counters] = await Promise.all([
-      api("GET", path), api("GET", `${path}/log`), api("GET", `${path}/counters?most=${READINGS}`),
+      api("GET", path), wholeLog(path), api("GET", `${path}/counters?most=${READINGS}`),
     ]);
     if (place.dataset.number !== number || place.hidden) return undefined;
     // What may be done with it has changed; but not while somebody writes.
