@@ -4,11 +4,14 @@ import io
 import json
 import re
 import shlex
+import socket
 import subprocess
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from ipaddress import ip_network
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -16,10 +19,14 @@ import pytest
 from conftest import PERHOP, Outcome
 from perhop.cli.reserve.asking import _EXTRA, needs_extra
 from perhop.errors import UnsupportedError
+from perhop.reservations.model import Quota
 from perhop.reservations.people import People
 from reserving import NETWORK, PASSWORD
 from reserving_http import served
 from test_docs import ROOT, save_scenarios
+
+if TYPE_CHECKING:
+    from perhop.reservations.http import Serving
 
 Run = Callable[..., Outcome]
 
@@ -206,13 +213,21 @@ def test_serving_makes_no_database_and_takes_no_password(
 ) -> None:
     (tmp_path / "network.yaml").write_text(NETWORK)
     network, typo = str(tmp_path / "network.yaml"), str(tmp_path / "typo.db")
-    missing = perhop("reserve", "serve", network, "--database", typo)
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that nothing is served
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        missing = perhop("reserve", "serve", network, "--database", typo, "--listen", listen)
     assert "there is no database of reservations at" in missing.err
     assert not Path(typo).exists()
     monkeypatch.chdir(tmp_path)
-    told = perhop("reserve", "serve", network, "--database", "postgresql://u:secret@127.0.0.1:1/n")
-    assert "everybody on this machine can read a password" in told.err
-    assert "secret" not in told.err
+    for database in (
+        "postgresql://u:secret@127.0.0.1:1/n",
+        "postgresql://u:sec/secret@127.0.0.1:1/n",
+        "postgresql://u@127.0.0.1:1/n?password=secret",
+    ):
+        for command in (("serve", network), ("init", "root", "--generate")):
+            told = perhop("reserve", *command, "--database", database)
+            assert "everybody on this machine can read a password" in told.err
+            assert "secret" not in told.err
     monkeypatch.setenv("PERHOP_RESERVE_DATABASE", "postgresql://u:secret@127.0.0.1:1/n")
     away = perhop("reserve", "serve", network)
     assert "127.0.0.1" in away.err
@@ -263,3 +278,35 @@ def test_the_first_session_works_as_the_page_has_it(
                 ends_well(words)
         finally:
             service.terminate()
+
+
+def test_what_is_given_to_serve_is_served(
+    perhop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "network.yaml").write_text(NETWORK)
+    got: list[Serving] = []
+    monkeypatch.setattr("perhop.reservations.http.serve", lambda it, _listening: got.append(it))
+    quota = ("--max-reservations", "5", "--max-rate", "100 Mbps", "--max-duration", "24 h")
+    others = ("--trusted-proxy", "192.0.2.1", "--webhooks-to", "10.0.0.0/8", "--every", "60")
+    network = str(tmp_path / "network.yaml")
+    assert perhop("reserve", "serve", network, *quota, *others).code == 0
+    assert perhop("reserve", "serve", network).code == 0
+    given, plain = got
+    assert given.quota == Quota(5, 100 * 10**6, 86_400)
+    assert (given.proxies, given.every) == (("192.0.2.1",), 60)
+    assert given.webhooks == (ip_network("10.0.0.0/8"),)
+    assert (plain.quota, plain.proxies, plain.webhooks) == (Quota(), (), ())
+
+
+def test_one_changes_ones_own_password(
+    service: tuple[str, People], perhop: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(perhop, monkeypatch, "les")
+    monkeypatch.setattr("sys.stdin", io.StringIO("wrong password\nanother one, and long\n"))
+    assert "the password is wrong" in perhop("reserve", "password").err
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\nanother one, and long\n"))
+    assert perhop("reserve", "password").out == "changed; log in again\n"
+    assert perhop("reserve", "list").err == "perhop: log in, or show a token\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("another one, and long\n"))
+    assert perhop("reserve", "login", "les").out == "logged in as les\n"
+    del service

@@ -2,20 +2,26 @@
 
 import socket
 import time
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from perhop.reservations import enforcement, routes
+from perhop.reservations import service as services
 from perhop.reservations.errors import (
+    BadRequestError,
     NotAuthenticatedError,
     ReservationError,
     ThrottledError,
 )
 from perhop.reservations.http import connections
+from perhop.reservations.model import Wishes
 from perhop.reservations.people import (
     FREE_GUESSES,
     FREE_OF_ADDRESS,
@@ -24,7 +30,7 @@ from perhop.reservations.people import (
     _place,
 )
 from perhop.reservations.schema import COUNTERS
-from reserving import MBPS, PASSWORD, T0, Clock, terms, user
+from reserving import MBPS, PASSWORD, T0, Clock, port, terms, user
 from reserving import service as running_service
 from reserving_http import booking, client, served
 
@@ -133,7 +139,7 @@ def test_connections_end_that_take_too_much(
         body.sendall(b"POST /api/token HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
         slow = socket.create_connection((host, port))
         with suppress(OSError):
-            for byte in b"GET / HTTP/1.1\r\n" * 2:
+            for byte in b"GET / HTTP/1.1\r\nX: " + b"x" * 15:
                 slow.sendall(bytes([byte]))
                 time.sleep(0.1)
         for each in (silent, slow, body):
@@ -141,13 +147,9 @@ def test_connections_end_that_take_too_much(
             each.close()
         # A head that does not end.
         with socket.create_connection((host, port)) as large:
-            large.sendall(b"GET / HTTP/1.1\r\nX: ")
-            with suppress(OSError):
-                for _ in range(100):
-                    large.sendall(b"x" * 10_000)
+            large.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 33_000)
             large.settimeout(20)
-            with suppress(ConnectionResetError):
-                assert large.recv(100).startswith((b"HTTP/1.1 431", b"HTTP/1.1 400", b""))
+            assert large.recv(12) == b"HTTP/1.1 431"
         # More connections than one may have; those that there are go on.
         with httpx.Client(base_url=url) as first:
             assert first.get("/").status_code == 200
@@ -164,6 +166,67 @@ def test_connections_end_that_take_too_much(
                     "/api/token", json={"name": "x", "password": "y" * 900, "z": ""}
                 )
                 assert answer.status_code == 422
+
+
+def answered(place: tuple[str, int], source: str = "127.0.0.1") -> socket.socket | None:
+    """A connection from an address that is served and stays open, or None."""
+    connection = socket.create_connection(place, 20, (source, 0))
+    try:
+        connection.sendall(b"GET /page.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        if connection.recv(12) == b"HTTP/1.1 200":
+            return connection
+    except ConnectionError:
+        pass
+    connection.close()
+    return None
+
+
+def test_all_connections_together_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_OF_ONE", 4)
+    monkeypatch.setattr(connections, "MOST", 6)
+    one, other, third = "127.0.0.1", "127.0.0.2", "127.0.0.3"
+    for proxies, sources in (
+        ((), [one] * 4 + [other] * 2),
+        ((one,), [one] * 6),  # a proxy asks for many
+    ):
+        with served(str(tmp_path / f"{len(proxies)}.db"), tmp_path, proxies=proxies) as (url, _):
+            place = ("127.0.0.1", int(url.rpartition(":")[2]))
+            kept = [answered(place, source) for source in sources[:4]]
+            if not proxies:
+                assert answered(place, one) is None
+            kept += [answered(place, source) for source in sources[4:]]
+            assert None not in kept
+            assert answered(place, third) is None
+            for each in kept:
+                assert each is not None
+                each.close()
+            # Connections that have ended count no longer.
+            wait_until(lambda: ended(place, third))  # noqa: B023
+
+
+def ended(place: tuple[str, int], source: str) -> bool:
+    connection = answered(place, source)
+    if connection is not None:
+        connection.close()
+    return connection is not None
+
+
+def wait_until(what: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_a_body_without_a_length_is_bounded(service: tuple[str, People]) -> None:
+    with client(service, "eve") as eve:
+        headers = {"Content-Type": "application/json"}
+        for size, status in ((10_000, 422), (70_000, 400)):
+            body = (b" " * 1000 for _ in range(size // 1000))
+            answer = eve._http.post("/api/reservations", content=body, headers=headers)
+            assert answer.status_code == status, "it is read no further"
 
 
 def test_a_trusted_proxy_says_who_asks(tmp_path: Path) -> None:
@@ -197,11 +260,90 @@ def test_many_readings_are_thinned(service: tuple[str, People]) -> None:
         with service[1]._database.writing() as connection:
             connection.execute(COUNTERS.insert(), rows)
         assert [each.at_ms for each in les.counters(own.id)] == list(range(1000))
+        with service[1]._database.writing() as connection:
+            connection.execute(
+                COUNTERS.insert(),
+                [row | {"at_ms": row["at_ms"] + n} for n in (10**6, 2 * 10**6) for row in rows],
+            )
+        # Whoever does not say how many gets as many as a page shows.
+        default = les._http.get(f"/api/reservations/{own.id}/counters").json()
+        assert 1500 <= len(default) <= 2010
+        with service[1]._database.writing() as connection:
+            connection.execute(COUNTERS.delete().where(COUNTERS.c.at_ms >= 10**6))
         few = [each.at_ms for each in les.counters(own.id, 100)]
         # Both ends of each stretch between two clearings are there.
         assert {0, 702, 703, 999} < set(few)
         assert 100 <= len(few) <= 104
         assert few == sorted(set(few))
+
+
+def test_few_readings_are_read_to_show_few(tmp_path: Path) -> None:
+    """The database thins them out: a year of readings does not pass through memory."""
+    with running_service(tmp_path / "b.db", Clock()) as service:
+        own = service.book(user(service), terms()).result()
+        names = ("conformed_packets", "conformed_bytes", "exceeded_packets", "exceeded_bytes")
+        rows = [
+            {"reservation_id": own.id, "at_ms": n, "epoch": 0, **dict.fromkeys(names, n)}
+            for n in range(30_000)
+        ]
+        with service.database.writing() as connection:
+            connection.execute(COUNTERS.insert(), rows)
+        del rows
+        service.series(own.id, 100)
+        tracemalloc.start()
+        try:
+            assert len(service.series(own.id, 100)) <= 104
+            assert tracemalloc.get_traced_memory()[1] < 2 * 10**6
+        finally:
+            tracemalloc.stop()
+
+
+def test_what_is_kept_for_those_who_ask_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttle = Throttle(Clock())
+    for number in range(150_000):
+        throttle.failed((f"name u{number}",))
+    assert len(throttle._failures) <= 100_001
+    monkeypatch.setattr(routes, "_MOST", 10)
+    with running_service(tmp_path / "b.db", Clock()) as service:
+        people, who = People(service.database), user(service)
+        people._known = dict.fromkeys(map(str, range(10_001)))  # type: ignore[arg-type]
+        people.who(people.make_token(who, "api", "t", None))
+        assert len(people._known) == 1
+        for number in range(1, 30):
+            wishes = Wishes(max_delay=number * 10**9)
+            service.book(who, terms(selector=port(number)), wishes=wishes).result()
+        assert len(service.admission._routes._known) <= 10
+
+
+def test_a_timeline_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "_MOST_PARTS", 1200)
+    with running_service(tmp_path / "b.db", Clock()) as service:
+        who = user(service)
+        for number in range(150):
+            own = terms(MBPS + number, T0 + 60 + 20 * number, 10)
+            service.book(who, own).result()
+        found = service.timeline(T0, T0 + 3600).result()
+        assert 50 < len(found["r1>r2"]) <= 100
+        year = 366 * 86_400
+        service.timeline(T0, T0 + 4 * year).result()
+        for start, end in ((T0, T0 + 4 * year + 1), (T0, T0), (-1, T0)):
+            with pytest.raises(BadRequestError, match="within four years"):
+                service.timeline(start, end).result()
+
+
+def test_the_service_tidies_up_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforcement, "_TIDY", 0.1)
+    clock = Clock()
+    with running_service(tmp_path / "b.db", clock) as service:
+        service.book(user(service), terms(), key="k").result()
+        clock.now += 10 * 86_400
+        enforcer = enforcement.Enforcer(service, {}, beat=0.05)
+        try:
+            wait_until(lambda: not service._keys._used)
+        finally:
+            enforcer.close()
 
 
 def test_what_is_over_is_forgotten(tmp_path: Path) -> None:

@@ -15,10 +15,18 @@ import pytest
 
 from perhop.errors import OutputError, UsageError
 from perhop.reservations import messages as m
+from perhop.reservations.client import Client
 from perhop.reservations.database import Database
+from perhop.reservations.decisions import Decisions
+from perhop.reservations.errors import UnavailableError
+from perhop.reservations.http import health
 from perhop.reservations.http.health import Recent
 from perhop.reservations.model import State
+from perhop.reservations.people import People
+from perhop.reservations.schema import RESERVATIONS
 from perhop.reservations.steady import LEEWAY, TRIAL, SteadyClock
+from perhop.reservations.supervised import Supervised
+from perhop.reservations.writer import Writer
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
 from reserving_http import booking, client, served
@@ -48,6 +56,34 @@ def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:
         assert 'perhop_up{part="database"} 0' in httpx.get(f"{url}/metrics").text
         postgresql.start()
         until(lambda: httpx.get(f"{url}/healthz", timeout=60).status_code == 200)
+
+
+def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unwell(url: str) -> dict[str, str]:
+        told: dict[str, str] = until(lambda: failing(url))
+        return {part: why for part, why in told.items() if why}
+
+    def failing(url: str) -> dict[str, str] | None:
+        answer = httpx.get(f"{url}/healthz", timeout=60)
+        return answer.json()["troubles"] if answer.status_code == 503 else None
+
+    def busy(*_: Any) -> Any:
+        raise UnavailableError("the writer does not answer")
+
+    with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
+        for patched, why in (
+            ((health, "IDLE", -1.0), "nothing done for 0 s"),
+            ((Supervised, "is_alive", False), "ended"),
+        ):
+            with monkeypatch.context() as wrong:
+                wrong.setattr(*patched)
+                assert unwell(url) == dict.fromkeys(("perhop-enforcer", "perhop-webhooks"), why)
+            until(lambda: httpx.get(f"{url}/healthz").status_code == 200)
+        with monkeypatch.context() as wrong:
+            wrong.setattr(Writer, "submit", busy)
+            assert unwell(url)["database"] == "UnavailableError"
 
 
 def test_metrics_are_prometheus_own(tmp_path: Path) -> None:
@@ -100,7 +136,39 @@ def test_a_clock_that_jumps_is_not_followed() -> None:
     assert wait(2) == wall.now
 
 
-def test_a_database_has_one_process_whatever_it_is_called(tmp_path: Path) -> None:
+def test_nothing_fails_ends_or_logs_out_while_the_clock_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's clock is 30 days ahead for some seconds, in which others log in."""
+    ahead = [0.0]
+
+    def wall() -> float:
+        return time.time() + ahead[0]
+
+    since_boot = (SteadyClock.__init__.__defaults__ or ())[1]
+    monkeypatch.setattr(SteadyClock.__init__, "__defaults__", (wall, since_boot))
+    for takes_a_clock in (People, Decisions):  # the machine's, where none is given
+        monkeypatch.setitem(takes_a_clock.__init__.__kwdefaults__, "clock", wall)
+    with served(str(tmp_path / "b.db"), tmp_path) as it, Client(it[0]) as les, Client(it[0]) as op:
+        les.log_in("les", PASSWORD)
+        active = les.book(booking(start=None))
+        held = les.book(booking(hold=60))
+        planned = les.book(booking())
+        until(lambda: les.show(active.id).state is State.ACTIVE)
+        ahead[0] = 30 * 86_400
+        op.log_in("op", PASSWORD)
+        for _ in range(2):
+            time.sleep(1.5)
+            states = [les.show(each.id).state for each in (active, held, planned)]
+            assert states == [State.ACTIVE, State.HELD, State.PLANNED]
+            ahead[0] = 0
+        assert all(abs(each.at - time.time()) < 3600 for each in les.log(active.id))
+
+
+def test_a_database_has_one_process_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     place = tmp_path / "b.db"
     (tmp_path / "folder").mkdir()
     with service(place, Clock()):
@@ -110,10 +178,15 @@ def test_a_database_has_one_process_whatever_it_is_called(tmp_path: Path) -> Non
             for url in (str(tmp_path / name), f"sqlite:///{tmp_path / name}"):
                 with pytest.raises(UsageError, match="in use by"):
                     Database(url)
+        for url in ("sqlite:///file:b.db?uri=true", f"sqlite:///file:{place}?uri=true"):
+            with pytest.raises(UsageError, match="without options"):
+                Database(url)
     Database(str(tmp_path / "link.db")).close()
 
 
-def test_logs_and_feeds_go_on_to_their_end(tmp_path: Path) -> None:
+def test_logs_and_feeds_go_on_to_their_end(
+    tmp_path: Path, perhop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "les") as les:
         own = les.book(booking())
         for number in range(1, 1030):
@@ -121,6 +194,27 @@ def test_logs_and_feeds_go_on_to_their_end(tmp_path: Path) -> None:
         log = les.log(own.id)
         assert len(log) == 1030
         assert [each.id for each in log] == sorted({each.id for each in log})
+        people = it[1]
+        made = RESERVATIONS.select().where(RESERVATIONS.c.id == own.id)
+        with people._database.writing() as connection:
+            row = dict(connection.execute(made).mappings().one())
+            rows = [row | {"id": number} for number in range(100, 2200)]
+            connection.execute(RESERVATIONS.insert(), rows)
+        token = people.make_token(people.named("les"), "feed", "calendar", None)
+        feed = httpx.get(f"{it[0]}/api/calendar.ics", params={"token": token}).text
+        told = re.findall(r"^UID:reservation-([0-9]+)@perhop", feed, re.MULTILINE)
+        assert told == [str(number) for number in (own.id, *range(100, 2200))]
+        assert feed.endswith("END:VCALENDAR\r\n")
+        monkeypatch.setenv("PERHOP_RESERVE_URL", it[0])
+        monkeypatch.setenv("PERHOP_RESERVE_TOKEN", les._http.headers["Authorization"].split()[1])
+        assert len(perhop("reserve", "list").out.splitlines()) == 2101
+        for number in range(1100):
+            people.audit("root", "set", f"u{number}")
+        root = people.make_token(people.named("root"), "api", "t", None)
+        monkeypatch.setenv("PERHOP_RESERVE_TOKEN", root)
+        audit = perhop("reserve", "user", "audit").out.splitlines()
+        assert (len(audit), "u1099" in audit[-1]) == (1100, True)
+        assert len(perhop("reserve", "user", "audit", "--after", "1000").out.splitlines()) == 100
 
 
 def test_control_characters_do_not_reach_terminals(
@@ -131,6 +225,8 @@ def test_control_characters_do_not_reach_terminals(
         token = it[1].make_token(it[1].named("les"), "api", "t", None)
         monkeypatch.setenv("PERHOP_RESERVE_TOKEN", token)
         made = les.book(booking(purpose="a\x1b]0;owned\x07\x1b[2J\u202e\r\nb \u00e9"))
+        les.change(made.id, m.Change(purpose="b", reason="a\x1b]0;owned\x07b \u202e\u00e9"))
+        les.change(made.id, m.Change(purpose="a\x1b]0;owned\x07 b \u00e9"))
         for command in (("show", str(made.id)), ("list",)):
             outcome: Outcome = perhop("reserve", *command)
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", outcome.out)
@@ -179,23 +275,6 @@ def test_what_a_changed_network_cannot_keep_is_reported(tmp_path: Path) -> None:
 
 
 RESERVED = """UPDATE paths SET links = '["slac>r1", "r1>r3", "r3>bnl"]'"""
-
-
-def test_what_is_drawn_has_contrast() -> None:
-    """WCAG 2.2, 1.4.3: 4.5 to 1, for the lines and words in the colours of the page."""
-    css = Path("python/perhop/reservations/page/page.css").read_text()
-    light, dark = re.findall(r"--booked: #([0-9a-f]{6})", css)
-    marks = re.findall(r"--(?:free|mark): #([0-9a-f]{6})", css)
-    for colour, ground in ((light, "ffffff"), (dark, "121212"), (marks[0], "ffffff")):
-        one, other = sorted((luminance(colour), luminance(ground)))
-        assert (other + 0.05) / (one + 0.05) >= 4.5, colour
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance (WCAG 2.2)."""
-    parts = [int(colour[n : n + 2], 16) / 255 for n in (0, 2, 4)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_postgresql_is_spoken_to_over_tls(tmp_path: Path) -> None:

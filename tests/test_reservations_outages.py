@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perhop.reservations.devices import Device
 from perhop.reservations.drivers import Rule, driver
 from perhop.reservations.enforcement import WAITS, Enforcer
 from perhop.reservations.errors import ReservationError, UnavailableError
@@ -195,19 +196,33 @@ def test_a_router_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
 
 
 class Slow(Router):
-    """A router that takes its time."""
+    """A router that takes its time, the first time as long as it likes."""
 
     def set(self, rule: Rule) -> None:
-        time.sleep(0.5)
+        self.released.wait(60)
+        time.sleep(0.3)
         super().set(rule)
 
 
+def test_waiting_for_a_router_that_others_ask_does_not_count(tmp_path: Path) -> None:
+    slow = Slow(tmp_path / "slow.json")
+    slow.released.set()
+    device = Device("r1", slow, patience=1)
+    rules = [Rule(f"perhop_{n}", "::1", "::2", Selector(), MBPS, 1500) for n in range(8)]
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(device.put, rule) for rule in rules]:
+                done.result()  # all together take longer than one may
+    finally:
+        device.close()
+
+
 def test_a_slow_router_loses_nothing_and_stops_nobody(tmp_path: Path) -> None:
-    """Ten reservations wait for a router longer than it may take for one; another one is quick."""
+    """Ten reservations wait for a router; another one is quick."""
     slow, quick = Slow(tmp_path / "slow.json"), Router(tmp_path / "quick.json")
     with service(tmp_path / "b.db", real_time()) as running:
         who, now = user(running), int(time.time())
-        enforcer = Enforcer(running, {"r1": slow, "r3": quick}, beat=0.05, patience=2)
+        enforcer = Enforcer(running, {"r1": slow, "r3": quick}, beat=0.05, patience=60)
         try:
             ids = [
                 running.book(who, terms(1000, now, selector=udp(n))).result().id
@@ -216,9 +231,11 @@ def test_a_slow_router_loses_nothing_and_stops_nobody(tmp_path: Path) -> None:
             other = terms(1000, now, source="bnl", destination="cern")
             first = running.book(who, other).result().id
             until(lambda: running.reservation(first).state is State.ACTIVE)
-            assert any(running.reservation(each).state is State.PLANNED for each in ids)
+            assert all(running.reservation(each).state is State.PLANNED for each in ids)
+            slow.released.set()
             until(lambda: all(running.reservation(each).state is State.ACTIVE for each in ids))
         finally:
+            slow.released.set()
             enforcer.close()
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from perhop.reservations import messages as m
 from perhop.reservations.people import People
-from perhop.reservations.schema import COUNTERS
+from perhop.reservations.schema import COUNTERS, LOG
 from reserving import MBPS, PASSWORD
 from reserving_http import booking, client, served
 from test_report_browser import ARGUMENTS, CHROMIUM
@@ -191,6 +191,43 @@ def test_what_was_counted_is_charted(page: Page, it: tuple[str, People]) -> None
     # Its axes say which rates, and when.
     assert page.locator(".rates span").all_text_contents()[:2] == ["0 b/s", "200 kb/s"]
     assert page.locator(".chart .axis span").first.text_content() == "08:00:0001-15"
+    # WCAG 2.2, 1.4.3: 4.5 to 1, for what is said in a colour; by day and by night.
+    page.evaluate("document.querySelector('#said').className = 'error'")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for name in (".key.conformed", ".key.exceeded", ".key.reserved", "#said"):
+            assert contrast(page, name) >= 4.5, (scheme, name)
+    # A long log comes in pages, and is shown to its end.
+    with it[1]._database.writing() as connection:
+        row = dict(connection.execute(LOG.select().limit(1)).mappings().one())
+        row |= {"reservation_id": made.id, "action": "trouble"}
+        connection.execute(LOG.insert(), [row | {"id": 10**6 + n} for n in range(1100)])
+    page.reload()
+    expect(page.locator("#reservation tbody tr")).to_have_count(1101)
+
+
+def contrast(page: Page, selector: str) -> float:
+    """The contrast of an element's words with the page (WCAG 2.2)."""
+    colour, ground = page.evaluate(
+        """selector => {
+          document.body.style.background = "Canvas";
+          const look = element => getComputedStyle(element);
+          const found = [look(document.querySelector(selector)).color,
+            look(document.body).backgroundColor];
+          document.body.style.background = "";
+          return found.map(text => text.match(/[0-9]+/g).map(Number));
+        }""",
+        selector,
+    )
+    one, other = sorted((luminance(colour), luminance(ground)))
+    return (other + 0.05) / (one + 0.05)
+
+
+def luminance(colour: list[int]) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = [part / 255 for part in colour]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_a_phone_has_room_for_it(browser: Browser, it: tuple[str, People]) -> None:
@@ -282,13 +319,42 @@ def test_after_logging_in_the_focus_is_on_the_page(
     page.keyboard.press("Enter")
     expect(page.locator("#timeline")).to_be_visible()
     expect(page.locator("#title")).to_be_focused()
-    # Targets of 24 px (WCAG 2.2, 2.5.8).
+    page.close()
+
+
+def test_targets_are_large_and_tables_have_captions(
+    browser: Browser, it: tuple[str, People]
+) -> None:
+    """Targets of 24 px (WCAG 2.2, 2.5.8) and captions (1.3.1) wherever one comes."""
+    with client(it, "op") as op:
+        own = op.book(booking(start=int(time.time()) + 600, selector=m.SelectorMessage(dscp=9)))
+
+    def look(page: Page) -> None:
+        targets = page.locator("a:visible, button:visible, input:visible, select:visible, summary")
+        assert targets.count()
+        for target in targets.all():
+            box = target.bounding_box()
+            assert box is not None
+            assert min(box["width"], box["height"]) >= 24, target.evaluate("it => it.outerHTML")
+        expect(page.locator("table:not(:has(caption:not(:empty)))")).to_have_count(0)
+
+    page = browser.new_page()
+    page.goto(it[0])
+    page.get_by_label("Name").fill("op")
+    page.get_by_label("Password").fill(PASSWORD)
+    look(page)
+    page.keyboard.press("Enter")
+    expect(page.locator("#within table")).to_be_visible()
+    look(page)
+    page.get_by_role("button", name="Book…").click()
+    look(page)
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="Reservations").click()
-    expect(page.locator("#reservations")).to_be_visible()
-    for target in page.locator("a:visible, button:visible, input:visible, select:visible").all():
-        box = target.bounding_box()
-        assert box is not None
-        assert min(box["width"], box["height"]) >= 24, target.evaluate("it => it.outerHTML")
+    expect(page.locator("#all table")).to_be_visible()
+    look(page)
+    page.evaluate(f"location.hash = '#reservation/{own.id}'")
+    expect(page.locator("#reservation table")).to_be_visible()
+    look(page)
     page.close()
 
 

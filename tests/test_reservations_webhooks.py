@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -161,11 +162,21 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
             service.book(op, terms(start=int(time.time()) + 9000)).result()
             time.sleep(0.5)
             assert len(got) == told
+            # And when the operator is disabled.
+            People(service.database).set("op", role=Role.OPERATOR)
+            wait_until(lambda: len(got) > told)
+            People(service.database).set("op", disabled=True)
+            wait_until(lambda: not deliveries._tasks)
+            told = len(got)
+            other = user(service, "les")
+            service.book(other, terms(start=int(time.time()) + 18_000)).result()
+            time.sleep(0.5)
+            assert len(got) == told
             assert numbers
         finally:
             deliveries.close()
         # Where loopback is not allowed, nothing is sent there.
-        People(service.database).set("op", role=Role.OPERATOR)
+        People(service.database).set("op", disabled=False)
         deliveries = Deliveries(service, beat=0.05)
         try:
             wait_until(lambda: "no public address" in hooks.all(op)[2]["trouble"])
@@ -179,3 +190,74 @@ def wait_until(what: Callable[[], Any]) -> None:
     while not what():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+def told_once(folder: Path, url: str, allowed: str = "127.0.0.0/8") -> str:
+    """Deliver an entry to an address; return the trouble there was."""
+    with running_service(folder / "b.db", Clock(time.time())) as service:
+        op, hooks = user(service, "op", "operator"), Webhooks(service)
+        last = hooks.add(op, url)["delivered"]
+        deliveries = Deliveries(service, allowed=(ip_network(allowed),), beat=0.05)
+        try:
+            service.book(op, terms(start=int(time.time()) + 60)).result()
+            wait_until(lambda: hooks.all(op)[0]["delivered"] > last or hooks.all(op)[0]["trouble"])
+            return str(hooks.all(op)[0]["trouble"])
+        finally:
+            deliveries.close()
+
+
+def test_a_webhook_goes_to_the_address_that_was_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a webhook leads elsewhere as soon as it has been checked."""
+    look_up, asked = socket.getaddrinfo, []
+
+    def changing(host: Any, *rest: Any, **others: Any) -> Any:
+        if host not in ("told.example", b"told.example"):
+            return look_up(host, *rest, **others)
+        asked.append(host)
+        return look_up("127.0.0.1" if len(asked) == 1 else "127.0.0.9", *rest, **others)
+
+    monkeypatch.setattr(socket, "getaddrinfo", changing)
+    named: list[str] = []
+
+    def well(handler: BaseHTTPRequestHandler) -> None:
+        named.append(handler.headers["Host"])
+        handler.send_response(204)
+        handler.end_headers()
+
+    with receiver(well) as url:
+        url = url.replace("127.0.0.1", "told.example")
+        assert told_once(tmp_path, url) == ""
+    assert named == [url.split("/")[2]]
+    assert len(asked) == 1
+
+
+def test_a_webhook_with_an_address_inside_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(2, 1, 6, "", (address, 80)) for address in ("9.9.9.9", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(BadRequestError, match="10\\.0\\.0\\.1, which is no public address"):
+        destinations.addresses("told.example", 80, ())
+
+
+def test_a_webhook_is_not_led_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a redirection nor by the environment's proxy."""
+    led: list[str] = []
+
+    def well(handler: BaseHTTPRequestHandler) -> None:
+        led.append(handler.path)
+        handler.send_response(204)
+        handler.end_headers()
+
+    with receiver(well) as inside:
+
+        def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(307)
+            handler.send_header("Location", inside)
+            handler.end_headers()
+
+        monkeypatch.setenv("http_proxy", inside.removesuffix("/told"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        with receiver(elsewhere) as url:
+            assert told_once(tmp_path, url) == "answered 307"
+    assert led == []
