@@ -418,6 +418,46 @@ def test_of_eight_labs_of_one_name_one_comes_up() -> None:
     ]
 
 
+def test_a_lab_ends_whose_start_is_broken_off(lab: Lab) -> None:
+    del lab  # which shows that there can be one
+    start = [sys.executable, "-c", "from perhop.cli import main; main()", "lab", "up", "other.yaml"]
+    folder = Path(os.environ["XDG_RUNTIME_DIR"])
+    (folder / "other.yaml").write_text(SCENARIO.replace("pair", "other"))
+    with subprocess.Popen(start, cwd=folder, stdout=-3) as process:
+        other = until(lambda: [each for each in records(starting=True) if each.name == "other"])[0]
+        process.kill()
+    until(lambda: not other.kept)
+    assert [record.name for record in records(starting=True)] == ["pair"]
+
+
+FAILING = """
+from perhop.lab import up
+from perhop.scenario import parse
+
+def test_that_fails(lab_folder):
+    print("holds", up(parse({scenario!r})).record.pid)
+    assert False
+"""
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_test_that_fails_leaves_no_lab(tmp_path: Path) -> None:
+    folder = tmp_path / "failing"
+    folder.mkdir()
+    file = folder / "test_failing.py"
+    file.write_text(FAILING.format(scenario=SCENARIO))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "conftest", file],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout
+    pid = done.stdout.partition("\nholds ")[2].split()[0]
+    assert not Path(f"/proc/{pid}/ns/net").exists()
+
+
 def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     """Another user than root, without XDG_RUNTIME_DIR; root can see into that user's lab."""
     if os.getuid() != 0:

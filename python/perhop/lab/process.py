@@ -100,7 +100,10 @@ def _keep(
                 # Held, so that nobody else's namespaces have the same numbers when the lab is gone.
                 held = [_open(pid, number) for number in message["hosts"].values()]
                 record.come_up(pid, message["hosts"])
-                say({"pid": pid})
+                try:
+                    say({"pid": pid})
+                except OSError:  # whoever has started it is gone, and does not know of it
+                    forward(signal.SIGTERM, None)
             elif "error" in message:
                 answer = message
             else:

@@ -131,7 +131,8 @@ class Record:
                 self.log.unlink(missing_ok=True)
             else:
                 ending = Ending(self.name, self.scenario, self.since, time.time(), how)
-                _put(self._place("ended"), json.dumps(asdict(ending)))
+                with suppress(OSError):  # a full disk leaves no word of it
+                    _put(self._place("ended"), json.dumps(asdict(ending)))
             for path in (self.file, self.socket, self.names, self.preferences):
                 path.unlink(missing_ok=True)
 
