@@ -66,7 +66,7 @@ impl<B> Discipline<B> for Codel<B> {
         if self.config.limit.admits(Backlog::default(), packet.size()) {
             // It has not waited: the delay is below the target.
             self.longest = self.longest.max(packet.size());
-            self.control.below_target();
+            self.control.on_idle();
             Pass::Send
         } else {
             Pass::Drop(Cause::Limit)
@@ -116,11 +116,16 @@ impl Control {
         Self { first_above: None, drop_next: Time::ZERO, count: 0, last_count: 0, dropping: false }
     }
 
-    /// A packet was sent that had not waited, from an empty queue.
+    /// Nothing waits, or a packet has not waited: the delay is below the target.
     #[inline]
-    pub fn below_target(&mut self) {
+    pub fn on_idle(&mut self) {
         self.first_above = None;
         self.dropping = false;
+    }
+
+    /// So many packets were dropped for another reason.
+    pub fn count_drops(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
     }
 
     /// The packet to send (section 5.5).
@@ -145,7 +150,8 @@ impl Control {
             // A standing queue: drop one, and begin where the last episode had got to if that is
             // not long past.
             let drops_last_time = self.count - self.last_count;
-            let recent = now.since(self.drop_next) < config.interval * 16;
+            let recent =
+                self.drop_next > Time::ZERO && now.since(self.drop_next) < config.interval * 16;
             self.count = if drops_last_time > 1 && recent { drops_last_time } else { 1 };
             self.last_count = self.count;
             self.dropping = true;

@@ -9,7 +9,7 @@ use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
 /// The most packets that an overflow drops at once (RFC 8290, section 4.1).
-const BATCH: u64 = 64;
+const BATCH: u32 = 64;
 
 /// FQ-CoDel's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ pub enum StandingBacklog {
 /// nobody's queue but their own.
 ///
 /// Packets keep their order within a flow. When all queues together are full, the longest loses
-/// half of its packets, but no more than 64, from its head.
+/// half of its bytes, but no more than 64 packets, from its head, and CoDel there counts these
+/// packets as drops of its own (Linux: `fq_codel_drop`), so that it soon drops more often.
 #[derive(Debug)]
 pub struct FqCodel<B> {
     config: FqCodelConfig,
@@ -102,6 +103,7 @@ impl<B> FqCodel<B> {
                 self.leave(from_new);
                 self.old.push_back(index);
             } else if flow.waiting.is_empty() {
+                flow.control.on_idle();
                 flow.active = from_new;
                 self.leave(from_new);
                 if from_new {
@@ -125,7 +127,7 @@ impl<B> FqCodel<B> {
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
     }
 
-    /// Makes room at the cost of the queue with the most bytes.
+    /// Takes half of its bytes from the queue with the most.
     fn shorten_longest(&mut self, now: Time, ledger: &mut Ledger<B>) {
         let mut longest = 0;
         for (index, flow) in self.flows.iter().enumerate() {
@@ -133,13 +135,17 @@ impl<B> FqCodel<B> {
                 longest = index;
             }
         }
-        let waiting = &mut self.flows[longest].waiting;
+        let Flow { waiting, control, .. } = &mut self.flows[longest];
         let before = waiting.backlog();
-        for _ in 0..before.packets.div_ceil(2).min(BATCH) {
-            if let Some((_, packet)) = waiting.pop(now) {
-                ledger.drop(packet, Cause::Limit);
+        let mut dropped = 0;
+        while let Some((_, packet)) = waiting.pop(now) {
+            ledger.drop(packet, Cause::Limit);
+            dropped += 1;
+            if dropped == BATCH || waiting.backlog().bytes.get() <= before.bytes.get().div_ceil(2) {
+                break;
             }
         }
+        control.count_drops(dropped);
         let after = waiting.backlog();
         self.settle(before, after);
     }

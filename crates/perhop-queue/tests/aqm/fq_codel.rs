@@ -112,6 +112,75 @@ fn an_overflow_drops_64_at_most() {
     assert_eq!(offer(&mut queue, millis(0), packet(1_000, 2, 1000, Ecn::NotEct)).0.len(), 64);
 }
 
+#[test]
+fn an_overflow_takes_half_of_the_bytes() {
+    let mut queue = FqCodel::new(config(Limit::packets(40)), &mut random(1));
+    // Thirty short packets before ten long ones: 3,000 and 10,000 bytes.
+    for id in 0..40 {
+        let size = if id < 30 { 100 } else { 1000 };
+        let _ = offer(&mut queue, millis(0), packet(id, 1, size, Ecn::NotEct));
+    }
+    let (drops, _) = offer(&mut queue, millis(0), packet(40, 2, 1000, Ecn::NotEct));
+    // 6,500 at least: all of the short ones and four of the long ones.
+    assert_eq!(drops.len(), 34);
+}
+
+/// Linux: `fq_codel_drop` adds what it drops to CoDel's count. Returns the times in milliseconds of
+/// CoDel's drops from a flow that is never idle; at 150 ms `excess` packets are too many.
+fn drops_with(excess: usize) -> Vec<u64> {
+    let mut queue = FqCodel::new(config(Limit::packets(1_000)), &mut random(1));
+    let (mut drops, mut id) = (Vec::new(), 0);
+    for ms in 0..400 {
+        let room = 1_000 - queue.backlog().packets as usize;
+        let arrivals = if ms == 0 || ms == 150 { room } else { 0 };
+        let excess = if ms == 150 { excess } else { 0 };
+        for _ in 0..arrivals + excess {
+            let _ = offer(&mut queue, millis(ms), packet(id, 1, 1000, Ecn::NotEct));
+            id += 1;
+        }
+        let dropped = next(&mut queue, millis(ms)).1.len();
+        drops.extend(std::iter::repeat_n(ms, dropped));
+    }
+    drops
+}
+
+#[test]
+fn an_overflow_makes_codel_drop_more_often() {
+    // The packet of 5 ms is the first that is above the target, and that of 105 ms the first to
+    // be dropped. From then on the control law holds, with the drops of an overflow.
+    for (excess, dropped) in [(0, 0.0), (1, 64.0)] {
+        let (mut due, mut count) = (205.0, 1.0 + dropped);
+        let mut expected = vec![105];
+        while due < 399.0 {
+            expected.push(f64::ceil(due - 1e-9) as u64);
+            count += 1.0;
+            due += 100.0 / f64::sqrt(count);
+        }
+        assert_eq!(drops_with(excess), expected);
+    }
+}
+
+/// RFC 8289, section 5.6, and Linux's `codel_should_drop`: an empty queue has no delay, so that
+/// what waits after it begins an interval of its own.
+#[test]
+fn a_flow_queue_that_was_empty_begins_anew() {
+    let mut queue = FqCodel::new(
+        FqCodelConfig { quantum: 1500, ..config(Limit::packets(1_000)) },
+        &mut random(1),
+    );
+    for ms in 0..1_000 {
+        // Ten flows that were idle send a packet each every 20 ms: the last waits for 10 ms.
+        if ms % 20 == 0 {
+            for flow in 0..10 {
+                let _ = offer(&mut queue, millis(ms), packet(0, flow, 1500, Ecn::NotEct));
+            }
+        }
+        let (sent, drops) = next(&mut queue, millis(ms));
+        assert_eq!(sent.is_some(), ms % 20 < 10, "at {ms} ms");
+        assert!(drops.is_empty(), "at {ms} ms");
+    }
+}
+
 /// Flows of which one packet waits at a time, served by turns: each waits a round of 20 ms. Returns
 /// when the first flow's packets were marked, in milliseconds.
 fn marks_of_one_of_twenty(standing: StandingBacklog) -> Vec<u64> {
