@@ -160,8 +160,9 @@ impl Sampler {
         let interval = elapsed.max(sent.at.since(snapshot.flight_began));
         let delivered = self.delivered - snapshot.delivered;
         // Shorter than the least round-trip time it is of a first transmission that was taken for
-        // the second.
-        let reliable = interval > Duration::ZERO && interval >= min_rtt;
+        // the second. And a SYN is no data: its one byte a round trip would pass for the path's
+        // rate until a better sample comes, which may take long where much is lost.
+        let reliable = interval > Duration::ZERO && interval >= min_rtt && sent.start > 0;
         Some(RateSample {
             rate: if reliable { delivered as f64 / interval.as_secs_f64() } else { 0.0 },
             delivered,

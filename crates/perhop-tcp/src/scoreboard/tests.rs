@@ -168,3 +168,17 @@ fn samples_say_that_the_application_held_the_sender_up() {
     board.send(100, MS(12));
     assert_eq!(limited(&mut board, 300, 22), Some(false));
 }
+
+/// A SYN takes a place in the stream and is no data: a byte a round trip is not what a path delivers.
+#[test]
+fn a_handshake_tells_a_round_trip_and_no_rate() {
+    let mut board = Scoreboard::default().sampling();
+    board.send(1, MS(0));
+    board.acknowledge(1, MS(10), &mut Progress::default());
+    let sample = board.take_sample(Duration::ZERO, MS(10)).expect("it was delivered");
+    assert_eq!((sample.rate, sample.rtt), (0.0, Some(Duration::from_millis(10))));
+    board.send(100, MS(10));
+    board.acknowledge(101, MS(20), &mut Progress::default());
+    let sample = board.take_sample(Duration::ZERO, MS(20)).expect("it was delivered");
+    assert!((sample.rate - 10_000.0).abs() < 1e-6, "{}", sample.rate);
+}

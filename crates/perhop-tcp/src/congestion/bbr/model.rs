@@ -49,9 +49,9 @@ impl FullPipe {
         *self = Self { rate, rounds: 0, now: false, reached: self.reached };
     }
 
-    /// At the start of a round trip.
+    /// At the start of a round trip. An acknowledgement that tells no rate is no sign of a plateau.
     pub fn check(&mut self, sample: &RateSample) {
-        if self.now || sample.app_limited {
+        if self.now || sample.app_limited || sample.rate <= 0.0 {
             return;
         }
         if sample.rate >= self.rate * 1.25 {

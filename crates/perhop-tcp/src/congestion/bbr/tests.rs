@@ -44,6 +44,7 @@ fn the_pipe_is_full_after_three_round_trips_without_growth() {
         assert!(!full.now);
     }
     full.check(&RateSample { app_limited: true, ..sample(100.0) });
+    full.check(&sample(0.0)); // which tells nothing
     assert!(!full.now);
     full.check(&sample(195.0));
     assert!(full.now && full.reached);
@@ -123,4 +124,39 @@ fn gains_are_those_of_the_table() {
     let table =
         [(2.77, 2.0), (0.5, 2.0), (0.9, 2.0), (1.0, 2.0), (1.0, 2.0), (1.25, 2.25), (1.0, 0.5)];
     assert_eq!(gains, table);
+}
+
+/// Section 5.5.11.2: what losses that were none have lowered comes back, a probe that they ended
+/// goes on, and so does the search for a plateau.
+#[test]
+fn losses_that_were_none_are_taken_back() {
+    let mut bbr = Bbr::new(Stream::new(1, "test"));
+    let mut window = Window::new(100.0 * MSS);
+    bbr.begin(&window, MSS);
+    bbr.max_bandwidth.update(1e6, false);
+    bbr.bandwidth = 1e6;
+    bbr.inflight_longterm = 120_000.0;
+    bbr.full_pipe.reached = true;
+    bbr.phase = Phase::Up;
+    bbr.probe_sample = true;
+    let lost = LostSegment { length: 1_000, in_flight: 90_000, lost: 9_000, app_limited: false };
+    bbr.on_recovery(&window, false);
+    bbr.on_lost(&window, at(0), lost, 0);
+    assert!(bbr.inflight_longterm < 90_000.0 && bbr.phase == Phase::Down, "the probe has ended");
+    (bbr.short_term.bandwidth, bbr.short_term.inflight) = (0.7e6, 70_000.0);
+    (0..3).for_each(|_| bbr.full_pipe.check(&sample(1.0)));
+    window.cwnd = 10.0 * MSS;
+
+    bbr.on_recovered(&mut window);
+    bbr.on_spurious_loss(&mut window, 7);
+    assert_eq!(window.cwnd, 100.0 * MSS);
+    assert_eq!(bbr.inflight_longterm, 120_000.0);
+    assert!(bbr.short_term.inflight.is_infinite() && bbr.short_term.bandwidth.is_infinite());
+    assert_eq!((bbr.phase, bbr.round_ends), (Phase::Up, 7));
+    assert!(!bbr.full_pipe.now);
+
+    // Once: nothing is known of losses before the next one.
+    bbr.phase = Phase::Cruise;
+    bbr.on_spurious_loss(&mut window, 7);
+    assert_eq!(bbr.phase, Phase::Cruise);
 }

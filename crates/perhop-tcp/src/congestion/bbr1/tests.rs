@@ -202,3 +202,36 @@ fn a_policer_is_found_after_two_alike_intervals() {
     assert_eq!(found([10_000, 12_000], 0.2), None, "a fifth more");
     assert_eq!(found([10_000, 10_000], 0.19), None, "too little loss");
 }
+
+/// Linux: bbr_undo_cwnd. The window comes back at the end of recovery, the search for a full pipe
+/// begins anew, and losses that were none are no sign of a policer.
+#[test]
+fn losses_that_were_none_are_taken_back() {
+    let (mut bbr, mut window) = steady(Mode::Startup);
+    window.cwnd = 80.0 * MSS;
+    bbr.full_pipe = FullPipe::default();
+    (0..3).for_each(|_| bbr.full_pipe.check(1e6));
+    bbr.on_recovery(&window, false);
+    bbr.on_lost(&window, at(0), lost(1000), 0);
+    bbr.on_ack(&mut window, ack(1, 30_000));
+    assert_eq!(window.cwnd, 31.0 * MSS);
+
+    bbr.on_recovered(&mut window);
+    bbr.on_spurious_loss(&mut window, 0);
+    assert_eq!(window.cwnd, 80.0 * MSS);
+    // The first of these is what the rate grows from; without, the second would have been the third
+    // without growth.
+    (0..3).for_each(|_| bbr.full_pipe.check(1e6));
+    assert!(!bbr.full_pipe.reached);
+    bbr.full_pipe.check(1e6);
+    assert!(bbr.full_pipe.reached);
+
+    for round in 1..=8 {
+        let (delivered, lost) = (1_000 * round, 300 * round);
+        let (at, round_start, lossy, app_limited) = (at(100 * round), true, true, false);
+        bbr.policed.update(Interval { at, delivered, lost, round_start, lossy, app_limited }, true);
+    }
+    assert!(bbr.policed.rate().is_some());
+    bbr.on_spurious_loss(&mut window, 0);
+    assert_eq!(bbr.policed.rate(), None);
+}
