@@ -158,6 +158,14 @@ pub(crate) struct Acked {
     pub limited: bool,
 }
 
+impl Acked {
+    /// The round-trip time of data. Linux's congestion control begins when the connection is
+    /// established (`tcp_init_transfer`): that of the handshake is none of its samples.
+    fn data_rtt(&self) -> Option<Duration> {
+        self.rtt.filter(|_| self.ack > 1)
+    }
+}
+
 impl Congestion {
     /// CUBIC before its first loss.
     pub fn cubic(config: CubicConfig) -> Self {
@@ -378,7 +386,7 @@ impl Congestion {
 impl CubicState {
     /// Has HyStart take an acknowledgement; returns whether that has grown the window.
     fn watch_slow_start(&mut self, window: &mut Window, mss: f64, acked: Acked) -> bool {
-        if let (Growth::Linux(cubic), Some(rtt)) = (&mut self.growth, acked.rtt) {
+        if let (Growth::Linux(cubic), Some(rtt)) = (&mut self.growth, acked.data_rtt()) {
             cubic.on_rtt(rtt);
         }
         match self.slow_start.as_deref_mut() {

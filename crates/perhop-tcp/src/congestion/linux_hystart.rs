@@ -59,7 +59,7 @@ impl LinuxHyStart {
 
     /// Takes an acknowledgement, and sets the threshold to the window where slow start is to end.
     pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
-        let Some(rtt) = acked.rtt else { return };
+        let Some(rtt) = acked.data_rtt() else { return };
         self.least = self.least.min(rtt);
         if self.found || !window.in_slow_start() {
             return;
@@ -123,9 +123,9 @@ mod tests {
             end: 1_000_000,
             limited: true,
         };
-        hystart.on_ack(&mut window, MSS, acked(at(0), 1, 40_000));
+        hystart.on_ack(&mut window, MSS, acked(at(0), 2, 40_000));
         (1..40).find(|&count| {
-            hystart.on_ack(&mut window, MSS, acked(at(count * gap), 1 + count, rtt));
+            hystart.on_ack(&mut window, MSS, acked(at(count * gap), 2 + count, rtt));
             window.ssthresh == window.cwnd
         })
     }
@@ -138,6 +138,38 @@ mod tests {
         assert_eq!(ends_after(20.0, true, 2_000, 40_000), Some(21));
         assert_eq!(ends_after(20.0, false, 2_001, 40_000), None);
         assert_eq!(ends_after(15.0, false, 2_000, 40_000), None, "a small window");
+    }
+
+    /// A handshake that was faster than any data is no round trip of congestion control's: flows
+    /// that begin together wait for each other's initial windows from the first data on.
+    #[test]
+    fn the_round_trip_of_the_handshake_does_not_count() {
+        let mut hystart = LinuxHyStart::new(false);
+        let mut window = Window::new(20.0 * MSS);
+        let mut ack = |ack, rtt| {
+            hystart.on_ack(
+                &mut window,
+                MSS,
+                Acked {
+                    now: at(3_000 * ack),
+                    bytes: 1000,
+                    smoothed_rtt: Duration::from_millis(40),
+                    rtt: Some(Duration::from_millis(rtt)),
+                    ack,
+                    end: if ack > 100 { 1_000 } else { 100 },
+                    limited: true,
+                },
+            );
+            window.ssthresh
+        };
+        assert!(ack(1, 40).is_infinite());
+        for number in 2..40 {
+            assert!(ack(number, 50).is_infinite(), "an eighth more than the handshake's");
+        }
+        for number in 101..109 {
+            assert!(ack(number, 57).is_infinite());
+        }
+        assert!(ack(109, 57).is_finite(), "an eighth more than the first data's");
     }
 
     /// With the ninth sample more than an eighth above the least.
