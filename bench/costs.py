@@ -129,6 +129,13 @@ def many_nodes(n: int) -> str:
     return f"perhop: 1\nname: costs\nnodes:\n{nodes}links:\n{links}{flow}" + end(10)
 
 
+def flapping(n: int) -> str:
+    """A large network in which a link goes down and up all the time."""
+    flip = "  - {{at: {} ms, on: h1>r1, state: {}}}\n"
+    lines = (flip.format(10 * i + 5, ("down", "up")[i % 2]) for i in range(n))
+    return many_nodes(200) + "changes:\n" + "".join(lines)
+
+
 def many_pairs(n: int) -> str:
     """A star of hosts, each of which sends to the next."""
     nodes = "".join(f"  h{i}: host\n" for i in range(n))
@@ -215,6 +222,7 @@ CASES: dict[str, tuple[Callable[[int], str], int]] = {
     "ports in a match": (long_match, 1000),
     "policies in policies": (deep, 2),
     "routers in a line": (many_nodes, 50),
+    "changes of 400 nodes": (flapping, 90),
     "hosts around a router": (many_pairs, 99),
     "MB in a window, 1% lost": (holes, 10),
     "packets overtaken by": (reordered, 1000),
