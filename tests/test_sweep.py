@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -181,6 +182,7 @@ def test_what_is_shown_is_checked_before_anything_runs(
 ) -> None:
     for show, said in (
         ("loss=udq", "`udq` is not a flow or a ping of this scenario; did you mean `udp`?"),
+        ("throughput", "--show throughput: expected METRIC=TARGET"),
         ("los=udp", "`los` is not measured of udp; did you mean `loss`?"),
         ("throughput=probe", "`throughput` is not measured of probe; expected one of loss, rtt_"),
     ):
@@ -243,6 +245,26 @@ def test_ctrl_c_as_processes_start_prints_no_traceback(
     assert (process.returncode, err) == (130, "")
 
 
+def test_a_second_ctrl_c_ends_the_points_under_way(start: Start, place: Path) -> None:
+    (place / "long.yaml").write_text(SCENARIO.replace("stop: 2 s", "stop: 100 h"))
+    rates = "10 Mbps,20 Mbps,30 Mbps,40 Mbps"
+    varied = ("--vary", f"links.1.rate={rates}", "--out", "s", "--jobs", "1")
+    process = start("sweep", "long.yaml", *varied)
+    first = place / "s" / "points" / "0" / "manifest.json"
+    while not first.exists():  # it is saved every five seconds
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+    kept = Dataset.read(first.parent)
+    assert not kept.manifest.complete
+    assert kept.covered_s > 0
+
+
 def test_ctrl_c_keeps_what_is_finished(start: Start, source: str, place: Path) -> None:
     rates = ",".join(f"{n} Mbps" for n in range(10, 200))
     process = start("sweep", source, "--vary", f"links.1.rate={rates}", "--out", "s")
@@ -259,3 +281,19 @@ def test_ctrl_c_keeps_what_is_finished(start: Start, source: str, place: Path) -
     assert process.returncode == 130
     assert 0 < len(finished()) < 190
     assert all(Dataset.read(path).manifest.complete for path in finished())
+
+
+def test_a_chart_of_many_points_is_no_larger_than_can_be_seen() -> None:
+    points = [
+        {"point": point, "a": f"{point % 40}", "b": f"{point // 40 % 2}", "c": f"{point // 80}"}
+        for point in range(40 * 2 * 20)
+    ]
+    measured = {"seed": 1, "target": "total", "metric": "throughput", "value": 1e6}
+    table = pl.DataFrame([{**point, **measured} for point in points])
+    spec = sweep_chart(table, "throughput", "total")
+    assert len(spec["data"]["values"]) == 12 * 80
+    assert spec["title"].startswith("12 of 20 combinations")
+    two = sweep_chart(table.filter(pl.col("c") == "0").drop("c"), "throughput", "total")
+    assert two["height"] <= 30 * 42
+    assert len(two["layer"]) == 1
+    assert "<svg" in vl_convert.vegalite_to_svg(two, vl_version="6.4")

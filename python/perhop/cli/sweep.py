@@ -90,7 +90,9 @@ def sweep(
     varied = dict(map(parse_vary, vary))
     if len(varied) < len(vary):
         raise UsageError("--vary names a path twice; give all its values at once")
-    metric, _, target = show.partition("=")
+    metric, equals, target = show.partition("=")
+    if not equals:
+        raise UsageError(f"--show {show}: expected METRIC=TARGET such as `throughput=total`")
     name = gallery.load(scenario, overrides=overrides).name
     folder = out or Path("runs", f"{name}-sweep")
     planned = Sweep(scenario, varied, folder, range(1, seeds + 1), overrides, engine)

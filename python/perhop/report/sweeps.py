@@ -20,6 +20,11 @@ _UNITS: Final = {
 """The unit of each metric, as `text.quantity` names it; round-trip times are in seconds."""
 
 _CELL: Final = 84
+_MOST_CELLS: Final = 30
+"""How many cells side by side are of their full size, with the value in each; more are smaller."""
+
+_MOST_MAPS: Final = 12
+"""How many heat maps a chart has; of more, the first."""
 
 
 def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
@@ -123,6 +128,13 @@ def sweep_chart(table: pl.DataFrame, metric: str, target: str) -> Spec:
             "as": "others",
         }
     ]
+    others = [tuple(row[path] for path in paths[2:]) for row in rows.iter_rows(named=True)]
+    shown = list(dict.fromkeys(others))
+    if len(shown) > _MOST_MAPS:
+        kept = {*shown[:_MOST_MAPS]}
+        pairs = zip(values, others, strict=True)
+        spec["data"] = {"values": [value for value, other in pairs if other in kept]}
+        spec["title"] = f"{_MOST_MAPS} of {len(shown)} combinations; all are in the table"
     facet = {"field": "others", "type": "nominal", "title": None, "sort": None}
     return {**spec, "facet": facet, "columns": 2, "spec": heat}
 
@@ -154,10 +166,16 @@ def _line(paths: list[str], axis: str) -> Spec:
 
 
 def _heat(paths: list[str], axis: str, sizes: list[int]) -> Spec:
+    down, across = max(2, sizes[0]), max(3, sizes[1])
+    layers = heat_layers(paths[1], paths[0], axis, ("p1", "p0", "mean"))
+    if max(sizes) > _MOST_CELLS:
+        del layers[1:]  # what would be written into the cells
+        for side in ("x", "y"):
+            layers[0]["encoding"][side]["axis"] = {"labelAngle": 0, "labelOverlap": True}
     return {
-        "width": max(3, sizes[1]) * _CELL,
-        "height": max(2, sizes[0]) * _CELL // 2,
-        "layer": heat_layers(paths[1], paths[0], axis, ("p1", "p0", "mean")),
+        "width": min(across, _MOST_CELLS) * _CELL,
+        "height": min(down, _MOST_CELLS) * _CELL // 2,
+        "layer": layers,
     }
 
 
