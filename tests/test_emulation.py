@@ -119,6 +119,40 @@ def test_mtr_goes_from_router_to_router(protocol: str, version: str, to: str) ->
     assert float(hops[0]["Best"]) < float(hops[1]["Best"]), said
 
 
+@pytest.mark.parametrize("more", ["", "mtu: 1300 B"])
+def test_routers_answer_pings_that_come_in_fragments(more: str) -> None:
+    lab = Lab(more=more)
+    for router in ("10.0.0.2", "10.0.0.3", "fd70:6572:686f:7000::a00:3"):
+        said = lab.run("a", "ping", "-c", "2", "-i", "0.2", "-n", "-s", "3000", router)
+        # Beyond the link that is smaller what comes by IPv6 is cut by the host, once it knows.
+        assert len(round_trips(said)) >= 1
+        assert "3008 bytes from" in said
+    lab.run("a", "ping", "-c", "1", "-n", "-s", "60000", "10.0.0.3")
+
+
+def test_hosts_say_of_every_packet_that_nobody_listens() -> None:
+    # As in the simulator. Linux says so of six at once, and then of one a second.
+    probes = """
+import socket, sys, time
+for to in sys.argv[1:]:
+    family = socket.AF_INET6 if ":" in to else socket.AF_INET
+    told, probe = 0, socket.socket(family, socket.SOCK_DGRAM)
+    probe.connect((to, 9))
+    probe.settimeout(0.2)
+    for _ in range(50):
+        try:
+            probe.send(b"probe")
+            probe.recv(100)
+        except ConnectionRefusedError:
+            told += 1
+        except TimeoutError:
+            pass
+    print(told)
+"""
+    said = Lab().run("a", sys.executable, "-c", probes, B, B_V6)
+    assert said.split() == ["50", "50"]
+
+
 def test_routers_answer_pings_and_say_what_they_do_not_know() -> None:
     lab = Lab()
     for router in ("10.0.0.2", "10.0.0.3", "fd70:6572:686f:7000::a00:3"):

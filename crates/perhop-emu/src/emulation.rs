@@ -205,6 +205,7 @@ impl Emulation {
                 NodeKind::Router => (None, None),
                 NodeKind::Host => {
                     let namespace = Namespace::new()?;
+                    answer_all(&namespace)?;
                     let tun = Tun::open(&namespace, own, mtu, plan.offload, control)?;
                     (Some(namespace), Some(tun))
                 }
@@ -423,6 +424,22 @@ impl Drop for Emulation {
             let _ = thread.join();
         }
     }
+}
+
+/// Has a host send an ICMP error about every packet that earns one, and answer every ping, as routers
+/// do that limit nothing. Settings that its kernel does not have for a namespace are left out.
+fn answer_all(host: &Namespace) -> io::Result<()> {
+    const NEVER_LIMITED: [(&str, &str); 4] = [
+        ("net/ipv4/icmp_ratelimit", "0"),
+        ("net/ipv4/icmp_msgs_per_sec", "1000000"),
+        ("net/ipv4/icmp_msgs_burst", "1000000"),
+        ("net/ipv6/icmp/ratelimit", "0"),
+    ];
+    host.within(|| {
+        for (name, value) in NEVER_LIMITED {
+            let _ = std::fs::write(format!("/proc/sys/{name}"), value);
+        }
+    })
 }
 
 fn lateness(histogram: &Histogram) -> Option<[u64; 3]> {

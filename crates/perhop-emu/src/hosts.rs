@@ -11,7 +11,8 @@ use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, Tim
 use crate::fragment::divide;
 use crate::icmp::{self, Addresses, is_unicast};
 use crate::offload::{Joined, VNET_HEADER, VnetHeader, complete, split};
-use crate::packet::{Parsed, patch};
+use crate::packet::{ICMP, ICMPV6, Parsed, patch};
+use crate::reassembly::{Reassembly, is_fragment};
 use crate::store::{Buffer, HEADROOM, Store};
 use crate::tun::Tun;
 
@@ -79,6 +80,8 @@ pub(crate) struct LinuxHosts {
     packets: Vec<(Buffer, usize)>,
     /// The packet that is observed.
     observed: Vec<u8>,
+    /// Pings of routers of which not all has come.
+    reassembly: Reassembly,
 }
 
 type Net = Network<Buffer>;
@@ -112,6 +115,7 @@ impl LinuxHosts {
             read: vec![0; LONGEST].into_boxed_slice(),
             packets: Vec::new(),
             observed: Vec::new(),
+            reassembly: Reassembly::default(),
         }
     }
 
@@ -231,7 +235,14 @@ impl LinuxHosts {
         let Packet { header, body } = packet;
         let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
         patch(bytes, &header);
-        if let Ok(parsed) = Parsed::new(bytes)
+        let parsed = Parsed::new(bytes);
+        if let Ok(parsed) = &parsed
+            && matches!(parsed.number, ICMP | ICMPV6)
+            && is_fragment(bytes, parsed)
+        {
+            return self.answer_fragments(network, router, (header, body), parsed);
+        }
+        if let Ok(parsed) = parsed
             && icmp::answer(bytes, &parsed)
         {
             self.store.set_partial(body, None);
@@ -244,6 +255,38 @@ impl LinuxHosts {
             network.complain(router, &packet, IcmpError::PortUnreachable, self);
         }
         self.store.release(body);
+    }
+
+    /// What a router does with a fragment of a ping: once it has all, it answers each.
+    fn answer_fragments(
+        &mut self,
+        network: &mut Net,
+        router: NodeId,
+        piece: (Header, Buffer),
+        parsed: &Parsed,
+    ) {
+        let here = (network.now(), router);
+        let Some(pieces) = self.reassembly.take(&mut self.store, here, piece, parsed) else {
+            return;
+        };
+        let of = |store: &Store, (header, body): (Header, Buffer)| {
+            let bytes = &store.bytes(body)[..header.size as usize];
+            Parsed::new(bytes).is_ok_and(|parsed| icmp::asks_for_echo(bytes, &parsed))
+        };
+        let asked = of(&self.store, pieces[0]);
+        for (header, body) in pieces {
+            let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
+            match Parsed::new(bytes) {
+                Ok(parsed) if asked => {
+                    icmp::answer_fragment(bytes, &parsed);
+                    self.store.set_partial(body, None);
+                    let (source, destination) = (router, header.source);
+                    let header = Header { source, destination, ttl: Header::TTL, ..header };
+                    network.send(router, Packet { header, body });
+                }
+                _ => self.store.release(body),
+            }
+        }
     }
 
     /// A packet's bytes as they are on the wire.

@@ -97,18 +97,50 @@ pub(crate) fn answer(bytes: &mut [u8], parsed: &Parsed) -> bool {
     if parsed.later_fragment || parsed.payload(bytes).len() < ICMP_HEADER {
         return false;
     }
+    turn_round(bytes);
+    bytes[parsed.transport] = reply;
+    seal(&mut bytes[..parsed.length], parsed.transport);
+    true
+}
+
+/// The same for a request in fragments, of which this is one, and the first is one of an echo
+/// request. The checksum covers all of them, so that it is changed by what the type changes in it
+/// (RFC 1624, equation 3).
+pub(crate) fn answer_fragment(bytes: &mut [u8], parsed: &Parsed) {
+    turn_round(bytes);
+    if parsed.later_fragment {
+        return;
+    }
+    let (start, old) = (parsed.transport, bytes[parsed.transport]);
+    let new = if old == ECHO_REQUEST { ECHO_REPLY } else { ECHO_REPLY_V6 };
+    bytes[start] = new;
+    let sum = u16::from_be_bytes([bytes[start + 2], bytes[start + 3]]);
+    let (old, new) = (u16::from(old) << 8, u16::from(new) << 8);
+    let sum = checksum(u64::from(!sum) + u64::from(!old) + u64::from(new));
+    bytes[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Whether a packet, or the first fragment of one, asks for an echo.
+pub(crate) fn asks_for_echo(bytes: &[u8], parsed: &Parsed) -> bool {
+    let payload = parsed.payload(bytes);
+    let asks = matches!(
+        (parsed.number, payload.first()),
+        (ICMP, Some(&ECHO_REQUEST)) | (ICMPV6, Some(&ECHO_REQUEST_V6))
+    );
+    asks && !parsed.later_fragment && payload.len() >= ICMP_HEADER
+}
+
+/// Sends a packet back to where it came from.
+fn turn_round(bytes: &mut [u8]) {
     let (addresses, width) = if bytes[0] >> 4 == 6 { (8, 16) } else { (12, 4) };
     let (from, to) = bytes[addresses..addresses + 2 * width].split_at_mut(width);
     from.swap_with_slice(to);
-    bytes[parsed.transport] = reply;
     if bytes[0] >> 4 == 6 {
         bytes[7] = Header::TTL;
     } else {
         bytes[8] = Header::TTL;
         seal_v4(bytes);
     }
-    seal(&mut bytes[..parsed.length], parsed.transport);
-    true
 }
 
 /// Writes an IP header of either version.

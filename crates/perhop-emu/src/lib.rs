@@ -16,6 +16,7 @@ mod netlink;
 mod netns;
 mod offload;
 mod packet;
+mod reassembly;
 mod running;
 mod shaper;
 mod store;

@@ -1,0 +1,184 @@
+//! Fragments of what is asked of a router, until all have come (RFC 791, section 3.2; RFC 8200,
+//! section 4.5).
+//!
+//! Fragments stay as they are: a router answers a request fragment by fragment, once it has all.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use perhop_core::{Duration, Header, NodeId, Time};
+
+use crate::packet::{IPV6_HEADER, Parsed};
+use crate::store::{Buffer, Store};
+
+/// How long fragments wait for others: Linux's `ipfrag_time`.
+const PATIENCE: Duration = Duration::from_micros(30_000_000);
+/// How many requests may be incomplete, of all routers; the oldest gives way.
+const MOST: usize = 256;
+const FRAGMENT: u8 = 44;
+
+/// A fragment, as it came.
+pub(crate) type Piece = (Header, Buffer);
+
+/// Which packet a fragment is of: its router, ends, protocol and identification.
+type Key = (NodeId, IpAddr, IpAddr, u8, u32);
+
+#[derive(Debug)]
+struct Incomplete {
+    key: Key,
+    since: Time,
+    /// By their offset.
+    pieces: Vec<(Extent, Piece)>,
+}
+
+/// What a fragment has of its packet, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    from: usize,
+    to: usize,
+    last: bool,
+}
+
+/// Requests of which not all has come.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    waiting: VecDeque<Incomplete>,
+}
+
+impl Reassembly {
+    /// Takes a fragment. Returns all of its packet, in order, once there is no more to come.
+    /// Fragments that overlap are given up, and what waits for them (RFC 5722).
+    pub fn take(
+        &mut self,
+        store: &mut Store,
+        (now, router): (Time, NodeId),
+        (header, body): Piece,
+        parsed: &Parsed,
+    ) -> Option<Vec<Piece>> {
+        let bytes = &store.bytes(body)[..header.size as usize];
+        let Some((number, extent)) = extent(bytes, parsed) else {
+            store.release(body);
+            return None;
+        };
+        while self.waiting.front().is_some_and(|first| first.since + PATIENCE < now) {
+            self.give_up(0, store);
+        }
+        let key = (router, parsed.source, parsed.destination, parsed.number, number);
+        let place = self.waiting.iter().position(|each| each.key == key).unwrap_or_else(|| {
+            if self.waiting.len() == MOST {
+                self.give_up(0, store);
+            }
+            self.waiting.push_back(Incomplete { key, since: now, pieces: Vec::new() });
+            self.waiting.len() - 1
+        });
+        let pieces = &mut self.waiting[place].pieces;
+        if pieces.iter().any(|(other, _)| *other == extent) {
+            // The same again.
+            store.release(body);
+            return None;
+        }
+        let at = pieces.partition_point(|(other, _)| other.from < extent.from);
+        pieces.insert(at, (extent, (header, body)));
+        let joins = |pair: &[(Extent, Piece)]| (pair[0].0.to, pair[0].0.last, pair[1].0.from);
+        if pieces.windows(2).map(joins).any(|(to, last, from)| to > from || last) {
+            self.give_up(place, store);
+            return None;
+        }
+        let whole = pieces.first().is_some_and(|(first, _)| first.from == 0)
+            && pieces.last().is_some_and(|(last, _)| last.last)
+            && pieces.windows(2).map(joins).all(|(to, _, from)| to == from);
+        whole.then(|| {
+            let found = self.waiting.remove(place).map(|each| each.pieces).unwrap_or_default();
+            found.into_iter().map(|(_, piece)| piece).collect()
+        })
+    }
+
+    fn give_up(&mut self, place: usize, store: &mut Store) {
+        let given_up = self.waiting.remove(place).map(|each| each.pieces).unwrap_or_default();
+        given_up.into_iter().for_each(|(_, (_, body))| store.release(body));
+    }
+}
+
+/// The identification of a fragment and what it has of its packet; none of what is whole, or no
+/// fragment that has nothing but a fragment header before its part.
+fn extent(bytes: &[u8], parsed: &Parsed) -> Option<(u32, Extent)> {
+    let word = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
+    let (number, from, last) = if bytes[0] >> 4 == 6 {
+        if bytes[6] != FRAGMENT || parsed.transport != IPV6_HEADER + 8 {
+            return None;
+        }
+        let field = word(IPV6_HEADER + 2)?;
+        let number = u32::from(word(IPV6_HEADER + 4)?) << 16 | u32::from(word(IPV6_HEADER + 6)?);
+        (number, usize::from(field & !7), field & 1 == 0)
+    } else {
+        let field = word(6)?;
+        (word(4)?.into(), 8 * usize::from(field & 0x1fff), field & 0x2000 == 0)
+    };
+    let to = from + parsed.length - parsed.transport;
+    (from > 0 || !last).then_some((number, Extent { from, to, last }))
+}
+
+/// Whether a packet is a fragment that [`Reassembly`] takes.
+pub(crate) fn is_fragment(bytes: &[u8], parsed: &Parsed) -> bool {
+    extent(bytes, parsed).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fragment::divide;
+    use crate::packet::tests::v4;
+
+    proptest! {
+        /// In whatever order they come, one of them twice, all but the last to come are kept, and
+        /// nothing is left in the store.
+        #[test]
+        fn fragments_come_together(
+            length in 1000_usize..4000,
+            mtu in 100_usize..900,
+            order in Just((0..64_usize).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let mut store = Store::new(4100, 1 << 22);
+            let mut reassembly = Reassembly::default();
+            let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let whole = v4(0, 0, 64, 1, 0, &payload);
+            let mut pieces = Vec::new();
+            divide(&whole, &Parsed::new(&whole).unwrap(), mtu, &mut store, &mut pieces);
+            let mut came: Vec<usize> = order.into_iter().filter(|at| *at < pieces.len()).collect();
+            came.insert(0, came[0]);
+            let mut found = None;
+            let first = pieces[came[0]];
+            let again = store.copy(first.0).unwrap();
+            for (turn, at) in came.into_iter().enumerate() {
+                prop_assert!(found.is_none());
+                let (body, size) = if turn == 0 { (again, first.1) } else { pieces[at] };
+                let parsed = Parsed::new(&store.bytes(body)[..size as usize]).unwrap();
+                let header = Header { size, ..header() };
+                let place = (Time::ZERO, NodeId(0));
+                found = reassembly.take(&mut store, place, (header, body), &parsed);
+            }
+            let found = found.expect("all have come");
+            let data: Vec<u8> = found
+                .iter()
+                .flat_map(|(header, body)| store.bytes(*body)[20..header.size as usize].to_vec())
+                .collect();
+            prop_assert_eq!(data, payload);
+            prop_assert!(reassembly.waiting.is_empty());
+        }
+    }
+
+    fn header() -> Header {
+        Header {
+            size: 0,
+            source: NodeId(1),
+            destination: NodeId(0),
+            source_port: 0,
+            destination_port: 0,
+            protocol: perhop_core::Protocol::Icmp,
+            traffic_class: perhop_core::TrafficClass::from_octet(0),
+            ttl: 64,
+        }
+    }
+}
