@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-@fuzzed(60)
+@fuzzed(30)
 @given(scenario=scenarios)
 def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
     noted(scenario)
@@ -43,7 +43,7 @@ def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
     assert all(getattr(again, name).equals(getattr(dataset, name)) for name in TABLES)
 
 
-@fuzzed(40)
+@fuzzed(20)
 @given(scenario=scenarios)
 def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) -> None:
     """However a run is sliced, and whoever captures it."""
@@ -64,14 +64,14 @@ def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) ->
         assert abs(seen[row["link"]][0] - sent) <= 1, (row["link"], seen[row["link"]], sent)
 
 
-@fuzzed(25)
+@fuzzed(15)
 @given(scenario=scenarios)
 def test_everything_can_be_told_of_every_run(scenario: Scenario, folder: Path) -> None:
     noted(scenario)
     invariants.tell(perhop.run(scenario), folder)
 
 
-@fuzzed(100)
+@fuzzed(40)
 @given(scenario=scenarios)
 def test_every_scenario_is_mapped_to_linux_or_refused(scenario: Scenario) -> None:
     noted(scenario)

@@ -13,14 +13,19 @@ BUDGET: Final = 150_000
 """What a run may do: packets that cross links, ticks, and rows of tables."""
 
 
-def cost(scenario: Scenario) -> float:
-    """At most how much a run of `scenario` does, as far as it can be told beforehand."""
-    end = scenario.end_ps / SECOND
+def cost(scenario: Scenario, stretch: float = 1.0) -> float:
+    """At most how much a run of `scenario` does, as far as it can be told beforehand.
+
+    Args:
+        scenario: What is run.
+        stretch: By how much all of its instants are later.
+    """
+    end = scenario.end_ps / SECOND * stretch
     hops = min(len(scenario.nodes), 6)
     copies = 1.0
     for link in sorted(scenario.links, key=lambda link: -link.duplicate)[:hops]:
         copies *= 1 + link.duplicate / WHOLE
-    packets = sum(packets_of(scenario, flow) for flow in scenario.flows.values())
+    packets = sum(packets_of(scenario, flow, stretch) for flow in scenario.flows.values())
     for ping in scenario.pings.values():
         start, stop = scenario.active_ps(ping)
         packets += 2 * ((stop - start) / ping.every + 1) * ping.requests
@@ -30,10 +35,10 @@ def cost(scenario: Scenario) -> float:
     return packets * hops * copies + rows + end * _ticks(scenario)
 
 
-def packets_of(scenario: Scenario, flow: Flow) -> float:
+def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
     """The packets of a flow, acknowledgements included."""
     start, stop = scenario.active_ps(flow)
-    active = (stop - start) / SECOND
+    active = (stop - start) / SECOND * stretch
     changes = [change.rate for change in scenario.changes if change.rate is not None]
     links = [link for link in scenario.links if flow.source in link.ends]
     access = float(sum(max([link.rate, *changes]) for link in links))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from hypothesis import assume
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ from perhop.scenario.expectations import VALUES, Expectation, Measured, Publishe
 from perhop.scenario.policies import walk
 from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import FEEDBACK, TIMED, Tcp
-from perhop.scenario.queues import DEFAULT_LIMITS, Queue
+from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, WredProfile
 from perhop.scenario.topology import Link, Node
 from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
 from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
@@ -106,6 +106,7 @@ class Author(Writer):
             (Police, "rate", self.guarantee),
             (Class, "bandwidth", self.guarantee),
             (Class, "policy", self.later_policy),
+            (Class, "queue", self.queue),
             (Class, "classes", self.inner_classes),
             (Class, "unused", lambda: self.pick([True, True, True, False])),
             (Policy, "classes", lambda: self.classes(4)),
@@ -135,6 +136,8 @@ class Author(Writer):
             Ping: lambda p: "port" in p and p.update(protocol="udp"),
             Expectation: lambda e: "about" in e and e.setdefault("within", "5%"),
             Queue: self.one_discipline,
+            Red: self.thresholds,
+            WredProfile: self.thresholds,
             Tcp: self.control,
         }
 
@@ -186,11 +189,25 @@ class Author(Writer):
         start = self.whole(0, _PARTS - 1)
         return Between(start / _PARTS, self.whole(start + 1, _PARTS) / _PARTS)
 
+    def queue(self) -> dict[str, Any]:
+        """A queue, with a discipline mostly."""
+        name = self.pick([*DEFAULT_LIMITS, ""])
+        if not name:
+            return self.model(Queue, but=[*_DISCIPLINES])
+        field = Queue.model_fields[name.replace("-", "_")]
+        return {name: self.value(field.annotation), **self.model(Queue, but=[*_DISCIPLINES])}
+
     def one_discipline(self, queue: dict[str, Any]) -> None:
         """Keep one of the disciplines that were drawn."""
         drawn = [name for name in DEFAULT_LIMITS if name in queue]
         for name in drawn[1:] and {*drawn} - {self.pick(drawn)}:
             del queue[name]
+
+    def thresholds(self, red: dict[str, Any]) -> None:
+        """Mostly put the upper threshold above the lower one."""
+        if "min" in red and self.chance(80):
+            low = self.whole(1, 500)
+            red |= {"min": f"{low} packets", "max": f"{low + self.whole(1, 500)} packets"}
 
     def control(self, tcp: dict[str, Any]) -> None:
         """Mostly leave out what a congestion control does not go with."""
@@ -231,6 +248,8 @@ class Author(Writer):
     def link(self, *ends: str) -> dict[str, Any]:
         self.ends = [*ends] if self.chance(50) else [*reversed(ends)]
         found = {"ends": [*ends], **self.model(Link, but=["ends"])}
+        if self.chance(25):
+            found["queue"] = self.queue()
         if self.policies and self.chance(60):
             found["egress"] = {
                 end: self.pick(self.policies) for end in self.some(self.ends, 2) or self.ends[:1]
@@ -239,10 +258,13 @@ class Author(Writer):
 
     def flow(self) -> dict[str, Any]:
         found: dict[str, Any] = self.model(Flow, but=["tcp", "udp"], most=4)
-        kind = self.whole(0, 2)
-        if kind == 0:
-            found["tcp"] = self.model(Tcp, most=8)
-        elif kind == 1:
+        kind = self.whole(0, 9)
+        if kind <= 5:
+            found["tcp"] = self.model(Tcp, most=10)
+            if self.chance(60):
+                controls = get_args(Tcp.model_fields["congestion_control"].annotation)
+                found["tcp"]["congestion_control"] = self.pick(controls)
+        elif kind <= 8:
             found["udp"] = self.datagrams()
         return found
 
@@ -254,7 +276,10 @@ class Author(Writer):
                 del replay["packets"]
             return {**self.model(Udp, but=["replay", *_DRAWN]), "replay": replay}
         rate = self.value(Udp.model_fields["rate"].annotation)
-        return {"rate": rate, **self.model(Udp, but=["replay", "rate"])}
+        found = {"rate": rate, **self.model(Udp, but=["replay", "rate", "bursts"])}
+        if self.chance(50):
+            found["bursts"] = self.model(Bursts)
+        return found
 
     def traffic(self) -> dict[str, Any]:
         flows, pings = self.pick([1, 2, 3, 4, 0]), self.pick([0, 1, 2])
@@ -294,14 +319,22 @@ class Author(Writer):
 
     def measured(self, model: type[Measured], scenario: Scenario) -> dict[str, Any]:
         """An expectation, or a published figure, about a flow or ping of `scenario`."""
+        flows = scenario.flows.items()
         candidates = {
             "flow": list(scenario.flows),
             "ping": list(scenario.pings),
             "total": ["total"],
         }
-        metric = METRICS[self.pick([*METRICS])]
-        targets = [name for kind in metric.targets for name in candidates[kind]]
-        found: dict[str, Any] = {metric.name: self.pick(targets or ["total"])}
+        of = {
+            **dict.fromkeys(("jitter", "duplicates"), [n for n, flow in flows if flow.udp]),
+            **dict.fromkeys(("retransmits", "sack_share"), [n for n, flow in flows if flow.tcp]),
+        }
+        targets = {
+            name: of.get(name, [each for kind in metric.targets for each in candidates[kind]])
+            for name, metric in METRICS.items()
+        }
+        metric = METRICS[self.pick([name for name, some in targets.items() if some])]
+        found: dict[str, Any] = {metric.name: self.pick(targets[metric.name])}
         written = self.model(model, but=[*METRICS, *VALUES])
         values = [key for key in VALUES if key in model.model_fields]
         chosen = ["value", *self.some(["precision"], 1)]
@@ -311,6 +344,7 @@ class Author(Writer):
         return {**found, **written, **drawn}
 
 
+_DISCIPLINES: Final = [name.replace("-", "_") for name in DEFAULT_LIMITS]
 _DRAWN: Final = ("rate", "size", "pattern", "sizes", "bursts")
 
 
@@ -398,14 +432,8 @@ def trees(draw: Any) -> tuple[dict[str, Any], Scenario]:
         items = [author.measured(model, scenario) for _ in range(author.whole(0, 3))]
         tree |= {key: items} if items else {}
     end = author.pick(_LENGTHS[::-1])
-    for _ in range(6):  # less than proportional: slow start takes its time
-        guess = mended(dict(tree), end)
-        assume(guess is not None)
-        assert guess is not None
-        over = cost(guess[1]) / BUDGET
-        if over <= 1:
-            break
-        end = max(round(end / max(over, 1.5)), 10**6)
+    while end > 10**6 and cost(scenario, end / SECOND) > BUDGET:
+        end = end * 2 // 3
     for _ in range(4):
         found = mended(tree, end)
         assume(found is not None)
