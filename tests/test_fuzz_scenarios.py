@@ -1,4 +1,4 @@
-"""That random scenarios are random enough: every key, and every word that a key may have, comes up."""
+"""Random scenarios are random enough: every key comes up, and nearly every word it may have."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -507,7 +507,10 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
-    content = (folder / f"{name}.parquet").read_bytes()
+    path = folder / f"{name}.parquet"
+    if path.exists() and not path.is_file():  # a pipe would wait, and a device may have no end
+        raise ValueError(f"{path.name} is not a file")
+    content = path.read_bytes()
     # The Parquet reader may abort the process on damaged bytes, so it sees intact ones only.
     if hashlib.sha256(content).hexdigest() != digests.get(name):
         raise ValueError(f"{name}.parquet is not the file that the run wrote")

@@ -9,6 +9,6 @@
 `mutation`      bytes, words and parts of files, changed at random
 ==============  ===================================================================================
 
-A new key of the model is generated without a change here. Where it never survives, because it agrees
-with nothing else that is generated, `test_fuzz_scenarios.py` names it.
+A new key of the model is generated without a change here. Where it never survives, because it
+agrees with nothing else that is generated, `test_fuzz_scenarios.py` names it.
 """

@@ -30,7 +30,7 @@ _HEADERS: Final = 60 + 12 + 38
 
 
 def check(dataset: Dataset) -> None:
-    """Everything that must hold of a run to its end; the dataset itself refuses NaN and the like."""
+    """Everything that must hold of a whole run; the dataset itself refuses NaN and the like."""
     assert dataset.manifest.complete
     _rows(dataset)
     _classes(dataset)

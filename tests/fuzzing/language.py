@@ -146,11 +146,10 @@ def models(kind: Any) -> Iterator[type[Model]]:
     found: dict[type[Model], None] = {}
 
     def walk(kind: Any) -> None:
-        if isinstance(kind, type) and issubclass(kind, Model):
-            if kind not in found:
-                found[kind] = None
-                for field in kind.model_fields.values():
-                    walk(field.annotation)
+        if isinstance(kind, type) and issubclass(kind, Model) and kind not in found:
+            found[kind] = None
+            for field in kind.model_fields.values():
+                walk(field.annotation)
         for arg in get_args(kind):
             walk(arg)
 

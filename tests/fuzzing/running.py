@@ -39,7 +39,7 @@ def fuzzed(examples: int) -> Any:
 
 
 def noted(scenario: Scenario) -> None:
-    """Have a finding shown as a scenario file, which lies in `FOUND` if the process ends with it."""
+    """Have a finding shown as a scenario file, which stays in `FOUND` if the process dies."""
     text = dump(scenario)
     note(text)
     if EXAMPLES:

@@ -26,16 +26,14 @@ from perhop.scenario.changes import Change
 from perhop.scenario.classes import Class, Match, Police, Policy, Shape
 from perhop.scenario.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.policies import walk
+from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, WredProfile
 from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import FEEDBACK, TIMED, Tcp
-from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, WredProfile
 from perhop.scenario.topology import Link, Node
 from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
 from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from perhop.errors import Problem
 
 FILE: Final = str(Path(__file__).parent / "fuzz.yaml")
@@ -325,10 +323,9 @@ class Author(Writer):
             "ping": list(scenario.pings),
             "total": ["total"],
         }
-        of = {
-            **dict.fromkeys(("jitter", "duplicates"), [n for n, flow in flows if flow.udp]),
-            **dict.fromkeys(("retransmits", "sack_share"), [n for n, flow in flows if flow.tcp]),
-        }
+        udp = [name for name, flow in flows if flow.udp]
+        tcp = [name for name, flow in flows if flow.tcp]
+        of = {"jitter": udp, "duplicates": udp, "retransmits": tcp, "sack_share": tcp}
         targets = {
             name: of.get(name, [each for kind in metric.targets for each in candidates[kind]])
             for name, metric in METRICS.items()
