@@ -185,6 +185,12 @@ def test_captures_begin_and_end_while_a_lab_is_up(lab: Lab, tmp_path: Path) -> N
         assert perhop("capture", "--stop").returncode == 0
         assert (pings(tmp_path / "a.pcapng"), pings(tmp_path / "b.pcapng")) == (2, 4)
     assert {(each["reason"], each["left_out_bytes"]) for each in captures(lab)} == {("stopped", 0)}
+    assert perhop("capture", "a>r=both.pcapng", "r>b=both.pcapng").returncode == 0
+    again = perhop("capture", "b=both.pcapng")
+    assert (again.returncode, b"is being written already" in again.stderr) == (2, True)
+    assert carries(lab)
+    assert perhop("capture", "--stop", "both.pcapng").returncode == 0
+    assert pings(tmp_path / "both.pcapng") == 4
     began = time.monotonic()
     to_stdout = perhop("capture", "a>r=-", "--for", "0.5 s")
     assert (to_stdout.returncode, to_stdout.stdout[:4]) == (0, b"\x0a\x0d\x0d\x0a")

@@ -71,8 +71,8 @@ def up(
     loaded = gallery.load(scenario, overrides=overrides)
     started = lab.up(loaded, name, seed=seed, congestion_control=congestion_control)
     try:
-        for link, file in files.items():
-            started.capture([link], file)
+        for file, links in _by_file(files).items():
+            started.capture(links, file)
     except BaseException:
         started.down()
         raise
@@ -188,16 +188,17 @@ def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop:
         seconds = None if span is None else parse_duration(span) / SECOND
     except ValueError as error:
         raise UsageError(f"--for: {error}") from None
-    begun = []
+    begun, complete = [], False
     try:
-        for link, file in captured(captures, "").items():
-            found.capture([link], file)
+        for file, links in _by_file(captured(captures, "")).items():
+            found.capture(links, file)
             begun.append(file)
+        complete = True
         if seconds is not None:
             sleep(seconds)
     finally:
         # Those that go on stay if all have begun.
-        if seconds is not None or len(begun) < len(captures):
+        if seconds is not None or not complete:
             for file in begun:
                 found.end_capture(file)
     return 0
@@ -265,6 +266,14 @@ def down(name: str | None) -> int:
         click.echo(f"ended {command}")
     click.echo(f"lab {found.name} is down")
     return 0
+
+
+def _by_file(files: dict[str, str]) -> dict[str, list[str]]:
+    """The links of each file, which become interfaces of it."""
+    links: dict[str, list[str]] = {}
+    for link, file in files.items():
+        links.setdefault(file, []).append(link)
+    return links
 
 
 def _print(stands: dict[str, Any]) -> None:

@@ -320,6 +320,9 @@ class Server:
         links, name = request["links"], str(request["file"])
         if not files:
             raise UsageError("a capture comes with the descriptor of its file")
+        going_on = [writer.status()["file"] for writer in self._captures.values()]
+        if name in going_on and name != "-":
+            raise UsageError(f"{quote(name)} is being written already; end that capture first")
         if len(self._captures) >= MOST:
             raise UsageError(f"{MOST} captures go on already; end one first")
         capture, *others = planned(
