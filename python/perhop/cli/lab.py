@@ -322,7 +322,7 @@ def _remarks(stands: dict[str, Any]) -> Iterator[str]:
     """What else is to be said of a lab."""
     for key, meaning in _NOT_CARRIED.items():
         if stands["network"].get(key):
-            yield f"{key}: {stands['network'][key]:,} packets {meaning}"
+            yield f"{key}: {stands['network'][key]:,} (packets {meaning})"
     for host in stands["hosts_without_device"]:
         yield f"{host}: its device perhop0 was taken away; nothing reaches it until the lab is new"
     for each in stands["captures"]:
