@@ -1,5 +1,6 @@
 """`perhop reserve` on the command line."""
 
+import configparser
 import io
 import json
 import re
@@ -296,6 +297,17 @@ def test_what_is_given_to_serve_is_served(
     assert (given.proxies, given.every) == (("192.0.2.1",), 60)
     assert given.webhooks == (ip_network("10.0.0.0/8"),)
     assert (plain.quota, plain.proxies, plain.webhooks) == (Quota(), (), ())
+    # The unit in the documentation, whose command is one of perhop's.
+    page = (ROOT / "docs" / "reservations.md").read_text()
+    unit = re.search(r"```ini\n(.*?)```", page, re.DOTALL)
+    assert unit
+    parsed = configparser.ConfigParser(interpolation=None, strict=False)
+    parsed.read_string(unit[1])
+    program, *words = shlex.split(parsed["Service"]["ExecStart"])
+    assert (program, words[:2]) == ("/usr/local/bin/perhop", ["reserve", "serve"])
+    assert perhop(*words[:2], network, *words[3:]).code == 0
+    assert set(got[-1].drivers) == {"*"}
+    assert parsed["Service"]["UMask"] == "0077"
 
 
 def test_one_changes_ones_own_password(

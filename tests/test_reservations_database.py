@@ -1,6 +1,7 @@
 """The database: one process has it, nobody else reads it, and it is whole."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def test_a_damaged_database_is_refused(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "b.db").write_bytes(data)
     with pytest.raises(OutputError, match=r"(?s)b\.db is damaged .*: restore a backup"):
         Database(str(tmp_path / "b.db"))
+
+
+def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) -> None:
+    """As the documentation has it: SQLite's own backup, while the service books."""
+    copy = tmp_path / "copy.db"
+    with service(tmp_path / "b.db", clock) as running:
+        own = running.book(user(running), terms(selector=port(1))).result()
+        source, target = sqlite3.connect(tmp_path / "b.db"), sqlite3.connect(copy)
+        source.backup(target)
+        for each in (source, target):
+            each.close()
+        running.cancel(user(running), own.id, "later").result()
+    with service(copy, clock) as restored:
+        assert restored.reservation(own.id) == own
+        assert restored.admission.bookings == 1
 
 
 def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:

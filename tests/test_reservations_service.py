@@ -303,6 +303,31 @@ def test_a_refused_change_says_when_it_would_be_free(running: Service) -> None:
     assert its.value.detail["earliest"] == T0 + 10_150
 
 
+def test_a_refusal_says_on_how_many_ways_it_looked(tmp_path: Path, clock: Clock) -> None:
+    """There are twelve ways, of which some are not looked at."""
+    ways = "".join(
+        f"  - {{ends: [r, s], rate: 10 Mbps, reservable: 100%, name: w{n}}}\n" for n in range(12)
+    )
+    text = (
+        "perhop: 1\nname: wide\nnodes: {a: host, b: host, r: router, s: router}\nlinks:\n"
+        "  - {ends: [a, r], rate: 1 Gbps, reservable: 100%}\n"
+        f"{ways}  - {{ends: [s, b], rate: 1 Gbps, reservable: 100%}}\nflows: {{}}\n"
+    )
+    with service(tmp_path / "b.db", clock, text) as running:
+        who = user(running)
+        ends = {"source": "a", "destination": "b"}
+        for number in range(1, 13):
+            own = terms(8 * MBPS, selector=port(number), **ends)
+            running.book(who, own, path=["a>r", f"r>s#w{number - 1}", "s>b"]).result()
+        with pytest.raises(RefusedError, match="on the 8 ways that were looked at") as refused:
+            running.book(who, terms(8 * MBPS, selector=port(99), **ends)).result()
+        assert refused.value.detail["ways"] == 8
+        running.cancel(who, 12, "").result()
+        # Where one of the others has room, it is found.
+        found = running.book(who, terms(8 * MBPS, selector=port(99), **ends)).result()
+        assert found.path[1] == "r>s#w11"
+
+
 def test_paths_keep_to_what_is_asked(running: Service) -> None:
     who = user(running)
     short, long = ("slac>r1", "r1>r2", "r2>cern"), ("slac>r1", "r1>r3", "r3>r2", "r2>cern")
