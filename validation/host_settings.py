@@ -153,11 +153,12 @@ NEW: Final = (
     "It has been so since hosts have a queue that holds up their senders and windows that follow "
     "what arrives, in both engines. The cause was not looked for yet."
 )
-BUCKET: Final = (
-    "In emu a host's link of 1 Gb/s takes what its sockets send in a millisecond at once (a token "
-    "bucket), so that TCP small queues do not act: each connection's initial window leaves as one "
-    "burst. In sim they do, and connections that begin together take turns, by four segments each. "
-    "That changes which round-trip times HyStart sees. Without small queues sim has {0} of emu's."
+TURNS: Final = (
+    "In sim all connections begin at one instant, and TCP small queues have them take turns on "
+    "their host's link, by four segments each. A real program writes to one after the other, and "
+    "each initial window leaves as one burst, as emu's captures show. That changes which round-trip "
+    "times HyStart sees. Without small queues, where sim's windows leave as bursts, too, it has {0} "
+    "of emu's losses; a smaller token bucket at emu's hosts changes nothing."
 )
 LOSSES: Final = (
     "CUBIC and Reno have 0.83 to 0.92 of Linux's goodput in all rows with random losses, some of "
@@ -190,7 +191,7 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
     ),
     "policer-250k": known(0.4, 0.8, NEW, "lost", "resent", unsolved=True),
     "far": known(0.9, 1.6, NEW, "lost", "resent", unsolved=True),
-    "crowd": known(0.7, 1.1, BUCKET.format("0.96"), "lost", "resent"),
+    "crowd": known(0.7, 1.1, TURNS.format("0.96"), "lost", "resent"),
     "no-sack": known(0.9, 1.5, NEW, "lost", "resent", unsolved=True),
     "reno-loss-10": known(
         0.85, 1.05,
@@ -208,7 +209,7 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
         "drops what it would mark. So runs have none or 40 (emu's own median was 14 and 18).",
         "lost", "resent",
     ),
-    "many": known(0.45, 1.1, BUCKET.format("0.92"), "lost", "resent"),
+    "many": known(0.45, 1.1, TURNS.format("0.92"), "lost", "resent"),
     "bbr": known(
         0.5, 1.3,
         "Each round trip of Startup that overshoots loses 186 packets in both engines, and windows "
