@@ -130,6 +130,15 @@ def test_routers_answer_pings_that_come_in_fragments(more: str) -> None:
     lab.run("a", "ping", "-c", "1", "-n", "-s", "60000", "10.0.0.3")
 
 
+@pytest.mark.parametrize(("mtu", "has"), [("1280 B", True), ("1279 B", False)])
+def test_hosts_have_ipv6_where_every_link_carries_it(mtu: str, *, has: bool) -> None:
+    # Otherwise what is longer would be lost on the way: hosts of IPv6 send no less than 1280 bytes.
+    lab = Lab(more=f"mtu: {mtu}")
+    code, said = lab.tries("a", "ping", "-6", "-c", "1", "-W", "5", "-n", "-s", "1232", B_V6)
+    assert (code == 0) == has
+    assert has or "unreachable" in said
+
+
 def test_hosts_say_of_every_packet_that_nobody_listens() -> None:
     # As in the simulator. Linux says so of six at once, and then of one a second.
     probes = """

@@ -396,3 +396,28 @@ def test_losses_are_detected_by_time_where_congestion_control_goes_by_it() -> No
 def test_a_stack_survives_being_written(settings: str) -> None:
     scenario = parse(VALID.read_text(), overrides={"flows.web.tcp": settings})
     assert parse(dump(scenario)) == scenario
+
+
+def test_links_of_ipv6_carry_1280_bytes() -> None:
+    text = """
+perhop: 1
+name: small
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 1 Gbps}
+  - {ends: [r, b], rate: 10 Mbps, mtu: MTU, egress: {r: p}}
+policies:
+  p:
+    classes:
+      six: {match: {source: PREFIX}, bandwidth: 10%, unused: true}
+      rest: {match: any}
+pings: {echo: {from: a, to: b}}
+duration: 1 s
+"""
+    parse(text.replace("MTU", "1280 B").replace("PREFIX", "'2001:db8::/32'"))
+    parse(text.replace("MTU", "1279 B").replace("PREFIX", "192.0.2.0/24"))
+    with pytest.raises(ScenarioError) as caught:
+        parse(text.replace("MTU", "1279 B").replace("PREFIX", "'2001:db8::/32'"), "x.yaml")
+    said = str(caught.value)
+    assert said.startswith("x.yaml:7:40: links.1.mtu: 1279 B is less than the 1280 B")
+    assert said.endswith("policies.p.classes.six.match.source is about IPv6")

@@ -23,7 +23,7 @@ use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
 use crate::running::{Request, Running, be_on_time, quantile, run};
 use crate::shaper::HostQueue;
-use crate::tun::{Tun, TunError};
+use crate::tun::{LEAST_MTU_V6, Tun, TunError};
 
 /// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
 const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
@@ -197,6 +197,10 @@ impl Emulation {
         network_plan.nodes.push(nowhere);
         let network = network_plan.network()?;
         let control = plan.congestion_control.as_deref();
+        // Every link must carry 1280 bytes of IPv6 (RFC 8200, section 5): where one does not, what is
+        // longer would be lost there, as no host sends less.
+        let mut mtus = plan.network.links.iter().filter_map(|link| link.mtu);
+        let v6 = mtus.all(|mtu| mtu >= LEAST_MTU_V6);
         let mut namespaces = Vec::with_capacity(nodes);
         let mut made = Vec::with_capacity(nodes);
         for ((kind, node), &mtu) in kinds.into_iter().zip(&plan.network.nodes).zip(&plan.mtus) {
@@ -206,7 +210,7 @@ impl Emulation {
                 NodeKind::Host => {
                     let namespace = Namespace::new()?;
                     answer_all(&namespace)?;
-                    let tun = Tun::open(&namespace, own, mtu, plan.offload, control)?;
+                    let tun = Tun::open(&namespace, own, mtu, v6, plan.offload, control)?;
                     (Some(namespace), Some(tun))
                 }
             };

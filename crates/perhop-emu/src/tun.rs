@@ -21,7 +21,7 @@ use crate::offload::VNET_HEADER;
 pub(crate) const NAME: &str = "perhop0";
 
 /// The shortest MTU with which IPv6 works.
-const LEAST_MTU_V6: u32 = 1280;
+pub(crate) const LEAST_MTU_V6: u32 = 1280;
 
 /// How many packets may wait for us in the kernel: as many as come while we are not let run for tens
 /// of milliseconds.
@@ -61,12 +61,13 @@ impl Tun {
         namespace: &Namespace,
         addresses: Addresses,
         mtu: u32,
+        v6: bool,
         offload: bool,
         control: Option<&str>,
     ) -> Result<Self, TunError> {
         let work = || {
             let fd = attach(NAME, offload)?;
-            configure(addresses, mtu, control)?;
+            configure(addresses, mtu, v6, control)?;
             Ok(Self { fd, offload })
         };
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
@@ -152,7 +153,12 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
 }
 
 /// Gives the device its settings, and brings it up.
-fn configure(addresses: Addresses, mtu: u32, control: Option<&str>) -> Result<(), TunError> {
+fn configure(
+    addresses: Addresses,
+    mtu: u32,
+    v6: bool,
+    control: Option<&str>,
+) -> Result<(), TunError> {
     let setup = |what| move |error| TunError::Setup(what, error);
     let device = Device::named(NAME).map_err(setup("found"))?;
     // Nobody advertises routers or asks who is there.
@@ -178,8 +184,8 @@ fn configure(addresses: Addresses, mtu: u32, control: Option<&str>) -> Result<()
         add_default_route(index, address, control).map_err(setup("given a route"))
     };
     address(IpAddr::V4(addresses.v4))?;
-    // IPv6 needs links of 1280 bytes (RFC 8200, section 5), and a kernel that has it.
-    if mtu >= LEAST_MTU_V6 && fs::exists("/proc/sys/net/ipv6").unwrap_or(false) {
+    // IPv6 needs a kernel that has it.
+    if v6 && mtu >= LEAST_MTU_V6 && fs::exists("/proc/sys/net/ipv6").unwrap_or(false) {
         address(IpAddr::V6(addresses.v6))?;
     }
     Ok(())

@@ -12,6 +12,7 @@ from perhop.scenario.cbq import altq_cbq
 from perhop.scenario.datagrams import datagrams
 from perhop.scenario.disciplines import disciplines
 from perhop.scenario.findings import Finding
+from perhop.scenario.ipv6 import ipv6_links
 from perhop.scenario.marking import marking_rules
 from perhop.scenario.metrics import METRICS
 from perhop.scenario.policies import (
@@ -503,6 +504,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (backpressure, {"nodes"}),
     (icmp_limits, {"nodes"}),
     (marking_rules, NETWORK),
+    (ipv6_links, {*NETWORK, "policies"}),
     (times, TIMES),
     (amounts, {*TIMES, "report"}),
     (instants, {*TIMES, *MEASURED, "changes"}),
