@@ -156,9 +156,9 @@ NEW: Final = (
 TURNS: Final = (
     "In sim all connections begin at one instant, and TCP small queues have them take turns on "
     "their host's link, by four segments each. A real program writes to one after the other, and "
-    "each initial window leaves as one burst, as emu's captures show. That changes which round-trip "
-    "times HyStart sees. Without small queues, where sim's windows leave as bursts, too, it has {0} "
-    "of emu's losses; a smaller token bucket at emu's hosts changes nothing."
+    "each initial window leaves as one burst, as emu's captures show. That changes which "
+    "round-trip times HyStart sees. Without small queues, where sim's windows leave as bursts, "
+    "too, it has {0} of emu's losses; a smaller token bucket at emu's hosts changes nothing."
 )
 LOSSES: Final = (
     "CUBIC and Reno have 0.83 to 0.92 of Linux's goodput in all rows with random losses, some of "
