@@ -160,8 +160,8 @@ def holes(n: int) -> str:
 def reordered(n: int) -> str:
     """Packets of which a third are overtaken by up to n others."""
     wire = f", reorder: {{share: 30%, by: {n} ms}}"
-    udp = "flows: {f: {from: a, to: b, udp: {rate: 8 Mbps, size: 1000 B}}}\n"
-    return HEAD % wire + udp + end(0.002 * n + 1)
+    udp = "flows: {f: {from: a, to: b, udp: {rate: 80 Mbps, size: 1000 B}}}\n"
+    return HEAD % wire + udp + end(12)
 
 
 def tiny_intervals(n: int) -> str:

@@ -4,6 +4,7 @@ import cProfile
 import io
 import json
 import pstats
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -122,3 +123,19 @@ def test_costs_grow_as_what_they_are_of(name: str, monkeypatch: pytest.MonkeyPat
         if (name, kind) != ("expectations", "rows")
     }
     assert {what: by for what, by in grown.items() if by > SLACK * grows} == {}
+
+
+def test_packets_that_are_overtaken_cost_the_same_however_many_overtake_them() -> None:
+    def seconds(by_ms: int) -> float:
+        udp = "{rate: 80 Mbps, size: 1000 B}"
+        scenario = parse(
+            "perhop: 1\nname: overtaken\nnodes: {a: host, b: host}\n"
+            f"links: [{{ends: [a, b], rate: 1 Gbps, reorder: {{share: 30%, by: {by_ms} ms}}}}]\n"
+            f"flows: {{f: {{from: a, to: b, udp: {udp}}}}}\nduration: 12 s\n"
+        )
+        began = time.process_time()
+        run(scenario)
+        return time.process_time() - began
+
+    # A hundred times as many overtake each; packet by packet that took fifty times as long.
+    assert min(seconds(5000) for _ in range(2)) < 8 * min(seconds(50) for _ in range(2))

@@ -573,6 +573,7 @@ impl<B: Clone> Network<B> {
             // What was to arrive now was overtaken, and came with an event of what overtook it.
             return;
         }
+        port.bring_up();
         let packet = self.take_off_wire(id);
         let port = &mut self.ports[id.index()];
         let copy = match !port.is_plain() && port.duplicates() {

@@ -93,6 +93,9 @@ pub(crate) struct Port<B> {
     begins: Time,
     /// Packets on the wire, and those that are booked, by time of arrival.
     under_way: UnderWay<B>,
+    /// Packets that take a detour and arrive after all of those; others need not pass them one by one.
+    /// None if there never were any.
+    aside: Option<Box<UnderWay<B>>>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
     /// down.
     busy_until: Time,
@@ -137,6 +140,7 @@ impl<B> Port<B> {
             mtu: u32::MAX,
             wake: Time::MAX,
             under_way: UnderWay::new(),
+            aside: None,
             busy_until: Time::ZERO,
             down: None,
             not_before: Time::ZERO,
@@ -185,6 +189,7 @@ impl<B> Port<B> {
     /// Returns an arrival that has become the next one.
     pub fn set_wire(&mut self, now: Time, wire: Wire) -> Option<Time> {
         self.unbook(now);
+        self.rejoin(Time::MAX);
         self.wire = wire;
         self.plain &= wire.is_plain();
         self.special |= !self.plain;
@@ -423,10 +428,43 @@ impl<B> Port<B> {
         self.under_way.len() == 1
     }
 
-    /// Puts a packet before those that take a detour, of which there are few.
+    /// Puts a packet before those that take a detour.
     #[cold]
     fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
+        let last = self.under_way.last().filter(|_| self.takes_detour(at));
+        if last.is_some_and(|last| last <= at) {
+            let aside = self.aside.get_or_insert_with(|| Box::new(UnderWay::new()));
+            aside.insert(at, packet);
+            return false;
+        }
+        self.rejoin(at);
         self.under_way.insert(at, packet)
+    }
+
+    /// Whether what begins to be sent now, to arrive at `at`, takes a detour.
+    fn takes_detour(&self, at: Time) -> bool {
+        self.wire.detour_ppb > 0
+            && self.down.is_none()
+            && self.busy_until + self.wire.delay + self.wire.detour <= at
+    }
+
+    /// Puts the packets aside that arrive until `at` back behind the others.
+    fn rejoin(&mut self, at: Time) {
+        let Some(aside) = &mut self.aside else { return };
+        while let Some(next) = aside.next().filter(|&next| next <= at) {
+            let packet = aside.pop().expect("it has a first");
+            self.under_way.push(next, packet);
+        }
+    }
+
+    /// Sees to it that there is another packet after the first, if any is aside.
+    pub fn bring_up(&mut self) {
+        if self.under_way.len() > 1 {
+            return;
+        }
+        if let Some(next) = self.aside.as_ref().and_then(|aside| aside.next()) {
+            self.rejoin(next);
+        }
     }
 
     /// Puts the packet that has arrived first on another wire, too, to arrive at `at` with one hop
