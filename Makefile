@@ -36,6 +36,12 @@ test: .venv/built ## Run every test
 	$(CARGO) test --workspace --quiet
 	$(BIN)/python -m pytest
 
+TIME ?= 3600
+
+.PHONY: fuzz
+fuzz: .venv/built ## Try random scenarios and damaged files for TIME=3600 s; findings in runs/fuzz
+	PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
+
 .PHONY: check
 check: .venv/built ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check

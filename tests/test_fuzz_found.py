@@ -1,15 +1,17 @@
 """What random scenarios have found: each finding as the smallest scenario that shows it."""
 
+import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import perhop
-from perhop.dataset import TABLES
+from perhop.dataset import TABLES, Dataset
 from perhop.engines import linux
-from perhop.errors import ScenarioError, UnsupportedError
-from perhop.scenario import Scenario, parse
+from perhop.errors import OutputError, ScenarioError, UnsupportedError
+from perhop.scenario import Scenario, dump, parse
+from perhop.sweep import Sweep
 
 
 def scenario(link: str = "rate: 10 Mbps", flow: str = "tcp: {}", more: str = "") -> Scenario:
@@ -89,3 +91,39 @@ duration: 2 s
     mapped = linux.mapping(found, police="nft")
     with pytest.raises(UnsupportedError, match="class-based queueing is not its HTB"):
         linux.refuse(mapped.gaps, found.name)
+
+
+# Files
+
+
+def test_a_table_that_is_a_pipe_or_has_no_end_is_refused(tmp_path: Path) -> None:
+    perhop.run(scenario(flow="volume: 1 kB"), out=tmp_path / "run")
+    table = tmp_path / "run" / "pings.parquet"
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        table.unlink()
+        make(table)
+        with pytest.raises(OutputError, match=r"is damaged: pings\.parquet is not a file"):
+            Dataset.read(tmp_path / "run")
+        if table.is_dir():
+            table.rmdir()
+
+
+def test_a_sweep_whose_definition_is_not_text_is_another_one(tmp_path: Path) -> None:
+    (tmp_path / "found.yaml").write_text(dump(scenario(flow="volume: 1 kB")))
+    (tmp_path / "swept").mkdir()
+    (tmp_path / "swept" / "sweep.json").write_bytes(b"\xff")
+    vary = {"links.0.rate": ["1 Mbps"]}
+    kept = Sweep(source=str(tmp_path / "found.yaml"), vary=vary, folder=tmp_path / "swept")
+    assert not kept.fits()
+    with pytest.raises(OutputError, match="holds another sweep"):
+        kept.run()
+
+
+def test_a_sweep_whose_points_are_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "found.yaml").write_text(dump(scenario(flow="volume: 1 kB")))
+    vary = {"links.0.rate": ["1 Mbps"]}
+    kept = Sweep(source=str(tmp_path / "found.yaml"), vary=vary, folder=tmp_path / "swept")
+    kept._claim(kept.points())
+    (tmp_path / "swept" / "points").write_text("")
+    with pytest.raises(OutputError, match=r"cannot write .*points: File exists"):
+        kept.run()

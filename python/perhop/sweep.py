@@ -116,8 +116,8 @@ class Sweep:
         """
         definition = self.folder / _DEFINITION
         try:
-            if definition.exists():
-                return definition.read_text(encoding="utf-8") == self._definition(self.points())
+            if definition.is_file():
+                return definition.read_bytes() == self._definition(self.points()).encode()
             return not self.folder.exists() or not any(self.folder.iterdir())
         except OSError:
             return False
@@ -229,7 +229,7 @@ class Sweep:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if path.exists():
-                if path.read_text(encoding="utf-8") != text:
+                if not path.is_file() or path.read_bytes() != text.encode():
                     raise OutputError(f"{self.folder} holds another sweep; give another folder")
             elif any(self.folder.iterdir()):
                 raise OutputError(f"{self.folder} is not empty; give another folder")

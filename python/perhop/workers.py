@@ -15,6 +15,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perhop import engines
+from perhop.errors import OutputError
 from perhop.interruption import (
     SIGNALS,
     Heard,
@@ -62,7 +63,12 @@ def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
     """
     for each in tasks:
         # Here, because a run that finds out whether it can write takes away what it made for that.
-        each.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            each.folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            message = f"cannot write {each.folder.parent}: {reason}; give another folder"
+            raise OutputError(message) from error
     facts = ((to_mapping(t.scenario), t.engine, t.seed, str(t.folder)) for t in tasks)
     with closing(call(_run, facts, min(jobs, len(tasks)))) as made:
         for _ in made:

@@ -43,10 +43,9 @@ def noted(scenario: Scenario) -> None:
     text = dump(scenario)
     note(text)
     if EXAMPLES:
+        test = os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split()[0]
         FOUND.mkdir(parents=True, exist_ok=True)
-        (
-            FOUND / f"{os.environ.get('PYTEST_CURRENT_TEST', 'x').split('::')[-1].split()[0]}.yaml"
-        ).write_text(text)
+        (FOUND / f"{test}.yaml").write_text(text)
 
 
 def memory_mb() -> float:
