@@ -8,7 +8,7 @@ import pytest
 
 from conftest import OFTEN, REAL_TIME, Start
 from perhop.dataset import Dataset
-from perhop.engines.lateness import bearable, late
+from perhop.engines.lateness import bearable, is_light, late
 from perhop.scenario import parse
 from perhop.units import MILLISECOND
 
@@ -43,6 +43,11 @@ def test_what_can_be_borne_is_what_the_slowest_queue_holds() -> None:
     text = TEXT.replace("queue: {limit: 20 packets}", "egress: {r: p}")
     text += "policies: {p: {classes: {all: {match: any}}}}\n"
     assert bearable(parse(text)) == 64 * MILLISECOND
+
+
+def test_sockets_go_first_where_they_cannot_fill_a_processor() -> None:
+    assert is_light(parse(TEXT))
+    assert not is_light(parse(TEXT.replace("12 Mbps", "101 Mbps")))
 
 
 def test_stalls_are_told_from_a_hundredth_of_the_run_on() -> None:

@@ -27,6 +27,9 @@ pub struct Job {
     /// How late, in picoseconds, a thread may be before it counts as a stall; never if not given.
     #[serde(default)]
     pub bearable: Option<u64>,
+    /// Whether threads are to go before those that do not compute in real time.
+    #[serde(default)]
+    pub real_time: bool,
 }
 
 /// A node.

@@ -37,6 +37,7 @@ pub struct Traffic {
     waiting: Option<(Vec<Datagrams>, Vec<Inlet>)>,
     threads: Vec<JoinHandle<()>>,
     end: Time,
+    real_time: bool,
 }
 
 impl Traffic {
@@ -87,6 +88,7 @@ impl Traffic {
             shared,
             threads: Vec::new(),
             end: Time::from_picos(end),
+            real_time: job.real_time,
         })
     }
 
@@ -142,10 +144,10 @@ impl Traffic {
         name: &str,
         work: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<(), TrafficError> {
-        let shared = Arc::clone(&self.shared);
+        let (shared, real_time) = (Arc::clone(&self.shared), self.real_time);
         let named = format!("perhop-{name}");
         let thread = thread::Builder::new().name(named.clone()).spawn(move || {
-            shared.counters.real_time.fetch_and(be_prompt(), Ordering::Relaxed);
+            shared.counters.real_time.fetch_and(be_prompt(real_time), Ordering::Relaxed);
             if let Err(error) = work() {
                 shared.complain(format!("{named} ended: {error}"));
             }

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from perhop.scenario import Scenario
     from perhop.scenario.queues import Queue
 
-__all__ = ["bearable", "late"]
+__all__ = ["bearable", "is_light", "late"]
 
 _LEAST: Final = MILLISECOND
 """Less is nothing that an engine in real time promises (docs/engines.md)."""
 
 _SHARE: Final = 0.01
 """From which part of a run on its stalls are worth a warning: what goodput may deviate by."""
+
+_LIGHT: Final = 100_000_000
+"""Up to which rate, in bits per second, sockets leave a processor to others: ten times as much took
+all of one of 2.5 GHz."""
 
 _PACKET: Final = 1500
 
@@ -50,6 +54,22 @@ def bearable(scenario: Scenario) -> int:
         else:
             spans.append(2 * sum(scenario.directions[name][0].delay for name in path))
     return max(min(spans, default=0), _LEAST)
+
+
+def is_light(scenario: Scenario) -> bool:
+    """Whether the threads of a scenario's sockets may go before all others.
+
+    Linux stops every thread in real time for 50 ms a second on a processor that these fill
+    (sched(7)), and that of the network with them.
+    """
+    found = ways(scenario)
+    slowest = set()
+    for flow in scenario.flows.values():
+        path = only_path(scenario, found, flow.source, flow.destination)
+        if path is None:
+            return False
+        slowest.add(min(path, key=lambda name: scenario.directions[name][0].rate))
+    return sum(scenario.directions[name][0].rate for name in slowest) <= _LIGHT
 
 
 def late(scenario: Scenario, counters: Mapping[str, int], now_s: float) -> Iterator[Finding]:

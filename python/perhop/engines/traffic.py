@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop import _core
-from perhop.engines.lateness import bearable
+from perhop.engines.lateness import bearable, is_light
 from perhop.engines.linux.gaps import Gap, refuse
 from perhop.engines.naming import Naming
 from perhop.engines.workload import flow_plan, ping_plan
@@ -178,6 +178,7 @@ def job(
         "flows": [flow_plan(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
         "pings": [ping_plan(scenario, ping, nodes) for ping in scenario.pings.values()],
         "bearable": bearable(scenario),
+        "real_time": is_light(scenario),
     }
 
 

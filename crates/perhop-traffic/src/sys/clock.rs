@@ -58,9 +58,9 @@ const SHORT_SLICE: u64 = 100_000;
 /// for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An older
 /// kernel takes no notice.
 ///
-/// Where its user may have that, the thread goes before all that do not compute in real time
+/// On request, and where its user may have that, the thread goes before all that do not compute in real time
 /// (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it does.
-pub(crate) fn be_prompt() -> bool {
+pub(crate) fn be_prompt(real_time: bool) -> bool {
     // SAFETY: takes numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let scheduling = Scheduling {
@@ -77,6 +77,9 @@ pub(crate) fn be_prompt() -> bool {
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64);
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0);
+    }
+    if !real_time {
+        return false;
     }
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads a structure that lives until the call returns.
