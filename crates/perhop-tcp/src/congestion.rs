@@ -156,6 +156,8 @@ pub(crate) struct Acked {
     /// Whether the window was what held the sender up; one that is not used does not grow
     /// (RFC 7661, section 1).
     pub limited: bool,
+    /// Whether slow start grows by all of it, however much it is.
+    pub stretched: bool,
 }
 
 impl Acked {
@@ -302,12 +304,23 @@ impl Congestion {
         }
         if window.in_slow_start() {
             // Appropriate byte counting with L = 2: a delayed acknowledgement does not slow
-            // growth down, a stretched one does not burst (RFC 3465, section 2.2).
-            window.cwnd += (acked.bytes as f64).min(2.0 * mss);
+            // growth down, a stretched one does not burst (RFC 3465, section 2.2). Linux, whose
+            // receivers stretch them, has no L, but stops at the threshold (tcp_slow_start).
+            let bytes = acked.bytes as f64;
+            window.cwnd = match acked.stretched {
+                true => (window.cwnd + bytes).min(window.ssthresh),
+                false => window.cwnd + bytes.min(2.0 * mss),
+            };
             return;
         }
         match self {
-            Self::Reno => window.cwnd += mss * acked.bytes as f64 / window.cwnd,
+            // A segment for a window of acknowledged bytes (RFC 5681, section 3.1): of the whole
+            // segments that it holds, as in Linux.
+            Self::Reno => {
+                // Twelve twelfths are less than one in floating point.
+                let segments = (window.cwnd / mss + 1e-9).floor();
+                window.cwnd += acked.bytes as f64 / segments.max(1.0);
+            }
             Self::Cubic(CubicState { growth, .. }) => match growth {
                 Growth::Rfc9438(cubic) => cubic.on_ack(window, mss, acked),
                 Growth::Linux(cubic) => cubic.on_ack(window, mss, acked),
@@ -427,6 +440,7 @@ mod tests {
             ack: 0,
             end: 0,
             limited: true,
+            stretched: false,
         }
     }
 
@@ -438,6 +452,28 @@ mod tests {
                 Congestion::Reno.on_ack(&mut window, MSS, acked(segments_an_ack * 1000, 0));
             }
             assert_eq!(window.cwnd, 20.0 * MSS);
+        }
+    }
+
+    /// tcp_slow_start: all that is acknowledged counts, up to the threshold.
+    #[test]
+    fn linux_doubles_its_window_though_acknowledgements_are_stretched() {
+        let mut window = Window { cwnd: 10.0 * MSS, ssthresh: 25.0 * MSS };
+        let stretched = Acked { stretched: true, ..acked(10_000, 0) };
+        Congestion::Reno.on_ack(&mut window, MSS, stretched);
+        assert_eq!(window.cwnd, 20.0 * MSS);
+        Congestion::Reno.on_ack(&mut window, MSS, stretched);
+        assert_eq!(window.cwnd, 25.0 * MSS);
+    }
+
+    /// RFC 5681, section 3.1: a segment for every window of bytes, and the window is that of whole
+    /// segments. As many acknowledgements as there are segments are a round trip.
+    #[test]
+    fn reno_grows_by_a_segment_for_a_window_of_segments() {
+        let mut window = Window { cwnd: 5.0 * MSS, ssthresh: 5.0 * MSS };
+        for segments in 5..50_u32 {
+            assert!((window.cwnd / MSS - f64::from(segments)).abs() < 1e-6, "{}", window.cwnd);
+            (0..segments).for_each(|_| Congestion::Reno.on_ack(&mut window, MSS, acked(1000, 0)));
         }
     }
 

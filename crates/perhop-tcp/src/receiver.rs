@@ -2,12 +2,14 @@
 
 mod autotuning;
 mod delay;
+mod linux_acks;
 mod reassembly;
 
 use perhop_core::{Duration, Ecn, Time};
 
 use autotuning::{Arrival, Autotuning};
 use delay::Delay;
+use linux_acks::{Answer, LinuxAcks};
 
 use crate::ecn::Echo;
 use crate::handshake::window_shift;
@@ -21,8 +23,9 @@ pub struct ReceiverConfig {
     /// The size of a full segment, by which the window follows what arrives, as in Linux; none if
     /// the window is constant.
     pub autotuning: Option<u16>,
-    /// The size of a full segment, if the first segments and those after a duplicate or a pause are
-    /// acknowledged one by one and the delay of others follows what arrives, as in Linux.
+    /// The size of a full segment, if it acknowledges as Linux does: what arrives together as one,
+    /// the first segments and those after a duplicate or a pause at once, others after a time that
+    /// follows what arrives, and not every segment while one is missing.
     pub quick_acks: Option<u16>,
     /// How long the acknowledgement of a single segment may wait; zero acknowledges every
     /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
@@ -88,6 +91,8 @@ pub struct Receiver {
     autotuning: Option<Box<Autotuning>>,
     /// Linux's delays, if it has these.
     delay: Option<Box<Delay>>,
+    /// What Linux would not have looked at or acknowledged yet.
+    linux: Option<Box<LinuxAcks>>,
     /// The timestamp of its own that was echoed last.
     last_echo: u32,
     received: Received,
@@ -103,6 +108,7 @@ impl Receiver {
             advertised: advertised(window, config.window_scaling),
             autotuning: autotuning.map(Box::new),
             delay: config.quick_acks.map(|mss| Box::new(Delay::new(mss, config.delayed_ack))),
+            linux: config.quick_acks.is_some().then(Box::default),
             last_echo: 0,
             duplicate: None,
             echo: Echo::new(config.ecn),
@@ -127,7 +133,7 @@ impl Receiver {
 
     /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
-        self.deadline
+        self.linux.as_ref().map_or(Time::MAX, |linux| linux.deadline()).min(self.deadline)
     }
 
     /// Takes a segment; returns the acknowledgement to send at once, if any. The timer may be due
@@ -159,8 +165,11 @@ impl Receiver {
             return Some(self.acknowledge(now));
         }
         self.received.marked += u64::from(segment.ecn == Ecn::Ce);
-        let earlier =
-            (self.unacknowledged > 0 && self.echo.parts(segment)).then(|| self.acknowledge(now));
+        let parts = self.linux.as_ref().is_some_and(|linux| linux.parts(start));
+        let mut earlier = if parts { self.hand_over(now) } else { None };
+        if self.unacknowledged > 0 && self.echo.parts(segment) {
+            earlier = Some(self.acknowledge(now));
+        }
         let prompt = self.echo.on_segment(segment);
         if segment.payload > 0 {
             if let Some(delay) = &mut self.delay {
@@ -184,6 +193,7 @@ impl Receiver {
         let in_order = start <= self.next && end > self.next && self.blocks.is_empty();
         self.note_duplicate(start, end);
         let before = self.next;
+        let elsewhere = !self.follows_recent(start);
         self.insert(start, end);
         let ended = self.fin.is_some_and(|fin| (before..self.next).contains(&fin));
         let delivered = self.next - before - u64::from(ended);
@@ -193,6 +203,14 @@ impl Receiver {
         }
         if self.autotuning.is_some() && delivered > 0 {
             self.autotune(now, segment);
+        }
+        let new = end > before && self.duplicate.is_none();
+        if let Some(linux) = &mut self.linux
+            && (new && !ended && !prompt)
+        {
+            self.unacknowledged += u32::from(in_order);
+            linux.add(now, end, delivered > 0 && !in_order, elsewhere);
+            return earlier;
         }
         if earlier.is_some() {
             self.unacknowledged = 1; // whose acknowledgement follows
@@ -211,10 +229,32 @@ impl Receiver {
         Some(self.acknowledge(now))
     }
 
-    /// The delayed acknowledgement is due.
+    /// An acknowledgement may be due that was held back.
     #[must_use]
     pub fn on_timer(&mut self, now: Time) -> Option<Segment> {
+        if self.linux.as_ref().is_some_and(|linux| linux.deadline() <= now)
+            && let Some(answer) = self.hand_over(now)
+        {
+            return Some(answer);
+        }
         (now >= self.deadline).then(|| self.acknowledge(now))
+    }
+
+    /// What came together is acknowledged, unless that may wait.
+    fn hand_over(&mut self, now: Time) -> Option<Segment> {
+        let (linux, delay) = (self.linux.as_mut()?, self.delay.as_ref()?);
+        let tuned = self.autotuning.as_ref().and_then(|tuning| tuning.rtt());
+        let rtt = delay.round_trip().into_iter().chain(tuned).min();
+        let delay = delay.delay();
+        let missing = (!self.blocks.is_empty()).then_some(self.next);
+        let wait = match linux.take(missing, rtt) {
+            _ if delay == Duration::ZERO => return Some(self.acknowledge(now)),
+            Answer::InOrder if self.unacknowledged < 2 => delay,
+            Answer::After(wait) if self.config.sack => wait,
+            _ => return Some(self.acknowledge(now)),
+        };
+        self.deadline = self.deadline.min(now + wait);
+        None
     }
 
     /// Adapts the window to data that came in order. Growth is told at once.
@@ -276,6 +316,9 @@ impl Receiver {
             && self.last_ack > 0
         {
             delay.on_acknowledged();
+        }
+        if let Some(linux) = &mut self.linux {
+            linux.on_acknowledged();
         }
         self.advertise();
         let syn = if self.last_ack == 0 { Flags::SYN } else { Flags::default() };

@@ -283,6 +283,7 @@ impl Sender {
         let end = self.scoreboard.end();
         let mut duplicate = None;
         let mut first: Option<(Offset, Offset)> = None;
+        let mut blocks = [(0, 0); 3];
         for (place, &(start, stop)) in segment.sack.as_slice().iter().enumerate() {
             let (Some(start), Some(stop)) = (start.to_offset(ack), stop.to_offset(ack)) else {
                 continue;
@@ -303,6 +304,13 @@ impl Sender {
                 duplicate = Some(first.1);
             }
             if ack < start {
+                blocks[place] = (start, stop);
+            }
+        }
+        // The lowest first: what an acknowledgement reports of several blocks was not reordered.
+        blocks.sort_unstable();
+        for (start, stop) in blocks {
+            if start < stop {
                 self.scoreboard.sack(start, stop, now, progress);
             }
         }

@@ -152,7 +152,8 @@ class TcpSettings(Model):
 
     decrease_from: Literal["flight", "window"] = "flight"
     """What a loss multiplies in Reno and CUBIC: what is in flight of the window (RFC 5681), or the
-    window in whole segments, as in Linux."""
+    window in whole segments, as in Linux. With the latter a retransmission that is lost in fast
+    recovery does not multiply it again, and slow start grows by all that is acknowledged."""
 
     reno_friendly: StrictBool = True
     """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`
@@ -225,8 +226,10 @@ class TcpSettings(Model):
     """How long a receiver may hold back an acknowledgement; 0 s for none."""
 
     quick_acks: StrictBool = False
-    """Whether a receiver acknowledges the first segments of a connection, those after a duplicate
-    or a pause and those that open its window one by one, as in Linux."""
+    """Whether a receiver acknowledges as in Linux: what arrives within 50 us as one, at once the
+    first segments of a connection, those after a duplicate or a pause and those that open its
+    window, others after a delay that follows what arrives, and while one is missing the others no
+    more than once a millisecond, after the first three."""
 
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""

@@ -122,6 +122,7 @@ mod tests {
                     ack: self.ack,
                     end,
                     limited: true,
+                    stretched: false,
                 };
                 self.hystart.on_ack(&mut self.window, MSS, acked);
             }
@@ -169,6 +170,7 @@ mod tests {
             ack,
             end,
             limited: true,
+            stretched: false,
         };
         rounds.hystart.on_ack(&mut rounds.window, MSS, acked);
         assert_eq!(rounds.window, Window { cwnd: before, ssthresh: before });

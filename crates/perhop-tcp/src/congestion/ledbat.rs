@@ -154,6 +154,7 @@ mod tests {
             ack: 0,
             end: 0,
             limited: true,
+            stretched: false,
         };
         ledbat.on_ack(&mut window, MSS, acked);
         window.cwnd / MSS

@@ -25,6 +25,8 @@ pub(super) struct LinuxCubic {
     /// Window before the last loss, or less by fast convergence; zero if none is known.
     maximum: f64,
     least_rtt: Duration,
+    /// Segments acknowledged towards the next one of the window (snd_cwnd_cnt).
+    credit: f64,
     /// This congestion avoidance phase; none until its first acknowledgement.
     epoch: Option<Epoch>,
 }
@@ -49,7 +51,7 @@ struct Epoch {
 
 impl LinuxCubic {
     pub fn new(reno_friendly: bool) -> Self {
-        Self { reno_friendly, maximum: 0.0, least_rtt: Duration::MAX, epoch: None }
+        Self { reno_friendly, maximum: 0.0, least_rtt: Duration::MAX, credit: 0.0, epoch: None }
     }
 
     /// Takes a measured round-trip time.
@@ -59,8 +61,22 @@ impl LinuxCubic {
 
     pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         let cwnd = (window.cwnd / mss).floor().max(1.0);
-        let bytes = acked.bytes as f64;
-        window.cwnd += bytes / self.count(cwnd, bytes / mss, acked.now);
+        let segments = acked.bytes as f64 / mss;
+        let count = self.count(cwnd, segments, acked.now);
+        window.cwnd += self.grow(count, segments) * mss;
+    }
+
+    /// Segments by which the window grows when so many more are acknowledged and `count` are due for
+    /// each (tcp_cong_avoid_ai). What was acknowledged while more were due counts for one at most.
+    fn grow(&mut self, count: f64, segments: f64) -> f64 {
+        let early = self.credit >= count;
+        if early {
+            self.credit = 0.0;
+        }
+        self.credit += segments;
+        let grown = (self.credit / count).floor();
+        self.credit -= grown * count;
+        grown + f64::from(u8::from(early))
     }
 
     /// Segments to acknowledge for the window to grow by one, after so many more.
@@ -88,14 +104,15 @@ impl LinuxCubic {
         };
         let elapsed = (now.since(epoch.began) + ahead).as_secs_f64();
         let from_plateau = elapsed - epoch.plateau_after;
-        let target = (epoch.plateau + C * from_plateau * from_plateau * from_plateau).floor();
+        // Whole segments are taken off the plateau, or added to it.
+        let target = epoch.plateau + (C * from_plateau * from_plateau * from_plateau).trunc();
         let mut count = if target > cwnd { (cwnd / (target - cwnd)).floor() } else { 100.0 * cwnd };
         if maximum == 0.0 {
             count = count.min(20.0);
         }
         if self.reno_friendly {
-            let each = cwnd * RENO_WINDOWS;
-            let grown = (epoch.acknowledged / each).floor();
+            let each = (cwnd * RENO_WINDOWS).floor();
+            let grown = ((epoch.acknowledged / each).ceil() - 1.0).max(0.0);
             epoch.acknowledged -= grown * each;
             epoch.reno += grown;
             if epoch.reno > cwnd {
@@ -126,6 +143,7 @@ impl LinuxCubic {
         let converging = cwnd < self.maximum;
         self.maximum = if converging { (cwnd * (1.0 + BETA) / 2.0).floor() } else { cwnd };
         self.epoch = None;
+        self.credit = 0.0;
         BETA
     }
 }
@@ -136,6 +154,127 @@ mod tests {
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
+    }
+
+    /// Linux's own arithmetic (bictcp_update and tcp_cong_avoid_ai), line by line, in its units: whole
+    /// segments, and 2⁻¹⁰ s of a clock of milliseconds. Only its cube root is ours.
+    #[derive(Default)]
+    struct Kernel {
+        cwnd: u64,
+        cwnd_cnt: u64,
+        cnt: u64,
+        last_max_cwnd: u64,
+        last_cwnd: u64,
+        last_time: u64,
+        origin_point: u64,
+        k: u64,
+        delay_min: u64,
+        epoch_start: u64,
+        ack_cnt: u64,
+        tcp_cwnd: u64,
+    }
+
+    impl Kernel {
+        fn update(&mut self, now: u64, acked: u64) {
+            let cwnd = self.cwnd;
+            self.ack_cnt += acked;
+            if self.last_cwnd == cwnd && now - self.last_time <= 1000 / 32 {
+                return;
+            }
+            (self.last_cwnd, self.last_time) = (cwnd, now);
+            if self.epoch_start == 0 {
+                self.epoch_start = now;
+                (self.ack_cnt, self.tcp_cwnd) = (acked, cwnd);
+                (self.k, self.origin_point) = (0, cwnd);
+                if self.last_max_cwnd > cwnd {
+                    let cube = ((1 << 40) / 410 * (self.last_max_cwnd - cwnd)) as f64;
+                    (self.k, self.origin_point) = (cube.cbrt() as u64, self.last_max_cwnd);
+                }
+            }
+            let t = ((now - self.epoch_start + self.delay_min) << 10) / 1000;
+            let offs = t.abs_diff(self.k);
+            let delta = (410 * offs * offs * offs) >> 40;
+            let target =
+                if t < self.k { self.origin_point - delta } else { self.origin_point + delta };
+            self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+            if self.last_max_cwnd == 0 {
+                self.cnt = self.cnt.min(20);
+            }
+            let delta = (cwnd * 15) >> 3;
+            while self.ack_cnt > delta {
+                self.ack_cnt -= delta;
+                self.tcp_cwnd += 1;
+            }
+            if self.tcp_cwnd > cwnd {
+                self.cnt = self.cnt.min(cwnd / (self.tcp_cwnd - cwnd));
+            }
+            self.cnt = self.cnt.max(2);
+        }
+
+        fn avoid(&mut self, now: u64, acked: u64) {
+            self.update(now, acked);
+            if self.cwnd_cnt >= self.cnt {
+                self.cwnd_cnt = 0;
+                self.cwnd += 1;
+            }
+            self.cwnd_cnt += acked;
+            if self.cwnd_cnt >= self.cnt {
+                let delta = self.cwnd_cnt / self.cnt;
+                self.cwnd_cnt -= delta * self.cnt;
+                self.cwnd += delta;
+            }
+        }
+
+        fn lose(&mut self) {
+            self.last_max_cwnd = match self.cwnd < self.last_max_cwnd {
+                true => self.cwnd * (1024 + 717) / 2048,
+                false => self.cwnd,
+            };
+            (self.epoch_start, self.cwnd_cnt) = (0, 0);
+            self.cwnd = (self.cwnd * 717 / 1024).max(2);
+        }
+    }
+
+    /// Windows of a few segments, where each rounding counts, and of hundreds.
+    #[test]
+    fn it_grows_as_linux_does() {
+        let mut random = perhop_core::Stream::new(1, "losses");
+        for (rtt, windows) in [(20_u64, 60), (50, 30), (200, 200)] {
+            let mut kernel = Kernel { cwnd: 10, delay_min: rtt, ..Kernel::default() };
+            let mut cubic = LinuxCubic::new(true);
+            cubic.on_rtt(Duration::from_millis(rtt));
+            let mut window = Window { cwnd: 10_000.0, ssthresh: 1.0 };
+            let (mut now, mut off, mut compared) = (1000, 0.0_f64, 0.0);
+            for _ in 0..200 {
+                for _ in 0..1 + random.up_to(windows) {
+                    now += rtt;
+                    for _ in 0..kernel.cwnd / 2 {
+                        kernel.avoid(now, 2);
+                        cubic.on_ack(
+                            &mut window,
+                            1000.0,
+                            Acked {
+                                now: at(now),
+                                bytes: 2000,
+                                smoothed_rtt: Duration::from_millis(rtt),
+                                rtt: None,
+                                ack: 0,
+                                end: 0,
+                                limited: true,
+                                stretched: true,
+                            },
+                        );
+                    }
+                    off += window.cwnd / 1000.0 - kernel.cwnd as f64;
+                    compared += 1.0;
+                }
+                kernel.lose();
+                let factor = cubic.on_loss(window.cwnd / 1000.0);
+                window.cwnd = ((window.cwnd / 1000.0).floor() * factor).floor().max(2.0) * 1000.0;
+            }
+            let off = off / compared;
+            assert!(off.abs() < 0.1, "{rtt} ms: off by {off} segments on average");
+        }
     }
 
     /// Without a known maximum a segment for twenty, where the cubic alone would have 100 windows.
@@ -181,6 +320,7 @@ mod tests {
                     ack: 0,
                     end: 0,
                     limited: true,
+                    stretched: false,
                 };
                 cubic.on_ack(&mut window, 1000.0, acked);
             }

@@ -122,6 +122,7 @@ mod tests {
             ack,
             end: 1_000_000,
             limited: true,
+            stretched: false,
         };
         hystart.on_ack(&mut window, MSS, acked(at(0), 2, 40_000));
         (1..40).find(|&count| {

@@ -165,6 +165,7 @@ mod tests {
                 ack: 0,
                 end: 0,
                 limited: true,
+                stretched: false,
             };
             prague.on_ack(&mut window, MSS, acked);
             window.cwnd / MSS - 10.0

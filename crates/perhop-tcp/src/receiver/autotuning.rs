@@ -65,6 +65,11 @@ impl Autotuning {
         Self { mss, largest, full, offered, read, round: None, rtt_8: None, window: None }
     }
 
+    /// The smoothed round-trip time, once one was measured.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt_8.map(|rtt_8| rtt_8 / 8)
+    }
+
     /// The window to advertise while `held` bytes wait for a hole to be filled
     /// (`__tcp_select_window`).
     pub fn window(&self, held: u64) -> u32 {

@@ -84,6 +84,11 @@ impl Delay {
         self.quick = self.quick.saturating_sub(1);
     }
 
+    /// The round trip of the handshake, once it is over.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.handshake
+    }
+
     /// How long the acknowledgement of a segment may wait; zero sends it at once.
     pub fn delay(&self) -> Duration {
         if self.quick > 0 {

@@ -42,6 +42,13 @@ impl Receiver {
         self.recent = recent;
     }
 
+    /// Whether what begins at `start` goes on with the block that was changed last.
+    pub(super) fn follows_recent(&self, start: Offset) -> bool {
+        let at = self.recent[0];
+        let index = self.blocks.partition_point(|block| block.1 <= at);
+        self.blocks.get(index).is_some_and(|&(low, high)| low <= at && high == start)
+    }
+
     /// Remembers what of `start..end` is there already (RFC 2883, section 4), of several parts the
     /// first.
     pub(super) fn note_duplicate(&mut self, start: Offset, end: Offset) {

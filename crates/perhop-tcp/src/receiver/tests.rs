@@ -3,11 +3,17 @@
 use super::*;
 use proptest::prelude::*;
 
+mod linux_acks;
+
 fn connected(sack: bool) -> Receiver {
+    connected_as(sack, None)
+}
+
+fn connected_as(sack: bool, quick_acks: Option<u16>) -> Receiver {
     let mut receiver = Receiver::new(ReceiverConfig {
         window: 10_000,
         autotuning: None,
-        quick_acks: None,
+        quick_acks,
         delayed_ack: Duration::from_millis(40),
         sack,
         dsack: false,

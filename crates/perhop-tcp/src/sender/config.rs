@@ -31,7 +31,8 @@ pub struct SenderConfig {
     /// The congestion control, at its beginning.
     pub congestion: Congestion,
     /// Whether a loss decreases the congestion window, in whole segments, as in Linux, and not what
-    /// is in flight of it (RFC 5681).
+    /// is in flight of it (RFC 5681). In Linux a retransmission that is lost in fast recovery does
+    /// not decrease it again, and slow start grows by all that an acknowledgement covers.
     pub decrease_from_window: bool,
     /// How losses are found; all but [`LossDetection::Duplicates`] need selective
     /// acknowledgements.

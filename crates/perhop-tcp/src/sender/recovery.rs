@@ -88,6 +88,7 @@ impl Sender {
             ack,
             end: self.scoreboard.end(),
             limited: self.usage.lets_grow(&self.window),
+            stretched: self.config.decrease_from_window,
         };
         let mss = self.mss();
         self.config.congestion.on_ack(&mut self.window, mss, acked);
@@ -144,14 +145,16 @@ impl Sender {
         if let Some(since) = found.waiting_since {
             self.reordering_deadline = since + (newest.rtt + window);
         }
+        let lost_again = found.retransmission.is_some_and(|at| at >= self.reduced_at);
         match self.recovery {
             Recovery::Open if found.lost => self.begin_recovery(now, progress),
-            Recovery::Fast { .. }
-                if found.retransmission.is_some_and(|at| at >= self.reduced_at) =>
-            {
+            // The loss of a retransmission is a second sign of congestion (RFC 5681, section 4.3),
+            // but not for Linux (tcp_fastretrans_alert).
+            Recovery::Fast { .. } if lost_again && !self.config.decrease_from_window => {
                 self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
                 self.begin_recovery(now, progress);
             }
+            Recovery::Timeout { .. } if lost_again => self.begin_recovery(now, progress),
             _ => {}
         }
         found.lost

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use perhop_core::{Ecn, Stream};
 
-use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, Seq};
+use crate::{Congestion, CubicConfig, EcnMode, HyStartKind, RtoRule, SackBlocks, Seq};
 use crate::{Receiver, ReceiverConfig};
 
 mod undo;
@@ -435,6 +435,62 @@ fn rack_repairs_a_lost_retransmission_without_a_timeout() {
     }
 }
 
+/// Linux reduces once a recovery, and once more where a retransmission after a timeout is lost
+/// (tcp_fastretrans_alert); RFC 5681, section 4.3, asks for two reductions in either.
+#[test]
+fn linux_takes_a_lost_retransmission_for_no_second_sign_in_fast_recovery() {
+    let linux = SenderConfig { prr: true, decrease_from_window: true, ..rack() };
+    let again = first_retransmission(&Connection::transfer(linux.clone(), 200, &[40]));
+    let mut connection = Connection::new(linux.clone(), 1 << 20, &[40, again]);
+    connection.sender.write(u64::MAX);
+    connection.run(Time::ZERO + Duration::from_millis(180));
+    assert_eq!(connection.sender.retransmits(), 2);
+    let once = Connection::transfer(linux.clone(), 200, &[40]).sender.window.ssthresh;
+    assert_eq!(connection.sender.window.ssthresh, once);
+
+    // Nothing of a window arrives, nor the probe, nor the third that is sent after the timeout.
+    for config in [linux, rack()] {
+        let config = SenderConfig { initial_window: 20, frto: false, ..config };
+        let lost: Vec<u64> = (0..=20).chain([23]).collect();
+        let mut connection = Connection::new(config, 1 << 20, &lost);
+        connection.sender.write(20 * u64::from(MSS));
+        while !matches!(connection.sender.recovery, Recovery::Timeout { .. }) {
+            connection.run(connection.now + Duration::from_millis(1));
+        }
+        let timeout = connection.sender.window.ssthresh;
+        connection.run(connection.now + Duration::from_millis(150));
+        assert!(connection.sender.window.ssthresh < timeout, "{:?}", connection.sender.window);
+    }
+}
+
+/// What an acknowledgement reports of several blocks arrived in order of their bytes, as far as it
+/// says: a lower one after a higher is no reordering, which would have every loss wait.
+#[test]
+fn two_blocks_of_one_acknowledgement_are_no_reordering() {
+    let mut sender = Sender::new(rack());
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    let mut sack = SackBlocks::default();
+    assert!(sender.poll(at(0)).is_some());
+    let answer = Segment {
+        flags: Flags::SYN.with(Flags::ACK),
+        ack: Seq(1),
+        window: 1 << 20,
+        ..Segment::default()
+    };
+    sender.on_segment(at(20), &answer);
+    sender.write(u64::MAX);
+    while sender.poll(at(20)).is_some() {}
+    // The third segment, and before it in the option the sixth, which came last.
+    sack.push(5001, 6001);
+    sack.push(2001, 3001);
+    sender.on_segment(at(40), &Segment { flags: Flags::ACK, sack, ..answer });
+    let mut more = SackBlocks::default();
+    more.push(5001, 7001);
+    sender.on_segment(at(40), &Segment { flags: Flags::ACK, sack: more, ..answer });
+    // Three have arrived beyond the first: it is lost at once.
+    assert!(matches!(sender.recovery, Recovery::Fast { .. }), "{:?}", sender.recovery);
+}
+
 /// RFC 6675, section 6: the answer to what fills the first hole takes a round trip from then. What is
 /// SACKed meanwhile and was sent before says nothing of it.
 #[test]
@@ -520,7 +576,7 @@ fn rack_tolerates_reordering_once_it_has_seen_some() {
             |config| Connection::transfer_late(config, 2500, &[], &late).sender.retransmits();
         let (rack, counting) = (retransmits(rack()), retransmits(config()));
         println!("{millis} ms late: {rack} in vain by time, {counting} by counting");
-        assert!(4 * rack < counting, "{rack} by time, {counting} by counting");
+        assert!(2 * rack < counting, "{rack} by time, {counting} by counting");
     }
 }
 
