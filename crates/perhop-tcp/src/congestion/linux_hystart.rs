@@ -159,6 +159,7 @@ mod tests {
                     ack,
                     end: if ack > 100 { 1_000 } else { 100 },
                     limited: true,
+                    stretched: false,
                 },
             );
             window.ssthresh
