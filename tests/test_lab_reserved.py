@@ -87,7 +87,8 @@ def lab_up(name: str = "row") -> Iterator[Lab]:
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
+def lab(lab_folder: Path) -> Iterator[Lab]:
+    assert lab_folder.is_dir()
     with lab_up() as found:
         yield found
 

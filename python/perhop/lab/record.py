@@ -133,7 +133,8 @@ class Record:
                 ending = Ending(self.name, self.scenario, self.since, time.time(), how)
                 with suppress(OSError):  # a full disk leaves no word of it
                     _put(self._place("ended"), json.dumps(asdict(ending)))
-            for path in (self.file, self.socket, self.names, self.preferences):
+            # The record is the last to go: nothing is left once it is gone.
+            for path in (self.socket, self.names, self.preferences, self.file):
                 path.unlink(missing_ok=True)
 
     def _write(self) -> None:
