@@ -17,6 +17,11 @@ _DROPS: Final = {
 """The causes that classes count, and the counters."""
 
 
+_NONE: Final = pl.DataFrame(
+    schema={"link": pl.String, "cause": pl.String, "packets": pl.Int64, "share": pl.Float64}
+)
+
+
 @kept
 def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
     """Where and why packets of a flow were lost on the way from its source to its destination.
@@ -28,7 +33,10 @@ def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Data
         them), `cause` (see `perhop.dataset.CAUSES`), `packets`, and `share`: of the flow's data
         packets, lost or received, as in `loss`. Most packets first.
     """
-    counted = cut(of_flow(dataset, "losses", flow), clip(dataset, window) or (0.0, 0.0))
+    own = of_flow(dataset, "losses", flow)
+    if own.is_empty():
+        return _NONE
+    counted = cut(own, clip(dataset, window) or (0.0, 0.0))
     sums = counted.group_by("link", "cause", maintain_order=True).agg(weighed("packets"))
     total = sum(count(dataset, flow, column, window) for column in ("lost", "packets"))
     share = pl.col("packets") / total if total else pl.lit(None, pl.Float64)
