@@ -62,7 +62,7 @@ def counted() -> Counter[str]:
     found: Counter[str] = Counter()
 
     @settings(
-        max_examples=200,
+        max_examples=250,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

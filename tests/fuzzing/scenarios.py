@@ -26,7 +26,7 @@ from perhop.scenario.changes import Change
 from perhop.scenario.classes import Class, Match, Police, Policy, Shape
 from perhop.scenario.expectations import VALUES, Expectation, Measured, Published
 from perhop.scenario.policies import walk
-from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, WredProfile
+from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, Wred, WredProfile
 from perhop.scenario.replay import Replay
 from perhop.scenario.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.topology import Link, Node
@@ -135,6 +135,7 @@ class Author(Writer):
             Expectation: lambda e: "about" in e and e.setdefault("within", "5%"),
             Queue: self.one_discipline,
             Red: self.thresholds,
+            Wred: self.profiles,
             WredProfile: self.thresholds,
             Tcp: self.control,
         }
@@ -207,6 +208,11 @@ class Author(Writer):
             low = self.whole(1, 500)
             red |= {"min": f"{low} packets", "max": f"{low + self.whole(1, 500)} packets"}
 
+    def profiles(self, wred: dict[str, Any]) -> None:
+        """Mostly give some code points thresholds of their own."""
+        if self.chance(60):
+            wred["profiles"] = [self.model(WredProfile) for _ in range(self.whole(1, 2))]
+
     def control(self, tcp: dict[str, Any]) -> None:
         """Mostly leave out what a congestion control does not go with."""
         if tcp.get("congestion_control") in TIMED | FEEDBACK.keys() and self.chance(70):
@@ -267,8 +273,10 @@ class Author(Writer):
         return found
 
     def datagrams(self) -> dict[str, Any]:
-        if self.chance(25):
+        if self.chance(40):
             replay: Any = self.model(Replay)
+            if self.chance(50):
+                replay["repeat"] = bool(self.whole(0, 1))
             if self.chance(60):
                 replay = {**replay, "file": self.pick(["gaps.csv", "times.csv"])}
                 del replay["packets"]
