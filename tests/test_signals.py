@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PERHOP
+from perhop import interruption
 from perhop.dataset import Dataset
 from perhop.engines import run
 from perhop.errors import OutputError
@@ -182,3 +183,17 @@ def test_signals_end_a_run_in_real_time_at_any_moment(ready: Path, engine: str) 
     chance = random.Random(os.environ.get("PERHOP_SIGNALS_SEED", "1") + engine)
     wrong = [disturb(ready, REAL[engine], chance) for _ in range(ROUNDS)]
     assert not any(wrong), "\n".join(filter(None, wrong))
+
+
+def test_a_signal_that_comes_where_nothing_can_be_raised_comes_again(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt), interruption.listening():
+        Dying()
+        time.sleep(5)
+    assert capfd.readouterr().err == ""
+    assert interruption.exit_code() == 128 + signal.SIGTERM

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -71,10 +72,12 @@ def listening() -> Iterator[None]:
     _came.clear()
     _raised = _patient = False
     before = [(number, signal.signal(number, _hear)) for number in SIGNALS]
+    hook, sys.unraisablehook = sys.unraisablehook, _swallowed
     try:
         yield
     finally:
         _patient = True
+        sys.unraisablehook = hook
         for number, handler in before:
             signal.signal(number, handler)
 
@@ -152,3 +155,15 @@ def _raise() -> None:
     if not _raised:
         _raised = True
         raise KeyboardInterrupt
+
+
+def _swallowed(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send a signal again that came where nothing can be raised, as in a weakref's callback."""
+    global _raised
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not _came:
+        sys.__unraisablehook__(unraisable)
+        return
+    _raised = False
+    again = threading.Timer(0.01, os.kill, (os.getpid(), _came[0]))
+    again.daemon = True
+    again.start()
