@@ -303,6 +303,17 @@ def test_a_refused_change_says_when_it_would_be_free(running: Service) -> None:
     assert its.value.detail["earliest"] == T0 + 10_150
 
 
+def test_a_time_after_a_conflict_of_packets_has_room(running: Service) -> None:
+    who, detour = user(running), Wishes(avoid_nodes=("r3",))
+    running.book(who, terms(100 * MBPS, T0 + 60, 100, selector=port(1)), wishes=detour).result()
+    running.book(who, terms(800 * MBPS, T0 + 160, 100, selector=port(2)), wishes=detour).result()
+    asked = terms(500 * MBPS, T0 + 100, 50, selector=port(1))
+    with pytest.raises(ConflictError, match="reservation 1 is for some of the packets") as claimed:
+        running.book(who, asked, wishes=detour).result()
+    # Not when the packets are free again, at 160.
+    assert claimed.value.detail["earliest"] == T0 + 260
+
+
 def test_a_refusal_says_on_how_many_ways_it_looked(tmp_path: Path, clock: Clock) -> None:
     """There are twelve ways, of which some are not looked at."""
     ways = "".join(
