@@ -34,7 +34,7 @@ class Lab:
     ) -> None:
         scenario = parse(ROW.format(rate=rate, delay=delay, more=more), "row")
         network = {**network_plan(scenario, 1), "marks": []}
-        plan = {"network": network, "mtus": [1500] * 4, "offload": offload}
+        plan = {"network": network, "mtus": [1500] * 4, "offload": [offload] * 4}
         try:
             self.core = Emulation(json.dumps(plan))
         except OSError as error:

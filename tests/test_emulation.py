@@ -265,3 +265,27 @@ def test_a_reader_that_stands_still_loses_what_comes_and_goes_on() -> None:
 def test_a_plan_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="missing field"):
         Emulation("{}")
+
+
+LOOK = """
+import socket, struct, sys
+link = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+link.settimeout(20)
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(999), (sys.argv[1], 9))
+while True:
+    packet = link.recv(65536)
+    if packet[0] == 0x45 and packet[9] == 17:
+        break
+summed = packet[12:20] + struct.pack("!HH", 17, len(packet) - 20) + packet[20:] + bytes(1)
+total = sum(struct.unpack(f"!{len(summed) // 2}H", summed))
+while total >> 16:
+    total = (total & 0xFFFF) + (total >> 16)
+print(total == 0xFFFF)
+"""
+"""Whether the checksum (RFC 768) of a datagram is right that a capture in its host sees."""
+
+
+@pytest.mark.parametrize("offload", [True, False])
+def test_captures_in_hosts_see_checksums_where_none_is_left_to_the_device(*, offload: bool) -> None:
+    lab = Lab(offload=offload)
+    assert lab.run("a", sys.executable, "-c", LOOK, B).strip() == str(not offload)

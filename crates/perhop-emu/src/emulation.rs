@@ -38,9 +38,10 @@ pub struct EmulationPlan {
     pub network: NetworkPlan,
     /// The longest packet that each node sends, in the nodes' order.
     pub mtus: Vec<u32>,
-    /// Whether hosts leave checksums and cutting into packets to us, as they do to a real device.
-    #[serde(default = "yes")]
-    pub offload: bool,
+    /// Which nodes leave checksums and the division into packets to us, as hosts do to a real device;
+    /// none for all.
+    #[serde(default)]
+    pub offload: Vec<bool>,
     /// Which nodes' own queues hold up their senders; none for no node.
     #[serde(default)]
     pub backpressure: Vec<bool>,
@@ -67,10 +68,6 @@ pub struct FlowKeyPlan {
     pub protocol: ProtocolPlan,
     /// The port that they are for.
     pub port: u16,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// Why there is no emulation.
@@ -210,7 +207,8 @@ impl Emulation {
                 NodeKind::Host => {
                     let namespace = Namespace::new()?;
                     answer_all(&namespace)?;
-                    let tun = Tun::open(&namespace, own, mtu, v6, plan.offload, control)?;
+                    let offload = plan.offload.get(namespaces.len()) != Some(&false);
+                    let tun = Tun::open(&namespace, own, mtu, v6, offload, control)?;
                     (Some(namespace), Some(tun))
                 }
             };

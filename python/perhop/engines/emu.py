@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perhop.engines.captures import Capture
     from perhop.scenario import Flow, Scenario
 
-__all__ = ["EmuRun", "backpressure", "longest", "mtus", "start"]
+__all__ = ["EmuRun", "backpressure", "longest", "mtus", "offload", "start"]
 
 _SLICE_S: Final = 0.1
 """How long a slice is."""
@@ -71,6 +71,7 @@ class EmuRun:
             "network": network_plan(scenario, seed),
             "mtus": list(own.values()),
             "backpressure": backpressure(scenario),
+            "offload": offload(scenario),
             "bearable": bearable(scenario),
             "flows": _flow_keys(scenario),
         }
@@ -179,6 +180,11 @@ def mtus(scenario: Scenario) -> dict[str, int]:
 def backpressure(scenario: Scenario) -> list[bool]:
     """Of every node, whether its own queue holds up its senders."""
     return [node.kind == "host" and node.backpressure for node in scenario.nodes.values()]
+
+
+def offload(scenario: Scenario) -> list[bool]:
+    """Of every node, whether its device takes over checksums and the division into packets."""
+    return [node.offload for node in scenario.nodes.values()]
 
 
 def longest(flow: Flow) -> int:

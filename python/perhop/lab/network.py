@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.emu import backpressure, mtus
+from perhop.engines.emu import backpressure, mtus, offload
 from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
 from perhop.lab.present import Present
@@ -63,6 +63,7 @@ class Network:
                 "network": network,
                 "mtus": list(mtus(scenario).values()),
                 "backpressure": backpressure(scenario),
+                "offload": offload(scenario),
                 "congestion_control": self.control,
             }
             self._core = Emulation(json.dumps(plan))

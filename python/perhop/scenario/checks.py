@@ -27,7 +27,7 @@ from perhop.scenario.policies import (
     unmatched_classes,
     unused_policies,
 )
-from perhop.scenario.probes import backpressure, icmp_limits, probes
+from perhop.scenario.probes import icmp_limits, of_hosts, probes
 from perhop.scenario.tcp import BBR, FEEDBACK, PACED
 from perhop.scenario.text import did_you_mean, listed
 from perhop.scenario.timeline import changes, policies_of_changes
@@ -501,7 +501,7 @@ RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
     (transports, {"flows"}),
     (datagrams, {"flows"}),
     (probes, TRAFFIC),
-    (backpressure, {"nodes"}),
+    (of_hosts, {"nodes"}),
     (icmp_limits, {"nodes"}),
     (marking_rules, NETWORK),
     (ipv6_links, {*NETWORK, "policies"}),

@@ -25,12 +25,13 @@ def icmp_limits(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(loc, "means nothing where `icmp_errors` is false", at_key=True)
 
 
-def backpressure(scenario: Scenario) -> Iterator[Finding]:
-    """Only hosts have senders to hold up."""
+def of_hosts(scenario: Scenario) -> Iterator[Finding]:
+    """Only hosts have senders to hold up, and devices that take work over from them."""
     for name, node in scenario.nodes.items():
-        if node.kind != "host" and "backpressure" in node.model_fields_set:
-            loc: Loc = ("nodes", name, "backpressure")
-            yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
+        for key in ("backpressure", "offload"):
+            if node.kind != "host" and key in node.model_fields_set:
+                loc: Loc = ("nodes", name, key)
+                yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
 
 
 def probes(scenario: Scenario) -> Iterator[Finding]:

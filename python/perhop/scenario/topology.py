@@ -55,6 +55,10 @@ class Node(Model):
     """Whether a host's own queue holds up its senders, as sockets that are charged for what waits
     there do in Linux; `false` lets them send whatever the queue holds already."""
 
+    offload: StrictBool = True
+    """Whether a host's device takes over checksums and the division into packets, as network
+    cards do: what captures in a host see has neither then. In `emu` and labs only."""
+
     icmp_errors: StrictBool = True
     """Whether it tells a packet's source that the packet goes no further: its time to live was used
     up, no path leads to its destination, or nobody listens there."""
