@@ -54,6 +54,7 @@ def lab(lab_folder: Path) -> Lab:
 
 
 def output(lab: Lab, host: str, *command: str) -> str:
+    need(command[0])
     with lab.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 0, said
@@ -238,6 +239,7 @@ def test_labs_live_side_by_side() -> None:
 
 @pytest.mark.usefixtures("lab_folder")
 def test_the_command_line(tmp_path: Path) -> None:
+    need("ping")
     file = tmp_path / "office.yaml"
     file.write_text(SCENARIO, encoding="utf-8")
 

@@ -52,6 +52,7 @@ def until(what: Callable[[], Any], seconds: float = 30) -> Any:
 
 
 def output(lab: Lab, host: str, *command: str) -> str:
+    need(command[0])
     with lab.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 0, said

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from perhop._core import Namespaces
+from tools import need
 
 WITHOUT_RIGHTS = """
 import ctypes, os, threading
@@ -35,6 +36,7 @@ def pair() -> Namespaces:
 
 
 def inside(namespaces: Namespaces, host: int, *command: str) -> str:
+    need(command[0])
     code, output, errors = namespaces.run(host, list(command), b"")
     assert code == 0, errors.decode()
     return output.decode()

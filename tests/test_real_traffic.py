@@ -17,6 +17,7 @@ from perhop.engines.traffic import Traffic, gaps, job
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 from test_namespaces import without_rights
+from tools import need
 
 pytestmark = REAL_TIME
 
@@ -38,6 +39,8 @@ def scenario(**parts: object) -> Scenario:
 @pytest.fixture
 def lab() -> Callable[[Scenario], Namespaces]:
     """Namespaces in a row, joined by veth pairs, the middle one a router."""
+
+    need("ip")
 
     def build(scenario: Scenario) -> Namespaces:
         try:

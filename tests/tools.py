@@ -16,6 +16,7 @@ PACKAGES: Final = {
     "ping": "iputils-ping",
     "postgres": "postgresql",
     "setpriv": "util-linux",
+    "ss": "iproute2",
     "tc": "iproute2",
     "tracepath": "iputils-tracepath",
     "traceroute": "traceroute",
