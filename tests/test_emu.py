@@ -255,3 +255,26 @@ def links() -> tuple[list[str], ...]:
     """The devices here, and the namespaces with names."""
     places = (Path("/sys/class/net"), Path("/run/netns"))
     return tuple(sorted(path.name for path in place.glob("*")) for place in places)
+
+
+TWO_LINKS = """
+perhop: 1
+name: multihomed
+nodes: {a: host, r: router, s: router, b: host}
+links:
+  - {ends: [a, r], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [a, s], rate: 100 Mbps, delay: 2 ms}
+  - {ends: [r, b], rate: 8 Mbps, delay: 5 ms}
+  - {ends: [s, b], rate: 4 Mbps, delay: 10 ms}
+flows: {bulk: {from: a, to: b, tcp: {stack: linux-6}, stop: 3 s}}
+changes: [{at: 1 s, on: a>r, state: down}]
+"""
+
+
+@pytest.mark.parametrize("engine", ["sim", "emu"])
+def test_a_host_with_two_links_goes_on_by_the_other(engine: str) -> None:
+    dataset = perhop.run(parse(TWO_LINKS, "multihomed"), engine=engine)
+    for window, rate in (((0.5, 1.0), 8e6), ((2.0, 3.0), 4e6)):
+        assert analysis.throughput(dataset, "bulk", window) == pytest.approx(0.965 * rate, rel=0.05)
+    busy = dataset.links.filter(pl.col("start_s") >= 2, pl.col("sent_packets") > 0)["link"]
+    assert {"a>s", "s>b"} <= set(busy) and "a>r" not in set(busy)
