@@ -188,7 +188,7 @@ are what TCP without selective acknowledgements leaves; with them it gets 9.66 M
         gallery.load("oscars-1M"),
         account="""\
 Whether the hosts acknowledged selectively decides nearly all. With selective acknowledgements
-the stream gets 1.57 Mb/s and more in ten seconds, which is what the burst of 1 MB and 1 Mb/s
+the stream gets 1.56 Mb/s and more in ten seconds, which is what the burst of 1 MB and 1 Mb/s
 allow; the document's 0.961 Mb/s, and its seconds of 0.064 Mb/s (a segment a round-trip time),
 come only from a TCP without them, which mends one loss a round-trip time. But in the ten minutes
 of oscars-burst the same hosts had no second below 0.33 Mb/s, which TCP without them has here and
