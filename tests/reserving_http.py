@@ -8,6 +8,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from perhop.reservations import messages as m
 from perhop.reservations.client import Client
 from perhop.reservations.database import Database
@@ -67,3 +69,11 @@ def booking(**given: Any) -> m.Booking:
         **{"source": "slac", "destination": "cern", "rate": MBPS, "start": start, "seconds": 3600}
         | given
     )
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
+    """One for all tests of a file, which imports it."""
+    folder = tmp_path_factory.mktemp("served")
+    with served(str(folder / "b.db"), folder) as it:
+        yield it

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,9 @@ from perhop.reservations.errors import (
 from perhop.reservations.people import People
 from postgres import server as postgresql
 from reserving import MBPS, PASSWORD
-from reserving_http import booking, client, served
+from reserving_http import booking, client, served, service
 
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
-    folder = tmp_path_factory.mktemp("served")
-    with served(str(folder / "b.db"), folder) as it:
-        yield it
+__all__ = ["service"]
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -33,14 +33,9 @@ from perhop.reservations.people import (
 from perhop.reservations.schema import COUNTERS
 from reserving import MBPS, PASSWORD, T0, Clock, port, terms, user
 from reserving import service as running_service
-from reserving_http import booking, client, served
+from reserving_http import booking, client, served, service
 
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
-    folder = tmp_path_factory.mktemp("served")
-    with served(str(folder / "b.db"), folder) as it:
-        yield it
+__all__ = ["service"]
 
 
 def test_guessing_is_throttled(service: tuple[str, People]) -> None:

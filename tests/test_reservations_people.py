@@ -19,14 +19,9 @@ from perhop.reservations.errors import (
 from perhop.reservations.model import Quota, Role
 from perhop.reservations.people import People
 from reserving import MBPS, PASSWORD, Clock
-from reserving_http import booking, client, served
+from reserving_http import booking, client, served, service
 
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
-    folder = tmp_path_factory.mktemp("served")
-    with served(str(folder / "b.db"), folder) as it:
-        yield it
+__all__ = ["service"]
 
 
 def test_administrators_look_after_users(service: tuple[str, People]) -> None:

@@ -25,14 +25,9 @@ from perhop.reservations.people import People
 from perhop.reservations.webhooks import Deliveries, Webhooks
 from reserving import Clock, terms, user
 from reserving import service as running_service
-from reserving_http import booking, client, served
+from reserving_http import booking, client, service
 
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
-    folder = tmp_path_factory.mktemp("served")
-    with served(str(folder / "b.db"), folder) as it:
-        yield it
+__all__ = ["service"]
 
 
 def test_webhooks_are_told_in_order_and_again(service: tuple[str, People]) -> None:
