@@ -58,6 +58,7 @@ class Lab:
     @contextmanager
     def serving(self, host: str, *command: str) -> Iterator[None]:
         """A command that runs beside, and ends by itself."""
+        need(command[0])
         thread = threading.Thread(target=self.tries, args=(host, *command))
         thread.start()
         try:
