@@ -20,6 +20,7 @@ from conftest import PERHOP, REAL_TIME
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.lab import Lab, endings, records, up
 from perhop.scenario import parse
+from test_lab import output
 from tools import need
 
 pytestmark = REAL_TIME
@@ -49,14 +50,6 @@ def until(what: Callable[[], Any], seconds: float = 30) -> Any:
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
     return found
-
-
-def output(lab: Lab, host: str, *command: str) -> str:
-    need(command[0])
-    with lab.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        said, _ = process.communicate(timeout=30)
-    assert process.returncode == 0, said
-    return said.decode()
 
 
 def carries(lab: Lab) -> bool:
