@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 import perhop
+from perhop import linux
 from perhop.dataset import TABLES, Dataset
-from perhop.engines import linux
 from perhop.errors import OutputError, ScenarioError, UnsupportedError
 from perhop.scenario import Scenario, dump, parse
 from perhop.sweep import Sweep

@@ -10,8 +10,8 @@ import perhop
 from fuzzing import invariants
 from fuzzing.running import fuzzed, memory_mb, noted
 from fuzzing.scenarios import scenarios
+from perhop import linux
 from perhop.dataset import TABLES, Dataset, Manifest
-from perhop.engines import linux
 from perhop.engines.captures import Capture
 from perhop.engines.emu import backpressure, mtus
 from perhop.engines.plan import network_plan

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from conftest import REAL_TIME
-from perhop.engines.linux import probe
-from perhop.engines.linux.counts import Recorder
-from perhop.engines.linux.network import Network
+from perhop.engines.kernel.counts import Recorder
+from perhop.engines.kernel.network import Network
 from perhop.errors import UnsupportedError
+from perhop.linux import probe
 from perhop.scenario import Scenario, parse
 
 pytestmark = REAL_TIME

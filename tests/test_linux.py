@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Outcome
-from perhop import gallery
+from perhop import gallery, linux
 from perhop._core import Namespaces
-from perhop.engines import linux
-from perhop.engines.linux import policers, rules, tree
 from perhop.errors import UnsupportedError
+from perhop.linux import policers, rules, tree
 from perhop.scenario import Police, Scenario, parse
 from tools import need
 

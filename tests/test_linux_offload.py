@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from conftest import REAL_TIME
+from perhop import linux
 from perhop._core import Namespaces
-from perhop.engines import linux
 from perhop.scenario import parse
 
 pytestmark = REAL_TIME

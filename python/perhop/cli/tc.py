@@ -45,8 +45,7 @@ def tc(
     Prints commands of tc, nft and ip for each node, and what they stand for. Where Linux cannot
     express a part of the scenario, says which and prints nothing.
     """
-    from perhop import gallery
-    from perhop.engines import linux
+    from perhop import gallery, linux
     from perhop.errors import UsageError
     from perhop.scenario.text import did_you_mean
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop import _core
 from perhop.engines.lateness import bearable, is_light
-from perhop.engines.linux.gaps import Gap, refuse
 from perhop.engines.naming import Naming
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
+from perhop.linux.gaps import Gap, refuse
 from perhop.scenario.tcp import AUTOTUNED_BUFFER
 from perhop.units import MILLISECOND, format_size
 

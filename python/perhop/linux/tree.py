@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perhop.engines.linux.gaps import Gap
-from perhop.engines.linux.qdiscs import Qdisc, qdisc
+from perhop.linux.gaps import Gap
+from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.cbq import ALTQ_CBQ
 from perhop.scenario.classes import CEILING_BURST
 from perhop.scenario.policies import rates

@@ -7,16 +7,18 @@
 `rules`         what matches, marks and balances, as rules of nftables
 `policers`      what polices, as actions of tc or rules of nftables
 `ways`          paths, as routes
+`script`        the commands as a text to read and to paste
 `gaps`          what Linux cannot express, each with its place in the scenario
+`probe`         what this kernel has of it
 ==============  ================================================================================
 
-Nothing here runs anything: these are functions of the scenario.
+Only `probe` runs anything: the rest are functions of the scenario.
 """
 
-from perhop.engines.linux.gaps import Gap, refuse
-from perhop.engines.linux.mapping import Interface, Mapping, Step, device_names, mapping
-from perhop.engines.linux.script import script
-from perhop.engines.linux.tree import Htb, Node
+from perhop.linux.gaps import Gap, refuse
+from perhop.linux.mapping import Interface, Mapping, Step, device_names, mapping
+from perhop.linux.script import script
+from perhop.linux.tree import Htb, Node
 from perhop.scenario.paths import ways
 
 __all__ = [

@@ -13,8 +13,8 @@ from perhop.scenario.policies import walk
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perhop.engines.linux.mapping import Interface
-    from perhop.engines.linux.network import Network
+    from perhop.engines.kernel.network import Network
+    from perhop.linux.mapping import Interface
     from perhop.scenario import Scenario
 
 __all__ = ["Recorder"]

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.engines.linux import policers, rules, tree
-from perhop.engines.linux.gaps import Gap
-from perhop.engines.linux.ways import routes, turns
+from perhop.linux import policers, rules, tree
+from perhop.linux.gaps import Gap
+from perhop.linux.ways import routes, turns
 from perhop.scenario.changes import steps
 from perhop.scenario.paths import Ways, ways
 from perhop.units import format_rate
@@ -16,8 +16,8 @@ from perhop.units import format_rate
 if TYPE_CHECKING:
     from collections import abc
 
-    from perhop.engines.linux.rules import Chain
-    from perhop.engines.linux.tree import Htb
+    from perhop.linux.rules import Chain
+    from perhop.linux.tree import Htb
     from perhop.scenario import Scenario
     from perhop.scenario.changes import Step as Change
 

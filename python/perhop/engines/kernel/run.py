@@ -1,6 +1,6 @@
-"""The `kernel` engine: real hosts, and Linux's own queues and rules between them.
+"""A run of the `kernel` engine.
 
-A node is a network namespace, a router a Linux router: see `linux.network`. Flows and pings are
+A node is a network namespace, a router a Linux router: see `network`. Flows and pings are
 those of the `emu` engine, real sockets in the hosts' namespaces.
 """
 
@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perhop.engines.emu import mtus
-from perhop.engines.linux.counts import Recorder
-from perhop.engines.linux.network import ETHERNET_MTU, Network
+from perhop.engines.kernel.counts import Recorder
+from perhop.engines.kernel.network import ETHERNET_MTU, Network
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.scenario.changes import steps

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import TYPE_CHECKING, Final
 
-from perhop.engines.linux.gaps import Gap
+from perhop.linux.gaps import Gap
 from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT
 from perhop.units import MILLISECOND
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perhop.engines.linux.ways import turns
+from perhop.linux.ways import turns
 from perhop.scenario.paths import ways
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
-    from perhop.engines.linux.mapping import Mapping
+    from perhop.linux.mapping import Mapping
     from perhop.scenario import Scenario
 
 __all__ = ["script"]

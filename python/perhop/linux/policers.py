@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from perhop.engines.linux.gaps import Gap
+from perhop.linux.gaps import Gap
 from perhop.scenario.policies import walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from perhop.engines.linux.tree import Htb
+    from perhop.linux.tree import Htb
     from perhop.scenario import Police, PoliceChange, Scenario
 
 __all__ = ["Means", "Numbers", "by_limit", "change", "filters", "marked", "words"]

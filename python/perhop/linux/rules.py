@@ -12,16 +12,16 @@ from ipaddress import IPv4Network, IPv6Network
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from perhop.engines.linux.gaps import Gap
-from perhop.engines.linux.policers import by_limit, marked
-from perhop.engines.linux.ways import FIRST_MARK
+from perhop.linux.gaps import Gap
+from perhop.linux.policers import by_limit, marked
+from perhop.linux.ways import FIRST_MARK
 from perhop.scenario.policies import rates
 from perhop.units import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from perhop.engines.linux.tree import Htb
+    from perhop.linux.tree import Htb
     from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
     from perhop.scenario.marking import MarkRule
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop._core import Counts, Namespaces, Wires
 from perhop.engines.emu import longest as longest_packet
-from perhop.engines.linux import probe
-from perhop.engines.linux.gaps import refuse
-from perhop.engines.linux.mapping import device_names, mapping
 from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
+from perhop.linux import probe
+from perhop.linux.gaps import refuse
+from perhop.linux.mapping import device_names, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perhop.engines.linux.mapping import Interface, Step
+    from perhop.linux.mapping import Interface, Step
     from perhop.scenario import Scenario
     from perhop.scenario.changes import Step as Change
 

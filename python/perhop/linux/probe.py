@@ -7,14 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Counts, Namespaces
-from perhop.engines.linux import policers, rules
-from perhop.engines.linux.gaps import Gap
 from perhop.errors import UnsupportedError
+from perhop.linux import policers, rules
+from perhop.linux.gaps import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perhop.engines.linux.mapping import Mapping
+    from perhop.linux.mapping import Mapping
 
 __all__ = ["has_qdisc", "has_rule", "missing", "polices", "tools"]
 
