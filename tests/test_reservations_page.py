@@ -3,7 +3,8 @@
 import re
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -34,8 +35,17 @@ def it(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]
         yield made
 
 
-def opened(browser: Browser, url: str, width: int = 1100, *, touch: bool = False) -> Iterator[Page]:
+def opened(
+    browser: Browser,
+    url: str,
+    width: int = 1100,
+    *,
+    touch: bool = False,
+    now: datetime | None = None,
+) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": width, "height": 800}, has_touch=touch)
+    if now is not None:
+        page.clock.set_fixed_time(now)
     said: list[str] = []
     # A browser says of every answer that it is a refusal; the page says it to people.
     page.on("console", lambda message: said.append(message.text))
@@ -228,6 +238,29 @@ def luminance(colour: list[int]) -> float:
     parts = [part / 255 for part in colour]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("hour", [0, 5, 6, 7, 23])
+def test_a_time_axis_keeps_its_labels_inside(
+    browser: Browser, it: tuple[str, People], hour: int
+) -> None:
+    """Marks at both ends of the axis occur at some hours only: every sixth, for a day."""
+    now = datetime(2028, 12, 31, hour, 30, tzinfo=UTC)
+    axis, labels = "#links .axis", "#links .axis span"
+    for page in opened(browser, it[0], 360, now=now):
+        for seconds in (3600, 21_600, 86_400, 604_800, 2_592_000):
+            page.get_by_label("How long").select_option(str(seconds))
+            expect(page.locator("#links")).to_have_attribute("data-seconds", str(seconds))
+            boxes = page.locator(labels).evaluate_all(
+                "all => all.map(each => each.getBoundingClientRect()).map(b => [b.left, b.right])"
+            )
+            assert len(boxes) >= 2
+            room = page.locator(axis).bounding_box()
+            assert room is not None
+            assert all(room["x"] - 0.5 <= left for left, _ in boxes)
+            assert all(right <= room["x"] + room["width"] + 0.5 for _, right in boxes)
+            assert all(right < left for (_, right), (left, _) in pairwise(boxes))
+            assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
 def test_a_phone_has_room_for_it(browser: Browser, it: tuple[str, People]) -> None:

@@ -19,16 +19,18 @@ export function timeMarks(start, end, most) {
   return { step, marks };
 }
 
-// An axis as wide as the chart above it; the date stands where a day begins, and at the first mark.
+// An axis as wide as the chart above it. Below a time stands the date, below a date the year: at the
+// first mark, and where a new one begins. The style sheet keeps labels within the axis by their length.
 export function timeAxis(start, end, most) {
   const { step, marks } = timeMarks(start, end, most);
-  const labels = marks.map((mark, place) => {
-    const text = utc(mark, true);
-    const time = step < MINUTE ? text.slice(11) : text.slice(11, 16);
-    const isNew = place === 0 || mark % DAY === 0;
-    const parts = step >= DAY ? [text.slice(0, 10)] : isNew ? [time, element("br"), text.slice(5, 10)] : [time];
-    const label = element("span", {}, ...parts);
-    label.style.left = `${((mark - start) / (end - start)) * 100}%`;
+  const [above, below] = step >= DAY ? [[5, 10], [0, 4]] : [[11, step < MINUTE ? 19 : 16], [5, 10]];
+  let last = "";
+  const labels = marks.map((mark) => {
+    const [text, context] = [above, below].map((part) => utc(mark, true).slice(...part));
+    const label = element("span", {}, text, ...(context === last ? [] : [element("br"), context]));
+    last = context;
+    label.style.setProperty("--at", `${((mark - start) / (end - start)) * 100}%`);
+    label.style.setProperty("--length", text.length);
     return label;
   });
   return element("div", { class: "axis", "aria-hidden": "true" }, ...labels);

@@ -25,6 +25,7 @@ export class Timeline {
     const rows = this.links.map((link) => this.row(link, free[link.name] ?? []));
     this.place.replaceChildren(...rows, timeAxis(start, end, this.most));
     this.place.dataset.start = start;
+    this.place.dataset.seconds = end - start;
     if (focused) this.place.querySelector(`[data-link="${CSS.escape(focused)}"]`)?.focus();
   }
 
