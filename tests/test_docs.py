@@ -109,6 +109,27 @@ def test_scenarios_are_sound(block: Block) -> None:
     perhop.parse(block.text, name(block))
 
 
+def glossary() -> list[str]:
+    """The terms of the glossary, in its order."""
+    rows = re.findall(
+        r"^\| ([^|]*) \|", (ROOT / "docs/glossary.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert rows[0] == "term"
+    return rows[1:]
+
+
+def test_the_glossary_is_alphabetical() -> None:
+    assert glossary() == sorted(glossary(), key=str.casefold)
+
+
+@pytest.mark.parametrize("entry", glossary())
+def test_terms_of_the_glossary_are_used(entry: str) -> None:
+    pages = [page for page in PAGES if page.name not in ("glossary.md", "CHANGELOG.md")]
+    text = " ".join(" ".join(page.read_text("utf-8") for page in pages).split())
+    for term in re.split(r" \(|, ", entry.rstrip(")")):
+        assert re.search(rf"\b{re.escape(term)}", text, re.IGNORECASE), term
+
+
 def test_a_block_can_opt_out(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     shown = "```sh\nmake demo\nperhop run a \\\n  --json\n```\n"
