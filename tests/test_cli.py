@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import broken
 import perhop as library
 from conftest import Outcome, Start, ended, tree
 from perhop import cli, gallery, report
@@ -233,8 +234,9 @@ def test_each_problem_is_a_line_that_begins_with_its_place(perhop: Perhop, small
     assert places == ["small.yaml:5:26:", "small.yaml:6:26:"]
 
 
-def test_every_broken_scenario_is_exit_code_2(perhop: Perhop, place: Path) -> None:
-    path = Path(__file__).parent / "broken" / "rate-negative.yaml"
+def test_every_broken_scenario_is_exit_code_2(perhop: Perhop, place: Path, tmp_path: Path) -> None:
+    path = tmp_path / "negative.yaml"
+    path.write_text(broken.cases()["rate-negative"].text)
     code, out, err = perhop("run", str(path), "--json")
     assert (code, out) == (2, "")
     assert f"{path}:" in err

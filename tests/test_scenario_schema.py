@@ -1,18 +1,17 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+import broken
 from perhop import gallery
 from perhop.scenario import json_schema
 from perhop.scenario.document import read_yaml
 
 SCHEMA = json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
-HERE = Path(__file__).parent
-VALID = (HERE / "valid.yaml").read_text("utf-8")
+VALID = broken.VALID.read_text("utf-8")
 
 
 def test_it_is_a_schema() -> None:
@@ -26,7 +25,7 @@ def test_valid_files_match(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "name",
     [
         "unknown-section",
         "missing-version",
@@ -62,9 +61,8 @@ def test_valid_files_match(text: str) -> None:
         "published-unknown-qualifier",
     ],
 )
-def test_broken_files_do_not(broken: str) -> None:
-    data = yaml.safe_load((HERE / "broken" / f"{broken}.yaml").read_text("utf-8"))
-    assert not VALIDATOR.is_valid(data)
+def test_broken_scenarios_do_not(name: str) -> None:
+    assert not VALIDATOR.is_valid(yaml.safe_load(broken.cases()[name].text))
 
 
 def test_every_key_is_described() -> None:
