@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fuzzing.language import models
 from fuzzing.scenarios import scenarios
 from perhop.scenario import METRICS, Scenario
-from perhop.scenario.base import Model
+from perhop.scenario.model.base import Model
 
 REPLACED = {"Replay.file"}
 """What a loaded scenario no longer has: a file's packets take its place."""

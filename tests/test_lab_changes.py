@@ -14,7 +14,7 @@ from perhop.errors import ScenarioError, UnsupportedError, UsageError
 from perhop.lab import Lab, up
 from perhop.lab.present import Present
 from perhop.scenario import Scenario, parse, to_mapping
-from perhop.scenario.changes import steps
+from perhop.scenario.resolve import steps
 
 SCENARIO = """
 perhop: 1

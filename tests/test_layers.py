@@ -18,6 +18,8 @@ PACKAGE = ROOT / "python" / "perhop"
 LAYERS = [
     "errors",
     "units",
+    "hints",
+    "files",
     "rights",
     "interruption",
     "scenario",

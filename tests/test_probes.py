@@ -8,7 +8,7 @@ from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.report import charts
 from perhop.scenario import Scenario, parse
-from perhop.scenario.packets import Packets, sent
+from perhop.scenario.resolve import Packets, sent
 
 PATH = """
 perhop: 1

@@ -8,7 +8,7 @@ import perhop
 from perhop import analysis
 from perhop.engines.plan import network_plan
 from perhop.scenario import dump, parse
-from perhop.scenario.queues import Threshold, wred_defaults
+from perhop.scenario.model.queues import Threshold, wred_defaults
 
 OVERLOAD = """\
 perhop: 1

@@ -25,7 +25,7 @@ from perhop.scenario import (
     parse,
     to_mapping,
 )
-from perhop.scenario.tcp import STACKS, TIMED, Tcp, TcpSettings
+from perhop.scenario.model.tcp import STACKS, TIMED, Tcp, TcpSettings
 from perhop.units import SECOND, parse_duration, parse_rate
 
 VALID = Path(__file__).parent / "valid.yaml"

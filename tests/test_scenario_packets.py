@@ -6,8 +6,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perhop.scenario.classes import Match
-from perhop.scenario.packets import EVERYWHERE, Index, Packets
+from perhop.scenario.model.classes import Match
+from perhop.scenario.resolve.packets import EVERYWHERE, Index, Packets
 
 ADDRESSES = {"a": IPv4Address("10.0.0.1"), "b": IPv4Address("10.0.0.2")}
 UNIVERSE = list(

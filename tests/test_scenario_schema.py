@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 import broken
 from perhop import gallery
 from perhop.scenario import json_schema
-from perhop.scenario.document import read_yaml
+from perhop.scenario.reading.document import read_yaml
 
 SCHEMA = json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

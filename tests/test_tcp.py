@@ -7,7 +7,7 @@ import pytest
 import perhop
 from perhop import analysis
 from perhop.scenario import Scenario
-from perhop.scenario.tcp import FEEDBACK, PACED, Tcp, TcpSettings
+from perhop.scenario.model.tcp import FEEDBACK, PACED, Tcp, TcpSettings
 
 CONTROLS: tuple[str, ...] = get_args(TcpSettings.model_fields["congestion_control"].annotation)
 

@@ -8,7 +8,7 @@ import perhop
 from perhop import analysis
 from perhop.errors import ScenarioError
 from perhop.scenario import dump, load, parse
-from perhop.scenario.replay import MAX_PACKETS
+from perhop.scenario.model.replay import MAX_PACKETS
 from perhop.units import MILLISECOND
 
 QUEUE = """

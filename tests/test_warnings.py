@@ -12,7 +12,7 @@ import perhop
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.scenario import Scenario, parse
-from perhop.scenario.warnings import is_random, warnings
+from perhop.scenario.rules.warnings import is_random, warnings
 
 BASE = """\
 perhop: 1

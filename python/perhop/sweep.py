@@ -21,8 +21,8 @@ from perhop import gallery
 from perhop.analysis import summary
 from perhop.dataset import Dataset
 from perhop.errors import OutputError, UsageError
+from perhop.hints import did_you_mean
 from perhop.scenario import Scenario, to_mapping
-from perhop.scenario.text import did_you_mean
 from perhop.units import DURATION, RATE, SECOND, SHARE, SIZE, WHOLE, quote
 from perhop.workers import Task, cores, work
 

@@ -15,7 +15,7 @@ from fuzzing.cost import changed, shortest
 from perhop import analysis, report
 from perhop.cli.run import _print_json, _print_tables
 from perhop.dataset import TABLES
-from perhop.scenario.paths import only_path, ways
+from perhop.scenario.resolve import only_path, ways
 from perhop.units import SECOND
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import (
 from hypothesis import strategies as st
 
 from fuzzing.values import TEXTS, scalars
-from perhop.scenario.base import Model
-from perhop.scenario.marking import _Forms
-from perhop.scenario.text import Text
+from perhop.scenario.model.base import Model
+from perhop.scenario.model.marking import _Forms
+from perhop.scenario.model.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

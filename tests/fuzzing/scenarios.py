@@ -1,7 +1,7 @@
 """Whole scenarios: drawn part by part, and mended until their parts agree.
 
 A tree is drawn as a file would have it. What the checks of a scenario then complain of is taken out
-of it, so that what is left is a scenario: no rule of `perhop.scenario.checks` is repeated here,
+of it, so that what is left is a scenario: no rule of `perhop.scenario.rules` is repeated here,
 though much is drawn such that it has a good chance. Instants are parts of the scenario's length,
 which is settled last, by what a run of it may cost.
 """
@@ -21,16 +21,16 @@ from fuzzing.language import OMIT, Writer
 from fuzzing.values import NAMES, from_schema
 from perhop.errors import ScenarioError
 from perhop.scenario import METRICS, Scenario
-from perhop.scenario.cbq import Cbq
-from perhop.scenario.changes import Change
-from perhop.scenario.classes import Class, Match, Police, Policy, Shape
-from perhop.scenario.expectations import VALUES, Expectation, Measured, Published
-from perhop.scenario.policies import walk
-from perhop.scenario.queues import DEFAULT_LIMITS, Queue, Red, Wred, WredProfile
-from perhop.scenario.replay import Replay
-from perhop.scenario.tcp import FEEDBACK, TIMED, Tcp
-from perhop.scenario.topology import Link, Node
-from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.model.cbq import Cbq
+from perhop.scenario.model.changes import Change
+from perhop.scenario.model.classes import Class, Match, Police, Policy, Shape
+from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
+from perhop.scenario.model.queues import DEFAULT_LIMITS, Queue, Red, Wred, WredProfile
+from perhop.scenario.model.replay import Replay
+from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
+from perhop.scenario.model.topology import Link, Node
+from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.resolve import walk
 from perhop.units import RATE, SECOND, WHOLE, format_duration, format_share
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from perhop.scenario.network import QueueLimit
+from perhop.scenario.model.network import QueueLimit
 from perhop.units import (
     DURATION,
     MAX_DURATION,
@@ -25,7 +25,7 @@ from perhop.units import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perhop.scenario.text import Text
+    from perhop.scenario.model.text import Text
 
 
 LIMIT: Final[Text] = get_args(QueueLimit)[1]

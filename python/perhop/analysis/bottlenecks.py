@@ -10,8 +10,8 @@ import polars as pl
 
 from perhop.analysis.kept import kept
 from perhop.analysis.throughput import TOTAL, active, phases
-from perhop.scenario.changes import NO_POLICY, steps
-from perhop.scenario.paths import only_path, ways
+from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.resolve import only_path, steps, ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

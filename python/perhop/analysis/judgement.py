@@ -11,9 +11,9 @@ from perhop.analysis.throughput import settling, throughput
 from perhop.analysis.windows import Window, clip, seconds
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
+from perhop.hints import did_you_mean
 from perhop.scenario import Basis, Expectation
-from perhop.scenario.metrics import METRICS
-from perhop.scenario.text import did_you_mean
+from perhop.scenario.model.metrics import METRICS
 from perhop.units import quote
 
 # The unit of each kind of quantity in results, and how many of the scenario's units make one.

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
-from perhop.scenario.text import did_you_mean, listed
+from perhop.hints import did_you_mean, listed
 from perhop.units import quote
 
 

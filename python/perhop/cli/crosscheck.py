@@ -117,7 +117,7 @@ def _tolerances(given: tuple[str, ...]) -> dict[str, float]:
     """Parts of one by kind, from ``share=5``."""
     from perhop.analysis import TOLERANCES
     from perhop.errors import UsageError
-    from perhop.scenario.text import did_you_mean
+    from perhop.hints import did_you_mean
 
     found = {}
     for text in given:

@@ -47,7 +47,7 @@ def tc(
     """
     from perhop import gallery, linux
     from perhop.errors import UsageError
-    from perhop.scenario.text import did_you_mean
+    from perhop.hints import did_you_mean
 
     loaded = gallery.load(scenario, overrides=overrides)
     named = dict(device.partition("=")[::2] for device in devices)

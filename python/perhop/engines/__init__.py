@@ -20,9 +20,9 @@ from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.engines.lateness import late
 from perhop.errors import UsageError
+from perhop.hints import did_you_mean
 from perhop.interruption import undisturbed
-from perhop.scenario.text import did_you_mean
-from perhop.scenario.warnings import unused_seed, warnings
+from perhop.scenario.rules.warnings import unused_seed, warnings
 
 if TYPE_CHECKING:
     import os

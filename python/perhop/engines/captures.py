@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import OutputError, UsageError
-from perhop.scenario.text import did_you_mean
+from perhop.hints import did_you_mean
 from perhop.units import format_rate, quote
 
 if TYPE_CHECKING:

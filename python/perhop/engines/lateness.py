@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.scenario.findings import Finding
-from perhop.scenario.paths import only_path, ways
-from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT
+from perhop.scenario.model.queues import CLASS_LIMIT, LINK_LIMIT
+from perhop.scenario.resolve import only_path, ways
+from perhop.scenario.rules.findings import Finding
 from perhop.units import MILLISECOND, SECOND, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perhop.scenario import Scenario
-    from perhop.scenario.queues import Queue
+    from perhop.scenario.model.queues import Queue
 
 __all__ = ["bearable", "is_light", "late"]
 

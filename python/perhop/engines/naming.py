@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from perhop.dataset import ANSWERS, CAUSES, TABLES
-from perhop.scenario.changes import steps
-from perhop.scenario.policies import walk
+from perhop.scenario.resolve import steps, walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.engines.queues import Place, queue_plan
 from perhop.engines.workload import flow_plan, ping_plan
-from perhop.scenario.cbq import ALTQ_CBQ, Cbq
-from perhop.scenario.changes import steps
-from perhop.scenario.classes import CEILING_BURST
-from perhop.scenario.policies import rates, walk
+from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
+from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.resolve import rates, steps, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         Scenario,
         Shape,
     )
-    from perhop.scenario.changes import Step
+    from perhop.scenario.resolve import Step
 
 __all__ = ["effects", "match_plan", "network_plan", "plan"]
 

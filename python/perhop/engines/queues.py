@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT, wred_defaults
+from perhop.scenario.model.queues import CLASS_LIMIT, LINK_LIMIT, wred_defaults
 
 if TYPE_CHECKING:
     from perhop.scenario import Limit, Queue
-    from perhop.scenario.queues import Codel, DualPi2, Red, Wred
+    from perhop.scenario.model.queues import Codel, DualPi2, Red, Wred
 
 __all__ = ["Place", "queue_plan"]
 

@@ -16,7 +16,7 @@ from perhop.engines.naming import Naming
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
-from perhop.scenario.tcp import AUTOTUNED_BUFFER
+from perhop.scenario.model.tcp import AUTOTUNED_BUFFER
 from perhop.units import MILLISECOND, format_size
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perhop.scenario import Flow, Scenario, Udp
-    from perhop.scenario.tcp import Tcp
+    from perhop.scenario.model.tcp import Tcp
 
 __all__ = ["Traffic", "gaps", "job"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop.scenario.paths import path_mtu
-from perhop.scenario.warnings import TCP_HEADERS, TIMESTAMPS
+from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, path_mtu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

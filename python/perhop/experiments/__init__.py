@@ -41,7 +41,7 @@ from perhop.errors import UsageError
 from perhop.experiments.model import Case, Experiment, Runs, Unknown, Value
 from perhop.experiments.outcomes import OUTCOMES, Judged, score
 from perhop.experiments.reproduction import RUNS, Changed, Reproduction, reproduce, summary
-from perhop.scenario.text import did_you_mean
+from perhop.hints import did_you_mean
 from perhop.units import quote
 
 if TYPE_CHECKING:

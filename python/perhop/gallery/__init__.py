@@ -12,8 +12,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from perhop.errors import Problem, ScenarioError
-from perhop.scenario import loader
-from perhop.scenario.text import did_you_mean
+from perhop.hints import did_you_mean
+from perhop.scenario.reading import loader
 from perhop.units import quote
 
 if TYPE_CHECKING:

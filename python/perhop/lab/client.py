@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
+from perhop.hints import did_you_mean, listed
 from perhop.lab.captures import captured_as, open_for_capture
 from perhop.lab.programs import end_programs, space
 from perhop.lab.record import Record, endings, records
-from perhop.scenario.text import did_you_mean, listed
 from perhop.units import quote
 
 if TYPE_CHECKING:

@@ -12,16 +12,17 @@ from pydantic import ValidationError
 
 from perhop.engines.plan import effects
 from perhop.errors import MAX_PROBLEMS, UsageError
+from perhop.hints import did_you_mean
 from perhop.scenario import Change, Policy, Scenario
-from perhop.scenario.changes import NO_POLICY, NetworkState
-from perhop.scenario.checks import check
-from perhop.scenario.document import Document
-from perhop.scenario.findings import Nowhere, problems
-from perhop.scenario.overrides import override
-from perhop.scenario.policies import guarantees, walk, with_nested
-from perhop.scenario.text import did_you_mean
-from perhop.scenario.timeline import keys_of_change, policy_of_step
-from perhop.scenario.wording import explain
+from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.reading.document import Document
+from perhop.scenario.reading.overrides import override
+from perhop.scenario.resolve import NetworkState, walk, with_nested
+from perhop.scenario.rules.checks import check
+from perhop.scenario.rules.findings import Nowhere, problems
+from perhop.scenario.rules.policies import guarantees
+from perhop.scenario.rules.timeline import keys_of_change, policy_of_step
+from perhop.scenario.rules.wording import explain
 from perhop.units import quote
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from perhop.scenario.findings import Finding
+    from perhop.scenario.rules.findings import Finding
 
 __all__ = ["Present"]
 

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from perhop.engines.plan import match_plan
 from perhop.errors import UsageError
-from perhop.scenario.cbq import ALTQ_CBQ
-from perhop.scenario.classes import Match
-from perhop.scenario.paths import ways
-from perhop.scenario.text import did_you_mean, listed
+from perhop.hints import did_you_mean, listed
+from perhop.scenario.model.cbq import ALTQ_CBQ
+from perhop.scenario.model.classes import Match
+from perhop.scenario.resolve import ways
 from perhop.units import quote
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import Interface, Mapping, Step, device_names, mapping
 from perhop.linux.script import script
 from perhop.linux.tree import Htb, Node
-from perhop.scenario.paths import ways
+from perhop.scenario.resolve import ways
 
 __all__ = [
     "Gap",

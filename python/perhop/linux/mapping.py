@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux import policers, rules, tree
 from perhop.linux.gaps import Gap
 from perhop.linux.ways import routes, turns
-from perhop.scenario.changes import steps
-from perhop.scenario.paths import Ways, ways
+from perhop.scenario.resolve import Ways, steps, ways
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from perhop.linux.rules import Chain
     from perhop.linux.tree import Htb
     from perhop.scenario import Scenario
-    from perhop.scenario.changes import Step as Change
+    from perhop.scenario.resolve import Step as Change
 
 __all__ = ["Interface", "Mapping", "Step", "device_names", "mapping"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.linux.gaps import Gap
-from perhop.scenario.policies import walk
+from perhop.scenario.resolve import walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -7,12 +7,12 @@ from math import log2
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux.gaps import Gap
-from perhop.scenario.queues import CLASS_LIMIT, LINK_LIMIT
+from perhop.scenario.model.queues import CLASS_LIMIT, LINK_LIMIT
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
     from perhop.scenario import Limit, Queue
-    from perhop.scenario.queues import Codel, FqCodel, Pie, Red
+    from perhop.scenario.model.queues import Codel, FqCodel, Pie, Red
 
 __all__ = ["Qdisc", "qdisc"]
 

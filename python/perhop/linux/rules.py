@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux.gaps import Gap
 from perhop.linux.policers import by_limit, marked
 from perhop.linux.ways import FIRST_MARK
-from perhop.scenario.policies import rates
+from perhop.scenario.resolve import rates
 from perhop.units import SECOND
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perhop.linux.tree import Htb
     from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
-    from perhop.scenario.marking import MarkRule
+    from perhop.scenario.model.marking import MarkRule
 
 __all__ = ["TABLE", "Chain", "classify", "errors", "matches", "remark", "take_turns", "text"]
 

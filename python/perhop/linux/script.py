@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.linux.ways import turns
-from perhop.scenario.paths import ways
+from perhop.scenario.resolve import ways
 from perhop.units import format_duration
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
-from perhop.scenario.cbq import ALTQ_CBQ
-from perhop.scenario.classes import CEILING_BURST
-from perhop.scenario.policies import rates
+from perhop.scenario.model.cbq import ALTQ_CBQ
+from perhop.scenario.model.classes import CEILING_BURST
+from perhop.scenario.resolve import rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

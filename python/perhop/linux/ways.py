@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perhop.scenario import Scenario
-    from perhop.scenario.paths import Ways
+    from perhop.scenario.resolve import Ways
 
 __all__ = ["FIRST_MARK", "routes", "turns"]
 

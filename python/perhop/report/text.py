@@ -4,7 +4,7 @@ from typing import Final
 
 from perhop.analysis import Comparison
 from perhop.scenario import Change, PoliceChange
-from perhop.scenario.changes import NO_POLICY
+from perhop.scenario.model.changes import NO_POLICY
 
 _RATES: Final = ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))

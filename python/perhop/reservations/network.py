@@ -12,7 +12,7 @@ from perhop.units import NANOSECOND
 if TYPE_CHECKING:
     from perhop.reservations.model import Direction, Wishes
     from perhop.scenario import Scenario
-    from perhop.scenario.topology import Reservable
+    from perhop.scenario.model.topology import Reservable
 
 Limits = tuple[list[int], list[int], list[int], int | None, int | None]
 """Wishes in the numbers of the calendar."""

@@ -1,47 +1,31 @@
 """Scenarios: the model, and how files become scenarios.
 
 ================  ============================================================================
-`model`           what a scenario consists of; start here
-`topology`        … its nodes and links, …
-`classes`         … policies of classes, with `queues` and the settings of `cbq`, …
-`traffic`         … flows, perhaps a `replay` of packets, and pings, …
-`changes`         … and what changes while it runs
-`expectations`    what should come of it, by `metrics`
-`quantities`      fields with units, …
-`names`           … names and addresses, …
-`dscp`            … code points, …
-`network`         … bandwidth, limits, overhead and ports; each field is a `text.Text`
-`loader`          from a file, read by `files`, to a scenario, and back
-`document`        YAML as data whose every part knows its line and column
-`overrides`       changes to that data before it is validated
-`validation`      from data to a scenario, or to `findings`, …
-`wording`         … that say what is wrong in shape, …
-`checks`          … or between parts, …
-`marking`         … or of what nodes make of code points, …
-`probes`          … or of probes, …
-`policies`        … or in policies, by the `packets` that classes match, …
-`datagrams`       … or in UDP flows, …
-`timeline`        … or in the changes
-`schema`          the JSON Schema of files
+`model`           the data of a scenario
+`resolve`         what follows from it: rates of classes, paths, the network after each change
+`rules`           judgement: findings with their place, and warnings
+`reading`         YAML with places, changes to it (``--set``), the JSON Schema
 ================  ============================================================================
+
+Each imports from those above it only.
 """
 
-from perhop.scenario.changes import Change, PoliceChange
-from perhop.scenario.classes import Action, Class, Match, Police, Policy, Shape
-from perhop.scenario.dscp import DSCP_NAMES, format_dscp, parse_dscp
-from perhop.scenario.expectations import Basis, Expectation, Measured, Published
-from perhop.scenario.loader import dump, load, parse, to_mapping
-from perhop.scenario.metrics import METRICS, Metric
-from perhop.scenario.model import Report, Scenario
-from perhop.scenario.network import Bandwidth, Limit, Overhead
-from perhop.scenario.overrides import Overrides
-from perhop.scenario.quantities import EPHEMERAL_PORTS, format_window
-from perhop.scenario.queues import Queue
-from perhop.scenario.replay import Replay
-from perhop.scenario.schema import json_schema
-from perhop.scenario.tcp import Tcp
-from perhop.scenario.topology import Link, Node, Reorder
-from perhop.scenario.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.model.changes import Change, PoliceChange
+from perhop.scenario.model.classes import Action, Class, Match, Police, Policy, Shape
+from perhop.scenario.model.dscp import DSCP_NAMES, format_dscp, parse_dscp
+from perhop.scenario.model.expectations import Basis, Expectation, Measured, Published
+from perhop.scenario.model.metrics import METRICS, Metric
+from perhop.scenario.model.network import Bandwidth, Limit, Overhead
+from perhop.scenario.model.quantities import EPHEMERAL_PORTS, format_window
+from perhop.scenario.model.queues import Queue
+from perhop.scenario.model.replay import Replay
+from perhop.scenario.model.scenario import Report, Scenario
+from perhop.scenario.model.tcp import Tcp
+from perhop.scenario.model.topology import Link, Node, Reorder
+from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
+from perhop.scenario.reading.loader import dump, load, parse, to_mapping
+from perhop.scenario.reading.overrides import Overrides
+from perhop.scenario.reading.schema import json_schema
 
 __all__ = [
     "DSCP_NAMES",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from perhop.errors import UsageError
 from perhop.reservations.messages import Message, SelectorMessage
-from perhop.scenario.dscp import parse_dscp
+from perhop.scenario.model.dscp import parse_dscp
 from perhop.units import SECOND, format_rate, parse_duration, parse_rate, parse_size, quote
 
 if TYPE_CHECKING:

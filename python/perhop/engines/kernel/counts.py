@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from perhop.dataset import TABLES
-from perhop.scenario.policies import walk
+from perhop.scenario.resolve import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

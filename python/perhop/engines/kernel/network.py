@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from perhop.linux.mapping import Interface, Step
     from perhop.scenario import Scenario
-    from perhop.scenario.changes import Step as Change
+    from perhop.scenario.resolve import Step as Change
 
 __all__ = ["Network"]
 

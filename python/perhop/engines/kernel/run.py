@@ -15,7 +15,7 @@ from perhop.engines.kernel.counts import Recorder
 from perhop.engines.kernel.network import ETHERNET_MTU, Network
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
-from perhop.scenario.changes import steps
+from perhop.scenario.resolve import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

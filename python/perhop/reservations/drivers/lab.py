@@ -20,7 +20,7 @@ from perhop.reservations.drivers.protocol import (
     Rule,
     Setting,
 )
-from perhop.scenario.classes import Match
+from perhop.scenario.model.classes import Match
 
 if TYPE_CHECKING:
     from collections.abc import Callable

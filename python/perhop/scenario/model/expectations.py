@@ -1,0 +1,237 @@
+"""What should come of a run, and what a document says came of it."""
+
+from typing import Any, Literal
+
+from pydantic import (
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from perhop.scenario.model.base import Model
+from perhop.scenario.model.metrics import METRICS, Metric
+from perhop.scenario.model.names import Target
+from perhop.scenario.model.quantities import Share, Window, format_window
+from perhop.units import WHOLE, format_share
+
+Basis = Literal["stated", "assumed", "unstated"]
+"""What a figure beside a measured one is: what the document states, what the scenario puts in so
+that measuring it shows nothing, or what the document does not state."""
+
+
+class Measured(Model):
+    """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
+
+    throughput: Target | None = None
+    """Of this flow, or of ``total``: goodput, as the receiving application sees it."""
+
+    rtt_min: Target | None = None
+    """Of this ping."""
+
+    rtt_mean: Target | None = None
+    """Of this ping."""
+
+    rtt_median: Target | None = None
+    """Of this ping."""
+
+    rtt_p95: Target | None = None
+    """Of this ping: what 95 of 100 replies do not exceed."""
+
+    rtt_p99: Target | None = None
+    """Of this ping: what 99 of 100 replies do not exceed."""
+
+    rtt_max: Target | None = None
+    """Of this ping."""
+
+    owd_min: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_mean: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_median: Target | None = None
+    """Of this flow's data packets."""
+
+    owd_p95: Target | None = None
+    """Of this flow's data packets: what 95 of 100 packets do not exceed."""
+
+    owd_p99: Target | None = None
+    """Of this flow's data packets: what 99 of 100 packets do not exceed."""
+
+    owd_max: Target | None = None
+    """Of this flow's data packets."""
+
+    jitter: Target | None = None
+    """Of this UDP flow: the interarrival jitter of RFC 3550."""
+
+    loss: Target | None = None
+    """Of this flow or ping: the part of its packets that was lost."""
+
+    reordered: Target | None = None
+    """Of this flow: the part of its packets that came after a later one (RFC 4737)."""
+
+    duplicates: Target | None = None
+    """Of this UDP flow: how many packets came again."""
+
+    retransmits: Target | None = None
+    """Of this TCP flow: how many segments were sent again."""
+
+    sack_share: Target | None = None
+    """Of this TCP flow: the part of its acknowledgements that acknowledged selectively."""
+
+    settling: Target | None = None
+    """Of this flow: how long after the start of `during` its throughput stays near its level."""
+
+    dscp_kept: Target | None = None
+    """Of this flow or ping: the share of its packets, or requests, that arrived with the code point
+    with which they were sent."""
+
+    during: Window | None = None
+    """When; by default the whole scenario."""
+
+    @property
+    def named(self) -> list[str]:
+        """The metrics that are named; one, in a valid scenario."""
+        return [name for name in METRICS if getattr(self, name) is not None]
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return METRICS[self.named[0]]
+
+    @property
+    def target(self) -> str:
+        """Of what: the name of a flow or ping, or "total"."""
+        return str(getattr(self, self.metric.name))
+
+    @property
+    def subject(self) -> str:
+        """What is measured, in words: ``throughput of priority during 62 s..90 s``."""
+        during = f" during {format_window(self.during)}" if self.during else ""
+        return f"{self.metric.label} of {self.target}{during}"
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """One metric, and values in its unit."""
+        whole = handler.resolve_ref_schema(handler(schema))
+        whole["oneOf"] = [{"required": [name]} for name in METRICS]
+        whole["allOf"] = [
+            {
+                "if": {"required": [metric.name]},
+                "then": {
+                    "properties": {
+                        key: metric.schema for key in VALUES if key in whole["properties"]
+                    }
+                },
+            }
+            for metric in METRICS.values()
+        ]
+        return whole
+
+
+VALUES = ("at_least", "at_most", "about", "value", "precision")
+"""The keys of an expectation or published figure whose unit is the metric's."""
+
+
+def _value_of_metric(value: object, info: ValidationInfo) -> int | None:
+    """The value in the unit of the one metric that is named; None where none or several are."""
+    named = [name for name in METRICS if info.data.get(name) is not None]
+    return METRICS[named[0]].validate(value) if len(named) == 1 else None
+
+
+class Expectation(Measured):
+    """What a run must show, for a verdict: bounds, or a value and how near to it."""
+
+    at_least: int | None = None
+    """The smallest value that is right, in the metric's unit."""
+
+    at_most: int | None = None
+    """The largest value that is right, in the metric's unit."""
+
+    about: int | None = None
+    """The value that is right within `within`, in the metric's unit."""
+
+    within: Share | None = None
+    """How far from `about` is still right, as a share of it."""
+
+    _in_unit = field_validator("at_least", "at_most", "about", mode="plain")(_value_of_metric)
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The smallest and the largest value that are right; None for no bound."""
+        if self.about is None:
+            return self.at_least, self.at_most
+        slack = self.about * (self.within or 0) // WHOLE
+        return self.about - slack, self.about + slack
+
+    @property
+    def text(self) -> str:
+        """The expectation in words, as verdicts say it."""
+        show = self.metric.format
+        if self.about is not None:
+            near = format_share(self.within or 0)
+            return f"{self.subject} is within {near} of {show(self.about)}"
+        bounds = [
+            f"{words} {show(bound)}"
+            for words, bound in (("at least", self.at_least), ("at most", self.at_most))
+            if bound is not None
+        ]
+        return f"{self.subject} is {' and '.join(bounds)}"
+
+    @model_serializer(mode="wrap")
+    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return _values_in_words(self, handler(self))
+
+
+class Published(Measured):
+    """A figure of the document that a scenario reproduces, shown beside the measured one."""
+
+    label: str
+    """What the document calls it."""
+
+    value: int
+    """The figure, in the metric's unit."""
+
+    qualifier: Literal["about", "above", "below", "exactly"] = "about"
+    """How the document puts it."""
+
+    within: Share | None = None
+    """How near a measured value must be to count as reproduced, as a share of `value`; without it,
+    the difference is told and not judged. Bounds (`above`, `below`) need none."""
+
+    basis: Basis = "stated"
+    """`stated` by the document; `assumed`: put into the scenario, so that a run reads it back;
+    `unstated`: the document has no such figure, but says something that implies it."""
+
+    precision: int | None = None
+    """Half the width of what the figure stands for, in the metric's unit; by default half a unit
+    of its last digit that is not zero."""
+
+    note: str = ""
+    """What the document leaves open."""
+
+    _in_unit = field_validator("value", "precision", mode="plain")(_value_of_metric)
+
+    @property
+    def text(self) -> str:
+        """The figure in words: ``about 8.7 Mbps``."""
+        shown = self.metric.format(self.value)
+        return shown if self.qualifier == "exactly" else f"{self.qualifier} {shown}"
+
+    @model_serializer(mode="wrap")
+    def _in_words(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return _values_in_words(self, handler(self))
+
+
+def _values_in_words(measured: Measured, written: dict[str, Any]) -> dict[str, Any]:
+    """`written` with its values in the unit of the metric."""
+    return {
+        key: measured.metric.write(value) if key in VALUES and value is not None else value
+        for key, value in written.items()
+    }

@@ -1,0 +1,422 @@
+"""Quantities with units, whole numbers and stretches of time, as fields of the model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from perhop.hints import did_you_mean
+from perhop.scenario.model.text import Text
+from perhop.units import (
+    DURATION,
+    RATE,
+    SHARE,
+    SIZE,
+    WHOLE,
+    Quantity,
+    format_duration,
+    format_rate,
+    format_share,
+    format_size,
+    parse_duration,
+    parse_rate,
+    parse_share,
+    parse_size,
+    quote,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _at_least_one(quantity: Quantity) -> Callable[[str], int]:
+    """A parser that refuses zero."""
+
+    def parse(text: str) -> int:
+        value = quantity.parse(text)
+        if not value:
+            raise ValueError(f"{quote(text)} is zero; expected a {quantity.name} above zero")
+        return value
+
+    return parse
+
+
+def schema_of(quantity: Quantity) -> dict[str, Any]:
+    """The JSON Schema of what a file may say for a quantity."""
+    return {"type": "string", "pattern": quantity.pattern, "examples": [quantity.example]}
+
+
+_A_RATE = "a rate such as `10 Mbps`"
+_A_DURATION = "a duration such as `100 ms`"
+_A_SIZE = "a size such as `64 KiB`"
+_A_SHARE = "a share such as `1%`"
+
+ANY_RATE = Text(parse_rate, format_rate, _A_RATE, schema_of(RATE))
+"""Bits per second, perhaps zero."""
+
+ANY_DURATION = Text(parse_duration, format_duration, _A_DURATION, schema_of(DURATION))
+"""Picoseconds, perhaps zero."""
+
+ANY_SHARE = Text(parse_share, format_share, _A_SHARE, schema_of(SHARE))
+"""Parts per billion, perhaps zero."""
+
+
+Rate = Annotated[int, Text(_at_least_one(RATE), format_rate, _A_RATE, schema_of(RATE))]
+"""Bits per second, above zero."""
+
+Duration = Annotated[int, ANY_DURATION]
+"""Picoseconds; as an instant, since the scenario's start."""
+
+PositiveDuration = Annotated[
+    int, Text(_at_least_one(DURATION), format_duration, _A_DURATION, schema_of(DURATION))
+]
+"""Picoseconds, above zero."""
+
+Size = Annotated[int, Text(_at_least_one(SIZE), format_size, _A_SIZE, schema_of(SIZE))]
+"""Bytes, above zero."""
+
+Share = Annotated[int, Text(_at_least_one(SHARE), format_share, _A_SHARE, schema_of(SHARE))]
+"""Parts per billion, above zero."""
+
+
+Chance = Annotated[int, ANY_SHARE]
+"""A probability in parts per billion, perhaps zero."""
+
+
+def _parse_loss(text: str) -> int:
+    share = parse_share(text)
+    if share == WHOLE:
+        raise ValueError("`100%` loses every packet; expected less")
+    return share
+
+
+Loss = Annotated[int, Text(_parse_loss, format_share, _A_SHARE, schema_of(SHARE))]
+"""The probability of a loss in parts per billion, below 100%."""
+
+
+def _size_between(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        size = parse_size(text)
+        if not low <= size <= high:
+            raise ValueError(f"{quote(text)} is out of range; expected {low} B to {high} B")
+        return size
+
+    return parse
+
+
+SegmentSize = Annotated[
+    int, Text(_size_between(536, 65495), format_size, "a size such as `1448 B`", schema_of(SIZE))
+]
+"""A TCP payload in bytes: from the least that RFC 9293 lets a peer assume to what IPv4 holds."""
+
+DatagramSize = Annotated[
+    int, Text(_size_between(1, 65507), format_size, "a size such as `1470 B`", schema_of(SIZE))
+]
+"""A UDP payload in bytes that IPv4 holds."""
+
+EchoSize = Annotated[
+    int, Text(_size_between(0, 65507), format_size, "a size such as `56 B`", schema_of(SIZE))
+]
+"""An ICMP echo payload in bytes that IPv4 holds."""
+
+
+LARGEST_WINDOW = 65535 << 14
+"""The largest window in bytes that TCP can say (RFC 7323, section 2.3)."""
+
+
+def _parse_window_size(text: str) -> int:
+    size = _at_least_one(SIZE)(text)
+    if size > LARGEST_WINDOW:
+        raise ValueError(
+            f"{quote(text)} is more than {LARGEST_WINDOW} B, the largest window that TCP can say"
+        )
+    return size
+
+
+WindowSize = Annotated[
+    int, Text(_parse_window_size, format_size, "a size such as `64 KiB`", schema_of(SIZE))
+]
+"""A TCP window in bytes."""
+
+PacketSize = Annotated[
+    int, Text(_size_between(1, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
+]
+"""The length of an IP packet in bytes."""
+
+
+Mtu = Annotated[
+    int, Text(_size_between(576, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
+]
+"""The longest IP packet of a link in bytes; at least what every host must take (RFC 791)."""
+
+
+# Whole numbers
+
+
+def _count(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not low <= int(text) <= high:
+            raise ValueError(f"{quote(text)} is out of range; expected {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+ANY_COUNT = Text(
+    _count(0, 2**53), int, "a whole number", {"type": "integer", "minimum": 0}, accepts=(int,)
+)
+"""A number of things, perhaps none."""
+
+Streams = Annotated[
+    int,
+    Text(
+        _count(1, 1000),
+        int,
+        "a whole number from 1 to 1000",
+        {"type": "integer", "minimum": 1, "maximum": 1000},
+        accepts=(int,),
+    ),
+]
+"""How many connections a flow is made of."""
+
+FlowQueues = Annotated[
+    int,
+    Text(
+        _count(1, 65535),
+        int,
+        "a whole number from 1 to 65535",
+        {"type": "integer", "minimum": 1, "maximum": 65535},
+        accepts=(int,),
+    ),
+]
+"""How many queues flows are spread over."""
+
+Coupling = Annotated[
+    int,
+    Text(
+        _count(1, 100),
+        int,
+        "a whole number from 1 to 100",
+        {"type": "integer", "minimum": 1, "maximum": 100},
+        accepts=(int,),
+    ),
+]
+"""A coupling factor (RFC 9332, section 2.1)."""
+
+
+def _parse_pareto_shape(text: str) -> int:
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text, re.ASCII) is None:
+        raise ValueError(f"{quote(text)} is not a number with up to three decimals, such as 1.5")
+    whole, _, part = text.partition(".")
+    shape = 1000 * int(whole) + int(part.ljust(3, "0"))
+    if not 1050 <= shape <= 10_000:
+        raise ValueError(f"{quote(text)} is out of range; expected 1.05 to 10")
+    return shape
+
+
+ParetoShape = Annotated[
+    int,
+    Text(
+        _parse_pareto_shape,
+        lambda shape: shape // 1000 if shape % 1000 == 0 else shape / 1000,
+        "a number from 1.05 to 10",
+        {"type": "number", "minimum": 1.05, "maximum": 10},
+        accepts=(int, float),
+    ),
+]
+"""The shape of a Pareto distribution in thousandths."""
+
+Burst = Annotated[
+    int,
+    Text(
+        _count(1, 1000),
+        int,
+        "a whole number of packets from 1 to 1000",
+        {"type": "integer", "minimum": 1, "maximum": 1000},
+        accepts=(int,),
+    ),
+]
+"""How many packets follow each other at once."""
+
+EPHEMERAL_PORTS = (49152, 65535)
+"""Where the senders' own ports lie (RFC 6335)."""
+
+Port = Annotated[
+    int,
+    Text(
+        _count(1, 65535),
+        int,
+        "a port from 1 to 65535",
+        {"type": "integer", "minimum": 1, "maximum": 65535},
+        accepts=(int,),
+    ),
+]
+"""A TCP or UDP port."""
+
+
+def _parse_version(text: str) -> int:
+    if text != "1":
+        raise ValueError(f"this perhop reads version 1 of the format, not {quote(text)}")
+    return 1
+
+
+Version = Annotated[
+    Literal[1],
+    Text(_parse_version, int, "the version of the format, 1", {"const": 1}, accepts=(int,)),
+]
+"""The version of the scenario format."""
+
+PACKETS = re.compile(r" *([0-9]+) *packets? *", re.ASCII)
+
+
+def _parse_packets(text: str) -> int:
+    match = PACKETS.fullmatch(text) or re.fullmatch(r"([0-9]+)", text, re.ASCII)
+    if match is None or len(text) > 40:
+        raise ValueError(f"{quote(text)} is not a number of packets, such as `10 packets`")
+    if not 1 <= int(match[1]) <= 1000:
+        raise ValueError(f"{quote(text)} is out of range; expected 1 to 1000 packets")
+    return int(match[1])
+
+
+def format_packets(count: int) -> str:
+    """`count` as it is written: ``10 packets``."""
+    return f"{count} packet" if count == 1 else f"{count} packets"
+
+
+Packets = Annotated[
+    int,
+    Text(
+        _parse_packets,
+        format_packets,
+        "a number of packets such as `10 packets`",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 1000},
+                {"type": "string", "pattern": "^ *[0-9]+ *packets? *$"},
+            ]
+        },
+        accepts=(str, int),
+    ),
+]
+"""A number of full-sized packets (segments)."""
+
+
+def _parse_window(text: str) -> tuple[int, int]:
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise ValueError(f"{quote(text)} is not a stretch of time such as `62 s..90 s`")
+    start, end = parse_duration(first), parse_duration(last)
+    if start >= end:
+        raise ValueError(
+            f"{quote(text)} ends before it starts; expected a stretch like `62 s..90 s`"
+        )
+    return start, end
+
+
+def format_window(window: tuple[int, int]) -> str:
+    """A stretch of time as it is written: ``62 s..90 s``."""
+    return f"{format_duration(window[0])}..{format_duration(window[1])}"
+
+
+_INSTANT = DURATION.pattern.removeprefix("^").removesuffix("$")
+
+Window = Annotated[
+    tuple[int, int],
+    Text(
+        _parse_window,
+        format_window,
+        "a stretch of time such as `62 s..90 s`",
+        {
+            "type": "string",
+            "pattern": rf"^{_INSTANT}\.\.{_INSTANT}$",
+            "examples": ["62 s..90 s"],
+        },
+    ),
+]
+"""A stretch of time: its start and end in picoseconds."""
+
+
+USUAL_TTL = 64
+"""The time to live that packets begin with, as the Assigned Numbers recommend (RFC 1700)."""
+
+
+def _parse_ttls(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r" *([0-9]{1,4}) *(?:\.\. *([0-9]{1,4}) *)?", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"{quote(text)} is not a time to live such as `3`, or a range like `1..8`")
+    low, high = int(match[1]), int(match[2] or match[1])
+    if not (1 <= low <= 255 and 1 <= high <= 255):
+        raise ValueError(f"{quote(text)} is out of range; expected 1 to 255")
+    if low > high:
+        raise ValueError(f"{quote(text)} ends before it starts; did you mean `{high}..{low}`?")
+    return low, high
+
+
+def _format_ttls(ttls: tuple[int, int]) -> str | int:
+    low, high = ttls
+    return low if low == high else f"{low}..{high}"
+
+
+Ttls = Annotated[
+    tuple[int, int],
+    Text(
+        _parse_ttls,
+        _format_ttls,
+        "a time to live such as `3`, or a range like `1..8`",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": 255},
+                {"type": "string", "pattern": r"^ *[0-9]{1,4} *(\.\. *[0-9]{1,4} *)?$"},
+            ]
+        },
+        accepts=(str, int),
+    ),
+]
+"""Times to live: the least and the greatest."""
+
+
+def _parse_priority(text: str) -> str | int:
+    if text == "strict":
+        return text
+    if re.fullmatch("[0-7]", text, re.ASCII) is None:
+        hint = did_you_mean(text, ["strict"])
+        message = f"{quote(text)} is not known here; expected strict, or a number from 0 to 7"
+        raise ValueError(f"{message}; {hint}" if hint else message)
+    return int(text)
+
+
+def _parse_when_full(text: str) -> str | int:
+    if text in _WHEN_FULL:
+        return text
+    if text.isalpha():
+        hint = did_you_mean(text, _WHEN_FULL)
+        message = f"{quote(text)} is not known here; expected wait, drop, or a duration"
+        raise ValueError(f"{message}; {hint}" if hint else message)
+    return _at_least_one(DURATION)(text)
+
+
+_WHEN_FULL = ["wait", "drop"]
+
+WhenFull = Annotated[
+    str | int,
+    Text(
+        _parse_when_full,
+        lambda value: value if isinstance(value, str) else format_duration(value),
+        "wait, drop, or a duration such as `18 ms`",
+        {"anyOf": [{"enum": _WHEN_FULL}, schema_of(DURATION)]},
+    ),
+]
+"""``wait``, ``drop``, or picoseconds after which a sender tries again."""
+
+
+Priority = Annotated[
+    str | int,
+    Text(
+        _parse_priority,
+        lambda priority: priority,
+        "strict, or a number from 0 to 7",
+        {"anyOf": [{"const": "strict"}, {"type": "integer", "minimum": 0, "maximum": 7}]},
+        accepts=(str, int),
+    ),
+]
+"""``strict``, or the order of borrowing: 0 goes first, 7 last."""

@@ -1,0 +1,335 @@
+"""What a flow says of its TCP, and the stacks of systems that were in use."""
+
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    model_serializer,
+    model_validator,
+)
+
+from perhop.scenario.model.base import Model
+from perhop.scenario.model.quantities import (
+    Duration,
+    Packets,
+    PositiveDuration,
+    SegmentSize,
+    WindowSize,
+)
+from perhop.units import MILLISECOND, SECOND
+
+DEFAULT_WINDOW = 4 * 2**20
+"""The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
+what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
+
+AUTOTUNED_BUFFER = 6 * 2**20
+"""The largest receive buffer with autotuning, in bytes: `tcp_rmem` up to Linux 6.15."""
+
+AUTOTUNED_WINDOW = AUTOTUNED_BUFFER * 160 // 256
+"""The largest receive window with autotuning, in bytes: the share of the buffer that Linux leaves
+to data if 1448 B of it take 2304 B of memory (`tcp_measure_rcv_mss`)."""
+
+PACED: Final = frozenset({"bbr", "bbr1", "prague"})
+"""The congestion controls that need pacing."""
+
+BBR: Final = frozenset({"bbr", "bbr1"})
+"""BBR, version 3 and version 1."""
+
+TIMED: Final = BBR | {"prague"}
+"""The congestion controls whose losses are detected by time unless a flow says otherwise: Linux's
+BBR has RACK, and RFC 9331, section 4.3, asks scalable congestion controls for it."""
+
+FEEDBACK: Final = MappingProxyType({"dctcp": ("dctcp", "accurate"), "prague": ("accurate",)})
+"""The congestion controls that need to know how much is marked, and what tells them."""
+
+STACKS: Final = MappingProxyType(
+    {
+        # Solaris Tunable Parameters Reference Manual (806-6779, Solaris 8): tcp_xmit_hiwat 16,384,
+        # tcp_recv_hiwat 24,576, tcp_deferred_ack_interval 100 ms, tcp_rexmit_interval_min 400 ms,
+        # tcp_tstamp_always 0; tcp_slow_start_initial is at most 4, and RFC 2414, which it refers
+        # to, gives 3 segments of 1460 B. System Administration Guide 3: tcp_sack_permitted 1,
+        # selective acknowledgements are accepted and not asked for.
+        "solaris-8": {
+            "congestion_control": "reno",
+            "send_window": "16 KiB",
+            "receive_window": "24 KiB",
+            "sack": False,
+            "initial_window": "3 packets",
+            "undo": False,
+            "rto_rule": "rfc6298",
+            "min_rto": "400 ms",
+            "delayed_ack": "100 ms",
+            "limited_transmit": False,
+            "small_queues": False,
+        },
+        # tcp(7), which dates each setting: tcp_sack, tcp_timestamps and tcp_window_scaling are on
+        # since 2.2; D-SACK came with 2.4. socket(7): rmem_default and wmem_default, 65,535 B in
+        # 2.2, half of which is kept for overhead. RFC 2581 for the initial window.
+        "linux-2.2": {
+            "congestion_control": "reno",
+            "send_window": "65535 B",
+            "receive_window": "32767 B",
+            "mss": "1448 B",
+            "timestamps": True,
+            "initial_window": "2 packets",
+            "limited_transmit": False,
+            "undo": False,
+            "small_queues": False,
+        },
+        # Sarolahti and Kuznetsov, Congestion Control in Linux TCP (USENIX 2002): SACK, D-SACK,
+        # timestamps, limited transmit, a floor of 200 ms. tcp(7): tcp_rmem 87,380 B, of which
+        # 65,535 B is the window (tcp_adv_win_scale 2); tcp_wmem up to 128 KiB. RFC 2414 for the
+        # initial window. The paper has undo by timestamps and D-SACK, and a duplicate threshold
+        # that follows reordering; F-RTO (tcp_frto) came later and is off.
+        "linux-2.4": {
+            "congestion_control": "reno",
+            "send_window": "128 KiB",
+            "receive_window": "65535 B",
+            "mss": "1448 B",
+            "timestamps": True,
+            "dsack": True,
+            "adaptive_reordering": True,
+            "frto": False,
+            "initial_window": "3 packets",
+            "small_queues": False,
+        },
+        # Documentation/networking/ip-sysctl.rst: tcp_congestion_control cubic; tcp_sack, tcp_dsack,
+        # tcp_timestamps and tcp_window_scaling 1; tcp_recovery 1 (RACK, RFC 8985),
+        # tcp_early_retrans 3 (the tail loss probe). RFC 6928 for the initial window, RFC 6937 for
+        # recovery. net/ipv4/tcp_cubic.c: HyStart by delay and by trains is on in CUBIC, its growth
+        # and its decrease are its own. tcp_ecn 2: it agrees to ECN and does not ask for it, so that
+        # there is none between two of them. tcp_moderate_rcvbuf 1: the receive window is tuned.
+        # net/ipv4/tcp_input.c, tcp_incr_quickack: the first segments are acknowledged one by one.
+        "linux-6": {
+            "congestion_control": "cubic",
+            "hystart": "linux",
+            "cubic": "linux",
+            "decrease_from": "window",
+            "mss": "1448 B",
+            "timestamps": True,
+            "loss_detection": "rack",
+            "dsack": True,
+            "prr": True,
+            "autotuning": True,
+            "quick_acks": True,
+        },
+    }
+)
+"""What each stack sets, as a file would write it: what is documented of it, and nothing else."""
+
+
+_OF_SACK: Final = frozenset({"loss_detection", "dsack", "prr"})
+"""The settings that a stack has only with selective acknowledgements."""
+
+
+_WINDOWS: Final = frozenset({"window", "send_window", "receive_window"})
+"""The settings that replace a stack's autotuning."""
+
+
+class TcpSettings(Model):
+    """A TCP connection's settings, one by one."""
+
+    congestion_control: Literal["reno", "cubic", "ledbat++", "bbr", "bbr1", "dctcp", "prague"] = (
+        "cubic"
+    )
+    """Reno (RFC 5681, 6582), CUBIC (RFC 9438), LEDBAT++, which yields to both
+    (draft-irtf-iccrg-ledbat-plus-plus), BBR version 3, which follows a model of the path
+    (draft-ietf-ccwg-bbr), BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), which is
+    the `bbr` of Linux, DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
+    does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
+
+    hystart: StrictBool | Literal["linux"] = True
+    """Whether CUBIC leaves slow start before the queue is full: its first one when the round-trip
+    time rises (HyStart++, RFC 9406), or, with `linux`, any when that rises or acknowledgements come
+    in long trains (Ha and Rhee, Taming the elephants, 2011). The others have none."""
+
+    cubic: Literal["rfc9438", "linux"] = "rfc9438"
+    """Whose growth CUBIC's window has: that of RFC 9438, or that of Linux, whose Reno-friendly
+    region grows by 8/15 of a segment a round trip for ever, and which grows by a twentieth at least
+    before its first loss. The others have none."""
+
+    decrease_from: Literal["flight", "window"] = "flight"
+    """What a loss multiplies in Reno and CUBIC: what is in flight of the window (RFC 5681), or the
+    window in whole segments, as in Linux. With the latter a retransmission that is lost in fast
+    recovery does not multiply it again, and slow start grows by all that is acknowledged."""
+
+    reno_friendly: StrictBool = True
+    """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`
+    compares it with a CUBIC that lacks this region. The others have none."""
+
+    window: WindowSize | None = None
+    """The send and the receive window alike; by default 4 MiB."""
+
+    send_window: WindowSize | None = None
+    """What the sender may have in flight, if it is not `window`."""
+
+    receive_window: WindowSize | None = None
+    """What the receiver offers, if it is not `window`."""
+
+    autotuning: StrictBool = False
+    """Whether the receive window follows what arrives, as in Linux: from 64 KiB to 3.75 MiB. The
+    send buffer is as large as Linux makes it at most, 4 MiB: until then it has room for twice the
+    congestion window."""
+
+    window_scaling: StrictBool = True
+    """Whether windows may be more than 65535 B on the wire (RFC 7323)."""
+
+    mss: SegmentSize = 1460
+    """The payload of a full segment."""
+
+    sack: StrictBool = True
+    """Whether selective acknowledgements are used (RFC 2018); without, recovery is NewReno's
+    (RFC 6582)."""
+
+    dsack: StrictBool | None = None
+    """Whether they report what arrived twice (RFC 2883); by default, where losses are found by
+    time."""
+
+    loss_detection: Literal["sack", "rack"] | None = None
+    """Whether losses are detected by counting SACKed segments (RFC 6675) or by time, with a tail
+    loss probe (RACK-TLP, RFC 8985). By default `rack` for BBR and Prague with `sack`, otherwise
+    `sack`."""
+
+    adaptive_reordering: StrictBool = False
+    """Whether the number of SACKed segments that make a loss follows the reordering that is seen;
+    only with `loss_detection: sack`."""
+
+    undo: StrictBool = True
+    """Whether the answer to a loss that was none is taken back: `timestamps` (Eifel, RFC 3522) or
+    `dsack` tell."""
+
+    frto: StrictBool = True
+    """Whether a timeout is taken back where what is acknowledged next shows that it was spurious
+    (F-RTO, RFC 5682); only with `undo`."""
+
+    prr: StrictBool = False
+    """Whether recovery is clocked by what is delivered (proportional rate reduction, RFC 9937);
+    only with `sack`."""
+
+    timestamps: StrictBool = False
+    """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
+    `mss` of 1448 B then fills an Ethernet frame."""
+
+    initial_window: Packets = 10
+    """The congestion window of a new connection (RFC 6928)."""
+
+    rto_rule: Literal["linux", "rfc6298"] = "linux"
+    """How the retransmission timeout follows from round-trip times: the smoothed time and their
+    variation, which is at least `min_rto` (Linux), or no less than `min_rto` in all (RFC 6298)."""
+
+    min_rto: PositiveDuration | None = None
+    """The floor of that; by default 200 ms in Linux, and 1 s by RFC 6298, section 2.4."""
+
+    delayed_ack: Duration = 40 * MILLISECOND
+    """How long a receiver may hold back an acknowledgement; 0 s for none."""
+
+    quick_acks: StrictBool = False
+    """Whether a receiver acknowledges as in Linux: what arrives within 50 us as one, at once the
+    first segments of a connection, those after a duplicate or a pause and those that open its
+    window, others after a delay that follows what arrives, and while one is missing the others no
+    more than once a millisecond, after the first three."""
+
+    limited_transmit: StrictBool = True
+    """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
+
+    ecn: Literal["off", "classic", "dctcp", "accurate"] | None = None
+    """Whether routers may mark its data instead of dropping it, and how marks come back to the
+    sender: one sign of congestion a round trip (`classic`, RFC 3168), with every acknowledgement
+    whether what it covers was marked (`dctcp`, RFC 8257), or the number of packets that were
+    (`accurate`, RFC 9768). By default off, unless the congestion control needs it."""
+
+    small_queues: StrictBool = True
+    """Whether the sender keeps little in its host's own queue: what a millisecond takes, but two
+    segments' worth of offloading at least (TCP small queues of Linux 3.6 and later)."""
+
+    pacing: StrictBool | None = None
+    """Whether segments are spread over the round trip; by default, where the congestion control
+    needs it."""
+
+
+class Tcp(TcpSettings):
+    """A TCP connection's settings: those of a `stack`, others where they are given."""
+
+    stack: Literal["solaris-8", "linux-2.2", "linux-2.4", "linux-6"] | None = None
+    """A system whose documented settings are the defaults of this flow."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_stack(cls, value: object) -> object:
+        if isinstance(value, dict) and isinstance(stack := value.get("stack"), str):
+            preset = dict(STACKS.get(stack, {}))
+            if value.get("sack") is False:
+                # What needs selective acknowledgements goes with them.
+                preset = {key: v for key, v in preset.items() if key not in _OF_SACK}
+            if "window" in value:
+                # A window that is given is for both ends.
+                preset = {key: v for key, v in preset.items() if not key.endswith("_window")}
+                preset |= {k: v for k, v in STACKS.get(stack, {}).items() if k == "initial_window"}
+            if not _WINDOWS.isdisjoint(value):
+                preset.pop("autotuning", None)
+            return preset | value
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_the_stacks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Only what differs from the stack is written beside it."""
+        written: dict[str, Any] = handler(self)
+        if self.stack is None:
+            return written
+        given: dict[str, Any] = {"stack": self.stack}
+        stack = Tcp.model_validate(given)
+        given |= {k: "1 B" for k in _WINDOWS if getattr(self, k) not in (None, getattr(stack, k))}
+        own_sack = self.sack == Tcp.model_validate(given).sack
+        given |= {} if own_sack else {"sack": self.sack}
+        preset = Tcp.model_validate(given)
+        fields = TcpSettings.model_fields
+        same = {name for name in fields if getattr(self, name) == getattr(preset, name)}
+        same -= set() if own_sack else {"sack"}
+        values = {name: getattr(self, name) for name in fields}
+        every = TcpSettings.model_construct(**values).model_dump(mode="json")
+        changed = {name: every[name] for name in fields if name not in same}
+        return {"stack": self.stack, **changed}
+
+    @property
+    def effective_send_window(self) -> int:
+        """What the sender may have in flight, in bytes."""
+        return self.send_window or self.window or DEFAULT_WINDOW
+
+    @property
+    def effective_receive_window(self) -> int:
+        """What the receiver offers, in bytes; with autotuning, at most."""
+        default = AUTOTUNED_WINDOW if self.autotuning else DEFAULT_WINDOW
+        return self.receive_window or self.window or default
+
+    @property
+    def effective_min_rto(self) -> int:
+        """The floor of the retransmission timeout, or of its variation, in picoseconds."""
+        if self.min_rto is not None:
+            return self.min_rto
+        return 200 * MILLISECOND if self.rto_rule == "linux" else SECOND
+
+    @property
+    def effective_ecn(self) -> str:
+        """How marks come back."""
+        return self.ecn or {"dctcp": "dctcp", "prague": "accurate"}.get(
+            self.congestion_control, "off"
+        )
+
+    @property
+    def effective_pacing(self) -> bool:
+        """Whether segments are spread over the round trip."""
+        return self.congestion_control in PACED if self.pacing is None else self.pacing
+
+    @property
+    def effective_dsack(self) -> bool:
+        """Whether selective acknowledgements report what arrived twice."""
+        rack = self.effective_loss_detection == "rack"
+        return self.sack and (rack if self.dsack is None else self.dsack)
+
+    @property
+    def effective_loss_detection(self) -> str:
+        """How losses are detected."""
+        timed = self.sack and self.congestion_control in TIMED
+        return self.loss_detection or ("rack" if timed else "sack")

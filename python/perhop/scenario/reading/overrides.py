@@ -1,0 +1,115 @@
+"""``--set PATH=VALUE``: changes to a scenario's data before it is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from perhop.errors import Problem, ScenarioError
+from perhop.hints import did_you_mean
+from perhop.scenario.model.text import kind_of
+from perhop.scenario.reading.document import MAX_DEPTH, read_yaml
+from perhop.scenario.rules.wording import creatable
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.reading.document import Document
+
+Overrides = Mapping[str, str] | Iterable[str]
+"""Values by path, or texts of the form ``PATH=VALUE``; a path is dotted, such as ``links.1.rate``,
+and a value is YAML, such as ``10 Mbps`` or ``{rate: 5 Mbps}``."""
+
+
+def override(document: Document, overrides: Overrides, model: type[BaseModel]) -> None:
+    """Apply `overrides` to `document` in order; each becomes the origin of what it sets.
+
+    The last step of a path may be a new key, and so may a step whose key `model` knows, such as
+    `tcp` in ``flows.bulk.tcp.window``; every other step must exist. What is wrong with an override
+    is added to the document's problems.
+    """
+    if isinstance(overrides, Mapping):
+        overrides = [f"{path}={value}" for path, value in overrides.items()]
+    for text in overrides:
+        origin = f"--set {_shown(text)}"
+        try:
+            path, value = _split(text, origin)
+            _apply(document, path, value, origin, model)
+        except ScenarioError as error:
+            document.problems += [
+                Problem(origin, 0, 0, problem.path, problem.message, problem.hint)
+                for problem in error.problems
+            ]
+
+
+def _split(text: str, origin: str) -> tuple[Loc, Document]:
+    """The path and the parsed value of ``PATH=VALUE``."""
+    path, equals, value = text.partition("=")
+    steps = path.strip().split(".")
+    if not equals or not all(steps) or len(steps) > MAX_DEPTH:
+        raise _wrong("is no override; expected PATH=VALUE such as `links.1.rate=10 Mbps`")
+    if not value.strip():
+        raise _wrong("has no value; expected one after `=`", path.strip())
+    parsed = read_yaml(value, origin)
+    if parsed.problems:
+        raise ScenarioError(parsed.problems)
+    return tuple(steps), parsed
+
+
+def _apply(
+    document: Document, steps: Loc, value: Document, origin: str, model: type[BaseModel]
+) -> None:
+    """Set the value at `steps`."""
+    if not isinstance(document.data, dict):
+        return  # the document itself is wrong, and says so
+    parent: Any = document.data
+    loc: Loc = ()
+    for depth, step in enumerate(steps):
+        last = depth == len(steps) - 1
+        key = _key(parent, str(step), loc)
+        loc = (*loc, key)
+        if last:
+            _put(document, parent, loc, value, origin)
+        elif isinstance(parent, dict) and key not in parent:
+            if not creatable(loc, model):
+                names = ", ".join(parent) if len(parent) <= 8 else ""
+                message = f"{quote(step)} is unknown" + (f"; there are {names}" if names else "")
+                raise _wrong(message, ".".join(map(str, loc)), did_you_mean(step, parent))
+            parent[str(key)] = {}
+            document.origins[loc] = origin
+        parent = parent[key]
+
+
+def _key(parent: Any, step: str, loc: Loc) -> str | int:
+    """The key or index that `step` is in `parent`."""
+    path = ".".join(map(str, loc))
+    if isinstance(parent, dict):
+        return step
+    if isinstance(parent, list):
+        if step.isascii() and step.isdigit() and len(step) < 9 and int(step) < len(parent):
+            return int(step)
+        there = f"0 to {len(parent) - 1}" if parent else "none, it is empty"
+        raise _wrong(f"{quote(step)} is not an element; expected {there}", path)
+    raise _wrong(f"{kind_of(parent)} has no parts; expected a shorter path", path)
+
+
+def _put(document: Document, parent: Any, loc: Loc, value: Document, origin: str) -> None:
+    """Replace what stands at `loc`, and where that came from."""
+    parent[loc[-1]] = value.data
+    inside = [place for place in document.marks if place[: len(loc)] == loc]
+    for place in inside:
+        del document.marks[place]
+    document.origins[loc] = origin
+    document.empty = [place for place in document.empty if place[: len(loc)] != loc]
+    document.empty += [(*loc, *place) for place in value.empty]
+
+
+def _wrong(message: str, path: str = "", hint: str = "") -> ScenarioError:
+    return ScenarioError([Problem("", 0, 0, path, message, hint)])
+
+
+def _shown(text: str) -> str:
+    """An override as messages name it."""
+    return quote(text, 80)[1:-1]

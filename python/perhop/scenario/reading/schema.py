@@ -1,0 +1,90 @@
+"""The JSON Schema of scenario files."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from perhop.scenario.model.base import Model
+from perhop.scenario.model.scenario import Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of scenario files, by which editors complete and check them.
+
+    It says what a file may hold, not what must agree between its parts.
+    """
+    schema = Scenario.model_json_schema(by_alias=True, mode="validation")
+    for model in _models(Model):
+        part = schema if model is Scenario else schema["$defs"].get(model.__name__)
+        if part is not None:
+            _describe(part, model)
+    return {"$schema": DIALECT, "$id": "urn:perhop:scenario:1", **_tidy(schema)}
+
+
+def _models(base: type[Model]) -> Iterator[type[Model]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
+
+
+def _describe(schema: dict[str, Any], model: type[Model]) -> None:
+    """Give the properties of `model` the docstrings of its fields as descriptions.
+
+    Pydantic does that where classes are made, and reads the source for it every time that perhop
+    starts; only the schema needs it.
+    """
+    texts = _field_docstrings(model)
+    for form in (schema, *schema.get("anyOf", ())):
+        for name, field in model.model_fields.items():
+            described = form.get("properties", {}).get(field.alias or name)
+            if described is not None and name in texts:
+                form["properties"][field.alias or name] = {"description": texts[name], **described}
+
+
+def _field_docstrings(model: type[Model]) -> dict[str, str]:
+    """The text below each field in the source of `model` and of the models that it extends."""
+    found: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if issubclass(each, Model):
+            [body] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            assert isinstance(body, ast.ClassDef)
+            for field, text in pairwise(body.body):
+                match field, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(said))),
+                    ):
+                        found[name] = inspect.cleandoc(said)
+    return found
+
+
+def _tidy(schema: Any) -> Any:
+    """Without what pydantic adds: titles from names, and null for what may be left out."""
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    tidy = {
+        key: {name: _tidy(value) for name, value in item.items()}
+        if key in _BY_NAME
+        else _tidy(item)
+        for key, item in schema.items()
+        if not (key == "title" and isinstance(item, str))
+        and not (key == "default" and item is None)
+    }
+    if "anyOf" in tidy:
+        forms = [form for form in tidy.pop("anyOf") if form != {"type": "null"}]
+        tidy = {**forms[0], **tidy} if len(forms) == 1 else {"anyOf": forms, **tidy}
+    return tidy
+
+
+_BY_NAME = ("properties", "$defs")

@@ -1,0 +1,37 @@
+"""What follows from the data of a scenario; judges nothing.
+
+================  ============================================================================
+`shares`          rates of classes, and all classes at the end of a link
+`nesting`         policies that divide classes of others
+`steps`           the network as changes leave it
+`paths`           the paths that packets take
+`packets`         the packets that a class matches, and those that a scenario sends
+`sizes`           how long packets are
+================  ============================================================================
+"""
+
+from perhop.scenario.resolve.nesting import with_nested
+from perhop.scenario.resolve.packets import Packets, sent
+from perhop.scenario.resolve.paths import Ways, only_path, path_mtu, ways
+from perhop.scenario.resolve.shares import Placed, rates, walk
+from perhop.scenario.resolve.sizes import TCP_HEADERS, TIMESTAMPS, packet_size
+from perhop.scenario.resolve.steps import NetworkState, Step, steps
+
+__all__ = [
+    "TCP_HEADERS",
+    "TIMESTAMPS",
+    "NetworkState",
+    "Packets",
+    "Placed",
+    "Step",
+    "Ways",
+    "only_path",
+    "packet_size",
+    "path_mtu",
+    "rates",
+    "sent",
+    "steps",
+    "walk",
+    "ways",
+    "with_nested",
+]

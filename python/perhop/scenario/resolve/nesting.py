@@ -1,0 +1,60 @@
+"""Policies that divide classes of other policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perhop.scenario.model.classes import Policy
+    from perhop.scenario.model.scenario import Scenario
+
+
+def with_nested(scenario: Scenario, names: Iterable[str]) -> set[str]:
+    """Return these policies, and those that divide classes of them at any depth."""
+    todo = list(names)
+    found: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name not in found and name in scenario.policies:
+            found.add(name)
+            todo += [named for _, named in references(scenario.policies[name])]
+    return found
+
+
+def has_cycles(scenario: Scenario) -> bool:
+    """Whether some policy divides itself."""
+    return next(cycles(scenario), None) is not None
+
+
+Cycle = list[tuple[str, tuple[str, ...]]]
+"""Policies, and the place in each of the class that the next one divides."""
+
+
+def cycles(scenario: Scenario) -> Iterator[Cycle]:
+    """Cycles of policies, each as the classes that close it; no two share all their policies."""
+    done: set[str] = set()
+
+    def walk(name: str, path: Cycle) -> Iterator[Cycle]:
+        above = [policy for policy, _ in path]
+        if name in above:
+            yield path[above.index(name) :]
+        elif name not in done:
+            for place, named in references(scenario.policies[name]):
+                if named in scenario.policies:
+                    yield from walk(named, [*path, (name, place)])
+            done.add(name)
+
+    for name in scenario.policies:
+        yield from walk(name, [])
+
+
+def references(policy: Policy) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The policies that classes of `policy` name, with the place of the class in it."""
+    for key, part in policy.classes.items():
+        if part.policy is not None:
+            yield (key,), part.policy
+        inside = policy.inside(part)
+        if inside is not None:
+            yield from (((key, "classes", *place), named) for place, named in references(inside))

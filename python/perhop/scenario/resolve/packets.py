@@ -1,0 +1,311 @@
+"""Which packets a class matches, and which packets a scenario sends.
+
+A class matches a set of packets, and is reached by what no earlier class takes. The sets are
+products of one set for each property of a packet, so one contains another where each factor does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from ipaddress import IPv4Address
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Match
+    from perhop.scenario.model.marking import MarkRule
+    from perhop.scenario.model.scenario import Scenario
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""
+
+ALL_DSCPS = frozenset(range(64))
+ROUTER_ERRORS = 48
+"""CS6: the code point of the ICMP errors that routers send (RFC 1812, section 4.3.2.5)."""
+HOST_ERRORS = 0
+"""The code point of the ICMP errors that hosts send (RFC 1122, section 3.2.2)."""
+WITH_PORTS = frozenset({"tcp", "udp"})
+EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """The packets that a match takes: those with each property in its set.
+
+    Attributes:
+        dscps: Code points.
+        protocols: Names of protocols; None for all, those without a name included.
+        either: Ports that one side must have; None for all.
+        sources: The sender's ports; None for all.
+        destinations: The receiver's ports; None for all.
+        origins: Where they come from.
+        goals: Where they go to.
+    """
+
+    dscps: frozenset[int]
+    protocols: frozenset[str] | None
+    either: Ranges | None
+    sources: Ranges | None
+    destinations: Ranges | None
+    origins: Ranges
+    goals: Ranges
+
+    @classmethod
+    def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
+        """The packets that `match` takes, where nodes have `addresses`."""
+
+        def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
+            if ends is None:
+                return EVERYWHERE
+            return tuple(
+                addresses_of(IPv4Network(addresses[end]) if isinstance(end, str) else end)
+                for end in ends
+            )
+
+        protocols = None if match.protocol is None else frozenset[str](match.protocol)
+        if (match.port, match.source_port, match.destination_port) != (None, None, None):
+            protocols = WITH_PORTS if protocols is None else protocols & WITH_PORTS
+        return cls(
+            ALL_DSCPS if match.dscp is None else frozenset(match.dscp),
+            protocols,
+            match.port,
+            match.source_port,
+            match.destination_port,
+            ranges(match.source),
+            ranges(match.destination),
+        )
+
+    def contains(self, other: Packets) -> bool:
+        """Whether every packet of `other` is one of these."""
+        return (
+            other.dscps <= self.dscps
+            and (
+                self.protocols is None
+                or (other.protocols is not None and other.protocols <= self.protocols)
+            )
+            and (
+                self.either is None
+                or any(
+                    _within(ports, self.either)
+                    for ports in (other.either, other.sources, other.destinations)
+                )
+            )
+            and (self.sources is None or _within(other.sources, self.sources))
+            and (self.destinations is None or _within(other.destinations, self.destinations))
+            and _within(other.origins, self.origins)
+            and _within(other.goals, self.goals)
+        )
+
+    def handles(self) -> Iterator[object]:
+        """Values of one property, of which each of these packets has one; None if there are many.
+
+        Another set is within this one only if one of these is among its `samples`.
+        """
+        for name, ranges in (
+            ("destinations", self.destinations),
+            ("sources", self.sources),
+            ("either", self.either),
+            ("origins", self.origins),
+            ("goals", self.goals),
+        ):
+            if ranges is not None and all(first == last for first, last in ranges):
+                yield from {(name, first) for first, _ in ranges}
+                return
+        yield None
+
+    def samples(self) -> Iterator[object]:
+        """A value of each property that one of these packets has, as `handles` spells it."""
+        yield None
+        for name, ranges in (
+            ("destinations", self.destinations),
+            ("sources", self.sources),
+            ("origins", self.origins),
+            ("goals", self.goals),
+        ):
+            if ranges:
+                yield name, ranges[0][0]
+        either = (self.either, self.sources, self.destinations)
+        yield from {("either", ranges[0][0]) for ranges in either if ranges}
+
+    def meets(self, other: Packets) -> bool:
+        """Whether some packet of `other`, which says nothing of `either`, may be one of these."""
+        return (
+            not self.dscps.isdisjoint(other.dscps)
+            and (
+                self.protocols is None
+                or other.protocols is None
+                or not self.protocols.isdisjoint(other.protocols)
+            )
+            and (
+                self.either is None
+                or _overlap(self.either, other.sources)
+                or _overlap(self.either, other.destinations)
+            )
+            and _overlap(self.sources, other.sources)
+            and _overlap(self.destinations, other.destinations)
+            and _overlap(self.origins, other.origins)
+            and _overlap(self.goals, other.goals)
+        )
+
+
+def markings(scenario: Scenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
+    """Every marking, and where it stands."""
+    for name, node in scenario.nodes.items():
+        yield ("nodes", name, "remark"), node.remark
+    for index, link in enumerate(scenario.links):
+        for end, rules in link.remark.items():
+            yield ("links", index, "remark", end), rules
+
+
+def sent(scenario: Scenario) -> list[Packets]:
+    """What the scenario's flows and pings send: data and acknowledgements, requests and replies.
+
+    Where something remarks, a packet may have its own code point or any of those that it sets.
+    """
+    addresses = scenario.addresses
+    remarks = {
+        action.remark
+        for _, policy in scenario.all_policies()
+        for part in policy.classes.values()
+        if part.police is not None
+        for action in part.police.actions
+        if action.remark is not None
+    } | {rule.dscp for _, rules in markings(scenario) for rule in rules}
+
+    def packets(dscp: int, protocol: str, way: tuple[str, str], ports: _PortPair) -> Packets:
+        origins, goals = (
+            (addresses_of(IPv4Network(addresses[node])),) if node in addresses else EVERYWHERE
+            for node in way
+        )
+        dscps = frozenset({dscp, *remarks})
+        return Packets(dscps, frozenset({protocol}), None, *ports, origins, goals)
+
+    found: dict[Packets, None] = {}
+    for name, flow in scenario.flows.items():
+        there, back = (flow.source, flow.destination), (flow.destination, flow.source)
+        port = scenario.port_of(name)
+        own, peer = (EPHEMERAL_PORTS,), ((port, port),)
+        protocol = "udp" if flow.udp is not None else "tcp"
+        found[packets(flow.dscp, protocol, there, (own, peer))] = None
+        if protocol == "tcp":
+            found[packets(flow.dscp, protocol, back, (peer, own))] = None
+    for ping in scenario.pings.values():
+        there, back = (ping.source, ping.destination), (ping.destination, ping.source)
+        if ping.effective_port is None:
+            found[packets(ping.dscp, "icmp", there, (None, None))] = None
+            found[packets(ping.dscp, "icmp", back, (None, None))] = None
+        else:
+            ports = ((EPHEMERAL_PORTS,), ((ping.effective_port,) * 2,))
+            found[packets(ping.dscp, "udp", there, ports)] = None
+            found[packets(HOST_ERRORS, "icmp", back, (None, None))] = None
+        if ping.ttl[0] < USUAL_TTL:
+            found[packets(ROUTER_ERRORS, "icmp", ("", ping.source), (None, None))] = None
+    if any(change.state == "down" for change in scenario.changes):
+        ends = {end for flow in scenario.flows.values() for end in (flow.source, flow.destination)}
+        ends |= {end for ping in scenario.pings.values() for end in (ping.source, ping.destination)}
+        for end in sorted(ends):
+            found[packets(ROUTER_ERRORS, "icmp", ("", end), (None, None))] = None
+    return list(found)
+
+
+class Index:
+    """What is sent, by ports and addresses, so that a match need not be compared with all of it."""
+
+    def __init__(self, packets: Iterable[Packets]) -> None:
+        """Sort some packets, which say nothing of `either`."""
+        self._all = tuple(packets)
+        single: dict[str, dict[int, list[Packets]]] = {name: {} for name in _SIDES}
+        self._wide: dict[str, dict[Ranges, list[Packets]]] = {name: {} for name in _SIDES}
+        for packet in self._all:
+            for name in _SIDES:
+                ranges: Ranges | None = getattr(packet, name)
+                if ranges is None:
+                    continue  # it meets no condition on this
+                if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+                    single[name].setdefault(ranges[0][0], []).append(packet)
+                else:
+                    self._wide[name].setdefault(ranges, []).append(packet)
+        self._numbers = {name: sorted(groups) for name, groups in single.items()}
+        self._groups = {
+            name: [single[name][number] for number in numbers]
+            for name, numbers in self._numbers.items()
+        }
+
+    def any_of(self, match: Packets) -> bool:
+        """Whether some of the packets may be among those of `match`."""
+        near = [self._near((name,), getattr(match, name)) for name in _SIDES]
+        near.append(self._near(("sources", "destinations"), match.either))
+        fewest = min((groups for groups in near if groups is not None), key=_count, default=None)
+        groups = [self._all] if fewest is None else fewest
+        return any(match.meets(packet) for group in groups for packet in group)
+
+    def _near(
+        self, sides: tuple[str, ...], ranges: Ranges | None
+    ) -> list[Sequence[Packets]] | None:
+        """The packets of which one side has a number in some ranges; None without a condition."""
+        if ranges is None or ranges == EVERYWHERE:
+            return None
+        found: list[Sequence[Packets]] = []
+        for side in sides:
+            numbers, groups = self._numbers[side], self._groups[side]
+            for first, last in ranges:
+                found += groups[bisect_left(numbers, first) : bisect_right(numbers, last)]
+            found += [some for wide, some in self._wide[side].items() if _overlap(ranges, wide)]
+        return found
+
+
+_SIDES: Final = ("sources", "destinations", "origins", "goals")
+
+
+def _count(groups: list[Sequence[Packets]]) -> int:
+    return sum(map(len, groups))
+
+
+_PortPair = tuple[Ranges | None, Ranges | None]
+
+
+def addresses_of(network: IPv4Network | IPv6Network) -> tuple[int, int]:
+    """The first and last number of a prefix."""
+    base = 0 if network.version == 4 else 2**32
+    return base + int(network.network_address), base + int(network.broadcast_address)
+
+
+def _within(inner: Ranges | None, outer: Ranges) -> bool:
+    """Whether all numbers of `inner` are among those of `outer`."""
+    if inner is None:
+        return False
+    whole = _joined(outer)
+    places = ((bisect_right(whole, (first, inf)) - 1, last) for first, last in inner)
+    return all(place >= 0 and last <= whole[place][1] for place, last in places)
+
+
+@lru_cache(maxsize=64)
+def _joined(ranges: Ranges) -> Ranges:
+    """The same numbers in as few ranges as there can be, sorted."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _overlap(some: Ranges | None, others: Ranges | None) -> bool:
+    """Whether a condition on ports, None for none, may hold for packets with ports `others`.
+
+    Packets whose ports are None have no ports, and meet no condition on them.
+    """
+    if some is None:
+        return True
+    return others is not None and any(
+        first <= high and low <= last for first, last in some for low, high in others
+    )

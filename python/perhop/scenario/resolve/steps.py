@@ -1,0 +1,142 @@
+"""The network as changes leave it, one after the other."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from perhop.scenario.model.changes import NO_POLICY, PoliceChange
+from perhop.scenario.resolve.shares import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.changes import Change
+    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.model.topology import Link
+    from perhop.scenario.resolve.shares import Placed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change in its order, and what it leaves.
+
+    Attributes:
+        loc: Its place in the scenario.
+        change: The change.
+        number: The number of its link.
+        link: The link as it is from now on.
+        node: The node that sends in the direction that it is about.
+        policy: The policy by which that node sends from now on; None for a queue.
+        capacity: What that policy divides.
+        police: What has changed by now of the policers of that policy's classes.
+    """
+
+    loc: Loc
+    change: Change
+    number: int
+    link: Link
+    node: str
+    policy: str | None
+    capacity: int
+    police: Mapping[str, PoliceChange]
+
+    @property
+    def rewires(self) -> bool:
+        """Whether the link's rate, delay or loss changes."""
+        change = self.change
+        return any(value is not None for value in (change.rate, change.delay, change.loss))
+
+
+class NetworkState:
+    """The links of a scenario's network as changes have left them.
+
+    Attributes:
+        directions: Both directions of every link as the scenario has it: the link, and who sends.
+        links: The links as they are now, by number.
+        attached: By directed link, the policy by which its node sends, None for the link's queue,
+            and the bits per second that the policy divides.
+        police: By directed link and class, what has changed of the policers of that policy.
+        down: The numbers of the links that are down.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Begin with what the scenario says of time zero."""
+        self.directions = scenario.directions
+        self.links = list(scenario.links)
+        self.attached: dict[str, tuple[str | None, int]] = {
+            name: (link.egress.get(node), link.capacity(node))
+            for name, (link, node) in self.directions.items()
+        }
+        self.police: dict[str, dict[str, PoliceChange]] = {name: {} for name in self.directions}
+        self.down: set[int] = set()
+        self._numbers = {name: index // 2 for index, name in enumerate(self.directions)}
+
+    def copy(self) -> Self:
+        """Return a state that changes apart from this one."""
+        other = copy(self)
+        other.links, other.attached = list(self.links), dict(self.attached)
+        other.police, other.down = dict(self.police), set(self.down)
+        return other
+
+    def apply(self, change: Change, loc: Loc = ()) -> Step:
+        """Make a change of a directed link that exists, which stands at `loc`."""
+        on = str(change.on)
+        number, node = self._numbers[on], self.directions[on][1]
+        wire = {
+            key: value
+            for key in ("rate", "delay", "loss")
+            if (value := getattr(change, key)) is not None
+        }
+        if wire:
+            self.links[number] = self.links[number].model_copy(update=wire)
+        link = self.links[number]
+        if change.state is not None:
+            self.down = self.down - {number} | ({number} if change.state == "down" else set())
+        if change.policy is not None:
+            policy = None if change.policy == NO_POLICY else change.policy
+            self.attached[on] = policy, link.capacity(node)
+            self.police[on] = {}
+        if change.part is not None and change.police is not None:
+            earlier = self.police[on].get(change.part, PoliceChange())
+            changed = earlier.model_copy(update=change.police.given)
+            self.police[on] = {**self.police[on], change.part: changed}
+        return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
+
+
+def steps(scenario: Scenario) -> Iterator[Step]:
+    """The changes on links that there are, in order of time and then of the file."""
+    state = NetworkState(scenario)
+    for index, change in sorted(enumerate(scenario.changes), key=lambda item: item[1].at):
+        if change.on in state.directions:
+            yield state.apply(change, ("changes", index))
+
+
+Attachment = tuple[tuple[str | int, ...], str, str, int]
+"""A policy at the end of a link: the place that says so, the directed link, the policy's name, and
+the bits per second that it divides."""
+
+
+def attachments(scenario: Scenario) -> Iterator[Attachment]:
+    """Every policy that stands at the end of a link at some time."""
+    names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
+    for index, link in enumerate(scenario.links):
+        for node, policy in link.egress.items():
+            if (id(link), node) in names:
+                loc: Loc = ("links", index, "egress", node)
+                yield loc, names[id(link), node], policy, link.capacity(node)
+    for step in steps(scenario):
+        if step.change.policy is not None and step.policy is not None:
+            assert step.change.on is not None
+            yield (*step.loc, "policy"), step.change.on, step.policy, step.capacity
+
+
+def changed_class(scenario: Scenario, step: Step) -> Placed | list[str]:
+    """The class that a change is about, or the names of the classes that there are."""
+    if step.policy is None:
+        return []
+    found = list(walk(scenario, scenario.policies[step.policy], step.capacity))
+    wanted = next((placed for placed in found if placed.path == step.change.part), None)
+    return wanted or [placed.path for placed in found]

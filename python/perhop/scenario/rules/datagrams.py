@@ -1,0 +1,83 @@
+"""What must hold for UDP flows, as far as their parts do not say it themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.scenario.model.traffic import REPLAYED
+from perhop.scenario.rules.findings import Finding
+from perhop.units import SECOND, format_duration, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.replay import Replay
+    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.model.traffic import Udp
+
+DATAGRAM_HEADER = 28
+"""The bytes of an IPv4 and a UDP header."""
+
+
+MAX_REPLAYED = 100_000
+"""The most packets that all replays of a scenario may have together."""
+
+
+def datagrams(scenario: Scenario) -> Iterator[Finding]:
+    """UDP flows have one pattern, packets have a payload, and bursts hold one of them."""
+    replayed = 0
+    for name, flow in scenario.flows.items():
+        if flow.udp is None:
+            continue
+        loc: Loc = ("flows", name, "udp")
+        if flow.udp.replay is not None:
+            replayed += len(flow.udp.replay.packets)
+            yield from _replay(loc, flow.udp, flow.udp.replay)
+        elif flow.udp.rate is None:
+            yield Finding((*loc, "rate"), "is missing; expected a rate such as `10 Mbps`")
+        else:
+            yield from _drawn(loc, flow.udp, flow.udp.rate)
+    if replayed > MAX_REPLAYED:
+        yield Finding(
+            ("flows",),
+            f"replay {replayed:,} packets together; expected at most {MAX_REPLAYED:,}",
+        )
+
+
+def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:
+    for key in REPLAYED:
+        if key in udp.model_fields_set:
+            yield Finding(
+                (*loc, key), "is given beside `replay`; expected one of the two", at_key=True
+            )
+    smallest = min(size for _, size in replay.packets)
+    if udp.layer == "ip" and smallest <= DATAGRAM_HEADER:
+        yield Finding((*loc, "replay"), _no_payload(smallest))
+    if replay.repeat and sum(gap for gap, _ in replay.packets) < len(replay.packets):
+        yield Finding((*loc, "replay"), "takes no time; expected gaps where it repeats")
+
+
+def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
+    if udp.layer == "ip" and udp.size <= DATAGRAM_HEADER:
+        yield Finding((*loc, "size"), _no_payload(udp.size))
+    if udp.bursts is None:
+        return
+    gap = -(-8 * udp.size * SECOND // rate)
+    if udp.bursts.on < gap:
+        yield Finding(
+            (*loc, "bursts", "on"),
+            f"{format_duration(udp.bursts.on)} is less than the time between datagrams, "
+            f"{format_duration(gap)}; expected longer bursts",
+        )
+    if udp.bursts.shape is not None and udp.bursts.lengths != "pareto":
+        yield Finding(
+            (*loc, "bursts", "shape"), "means nothing without `lengths: pareto`", at_key=True
+        )
+
+
+def _no_payload(size: int) -> str:
+    return (
+        f"{format_size(size)} is no more than the headers of IP and UDP, {DATAGRAM_HEADER} B; "
+        "expected a larger packet"
+    )

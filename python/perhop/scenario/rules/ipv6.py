@@ -1,0 +1,59 @@
+"""What IPv6 asks of links."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Network
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario.resolve.packets import markings
+from perhop.scenario.rules.findings import Finding
+from perhop.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Match
+    from perhop.scenario.model.scenario import Scenario
+
+__all__ = ["LEAST_MTU", "ipv6_links"]
+
+LEAST_MTU: Final = 1280
+"""The least that every link of IPv6 carries, in bytes (RFC 8200, section 5)."""
+
+
+def ipv6_links(scenario: Scenario) -> Iterator[Finding]:
+    """Links carry packets of 1280 bytes where a scenario speaks of IPv6."""
+    small = [
+        (number, link.mtu)
+        for number, link in enumerate(scenario.links)
+        if link.mtu is not None and link.mtu < LEAST_MTU
+    ]
+    about = next(_about(scenario), None) if small else None
+    if about is None:
+        return
+    for number, mtu in small:
+        yield Finding(
+            ("links", number, "mtu"),
+            f"{format_size(mtu)} is less than the {LEAST_MTU} B that every link of IPv6 carries "
+            f"(RFC 8200, section 5), and {'.'.join(map(str, about))} is about IPv6",
+        )
+
+
+def _about(scenario: Scenario) -> Iterator[Loc]:
+    """The places of everything that matches addresses of IPv6."""
+    classes: Iterator[tuple[Loc, Match]] = (
+        ((*loc, key, "match"), part.match)
+        for loc, policy in scenario.all_policies()
+        for key, part in policy.classes.items()
+    )
+    marks: Iterator[tuple[Loc, Match]] = (
+        ((*loc, number, "match"), rule.match)
+        for loc, rules in markings(scenario)
+        for number, rule in enumerate(rules)
+    )
+    for loc, match in chain(classes, marks):
+        for key in ("source", "destination"):
+            if any(isinstance(end, IPv6Network) for end in getattr(match, key) or ()):
+                yield (*loc, key)

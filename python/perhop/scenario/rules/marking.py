@@ -1,0 +1,33 @@
+"""What must hold of rules that mark packets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.hints import did_you_mean
+from perhop.scenario.resolve.packets import markings
+from perhop.scenario.rules.findings import Finding
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.scenario import Scenario
+
+
+def marking_rules(scenario: Scenario) -> Iterator[Finding]:
+    """Rules name nodes that exist, and can be reached."""
+    for loc, rules in markings(scenario):
+        for index, rule in enumerate(rules):
+            if rule.match.is_any and index < len(rules) - 1:
+                yield Finding(
+                    (*loc, index + 1), "comes after a rule that matches `any`; expected it before"
+                )
+            for key in ("source", "destination"):
+                for place, end in enumerate(getattr(rule.match, key) or ()):
+                    if isinstance(end, str) and end not in scenario.nodes:
+                        yield Finding(
+                            (*loc, index, "match", key, place),
+                            f"{quote(end)} is not a node",
+                            did_you_mean(end, scenario.nodes),
+                        )

@@ -1,0 +1,388 @@
+"""What must hold in policies: classes that can be reached, and promises that can be kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.hints import did_you_mean
+from perhop.scenario.model.cbq import ALTQ_CBQ
+from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.resolve import nesting
+from perhop.scenario.resolve.nesting import has_cycles, references, with_nested
+from perhop.scenario.resolve.packets import Index, Packets, sent
+from perhop.scenario.resolve.shares import promised, rates, rest
+from perhop.scenario.resolve.steps import attachments
+from perhop.scenario.rules.findings import Finding
+from perhop.units import WHOLE, format_rate, format_share, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.steps import Attachment
+
+MAX_CLASSES = 1024
+"""The most classes in all policies, and, nested ones included, at one end of a link."""
+
+
+MOST_SHARED = 2**48
+"""The most that a policy can divide, in bits per second: classes weigh as much as their rates, and
+virtual time must not overflow."""
+
+
+def last_classes(scenario: Scenario) -> Iterator[Finding]:
+    """The last class takes what no other takes."""
+    for loc, policy in scenario.all_policies():
+        if not any(part.match.is_any for part in policy.classes.values()):
+            yield Finding(
+                loc, "leaves packets without a class; expected the last one to have `match: any`"
+            )
+
+
+def combinations(scenario: Scenario) -> Iterator[Finding]:
+    """Keys of a class that exclude each other."""
+    for loc, policy, part in _classes(scenario):
+        strict = "`priority: strict`" if part.priority == "strict" else "`scheduler: priority`"
+        if policy.strict(part) and part.bandwidth is not None:
+            yield Finding(
+                (*loc, "bandwidth"),
+                f"is given beside {strict}; expected one of the two "
+                "(`police` limits a strict class)",
+                at_key=True,
+            )
+        if policy.strict(part) and not part.borrow:
+            yield Finding(
+                (*loc, "borrow"),
+                f"is given beside {strict}; expected one of the two (`limit` is a ceiling)",
+                at_key=True,
+            )
+        if part.borrows_late and policy.effective_scheduler not in ("link-sharing", ALTQ_CBQ):
+            yield Finding(
+                (*loc, "priority"),
+                f"is a number, which `scheduler: {policy.scheduler}` has no use for; "
+                "expected `scheduler: link-sharing`",
+            )
+        for key, have in (("policy", "whose classes have"), ("classes", "which have")):
+            if getattr(part, key) is not None and part.queue is not None:
+                yield Finding(
+                    (*loc, "queue"),
+                    f"is given beside `{key}`, {have} the queues; expected one of the two",
+                    at_key=True,
+                )
+        if part.policy is not None and part.classes is not None:
+            yield Finding(
+                (*loc, "classes"), "is given beside `policy`; expected one of the two", at_key=True
+            )
+        ceilings = [
+            key
+            for key, given in (
+                ("borrow", not part.borrow),
+                ("limit", part.limit is not None),
+                ("shape", part.shape is not None),
+            )
+            if given
+        ]
+        for key in ceilings[1:]:
+            yield Finding(
+                (*loc, key),
+                f"is given beside `{ceilings[0]}`, another ceiling; expected one of the two",
+                at_key=True,
+            )
+        if part.policy is not None and part.policy not in scenario.policies:
+            yield Finding(
+                (*loc, "policy"),
+                f"{quote(part.policy)} is not a policy",
+                did_you_mean(part.policy, scenario.policies),
+            )
+
+
+def policers(scenario: Scenario) -> Iterator[Finding]:
+    """A policer tells two colours apart, or three in one of the two ways."""
+    for loc, _, part in _classes(scenario):
+        police = part.police
+        if police is None:
+            continue
+        at: Loc = (*loc, "police")
+        peak = (police.peak_rate, police.peak_burst)
+        if police.excess_burst is not None and peak != (None, None):
+            key = "peak_rate" if police.peak_rate is not None else "peak_burst"
+            yield Finding(
+                (*at, "excess_burst"),
+                f"is given beside `{key}`; expected one of the two "
+                "(a single rate with an excess burst, or two rates)",
+                at_key=True,
+            )
+        elif (police.peak_rate is None) != (police.peak_burst is None):
+            given, missing = ("peak_rate", "peak_burst")[:: 1 if police.peak_rate else -1]
+            yield Finding((*at, given), f"is given without `{missing}`; expected both", at_key=True)
+        elif police.violate is not None and not police.three_colours:
+            yield Finding(
+                (*at, "violate"),
+                "is given without `excess_burst`, or `peak_rate` and `peak_burst`, so that no "
+                "packet can violate",
+                at_key=True,
+            )
+
+
+def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
+    """Policies are few enough to compare."""
+    total = sum(len(policy.classes) for _, policy in scenario.all_policies())
+    if total > MAX_CLASSES:
+        yield Finding(
+            ("policies",), f"have {total:,} classes together; expected at most {MAX_CLASSES:,}"
+        )
+
+
+def match_nodes(scenario: Scenario) -> Iterator[Finding]:
+    """Matches name nodes that exist."""
+    for loc, _, part in _classes(scenario):
+        for key in ("source", "destination"):
+            for index, end in enumerate(getattr(part.match, key) or ()):
+                if isinstance(end, str) and end not in scenario.nodes:
+                    yield Finding(
+                        (*loc, "match", key, index),
+                        f"{quote(end)} is not a node",
+                        did_you_mean(end, scenario.nodes),
+                    )
+
+
+def cycles(scenario: Scenario) -> Iterator[Finding]:
+    """No policy divides itself."""
+    for cycle in nesting.cycles(scenario):
+        policy, part = cycle[0]
+        yield Finding(
+            ("policies", policy, "classes", *part, "policy"),
+            f"makes a cycle: {' > '.join([name for name, _ in cycle] + [policy])}",
+        )
+
+
+def unused_policies(scenario: Scenario) -> Iterator[Finding]:
+    """Every policy is at the end of a link, or part of one that is, or says that it is not."""
+    reached = [policy for link in scenario.links for policy in link.egress.values()]
+    reached += [name for name, policy in scenario.policies.items() if policy.unused]
+    later = (change.policy for change in scenario.changes)
+    reached += [policy for policy in later if policy is not None and policy != NO_POLICY]
+    nested = {named for policy in scenario.policies.values() for _, named in references(policy)}
+    if not {*reached, *nested} <= scenario.policies.keys():
+        return  # a misspelt name is the cause
+    used = with_nested(scenario, reached)
+    for name in scenario.policies:
+        if name not in used:
+            yield Finding(
+                ("policies", name),
+                "is used by no link; expected an `egress` that names it, or `unused: true`",
+                at_key=True,
+            )
+
+
+def guarantees(
+    scenario: Scenario, attached: Iterable[Attachment] | None = None
+) -> Iterator[Finding]:
+    """No policy promises more than its link, or the class that it divides, has.
+
+    Args:
+        scenario: The policies, and the network.
+        attached: Where policies stand; by default wherever the scenario ever has them.
+    """
+    if has_cycles(scenario):
+        return
+    sizes = _sizes(scenario)
+    told: set[tuple[Loc, int]] = set()
+    for place, directed, name, divided in attached or attachments(scenario):
+        if name not in scenario.policies:
+            continue
+        if divided > MOST_SHARED:
+            yield Finding(
+                place,
+                f"{quote(name)} divides the {format_rate(divided)} of link {quote(directed)}; "
+                f"expected at most {format_rate(MOST_SHARED)} where there are classes",
+            )
+        if sizes[name] > MAX_CLASSES:
+            yield Finding(
+                place,
+                f"{quote(name)} makes {sizes[name]:,} classes, nested ones included; "
+                f"expected at most {MAX_CLASSES:,}",
+            )
+            continue
+        top: Loc = ("policies", name, "classes")
+        policy = scenario.policies[name]
+        capacity = policy.root(divided)
+        where = f"link {quote(directed)}" if capacity == divided else f"the root of {quote(name)}"
+        todo = [(top, policy, capacity, where)]
+        while todo:
+            loc, policy, capacity, where = todo.pop()
+            if (loc, capacity) not in told:
+                told.add((loc, capacity))
+                yield from promises(loc, policy, capacity, where)
+                todo += _divided(scenario, loc, policy, capacity)
+
+
+def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
+    """No class comes after one that takes all that it matches."""
+    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
+        return
+    addresses = scenario.addresses
+    for loc, policy in scenario.all_policies():
+        # By a value that packets must have to be theirs, so that few need to be compared.
+        earlier: dict[object, list[tuple[int, str, Packets]]] = {}
+        for index, (key, part) in enumerate(policy.classes.items()):
+            packets = Packets.of(part.match, addresses)
+            near = (earlier.get(handle, ()) for handle in packets.samples())
+            takers = [t for group in near for t in group if t[2].contains(packets)]
+            if takers:
+                yield Finding(
+                    (*loc, key),
+                    f"gets no packets: {quote(min(takers)[1])} before it takes all that it matches",
+                    at_key=True,
+                )
+            for handle in packets.handles():
+                earlier.setdefault(handle, []).append((index, key, packets))
+
+
+def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
+    """Every class but one that matches any, or says that it is unused, has packets."""
+    if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
+        return
+    if not scenario.flows and not scenario.pings:
+        return  # what is sent is up to whoever uses the network
+    packets = Index(sent(scenario))
+    addresses = scenario.addresses
+    for loc, _, part in _classes(scenario):
+        if part.unused or part.match.is_any:
+            continue
+        taken = Packets.of(part.match, addresses)
+        if not packets.any_of(taken):
+            yield Finding(
+                loc,
+                "matches no packet of any flow or ping; expected another match, or `unused: true`",
+                at_key=True,
+            )
+
+
+# Promises
+
+
+def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
+    """What a policy promises of `capacity` bits per second, `where` being their source."""
+    classes = policy.classes
+    given_to = {key: promised(policy, part) for key, part in classes.items()}
+    given = [bandwidth for bandwidth in given_to.values() if bandwidth is not None]
+    # In billionths of a bit per second, so that nothing is rounded.
+    total = sum(
+        capacity * bandwidth.share if bandwidth.share is not None else (bandwidth.rate or 0) * WHOLE
+        for bandwidth in given
+    )
+    if total > capacity * WHOLE:
+        if all(bandwidth.share is not None for bandwidth in given):
+            said = f"promise {format_share(total // capacity)} in sum"
+        else:
+            said = (
+                f"promise {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
+            )
+        strict = [
+            quote(key) for key, part in classes.items() if policy.strict(part) and part.police
+        ]
+        counted = (
+            f", what the policer of {' and '.join(strict)} lets pass included" if strict else ""
+        )
+        yield Finding(loc, f"{said}; expected at most 100%{counted}")
+        return
+    left, guaranteed = rest(policy, capacity), rates(policy, capacity)
+    for key, part in classes.items():
+        bandwidth = given_to[key]
+        if bandwidth is not None and bandwidth.of(capacity) < 1:
+            yield Finding(
+                (*loc, key, "police" if policy.strict(part) else "bandwidth"),
+                f"is less than 1 bps of the {format_rate(capacity)} of {where}",
+            )
+        elif bandwidth is None and not policy.strict(part) and left < 1:
+            yield Finding(
+                (*loc, key),
+                "has no `bandwidth`, and the other classes leave nothing; expected less for them",
+                at_key=True,
+            )
+        else:
+            yield from _ceilings((*loc, key), part, guaranteed[key], capacity, where)
+
+
+def _ceilings(
+    loc: Loc, part: Class, rate: int | None, capacity: int, where: str
+) -> Iterator[Finding]:
+    """A ceiling of a class that is guaranteed `rate` leaves room for it; a peak is above it."""
+    ceilings = (
+        (("limit",), part.limit),
+        (("shape", "rate"), part.shape.rate if part.shape is not None else None),
+    )
+    for key, ceiling in ceilings:
+        if ceiling is None:
+            continue
+        if ceiling.of(capacity) < 1:
+            yield Finding(
+                (*loc, *key), f"is less than 1 bps of the {format_rate(capacity)} of {where}"
+            )
+        elif rate is not None and ceiling.of(capacity) < rate:
+            yield Finding(
+                (*loc, *key),
+                f"is less than the {format_rate(rate)} that the class is guaranteed; "
+                "expected no less",
+            )
+    police = part.police
+    if police is None:
+        return
+    if police.rate.of(capacity) < 1:
+        yield Finding(
+            (*loc, "police", "rate"),
+            f"is less than 1 bps of the {format_rate(capacity)} of {where}",
+        )
+    elif police.peak_rate is not None and police.peak_rate.of(capacity) < police.rate.of(capacity):
+        yield Finding(
+            (*loc, "police", "peak_rate"),
+            f"is less than the committed {format_rate(police.rate.of(capacity))}; expected no less",
+        )
+
+
+def _divided(
+    scenario: Scenario, loc: Loc, policy: Policy, capacity: int
+) -> Iterator[tuple[Loc, Policy, int, str]]:
+    """The policies that divide classes of `policy`: where and which, how much, and whose it is."""
+    for key, rate in rates(policy, capacity).items():
+        part = policy.classes[key]
+        nested = scenario.divided(policy, part)
+        if nested is not None and rate != 0:
+            named = part.policy is not None
+            place: Loc = (
+                ("policies", str(part.policy), "classes") if named else (*loc, key, "classes")
+            )
+            path = "/".join(map(str, (*loc[1::2], key)))
+            yield place, nested, rate or capacity, f"class {quote(path)}"
+
+
+def _sizes(scenario: Scenario) -> dict[str, int]:
+    """How many classes each policy makes, nested ones included; policies have no cycles."""
+    sizes: dict[str, int] = {}
+
+    def size(name: str) -> int:
+        if name not in sizes:
+            sizes[name] = count(scenario.policies[name])
+        return sizes[name]
+
+    def count(policy: Policy) -> int:
+        inside = [policy.inside(part) for part in policy.classes.values()]
+        named = [part.policy for part in policy.classes.values()]
+        return (
+            len(policy.classes)
+            + sum(count(nested) for nested in inside if nested is not None)
+            + sum(size(str(name)) for name in named if name in scenario.policies)
+        )
+
+    for name in scenario.policies:
+        size(name)
+    return sizes
+
+
+def _classes(scenario: Scenario) -> Iterator[tuple[Loc, Policy, Class]]:
+    for loc, policy in scenario.all_policies():
+        for key, part in policy.classes.items():
+            yield (*loc, key), policy, part

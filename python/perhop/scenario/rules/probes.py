@@ -1,0 +1,54 @@
+"""What must hold of probes, and of the nodes that answer them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.scenario.rules.findings import Finding
+from perhop.units import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.scenario import Scenario
+
+
+def icmp_limits(scenario: Scenario) -> Iterator[Finding]:
+    """What limits ICMP errors limits some."""
+    for name, node in scenario.nodes.items():
+        if node.icmp_burst is not None and not node.icmp_interval:
+            loc: Loc = ("nodes", name, "icmp_burst")
+            yield Finding(loc, "means nothing without `icmp_interval`", at_key=True)
+        if node.icmp_interval and not node.icmp_errors:
+            loc = ("nodes", name, "icmp_interval")
+            yield Finding(loc, "means nothing where `icmp_errors` is false", at_key=True)
+
+
+def of_hosts(scenario: Scenario) -> Iterator[Finding]:
+    """Only hosts have senders to hold up, and devices that take work over from them."""
+    for name, node in scenario.nodes.items():
+        for key in ("backpressure", "offload"):
+            if node.kind != "host" and key in node.model_fields_set:
+                loc: Loc = ("nodes", name, key)
+                yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
+
+
+def probes(scenario: Scenario) -> Iterator[Finding]:
+    """Ports are of datagrams, and nobody listens on them."""
+    listening = {
+        (flow.destination, scenario.port_of(name)): name
+        for name, flow in scenario.flows.items()
+        if flow.udp is not None
+    }
+    for name, ping in scenario.pings.items():
+        loc: Loc = ("pings", name, "port")
+        if ping.port is not None and ping.protocol != "udp":
+            yield Finding(loc, "means nothing without `protocol: udp`", at_key=True)
+        elif (flow_name := listening.get((ping.destination, ping.effective_port or 0))) is not None:
+            yield Finding(
+                loc if ping.port is not None else loc[:-1],
+                f"{quote(flow_name)} listens on {quote(ping.destination)}'s port "
+                f"{ping.effective_port}; expected a port on which nobody does",
+                at_key=ping.port is None,
+            )

@@ -1,0 +1,135 @@
+"""What must hold in the timeline of changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.hints import did_you_mean, listed
+from perhop.scenario.model.changes import NO_POLICY
+from perhop.scenario.resolve.nesting import has_cycles
+from perhop.scenario.resolve.steps import Step, changed_class, steps
+from perhop.scenario.rules.findings import Finding
+from perhop.scenario.rules.policies import promises
+from perhop.units import format_duration, format_rate, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.changes import Change
+    from perhop.scenario.model.classes import Class
+    from perhop.scenario.model.scenario import Scenario
+
+_OF_A_LINK = ("rate", "delay", "loss", "state", "policy", "class", "police")
+
+
+def changes(scenario: Scenario) -> Iterator[Finding]:
+    """Each changes something, of a link that there is, while the scenario runs."""
+    directions = scenario.directions
+    for index, change in enumerate(scenario.changes):
+        loc: Loc = ("changes", index)
+        if scenario.end_ps and change.at > scenario.end_ps:
+            yield Finding(
+                (*loc, "at"),
+                f"{format_duration(change.at)} is after the end of the scenario, "
+                f"{format_duration(scenario.end_ps)}",
+            )
+        yield from keys_of_change(change, directions, loc)
+
+
+def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Iterator[Finding]:
+    """A change has keys that belong together, of a directed link that exists."""
+    given = [
+        key for key in _OF_A_LINK if getattr(change, "part" if key == "class" else key) is not None
+    ]
+    if change.on is not None and change.on not in directions:
+        yield Finding(
+            (*loc, "on"),
+            f"{quote(change.on)} is not a directed link{listed(directions)}",
+            did_you_mean(change.on, directions),
+        )
+    if not given and change.clear is None:
+        yield Finding(loc, f"changes nothing; expected one of {', '.join(_OF_A_LINK)} or clear")
+    elif given and change.on is None:
+        yield Finding(
+            (*loc, given[0]),
+            "is given without `on`; expected the directed link, such as `on: r1>r2`",
+            at_key=True,
+        )
+    if (change.part is None) != (change.police is None):
+        key, missing = ("class", "police") if change.police is None else ("police", "class")
+        yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
+    if change.police is not None and not change.police.given:
+        yield Finding((*loc, "police"), "changes nothing; expected a `rate` or a `burst`")
+
+
+def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
+    """Policies exist, and policers that change, which then promise no more than there is."""
+    if NO_POLICY in scenario.policies:
+        yield Finding(
+            ("policies", NO_POLICY),
+            f"`{NO_POLICY}` stands for no policy; expected another name",
+            at_key=True,
+        )
+    if has_cycles(scenario):
+        return
+    for step in steps(scenario):
+        yield from policy_of_step(scenario, step)
+
+
+def policy_of_step(scenario: Scenario, step: Step) -> Iterator[Finding]:
+    """The policy of a step exists, and its policers promise no more than there is."""
+    if step.policy is None or step.policy in scenario.policies:
+        yield from _policer(scenario, step)
+    elif step.change.policy is not None:
+        yield Finding(
+            (*step.loc, "policy"),
+            f"{quote(step.policy)} is not a policy{listed(scenario.policies)}",
+            did_you_mean(step.policy, scenario.policies),
+        )
+
+
+def _policer(scenario: Scenario, step: Step) -> Iterator[Finding]:
+    """What is wrong with a policer's new settings."""
+    change = step.change
+    on = str(change.on)
+    if change.part is None or change.police is None:
+        return
+    placed = changed_class(scenario, step)
+    if isinstance(placed, list):
+        where = f"of {quote(step.policy)}" if step.policy else f"on {quote(on)}"
+        yield Finding(
+            (*step.loc, "class"),
+            f"{quote(change.part)} is not a class {where} at {format_duration(change.at)}"
+            f"{listed(placed)}",
+            did_you_mean(change.part, placed),
+        )
+        return
+    above = change.part.removesuffix(placed.name)
+    classes = {name: _now(step, above, name, part) for name, part in placed.policy.classes.items()}
+    police = classes[placed.name].police
+    if police is None:
+        yield Finding(
+            (*step.loc, "class"), f"{quote(change.part)} has no policer; expected one that has"
+        )
+        return
+    loc: Loc = (*step.loc, "police", "rate")
+    rate = police.rate.of(placed.capacity)
+    if rate < 1:
+        yield Finding(loc, f"is less than 1 bps of the {format_rate(placed.capacity)} there")
+    elif police.peak_rate is not None and police.peak_rate.of(placed.capacity) < rate:
+        peak = format_rate(police.peak_rate.of(placed.capacity))
+        yield Finding(loc, f"is above the policer's peak rate of {peak}; expected no more")
+    elif placed.policy.strict(placed.part):
+        policy = placed.policy.model_copy(update={"classes": classes})
+        for finding in promises(loc, policy, placed.capacity, f"link {quote(on)}"):
+            yield Finding(loc, f"is too much: with it, the classes {finding.message}")
+            break
+
+
+def _now(step: Step, above: str, name: str, part: Class) -> Class:
+    """A class as it is from `step` on."""
+    change = step.police.get(above + name)
+    if change is None or part.police is None:
+        return part
+    return part.model_copy(update={"police": part.police.model_copy(update=change.given)})

@@ -1,0 +1,183 @@
+"""What is sound in a scenario, and yet makes results mean less than they seem to.
+
+A finding here refuses nothing: it goes into the results of a run, with its place in the scenario.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perhop.scenario.resolve.packets import Packets, sent
+from perhop.scenario.resolve.paths import path_mtu, ways
+from perhop.scenario.resolve.sizes import packet_size
+from perhop.scenario.resolve.steps import steps
+from perhop.scenario.rules.findings import Finding
+from perhop.units import format_duration, format_rate, format_size, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perhop.scenario.model.classes import Match
+    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.model.traffic import Flow
+
+__all__ = ["is_random", "unused_seed", "warnings"]
+
+UNSETTLED: Final = 0.2
+"""The deviation of a mean, as a part of it, from which a warning is due."""
+
+
+def warnings(scenario: Scenario) -> Iterator[Finding]:
+    """Everything about `scenario` that whoever reads its results should know."""
+    for rule in _RULES:
+        yield from rule(scenario)
+
+
+def unused_seed(scenario: Scenario, engine: str, seed: int) -> Iterator[Finding]:
+    """A seed other than the default that decides nothing, so that no runs differ by it."""
+    if engine == "sim" and seed != 1 and not is_random(scenario):
+        yield Finding((), f"seed {seed} changes nothing: nothing in the scenario is random")
+
+
+def is_random(scenario: Scenario) -> bool:
+    """Whether the simulator draws random numbers for a scenario.
+
+    Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
+    PIE and FQ-CoDel, the random patterns of UDP, and BBR.
+    """
+    links = any(
+        link.loss or link.jitter or link.duplicate or link.reorder is not None
+        for link in scenario.links
+    ) or any(change.loss for change in scenario.changes)
+    hashing = {name for name, node in scenario.nodes.items() if node.balance != "per-packet"}
+    found = ways(scenario) if hashing else {}
+    balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
+    queues = [link.queue for link in scenario.links]
+    for _, policy in scenario.all_policies():
+        queues += [part.queue for part in policy.classes.values() if part.queue is not None]
+    drawn = any(queue.red or queue.wred or queue.pie or queue.fq_codel for queue in queues)
+    return links or balanced or drawn or any(map(_is_random, scenario.flows.values()))
+
+
+def _is_random(flow: Flow) -> bool:
+    if flow.tcp is not None:
+        return flow.tcp.congestion_control.startswith("bbr")
+    udp = flow.udp
+    assert udp is not None
+    bursts = udp.bursts is not None and udp.bursts.lengths != "equal"
+    return bursts or udp.pattern != "constant" or udp.sizes != "equal"
+
+
+def isolated_nodes(scenario: Scenario) -> Iterator[Finding]:
+    """Nodes without a link."""
+    linked = {end for link in scenario.links for end in link.ends}
+    for name in scenario.nodes:
+        if name not in linked:
+            yield Finding(("nodes", name), "has no link, so that nothing reaches it")
+
+
+def heavy_tails(scenario: Scenario) -> Iterator[Finding]:
+    """Bursts whose mean length a run of this length does not come near.
+
+    With a Pareto distribution of a shape a between 1 and 2 the variance is infinite, and the mean
+    of n lengths deviates from its expectation by about n to the power of -(1 - 1/a): the
+    generalised central limit theorem (Gnedenko and Kolmogorov, 1954).
+    """
+    for name, flow in scenario.flows.items():
+        bursts = flow.udp.bursts if flow.udp is not None else None
+        if bursts is None or bursts.lengths != "pareto":
+            continue
+        start, stop = scenario.active_ps(flow)
+        shape = bursts.effective_shape / 1000
+        number = max((stop - start) / (bursts.on + bursts.off), 1.0)
+        deviation = number ** -(1 - 1 / shape) if shape < 2 else 0.0
+        if deviation > UNSETTLED:
+            yield Finding(
+                ("flows", name, "udp", "bursts"),
+                f"{number:,.0f} bursts with a Pareto shape of {shape:g} leave the mean rate "
+                f"uncertain by about {deviation:.0%}, as their variance is infinite; run longer or "
+                "over many seeds",
+            )
+
+
+def small_buckets(scenario: Scenario) -> Iterator[Finding]:
+    """Policers whose burst is smaller than a packet that they may see, which never conforms."""
+    largest: list[tuple[Packets, tuple[int, str]]] = []
+    for name, flow in scenario.flows.items():
+        pinned = flow.model_copy(update={"port": scenario.port_of(name)})
+        alone = scenario.model_copy(update={"flows": {name: pinned}, "pings": {}})
+        largest.append((sent(alone)[0], (packet_size(flow), name)))
+    for loc, policy in scenario.all_policies():
+        for key, part in policy.classes.items():
+            if part.police is None:
+                continue
+            met = (size for packets, size in largest if _meets(scenario, part.match, packets))
+            size, name = max(met, default=(0, ""))
+            if part.police.burst < size:
+                yield Finding(
+                    (*loc, key, "police", "burst"),
+                    f"{format_size(part.police.burst)} is less than a packet of {quote(name)}, "
+                    f"{format_size(size)}, which therefore never conforms",
+                )
+
+
+def _meets(scenario: Scenario, match: Match, packets: Packets) -> bool:
+    return match.is_any or Packets.of(match, scenario.addresses).meets(packets)
+
+
+def roots_above_links(scenario: Scenario) -> Iterator[Finding]:
+    """Roots of class-based queueing that a change leaves with more than their link has."""
+    for step in steps(scenario):
+        policy = scenario.policies.get(step.policy or "")
+        if policy is None or policy.cbq is None or policy.cbq.rate is None:
+            continue
+        capacity = min(step.link.capacity(step.node), step.link.rate)
+        if policy.cbq.rate > capacity:
+            yield Finding(
+                step.loc,
+                f"leaves {quote(str(step.change.on))} with {format_rate(capacity)}, less than the "
+                f"root of {quote(step.policy or '')}, {format_rate(policy.cbq.rate)}: its classes "
+                "no longer share by their rates",
+            )
+
+
+def small_mtus(scenario: Scenario) -> Iterator[Finding]:
+    """Flows whose packets do not fit a link on their way."""
+    for name, flow in scenario.flows.items():
+        mtu = path_mtu(scenario, flow.source, flow.destination)
+        size = packet_size(flow)
+        if mtu is None or size <= mtu:
+            continue
+        place, what = (
+            (("flows", name, "udp"), "routers drop them")
+            if flow.tcp is None
+            else (("flows", name, "tcp"), "TCP sends shorter ones, by path MTU discovery")
+        )
+        lengths = f"packets of {format_size(size)}", f"the path's MTU of {format_size(mtu)}"
+        yield Finding(place, f"{lengths[0]} do not fit {lengths[1]}: {what}")
+
+
+def late_replays(scenario: Scenario) -> Iterator[Finding]:
+    """Replays whose first packet is due after their flow's end."""
+    for name, flow in scenario.flows.items():
+        if flow.udp is None or flow.udp.replay is None:
+            continue
+        start, stop = scenario.active_ps(flow)
+        first = flow.udp.replay.packets[0][0]
+        if first >= stop - start:
+            yield Finding(
+                ("flows", name, "udp", "replay"),
+                f"sends nothing: its first packet is due {format_duration(first)} after the flow's "
+                f"start, and the flow lasts {format_duration(stop - start)}; expected times since "
+                "the flow's start",
+            )
+
+
+_RULES: Final[tuple[Callable[[Scenario], Iterator[Finding]], ...]] = (
+    isolated_nodes,
+    small_mtus,
+    heavy_tails,
+    late_replays,
+    small_buckets,
+    roots_above_links,
+)
