@@ -65,7 +65,7 @@ def crosscheck(
     Args:
         scenario: What to run.
         engines: Which; the first that can run it is what others are compared with.
-        seed: Decides every random number.
+        seed: The seed of all random numbers.
         tolerances: How far apart they may be; see `perhop.analysis.agreement`.
         out: A folder in which each run is saved in a folder called as its engine; none to keep
             them in memory.

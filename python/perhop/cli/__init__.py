@@ -1,8 +1,8 @@
 """The command line: each command parses, calls one function of the library, and renders.
 
 Commands live in modules of their own and import what they need when they run, so that `--help`
-answers at once. Exit codes: 0 done, 1 an expectation failed, 2 the input is wrong, 3 this machine
-cannot do it, 130 interrupted, 143 terminated (what was measured is kept).
+answers at once. Exit codes: 0 success, 1 an expectation failed, 2 the input is wrong, 3 this
+machine lacks a feature, 130 interrupted, 143 terminated (measurements so far are kept).
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES)
 @click.version_option(package_name="perhop", message="%(prog)s %(version)s")
 def perhop() -> None:
-    """What does each class of traffic really get?
+    """What does each traffic class really get?
 
-    A scenario file describes a network, its per-hop policies and its traffic; perhop runs it and
-    says what every flow got.
+    A scenario file describes a network, its policies and its traffic. perhop runs it and reports
+    the throughput, loss and delay of every flow.
     """
 
 
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command, say what is wrong, and return the exit code."""
+    """Run a command, print its error, and return the exit code."""
     try:
         code = _invoke(arguments)
         # Afterwards the interpreter would do it, where nobody could say what is wrong.
@@ -120,7 +120,7 @@ def _run(arguments: list[str]) -> int:
 def _invoke(arguments: list[str]) -> int:
     """Run a command and return its exit code.
 
-    Unlike click's `main` it lets an `OSError` pass, which that turns into the exit code 1.
+    Unlike click's `main` it does not turn an `OSError` into the exit code 1.
     """
     try:
         with perhop.make_context("perhop", arguments) as context:
@@ -130,5 +130,5 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _abandon_stdout() -> None:
-    """Send what is still buffered nowhere, so that the interpreter ends without a complaint."""
+    """Discard buffered output, so that the interpreter ends without a warning."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

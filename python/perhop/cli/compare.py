@@ -1,4 +1,4 @@
-"""`perhop compare`: runs side by side."""
+"""`perhop compare`: the differences between saved runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["compare"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def compare(runs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
-    """Lay runs side by side, phase by phase and flow by flow.
+    """Compare saved runs, phase by phase and flow by flow.
 
-    RUNS are folders that `perhop run` named: two or more, of any engine, seed and setting. Ratios
-    are to the first. What their scenarios say differently is told.
+    RUNS are two or more folders of runs, of any engine, seed and scenario. Ratios are to the
+    first run. The differences between the scenarios are listed.
     """
     from perhop import analysis
     from perhop.dataset import Dataset

@@ -25,14 +25,14 @@ __all__ = ["crosscheck"]
 @click.option(
     "--engines",
     metavar="A,B,…",
-    help="Which engines; all that there are by default. Others are compared with the first.",
+    help="The engines, separated by commas; all by default. The first is the reference.",
 )
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value first, such as duration='30 s'. May be given often.",
+    help="Change a value first, such as duration='30 s'. Repeatable.",
 )
 @options.seed
 @click.option(
@@ -40,14 +40,13 @@ __all__ = ["crosscheck"]
     "tolerances",
     multiple=True,
     metavar="KIND=PART",
-    help="How far apart they may be: share=5 (points), goodput=5 (%), rtt=10 (%). May be given "
-    "often.",
+    help="The largest difference: share=5 (points), goodput=5 (%), rtt=10 (%). Repeatable.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save each engine's run in a folder of its name in this one.",
+    help="Save each engine's run in this folder, below the engine's name.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def crosscheck(
@@ -59,13 +58,13 @@ def crosscheck(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a scenario in every engine, and compare.
+    """Run a scenario in every engine and compare the results.
 
     SCENARIO is a file, or a name that `perhop list` prints.
 
-    Engines agree where flows' shares of each phase are within 5 points of each other, the goodput
-    of each phase within 5%, and median round-trip times within 10%. Exit code 1 if they do not, 3
-    if fewer than two can run it.
+    Engines agree if the flows' shares of each phase differ by at most 5 percentage points, the
+    goodput of each phase by 5%, and median round-trip times by 10%. The exit code is 1 if they
+    do not agree, and 3 if fewer than two engines can run the scenario.
     """
     from perhop import rights
     from perhop.errors import UnsupportedError
@@ -114,7 +113,7 @@ def crosscheck(
 
 
 def _tolerances(given: tuple[str, ...]) -> dict[str, float]:
-    """Parts of one by kind, from ``share=5``."""
+    """Return the tolerances by kind, as fractions, from texts such as ``share=5``."""
     from perhop.analysis import TOLERANCES
     from perhop.errors import UsageError
     from perhop.hints import did_you_mean

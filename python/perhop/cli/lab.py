@@ -1,4 +1,4 @@
-"""`perhop lab`: an emulated network that stays up, to run one's own programs in."""
+"""`perhop lab`: an emulated network that stays up, to run any program in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Examples:
   perhop lab down
 """
 
-_named = click.option("--lab", "name", metavar="NAME", help="Which lab, where several are up.")
+_named = click.option("--lab", "name", metavar="NAME", help="The lab, if several are up.")
 
 
 @click.group(epilog=_EXAMPLES)
@@ -36,20 +36,20 @@ def lab() -> None:
 
 @lab.command()
 @click.argument("scenario")
-@click.option("--name", help="What to call the lab; by default as the scenario is called.")
+@click.option("--name", help="The name of the lab; by default the name of the scenario.")
 @options.seed
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value first, such as links.0.rate='1 Gbps'. May be given often.",
+    help="Change a value first, such as links.0.rate='1 Gbps'. Repeatable.",
 )
 @options.captures
 @click.option(
     "--congestion-control",
     metavar="NAME",
-    help="What hosts' TCP uses where a program asks for none, as Linux calls it; cubic by default.",
+    help="The default congestion control of the hosts' TCP, by its Linux name; cubic unless set.",
 )
 def up(
     scenario: str,
@@ -61,8 +61,8 @@ def up(
 ) -> int:
     """Start a lab with a scenario's network.
 
-    SCENARIO is a file, or a name that `perhop list` prints. Its flows, pings and changes are left
-    to you. The lab stays up until `perhop lab down`.
+    SCENARIO is a file, or a name that `perhop list` prints. Its flows, pings and changes are not
+    started. The lab stays up until `perhop lab down`.
     """
     from perhop import gallery, lab
     from perhop.cli.run import captured
@@ -89,9 +89,9 @@ def up(
 def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
     """Run a program in a host, with this terminal.
 
-    The exit code is the program's, 127 if there is no such program, and 126 if it may not be run.
-    What follows HOST is the program with its arguments; `--` keeps its options from being taken for
-    perhop's.
+    The exit code is the program's, 127 if the program does not exist, and 126 if it cannot be
+    executed. The arguments after HOST are the program and its arguments; `--` separates its
+    options from perhop's.
     """
     from perhop.lab.client import Lab
 
@@ -101,9 +101,9 @@ def exec_(name: str | None, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @_named
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@click.option("--watch", is_flag=True, help="Print it anew every second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Print the status every second, until Ctrl-C.")
 def status(name: str | None, as_json: bool, watch: bool) -> int:
-    """Show what each link and class carries now, and what it has counted."""
+    """Show the rates and counters of each link and class."""
     from time import sleep
 
     from perhop.lab.client import Lab
@@ -125,7 +125,7 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
 @lab.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
 def list_(as_json: bool) -> int:
-    """List your labs, and those that have ended although nobody has taken them down."""
+    """List your labs, including those that ended without `perhop lab down`."""
     from dataclasses import asdict
 
     from perhop.lab import endings, records
@@ -160,13 +160,21 @@ def list_(as_json: bool) -> int:
 @lab.command()
 @_named
 @click.argument("captures", nargs=-1, metavar="LINK=FILE…")
-@click.option("--for", "span", metavar="TIME", help="End after so long, such as `10 s`, and wait.")
-@click.option("--stop", is_flag=True, help="End what goes on instead: all, or the FILEs named.")
+@click.option(
+    "--for",
+    "span",
+    metavar="TIME",
+    help="Wait, and end the captures after this time, such as `10 s`.",
+)
+@click.option(
+    "--stop", is_flag=True, help="End captures instead of starting them: all, or those to FILE."
+)
 def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop: bool) -> int:
-    """Write packets to files while a lab is up, from now until `--stop` or `down`.
+    """Capture packets to files while a lab is up, until `--stop` or `down`.
 
-    LINK is a direction such as 'r1>r2', FILE gets the packets at r1's end; `-` is standard output.
-    What happens to a file ends its capture at most; `status` says how captures stand.
+    LINK is a direction such as 'r1>r2'. FILE receives the packets at r1's end; `-` is standard
+    output. If a file cannot be written, its capture ends and the lab goes on. `status` shows the
+    captures.
     """
     from time import sleep
 
@@ -213,13 +221,13 @@ def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop:
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value in the policy, such as classes.voice.bandwidth=20%. May be given often.",
+    help="Change a value of the policy, such as classes.voice.bandwidth=20%. Repeatable.",
 )
 def policy(name: str | None, link: str, policy: str | None, overrides: tuple[str, ...]) -> int:
-    """Change the policy on a directed link while traffic runs.
+    """Change the policy of a directed link while traffic runs.
 
-    LINK is a direction such as 'r1>r2', POLICY one of the scenario's or `none`; by default it is
-    the one that stands there. What waits moves to the new classes.
+    LINK is a direction such as 'r1>r2'. POLICY is a policy of the scenario or `none`; by default
+    the present policy of the link. Queued packets move to the new classes.
     """
     from perhop.lab.client import Lab
 
@@ -231,9 +239,9 @@ def policy(name: str | None, link: str, policy: str | None, overrides: tuple[str
 @_named
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE…")
 def change(name: str | None, settings: tuple[str, ...]) -> int:
-    """Change a link, a policer in place, or begin counters anew.
+    """Change a link or a policer, or clear counters.
 
-    KEY is a key of an entry of a scenario's `changes`, but for `at`: on='r1>r2' rate='5 Mbps', or
+    KEY is a key of an entry of a scenario's `changes`, except `at`: on='r1>r2' rate='5 Mbps', or
     on='r1>r2' class=assured police.rate='1 Mbps', or clear=counters.
     """
     from perhop.errors import UsageError
@@ -258,7 +266,7 @@ def change(name: str | None, settings: tuple[str, ...]) -> int:
 @lab.command()
 @_named
 def down(name: str | None) -> int:
-    """End a lab, and what still runs in its hosts."""
+    """End a lab and all programs in its hosts."""
     from perhop.lab.client import Lab
 
     found = Lab.find(name)
@@ -269,7 +277,7 @@ def down(name: str | None) -> int:
 
 
 def _by_file(files: dict[str, str]) -> dict[str, list[str]]:
-    """The links of each file, which become interfaces of it."""
+    """Return the links of each file; each link is an interface of its file."""
     links: dict[str, list[str]] = {}
     for link, file in files.items():
         links.setdefault(file, []).append(link)
@@ -319,7 +327,7 @@ _NOT_CARRIED = {
 
 
 def _remarks(stands: dict[str, Any]) -> Iterator[str]:
-    """What else is to be said of a lab."""
+    """Return remarks about a lab that no column of its table has."""
     for key, meaning in _NOT_CARRIED.items():
         if stands["network"].get(key):
             yield f"{key}: {stands['network'][key]:,} (packets {meaning})"

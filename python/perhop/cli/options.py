@@ -11,7 +11,7 @@ seed = click.option(
     default=1,
     show_default=True,
     type=click.IntRange(0, 2**64 - 1),
-    help="Decides every random number.",
+    help="The seed of all random numbers.",
 )
 
 captures = click.option(
@@ -19,5 +19,5 @@ captures = click.option(
     "captures",
     multiple=True,
     metavar="LINK=FILE",
-    help="Write the packets at r1's end of a link, 'r1>r2', to a pcapng file. May be given often.",
+    help="Capture the packets at r1's end of a link, 'r1>r2', to a pcapng file. Repeatable.",
 )

@@ -26,21 +26,21 @@ _BAR_WIDTH: Final = 20
 
 @contextmanager
 def watching(name: str) -> Iterator[Callable[[Progress], None]]:
-    """What to call with a run's progress."""
+    """Yield a function to call with the progress of a run."""
     with _showing(name) as show:
         yield lambda progress: show(progress.now_s / progress.end_s, _state(progress))
 
 
 @contextmanager
 def counting(name: str) -> Iterator[Callable[[int, int], None]]:
-    """What to call with how many of so many runs are done."""
+    """Yield a function to call with the numbers of finished runs and of all runs."""
     with _showing(name) as show:
         yield lambda done, count: show(done / count, f"{done} of {count} runs")
 
 
 @contextmanager
 def _showing(name: str) -> Iterator[Show]:
-    """Progress on stderr, so that stdout has results only."""
+    """Show progress on stderr, so that stdout has only results."""
     if sys.stderr.isatty():
         with _bar(name) as show:
             yield show

@@ -21,7 +21,7 @@ _BETWEEN: Final = 3
 
 
 def print_table(table: Table) -> None:
-    """Print a table on stdout, as wide as it needs to be where that is not a terminal."""
+    """Print a table on stdout; if stdout is not a terminal, as wide as the table needs."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=1000)
@@ -39,9 +39,9 @@ def print_table(table: Table) -> None:
 
 
 def _parts(table: Table, width: int) -> list[list[int]]:
-    """The columns to print side by side: all, or where numbers do not fit as many as do.
+    """Split the columns into tables that fit the terminal.
 
-    The first column comes with every part. Text can be wrapped, numbers cannot.
+    Every table repeats the first column. Text can be wrapped, numbers cannot.
     """
     everything = list(range(len(table.columns)))
     if any(column.align == "left" for column in table.columns[1:]):

@@ -15,13 +15,13 @@ __all__ = ["report"]
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The folder for the files; that of the run by default.",
+    help="The folder for the files; by default the folder of the run.",
 )
 def report(run: Path, out: Path | None) -> int:
     """Write a page and pictures of a run.
 
-    RUN is the folder that `perhop run` named. The page, report.html, stands alone and needs no
-    network; the throughput chart is there as PNG and SVG too.
+    RUN is the folder of a run. The page, report.html, is self-contained and needs no network. The
+    throughput chart is also written as PNG and SVG.
     """
     from perhop.dataset import Dataset
     from perhop.report import write

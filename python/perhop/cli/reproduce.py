@@ -1,4 +1,4 @@
-"""`perhop reproduce`: published experiments, run and put beside their documents."""
+"""`perhop reproduce`: published experiments, compared with their documents."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--engine", default="sim", show_default=True, help="What runs them.")
+@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
 @options.seed
 @click.option(
     "--runs",
     type=click.IntRange(0),
     default=100,
     show_default=True,
-    help="The members of an experiment's ensemble; 0 for none.",
+    help="Runs of each experiment over its unknowns; 0 for none.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="How many processes; one a core by default.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="The number of processes; by default one per core."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("runs", "reproduced"),
     show_default=True,
     metavar="DIR",
-    help="The folder for pages, pictures and runs; earlier ones there are replaced.",
+    help="The folder for pages, pictures and runs; existing ones are replaced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def reproduce(
@@ -55,16 +57,16 @@ def reproduce(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Run published experiments beside their documents.
+    """Run published experiments and compare them with their documents.
 
-    All of them, or those that are named. What a document leaves open is drawn from ranges; every
-    published value is printed beside the interval of the results, with what came of it: reproduced,
-    undecided, not explained, assumed, not stated. Writes a page for each experiment, its charts as
-    PNG and SVG, and an index. A difference is no failure; the exit code is 1 if an expectation of a
-    scenario does not hold.
+    Runs all experiments, or those named. Conditions that a document leaves open are drawn from
+    ranges. Prints every published value beside the interval of the results, with a verdict:
+    reproduced, undecided, not explained, assumed or not stated. Writes a page for each
+    experiment, its charts as PNG and SVG, and an index. The exit code is 1 if an expectation of a
+    scenario fails; a difference to a document is not a failure.
 
-    Engines with real hosts take as long as the experiments did, and have what the simulator
-    measures beside it.
+    Engines with real hosts take as long as the experiments did. Their values are printed beside
+    those of the simulator.
     """
     from perhop import experiments
     from perhop.cli.progress import counting

@@ -1,4 +1,4 @@
-"""`perhop run`: a scenario, run and judged."""
+"""`perhop run`: run a scenario and check its expectations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["captured", "run"]
 
 @click.command()
 @click.argument("scenario")
-@click.option("--engine", default="sim", show_default=True, help="What runs it.")
+@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
 @options.seed
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value first, such as flows.bulk.streams=10. May be given often.",
+    help="Change a value first, such as flows.bulk.streams=10. Repeatable.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The folder for the results; runs/NAME-1, runs/NAME-2, … by default.",
+    help="The folder for the results; by default runs/NAME-1, runs/NAME-2, …",
 )
 @options.captures
 @click.option(
@@ -47,7 +47,7 @@ __all__ = ["captured", "run"]
     show_default=True,
     type=click.IntRange(0, 2**31 - 1),
     metavar="BYTES",
-    help="How much of each packet that keeps; 0 for all.",
+    help="The bytes of each packet that a capture keeps; 0 for all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def run(
@@ -60,12 +60,12 @@ def run(
     snaplen: int,
     as_json: bool,
 ) -> int:
-    """Run a scenario and say what every flow got.
+    """Run a scenario and report the results of every flow.
 
     SCENARIO is a file, or a name that `perhop list` prints.
 
-    Prints what each flow got in each phase, the published figures beside the measured ones where
-    the scenario has some, and a verdict on everything it expects.
+    Prints the throughput of each flow in each phase, published figures beside the measured ones,
+    and the result of every expectation.
     """
     from perhop import rights
 
@@ -95,7 +95,7 @@ def run(
 
 
 def captured(given: tuple[str, ...], option: str = "--pcap ") -> dict[str, str]:
-    """The file for each link, from ``LINK=FILE``, which stands behind `option`."""
+    """Return the file for each link, from the ``LINK=FILE`` values of `option`."""
     from perhop.errors import UsageError
 
     files: dict[str, str] = {}
@@ -113,10 +113,10 @@ def captured(given: tuple[str, ...], option: str = "--pcap ") -> dict[str, str]:
 
 @contextmanager
 def _folder(out: Path | None, name: str) -> Iterator[Path]:
-    """The folder for the results: `out`, or the first of runs/NAME-1, … that nobody has.
+    """Return the folder for the results: `out`, or the first unused of runs/NAME-1, ….
 
-    The latter is made at once, so that runs side by side get one each, and removed again if it
-    stays empty.
+    The latter is created at once, so that concurrent runs get different folders, and removed if
+    it stays empty.
     """
     if out is not None:
         yield out

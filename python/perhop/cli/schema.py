@@ -13,7 +13,7 @@ __all__ = ["schema"]
 def schema() -> int:
     """Print the JSON Schema of scenarios.
 
-    Editors complete and check scenario files by it.
+    Editors can complete and check scenario files with it.
     """
     from perhop.scenario import json_schema
 

@@ -1,4 +1,4 @@
-"""`perhop sweep`: a scenario at every combination of some values."""
+"""`perhop sweep`: run a scenario with every combination of some values."""
 
 from __future__ import annotations
 
@@ -31,37 +31,39 @@ Examples:
     multiple=True,
     required=True,
     metavar="PATH=V1,V2,…",
-    help="What to vary, and its values. May be given often; every combination is run.",
+    help="A key and its values. Repeatable; every combination is run.",
 )
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value first, at every point.",
+    help="Change a value first, at every point. Repeatable.",
 )
 @click.option(
     "--seeds",
     default=1,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="How many seeds to run each combination with, from 1.",
+    help="The number of seeds for each combination, from 1.",
 )
-@click.option("--engine", default="sim", show_default=True, help="What runs it.")
-@click.option("--jobs", type=click.IntRange(1), help="How many processes; one a core by default.")
+@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="The number of processes; by default one per core."
+)
 @click.option(
     "--show",
     default="throughput=total",
     show_default=True,
     metavar="METRIC=TARGET",
-    help="What the table and the chart are of.",
+    help="The metric of the table and the chart.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="The folder for the results; by default runs/NAME-sweep, or if another sweep is there "
-    "runs/NAME-sweep-2 and so on. A sweep that was interrupted goes on there.",
+    "runs/NAME-sweep-2 and so on. An interrupted sweep continues there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def sweep(
@@ -75,11 +77,11 @@ def sweep(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run SCENARIO at every combination of values, on all cores.
+    """Run SCENARIO with every combination of values, on all cores.
 
-    Writes sweep.parquet, a row per point, target and metric, a chart of what --show names as PNG
-    and SVG, and each point's run in a folder of its own, which `perhop report` takes. A sweep that
-    was interrupted goes on where it stopped.
+    Writes sweep.parquet with a row per point, target and metric, a chart of the metric of --show as
+    PNG and SVG, and a folder per point, which `perhop report` accepts. If a sweep is interrupted,
+    the same command continues it.
     """
     from perhop import gallery
     from perhop.cli.progress import counting

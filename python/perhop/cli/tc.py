@@ -16,21 +16,21 @@ __all__ = ["tc"]
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Change a value first, such as links.1.rate='5 Mbps'. May be given often.",
+    help="Change a value first, such as links.1.rate='5 Mbps'. Repeatable.",
 )
 @click.option(
     "--device",
     "devices",
     multiple=True,
     metavar="LINK=NAME",
-    help="What r1's end of a link, 'r1>r2', is called there, such as eth1. May be given often.",
+    help="The interface at r1's end of a link, 'r1>r2', such as eth1. Repeatable.",
 )
 @click.option(
     "--police",
     type=click.Choice(["tc", "nft"]),
     default="tc",
     show_default=True,
-    help="What polices: tc's action, or nft's limit, for kernels without act_police.",
+    help="The policer: tc's action, or nft's limit, for kernels without act_police.",
 )
 def tc(
     scenario: str,
@@ -38,12 +38,12 @@ def tc(
     devices: tuple[str, ...],
     police: Literal["tc", "nft"],
 ) -> int:
-    """Print the commands that realise routers' policies on Linux.
+    """Print the commands that configure policies on Linux routers.
 
     SCENARIO is a file, or a name that `perhop list` prints.
 
-    Prints commands of tc, nft and ip for each node, and what they stand for. Where Linux cannot
-    express a part of the scenario, says which and prints nothing.
+    Prints commands of tc, nft and ip for each node, with comments. If Linux cannot express a part
+    of the scenario, names the part and prints no commands.
     """
     from perhop import gallery, linux
     from perhop.errors import UsageError

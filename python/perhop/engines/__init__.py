@@ -143,7 +143,7 @@ def run(
     Args:
         scenario: What to run.
         engine: One of `ENGINES`.
-        seed: Decides every random number; the same scenario and seed give the same tables.
+        seed: The seed of all random numbers; the same scenario and seed give the same tables.
         out: The folder to save the dataset in, every few seconds and at the end; none to keep it
             in memory.
         captures: Files to write packets to as pcapng, by the link where they are captured: a

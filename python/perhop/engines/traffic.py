@@ -79,7 +79,7 @@ class Traffic:
 
         Args:
             scenario: What to run.
-            seed: Decides every random number.
+            seed: The seed of all random numbers.
             namespaces: The hosts; None for sockets of this process.
             hosts: The number of each host's namespace; by default that of the host among all nodes.
             addresses: All addresses of each node, the one that it uses first; by default

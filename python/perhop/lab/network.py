@@ -46,7 +46,7 @@ class Network:
 
         Args:
             scenario: The network.
-            seed: Decides every random number.
+            seed: The seed of all random numbers.
             control: The congestion control of TCP where a program asks for none; by default CUBIC.
 
         Raises:

@@ -22,7 +22,7 @@ Examples:
 
 @click.group(epilog=_EXAMPLES)
 def reserve() -> None:
-    """Book bandwidth for a time, have it enforced, see what it did."""
+    """Book bandwidth for a time, and have it enforced."""
 
 
 for command in (*serving.COMMANDS, *people.COMMANDS, *bookings.COMMANDS):

@@ -1,4 +1,4 @@
-"""What every command that asks a service has in common: where it is, who asks, what is printed."""
+"""Common parts of the client commands: the service's URL, the token, and the output."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ url = click.option(
     envvar="PERHOP_RESERVE_URL",
     default="http://127.0.0.1:8471",
     show_default=True,
-    help="The service.",
+    help="The URL of the service.",
 )
 
 
 def asks(words: Callable[[Any, Mapping[str, Any]], Iterable[str]]) -> Callable[..., Any]:
-    """Make a function of a client, whose answer is printed, a command's.
+    """Make a command of a function that takes a client and returns an answer to print.
 
     Args:
-        words: The lines that are printed without `--json`, from the answer and what was given.
+        words: Return the lines to print without `--json`, from the answer and the arguments.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., int]:
@@ -72,7 +72,7 @@ def asks(words: Callable[[Any, Mapping[str, Any]], Iterable[str]]) -> Callable[.
 
 
 def _plain(line: str) -> str:
-    """A line without what a terminal would obey, or show in another order: that is escaped."""
+    """Escape control and bidirectional characters of a line for the terminal."""
 
     def plain(character: str) -> str:
         harmless = category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -82,7 +82,7 @@ def _plain(line: str) -> str:
 
 
 def connected(url: str) -> Client:
-    """A client with the token that there is for a service."""
+    """Connect to a service, with the stored token if there is one."""
     needs_extra()
     from perhop.reservations.client import Client
 
@@ -90,12 +90,12 @@ def connected(url: str) -> Client:
 
 
 def keep_token(url: str, token: str) -> None:
-    """Keep a token, in a file that nobody else can read."""
+    """Store a token in a file that only its owner can read."""
     _write(_tokens() | {url: token})
 
 
 def forget_token(url: str) -> None:
-    """Keep it no longer."""
+    """Delete the stored token of a service."""
     kept = _tokens()
     if kept.pop(url, None) is not None:
         _write(kept)
@@ -125,14 +125,14 @@ def _write(tokens: dict[str, str]) -> None:
 
 
 def ask_password(*, new: bool) -> str:
-    """A password: asked for on a terminal, and read from standard input elsewhere."""
+    """Prompt for a password on a terminal; without one, read it from standard input."""
     if sys.stdin.isatty():
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=new))
     return sys.stdin.readline().rstrip("\n")
 
 
 def needs_extra() -> None:
-    """Say what to install where plain perhop is."""
+    """Name the packages to install if they are missing."""
     from importlib.util import find_spec
 
     from perhop.errors import UnsupportedError

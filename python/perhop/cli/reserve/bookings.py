@@ -1,4 +1,4 @@
-"""Commands for reservations: what is free, booking, changing, looking."""
+"""Commands for reservations: search, book, change and show them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _packets_options(command: Any) -> Any:
         click.option("--source-port", help="Port, or range, at the source."),
         click.option("--dscp", help="A code point: a name such as ef, or 0 to 63."),
         click.option("--burst", help="Such as `100 kB`."),
-        click.option("--purpose", help="What it is for."),
+        click.option("--purpose", help="The purpose, as text."),
     ):
         command = option(command)
     return command
@@ -52,8 +52,8 @@ def _packets_options(command: Any) -> Any:
 @click.option(
     "--start", default="now", show_default=True, help="UTC, as `2026-12-01 10:00`, or `+10 min`."
 )
-@click.option("--end", help="The same.")
-@click.option("--for", "duration", help="Instead of --end: how long, such as `1 h`.")
+@click.option("--end", help="UTC, as --start.")
+@click.option("--for", "duration", help="The duration instead of --end, such as `1 h`.")
 @click.option(
     "--direction",
     type=click.Choice(["forward", "reverse", "both"]),
@@ -61,10 +61,10 @@ def _packets_options(command: Any) -> Any:
     show_default=True,
 )
 @click.option("--class", "class_", help="The class of service.")
-@click.option("--via", multiple=True, help="A node that the path must touch.")
-@click.option("--avoid", multiple=True, help="A node that it must not.")
-@click.option("--hold", help="Only hold it for so long, such as `5 min`, to be committed.")
-@click.option("--idempotency-key", help="Asked again with the same key, it is booked once.")
+@click.option("--via", multiple=True, help="A node that the path must pass. Repeatable.")
+@click.option("--avoid", multiple=True, help="A node that the path must avoid. Repeatable.")
+@click.option("--hold", help="Hold it for this time, such as `5 min`, until `commit`.")
+@click.option("--idempotency-key", help="Repeated requests with the same key book once.")
 @_packets_options
 @asks(_in_words)
 def book(
@@ -113,10 +113,10 @@ def _all_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 
 
 @click.command("list")
-@click.option("--all", "everything", is_flag=True, help="Those that are over, too.")
+@click.option("--all", "everything", is_flag=True, help="Include finished reservations.")
 @asks(_all_in_words)
 def list_(client: Client, *, everything: bool) -> Any:
-    """List your reservations; an operator's are everybody's."""
+    """List your reservations; an operator sees those of everybody."""
     from perhop.reservations.model import LIVE
 
     found: list[Any] = []
@@ -144,7 +144,7 @@ def _shown(found: Any, given: Mapping[str, Any]) -> Iterator[str]:
 @click.option(
     "--configuration",
     type=click.Choice(["set", "change", "remove"]),
-    help="What its routers are told, instead.",
+    help="Show the router configuration instead.",
 )
 @asks(_shown)
 def show(client: Client, number: int, configuration: str | None) -> Any:
@@ -163,8 +163,8 @@ def show(client: Client, number: int, configuration: str | None) -> Any:
 @_number
 @click.option("--rate", help="Such as `1 Mbps`.")
 @click.option("--start", help="UTC, as `2026-12-01 10:00`, or `+10 min`.")
-@click.option("--end", help="The same.")
-@click.option("--reason", default="", help="Why.")
+@click.option("--end", help="UTC, as --start.")
+@click.option("--reason", default="", help="The reason, for the log.")
 @_packets_options
 @asks(_in_words)
 def change(
@@ -176,7 +176,7 @@ def change(
     reason: str,
     **packets: Any,
 ) -> Any:
-    """Change a reservation in place; what is not given stays."""
+    """Change a reservation in place; other values stay."""
     from perhop.cli.reserve import moments
     from perhop.errors import UsageError
     from perhop.reservations import messages as m
@@ -194,7 +194,7 @@ def change(
 
 @click.command()
 @_number
-@click.option("--reason", default="", help="Why.")
+@click.option("--reason", default="", help="The reason, for the log.")
 @asks(_in_words)
 def cancel(client: Client, number: int, reason: str) -> Any:
     """Cancel a reservation."""
@@ -205,7 +205,7 @@ def cancel(client: Client, number: int, reason: str) -> Any:
 @_number
 @asks(_in_words)
 def commit(client: Client, number: int) -> Any:
-    """Book what is held."""
+    """Commit a held reservation."""
     return client.commit(number)
 
 
@@ -213,7 +213,7 @@ def commit(client: Client, number: int) -> Any:
 @_number
 @asks(_in_words)
 def confirm(client: Client, number: int) -> Any:
-    """Say that its routers are configured, where people do that."""
+    """Confirm that its routers were configured by hand."""
     return client.confirm(number)
 
 
@@ -235,12 +235,12 @@ def _free_in_words(found: Any, given: Mapping[str, Any]) -> Iterator[str]:
 @click.command()
 @click.argument("source")
 @click.argument("destination")
-@click.option("--rate", help="How much; then the earliest fit is found, too.")
+@click.option("--rate", help="The rate; with it, also the earliest possible start.")
 @click.option("--start", default="now", show_default=True, help="UTC, or `+10 min`.")
-@click.option("--for", "duration", default="24 h", show_default=True, help="How long.")
+@click.option("--for", "duration", default="24 h", show_default=True, help="The duration.")
 @click.option("--class", "class_", help="The class of service.")
-@click.option("--via", multiple=True, help="A node that the path must touch.")
-@click.option("--avoid", multiple=True, help="A node that it must not.")
+@click.option("--via", multiple=True, help="A node that the path must pass. Repeatable.")
+@click.option("--avoid", multiple=True, help="A node that the path must avoid. Repeatable.")
 @asks(_free_in_words)
 def free(
     client: Client,
@@ -253,7 +253,7 @@ def free(
     via: tuple[str, ...],
     avoid: tuple[str, ...],
 ) -> Any:
-    """Say what is free from SOURCE to DESTINATION, and from when on RATE is."""
+    """Show free bandwidth from SOURCE to DESTINATION, and the earliest start for RATE."""
     from perhop.cli.reserve import moments
 
     begin = moments.instant("+0 s" if start == "now" else start)
@@ -282,17 +282,17 @@ def _counters_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 
 @click.command()
 @_number
-@click.option("--clear", is_flag=True, help="Set them to zero.")
+@click.option("--clear", is_flag=True, help="Clear the counters.")
 @click.option(
     "--most",
     type=click.IntRange(2, 10_000),
     default=10_000,
     show_default=True,
-    help="About how many readings to show, over all its time.",
+    help="The approximate number of readings, over the whole reservation.",
 )
 @asks(_counters_in_words)
 def counters(client: Client, number: int, most: int, *, clear: bool) -> Any:
-    """Show what a reservation's policers counted."""
+    """Show the counters of a reservation's policers."""
     if clear:
         client.clear_counters(number)
     return client.counters(number, most)

@@ -1,4 +1,4 @@
-"""Commands for people: logging in, tokens, users, webhooks."""
+"""Commands for users: login, tokens, users, webhooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def login(name: str, url: str) -> int:
 @click.command()
 @url
 def logout(url: str) -> int:
-    """Log out: the token that `login` kept is good no longer."""
+    """Log out: revoke the token of `login`."""
     with connected(url) as client:
         client.log_out()
     forget_token(url)
@@ -46,7 +46,7 @@ def logout(url: str) -> int:
 @click.command()
 @url
 def password(url: str) -> int:
-    """Change your own password: the old one is asked for, and then the new one."""
+    """Change your password; prompts for the old and the new one."""
     with connected(url) as client:
         client.change_password(ask_password(new=False), ask_password(new=True))
     forget_token(url)
@@ -59,7 +59,7 @@ def password(url: str) -> int:
 
 @click.group()
 def token() -> None:
-    """Tokens of yours: for programs, and for calendars that subscribe to your reservations."""
+    """Manage your tokens, for programs and for calendars that subscribe to your reservations."""
 
 
 def _tokens_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
@@ -77,13 +77,13 @@ def _token_in_words(found: Any, given: Mapping[str, Any]) -> Iterator[str]:
 
 @token.command("new")
 @click.argument("label")
-@click.option("--feed", is_flag=True, help="For a calendar: it reads /api/calendar.ics alone.")
 @click.option(
-    "--for", "duration", help="How long it is good, such as `24 h`; for ever unless given."
+    "--feed", is_flag=True, help="For a calendar: the token can only read /api/calendar.ics."
 )
+@click.option("--for", "duration", help="Its lifetime, such as `24 h`; without end unless set.")
 @asks(_token_in_words)
 def new_token(client: Client, label: str, duration: str | None, *, feed: bool) -> Any:
-    """Make a token, which is told once."""
+    """Create a token and print it once."""
     from perhop.cli.reserve import moments
     from perhop.reservations import messages as m
 
@@ -98,7 +98,7 @@ def new_token(client: Client, label: str, duration: str | None, *, feed: bool) -
 @token.command("list")
 @asks(_tokens_in_words)
 def list_tokens(client: Client) -> Any:
-    """List your tokens, and where you are logged in."""
+    """List your tokens and logins."""
     return client.tokens()
 
 
@@ -106,7 +106,7 @@ def list_tokens(client: Client) -> Any:
 @click.argument("number", type=int)
 @asks(_said)
 def revoke(client: Client, number: int) -> None:
-    """End a token of yours."""
+    """Revoke a token or a login."""
     client.revoke(number)
 
 
@@ -115,7 +115,7 @@ def revoke(client: Client, number: int) -> None:
 
 @click.group()
 def user() -> None:
-    """Look after users, as an administrator."""
+    """Manage users, as an administrator."""
 
 
 def _users_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
@@ -144,8 +144,13 @@ def _user_options(command: Any) -> Any:
     for option in (
         click.option("--role", type=click.Choice(["requester", "operator", "administrator"])),
         click.option("--max-reservations", type=click.IntRange(0)),
-        click.option("--max-rate", help="At once, such as `100 Mbps`."),
-        click.option("--max-duration", help="Such as `24 h`."),
+        click.option(
+            "--max-rate",
+            help="Quota: the rate of all reservations at the same time, such as `100 Mbps`.",
+        ),
+        click.option(
+            "--max-duration", help="Quota: the duration of each reservation, such as `24 h`."
+        ),
     ):
         command = option(command)
     return command
@@ -169,9 +174,9 @@ def _quota(
 @_user_options
 @asks(_user_in_words)
 def add_user(client: Client, name: str, role: str | None, **quota: Any) -> Any:
-    """Make a user; the password is asked for, or read from standard input.
+    """Create a user; prompts for the password, or reads it from standard input.
 
-    Without a quota the user has the one that the service was started with.
+    Without a quota, the user has the default quota of the service.
     """
     from perhop.cli.reserve import moments
     from perhop.reservations import messages as m
@@ -184,7 +189,7 @@ def add_user(client: Client, name: str, role: str | None, **quota: Any) -> Any:
 @user.command("set")
 @click.argument("name")
 @click.option("--password", "new_password", is_flag=True, help="Ask for a new password.")
-@click.option("--disable/--enable", "disabled", default=None, help="May no longer log in, or may.")
+@click.option("--disable/--enable", "disabled", default=None, help="Disable or enable logins.")
 @_user_options
 @asks(_user_in_words)
 def set_user(
@@ -196,7 +201,7 @@ def set_user(
     disabled: bool | None,
     **quota: Any,
 ) -> Any:
-    """Change a user; a quota that is given replaces all three."""
+    """Change a user; any quota option replaces all three quotas."""
     from perhop.cli.reserve import moments
     from perhop.reservations import messages as m
 
@@ -212,7 +217,7 @@ def set_user(
 @user.command("list")
 @asks(_users_in_words)
 def list_users(client: Client) -> Any:
-    """List everybody."""
+    """List the users."""
     return client.users()
 
 
@@ -225,10 +230,10 @@ def _audit_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 
 
 @user.command("audit")
-@click.option("--after", type=int, default=0, help="Show what follows an entry.")
+@click.option("--after", type=int, default=0, help="Show the entries after this one.")
 @asks(_audit_in_words)
 def audit(client: Client, after: int) -> Any:
-    """Show who logged in, and what was done with users."""
+    """Show the logins, and the changes of users."""
     found: list[Any] = []
     while page := client.audit(found[-1].id if found else after):
         found += page
@@ -240,7 +245,7 @@ def audit(client: Client, after: int) -> Any:
 
 @click.group()
 def webhook() -> None:
-    """Addresses that are told what happens, as an operator."""
+    """Manage webhooks, which receive every entry of the log, as an operator."""
 
 
 def _webhooks_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
@@ -256,7 +261,7 @@ def _webhook_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("address")
 @asks(_webhook_in_words)
 def add_webhook(client: Client, address: str) -> Any:
-    """Have every entry of the log sent to ADDRESS; the secret is told once."""
+    """Send every entry of the log to ADDRESS; prints the secret once."""
     from perhop.cli.reserve import moments
     from perhop.reservations import messages as m
 
@@ -274,7 +279,7 @@ def list_webhooks(client: Client) -> Any:
 @click.argument("number", type=int)
 @asks(_said)
 def remove_webhook(client: Client, number: int) -> None:
-    """Remove a webhook of yours."""
+    """Remove a webhook."""
     client.remove_webhook(number)
 
 

@@ -17,7 +17,7 @@ _DATABASE: Final = "perhop-reservations.db"
 
 
 def _told(_context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Refuse a password where everybody on the machine can read it (`ps`)."""
+    """Refuse a password on the command line, which every user can read (`ps`)."""
     source = _context.get_parameter_source(parameter.name or "")
     if source is click.core.ParameterSource.COMMANDLINE and "://" in value:
         user, at, _ = value.partition("://")[2].partition("@")
@@ -47,47 +47,49 @@ _database = click.option(
     "drivers",
     multiple=True,
     metavar="ROUTER=KIND[:…]",
-    help="What enforces at a router (* for all others): file:PATH, lab[:NAME], "
-    "linux[:netns=NAME], ios or junos.",
+    help="The driver of a router (* for all others): file:PATH, lab[:NAME], "
+    "linux[:netns=NAME], ios or junos. Repeatable.",
 )
 @click.option(
     "--listen",
     default="127.0.0.1:8471",
     show_default=True,
     metavar="ADDRESS:PORT",
-    help="Where to listen. Beyond this machine only with TLS, or --insecure.",
+    help="The address and port. Other than loopback only with TLS, or --insecure.",
 )
-@click.option("--certificate", type=click.Path(path_type=Path), help="A certificate, for TLS.")
-@click.option("--key", type=click.Path(path_type=Path), help="Its private key.")
-@click.option("--host-name", "names", multiple=True, help="A name by which browsers call it.")
-@click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS.")
+@click.option("--certificate", type=click.Path(path_type=Path), help="The TLS certificate.")
+@click.option("--key", type=click.Path(path_type=Path), help="The private key of the certificate.")
+@click.option(
+    "--host-name", "names", multiple=True, help="A host name that browsers may use. Repeatable."
+)
+@click.option("--insecure", is_flag=True, help="Allow other addresses than loopback without TLS.")
 @click.option(
     "--every",
     default=10.0,
     show_default=True,
     type=click.FloatRange(0.1, 3600),
-    help="Seconds between two readings of counters.",
+    help="The interval of counter readings, in seconds.",
 )
 @click.option(
     "--max-reservations",
     type=click.IntRange(0),
-    help="Quota of new users that are given none: reservations that are not over.",
+    help="Default quota of new users: the number of reservations that are not over.",
 )
-@click.option("--max-rate", help="The same: at once, such as `100 Mbps`.")
-@click.option("--max-duration", help="The same: of each, such as `24 h`.")
+@click.option("--max-rate", help="Default quota: the rate at the same time, such as `100 Mbps`.")
+@click.option("--max-duration", help="Default quota: the duration of each, such as `24 h`.")
 @click.option(
     "--trusted-proxy",
     "proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="A proxy whose header X-Forwarded-For says who asks. Repeatable.",
+    help="A proxy whose header X-Forwarded-For is trusted. Repeatable.",
 )
 @click.option(
     "--webhooks-to",
     "webhooks",
     multiple=True,
     metavar="NETWORK",
-    help="A network beside the public internet to which webhooks may lead. Repeatable.",
+    help="A private network that webhooks may use. Repeatable.",
 )
 def serve(
     network: str,
@@ -105,7 +107,7 @@ def serve(
     max_rate: str | None,
     max_duration: str | None,
 ) -> int:
-    """Serve reservations of NETWORK, a scenario file with `reservable` links."""
+    """Run the service for NETWORK, a scenario file with `reservable` links."""
     needs_extra()
     from perhop.cli.reserve import moments
     from perhop.errors import UsageError
@@ -199,7 +201,7 @@ def _is_loopback(host: str) -> bool:
 @click.command()
 @click.argument("name")
 @_database
-@click.option("--generate", is_flag=True, help="Make up a password, and print it.")
+@click.option("--generate", is_flag=True, help="Generate a password and print it.")
 def init(name: str, database: str, generate: bool) -> int:
     """Make NAME an administrator, while the service is not running."""
     needs_extra()
