@@ -57,7 +57,7 @@ def reproduce(
     out: Path,
     as_json: bool,
 ) -> int:
-    """Run published experiments and compare them with their documents.
+    """Compare published experiments with their documents.
 
     Runs all experiments, or those named. Conditions that a document leaves open are drawn from
     ranges. Prints every published value beside the interval of the results, with a verdict:
