@@ -20,8 +20,8 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::pipe2;
-use perhop_core::{Bytes, Duration, Stream, Time};
-use perhop_net::{LinkCounters, Wire};
+use perhop_core::{Bytes, Stream, Time};
+use perhop_net::{Impairments, LinkCounters, Wire};
 use thiserror::Error;
 
 use crate::clock::monotonic;
@@ -144,10 +144,8 @@ struct Direction {
     from: Arc<Tun>,
     to: Arc<Tun>,
     settings: Wire,
-    random: Stream,
+    impairments: Impairments,
     counters: WireCounters,
-    /// When the last packet arrives that took no detour.
-    in_order: Time,
     /// When what is under way arrives, in which order it came, and in which buffer it is.
     under_way: BinaryHeap<Reverse<(Time, u64, usize)>>,
     came: u64,
@@ -161,9 +159,8 @@ impl Direction {
             from,
             to,
             settings,
-            random,
+            impairments: Impairments::new(random),
             counters: WireCounters::default(),
-            in_order: Time::ZERO,
             under_way: BinaryHeap::new(),
             came: 0,
             buffers: Vec::new(),
@@ -174,27 +171,16 @@ impl Direction {
     /// A packet came at `now`.
     fn take(&mut self, now: Time, packet: &[u8]) {
         let size = Bytes::new(packet.len() as u64);
-        let on_wire = self.settings.overhead.on_wire(size);
-        self.counters.carried.packets += 1;
-        self.counters.carried.bytes += on_wire;
-        if self.settings.loss_ppb > 0 && self.random.chance_ppb(self.settings.loss_ppb) {
-            self.counters.carried.lost += 1;
-            return;
-        }
-        let mut arrival = now + on_wire / self.settings.rate + self.settings.delay;
-        if self.settings.jitter > Duration::ZERO {
-            arrival += Duration::from_picos(self.random.up_to(self.settings.jitter.as_picos()));
-        }
-        // A packet that is shorter, or less late, does not overtake.
-        arrival = arrival.max(self.in_order);
-        self.in_order = arrival;
-        if self.settings.detour_ppb > 0 && self.random.chance_ppb(self.settings.detour_ppb) {
-            self.counters.carried.detoured += 1;
-            arrival += self.settings.detour;
-        }
+        let Self { settings, impairments, counters: WireCounters { carried, .. }, .. } = self;
+        let on_wire = settings.overhead.on_wire(size);
+        carried.packets += 1;
+        carried.bytes += on_wire;
+        let arrival = now + on_wire / settings.rate + settings.delay;
+        let Some(arrival) = impairments.delay(settings, arrival, carried) else { return };
+        let duplicated = impairments.duplicates(settings);
+        carried.duplicated += u64::from(duplicated);
         self.put(arrival, packet);
-        if self.settings.duplicate_ppb > 0 && self.random.chance_ppb(self.settings.duplicate_ppb) {
-            self.counters.carried.duplicated += 1;
+        if duplicated {
             self.put(arrival, packet);
         }
     }

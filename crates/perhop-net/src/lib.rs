@@ -16,6 +16,7 @@ mod network;
 mod port;
 mod routes;
 mod under_way;
+mod wire;
 
 pub use balance::Balance;
 pub use icmp::{IcmpError, IcmpErrors};
@@ -23,5 +24,6 @@ pub use marker::Marker;
 pub use network::{
     Departures, Hosts, LinkSpec, Loss, Network, NodeKind, Passage, Sent, TimerId, Waits,
 };
-pub use port::{LinkCounters, PortId, Wire};
+pub use port::PortId;
 pub use routes::RouteError;
+pub use wire::{Impairments, LinkCounters, Wire};

@@ -7,8 +7,9 @@ use crate::agenda::{Agenda, EventId};
 use crate::balance::Balance;
 use crate::icmp::{ErrorBudget, IcmpError, IcmpErrors};
 use crate::marker::Marker;
-use crate::port::{LinkCounters, Port, PortId, Wire};
+use crate::port::{Port, PortId};
 use crate::routes::{Fault, RouteError, Routes};
+use crate::wire::{LinkCounters, Wire};
 
 /// What a node does with packets that are not for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

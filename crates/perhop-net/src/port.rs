@@ -1,11 +1,12 @@
 //! One direction of a link.
 
-use perhop_core::{Bytes, Duration, Header, NodeId, Overhead, Packet, Rate, Stream, Time};
+use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Discipline, Ledger};
 
 use crate::marker::Marker;
 use crate::network::{Departures, Waits};
 use crate::under_way::UnderWay;
+use crate::wire::{Impairments, LinkCounters, Wire};
 
 /// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,49 +18,6 @@ impl PortId {
     }
 }
 
-/// What lies between two nodes, the same in both directions.
-#[derive(Clone, Copy, Debug)]
-pub struct Wire {
-    /// How fast a bit follows a bit, layer-2 overhead included.
-    pub rate: Rate,
-    /// Propagation delay.
-    pub delay: Duration,
-    /// The most by which a packet is late beyond `delay`; uniform, and packets stay in order.
-    pub jitter: Duration,
-    /// Share of packets lost at random, in parts per billion.
-    pub loss_ppb: u32,
-    /// Share of packets of which a copy arrives right behind them, in parts per billion.
-    pub duplicate_ppb: u32,
-    /// Share of packets that take longer by `detour`, in parts per billion; others overtake them.
-    pub detour_ppb: u32,
-    /// How much longer.
-    pub detour: Duration,
-    /// What layer 2 adds to a packet.
-    pub overhead: Overhead,
-}
-
-impl Wire {
-    /// Whether it is known when a packet will arrive before it is sent.
-    fn keeps_its_word(&self) -> bool {
-        self.jitter == Duration::ZERO && self.loss_ppb == 0 && self.is_plain()
-    }
-}
-
-/// What a link has carried in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounters {
-    /// Packets that were transmitted, lost ones included.
-    pub packets: u64,
-    /// Their length on the wire, layer-2 overhead included.
-    pub bytes: Bytes,
-    /// Packets that were transmitted and lost on the way.
-    pub lost: u64,
-    /// Packets that arrived with a copy behind them.
-    pub duplicated: u64,
-    /// Packets that took a detour.
-    pub detoured: u64,
-}
-
 /// No length that a packet has.
 const NO_PACKET: (Bytes, Bytes, Duration) = (Bytes::MAX, Bytes::ZERO, Duration::ZERO);
 
@@ -69,8 +27,10 @@ const NO_PACKET: (Bytes, Bytes, Duration) = (Bytes::MAX, Bytes::ZERO, Duration::
 pub(crate) struct Port<B> {
     pub to: NodeId,
     wire: Wire,
+    /// Whether the wire's arrivals are certain, which asks for one branch a packet, not three.
+    certain: bool,
     pub queue: Class<B>,
-    random: Stream,
+    impairments: Impairments,
     pub counters: LinkCounters,
     /// Whether the hosts want to know of what is transmitted here, …
     pub watched_at_start: bool,
@@ -103,8 +63,6 @@ pub(crate) struct Port<B> {
     down: Option<Time>,
     /// When the last packet arrives that was sent before the wire changed.
     not_before: Time,
-    /// When the last packet arrives that took no detour.
-    in_order: Time,
     /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
     /// taken back.
     plain: bool,
@@ -116,23 +74,17 @@ pub(crate) struct Port<B> {
     last: (Bytes, Bytes, Duration),
 }
 
-impl Wire {
-    /// Whether what is sent arrives once at most, and in order.
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.duplicate_ppb == 0 && self.detour_ppb == 0
-    }
-}
-
 impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
-            books: wire.keeps_its_word() && queue.is_plain(),
+            books: wire.is_certain() && queue.is_plain(),
             departures: false,
             begins: Time::MAX,
             to,
             wire,
+            certain: wire.is_certain(),
             queue,
-            random,
+            impairments: Impairments::new(random),
             counters: LinkCounters::default(),
             watched_at_start: false,
             watched_at_end: false,
@@ -144,7 +96,6 @@ impl<B> Port<B> {
             busy_until: Time::ZERO,
             down: None,
             not_before: Time::ZERO,
-            in_order: Time::ZERO,
             plain: wire.is_plain(),
             special: !wire.is_plain(),
             last: NO_PACKET,
@@ -191,6 +142,7 @@ impl<B> Port<B> {
         self.unbook(now);
         self.rejoin(Time::MAX);
         self.wire = wire;
+        self.certain = wire.is_certain();
         self.plain &= wire.is_plain();
         self.special |= !self.plain;
         self.last = NO_PACKET;
@@ -349,7 +301,7 @@ impl<B> Port<B> {
 
     /// Whether packets can be booked, as far as nobody asks when transmissions begin.
     fn may_book(&self) -> bool {
-        self.wire.keeps_its_word() && self.queue.is_plain() && self.down.is_none()
+        self.certain && self.queue.is_plain() && self.down.is_none()
     }
 
     /// From now on the hosts are told of what leaves the queue: it needs its event.
@@ -393,29 +345,17 @@ impl<B> Port<B> {
     #[inline]
     pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);
-        let mut arrival = self.occupy(now, size);
+        let arrival = self.occupy(now, size);
         self.count();
-        if self.wire.loss_ppb > 0 && self.random.chance_ppb(self.wire.loss_ppb) {
-            self.counters.lost += 1;
-            return None;
+        if self.certain {
+            return Some(arrival);
         }
-        if self.wire.jitter > Duration::ZERO {
-            arrival += Duration::from_picos(self.random.up_to(self.wire.jitter.as_picos()));
-            // Jitter does not reorder: a late packet holds up those behind it.
-            arrival = arrival.max(self.in_order);
-            self.in_order = arrival;
-        }
-        if self.wire.detour_ppb > 0 && self.random.chance_ppb(self.wire.detour_ppb) {
-            self.counters.detoured += 1;
-            arrival += self.wire.detour;
-        }
-        Some(arrival)
+        self.impairments.delay(&self.wire, arrival, &mut self.counters)
     }
 
     /// Whether a copy comes behind the packet that arrives.
     pub fn duplicates(&mut self) -> bool {
-        let ppb = self.wire.duplicate_ppb;
-        ppb > 0 && self.random.chance_ppb(ppb)
+        self.impairments.duplicates(&self.wire)
     }
 
     /// Puts a packet on the wire, to arrive at `at`; says whether it is the next one to arrive.

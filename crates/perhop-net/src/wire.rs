@@ -1,0 +1,148 @@
+//! What lies between two nodes, and what it does to packets on their way.
+
+use perhop_core::{Bytes, Duration, Overhead, Rate, Stream, Time};
+
+/// What lies between two nodes, the same in both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// How fast a bit follows a bit, layer-2 overhead included.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// The most by which a packet is late beyond `delay`; uniform, and packets stay in order.
+    pub jitter: Duration,
+    /// Share of packets lost at random, in parts per billion.
+    pub loss_ppb: u32,
+    /// Share of packets of which a copy arrives right behind them, in parts per billion.
+    pub duplicate_ppb: u32,
+    /// Share of packets that take longer by `detour`, in parts per billion; others overtake them.
+    pub detour_ppb: u32,
+    /// How much longer.
+    pub detour: Duration,
+    /// What layer 2 adds to a packet.
+    pub overhead: Overhead,
+}
+
+impl Wire {
+    /// Whether it is known when a packet will arrive before it is sent.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.jitter == Duration::ZERO && self.loss_ppb == 0 && self.is_plain()
+    }
+
+    /// Whether what is sent arrives once at most, and in order.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.duplicate_ppb == 0 && self.detour_ppb == 0
+    }
+}
+
+/// What a link has carried in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Packets that were transmitted, lost ones included.
+    pub packets: u64,
+    /// Their length on the wire, layer-2 overhead included.
+    pub bytes: Bytes,
+    /// Packets that were transmitted and lost on the way.
+    pub lost: u64,
+    /// Packets that arrived with a copy behind them.
+    pub duplicated: u64,
+    /// Packets that took a detour.
+    pub detoured: u64,
+}
+
+/// Random loss, delay, reordering and duplication in one direction of a link.
+#[derive(Debug)]
+pub struct Impairments {
+    random: Stream,
+    /// When the last packet arrives that took no detour.
+    in_order: Time,
+}
+
+impl Impairments {
+    /// Impairments that are drawn from `random`.
+    pub const fn new(random: Stream) -> Self {
+        Self { random, in_order: Time::ZERO }
+    }
+
+    /// Returns when a packet arrives that would arrive at `at` over a perfect wire; `None` if it is
+    /// lost. Nothing overtakes a packet that takes no detour. Counts what happens to it.
+    #[inline]
+    pub fn delay(&mut self, wire: &Wire, at: Time, counters: &mut LinkCounters) -> Option<Time> {
+        if wire.loss_ppb > 0 && self.random.chance_ppb(wire.loss_ppb) {
+            counters.lost += 1;
+            return None;
+        }
+        let mut arrival = at;
+        if wire.jitter > Duration::ZERO {
+            arrival += Duration::from_picos(self.random.up_to(wire.jitter.as_picos()));
+        }
+        // A packet that is less late, or shorter, waits for those before it.
+        arrival = arrival.max(self.in_order);
+        self.in_order = arrival;
+        if wire.detour_ppb > 0 && self.random.chance_ppb(wire.detour_ppb) {
+            counters.detoured += 1;
+            arrival += wire.detour;
+        }
+        Some(arrival)
+    }
+
+    /// Whether a copy arrives right behind a packet.
+    pub fn duplicates(&mut self, wire: &Wire) -> bool {
+        wire.duplicate_ppb > 0 && self.random.chance_ppb(wire.duplicate_ppb)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERFECT: Wire = Wire {
+        rate: Rate::new(1_000_000_000).unwrap(),
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss_ppb: 0,
+        duplicate_ppb: 0,
+        detour_ppb: 0,
+        detour: Duration::ZERO,
+        overhead: Overhead::NONE,
+    };
+
+    fn arrivals(wire: &Wire, due: &[u64]) -> (Vec<Option<u64>>, LinkCounters) {
+        let mut impairments = Impairments::new(Stream::new(1, "wire"));
+        let mut counters = LinkCounters::default();
+        let mut delay = |&at| impairments.delay(wire, Time::from_picos(at), &mut counters);
+        let arrivals = due.iter().map(|at| delay(at).map(Time::as_picos)).collect();
+        (arrivals, counters)
+    }
+
+    /// Where nothing waits for the transmitter, a short packet behind a long one is due before it.
+    #[test]
+    fn nothing_overtakes_what_takes_no_detour() {
+        let (at, counters) = arrivals(&PERFECT, &[50, 20, 60]);
+        assert_eq!((at, counters), (vec![Some(50), Some(50), Some(60)], LinkCounters::default()));
+        let jitter = Wire { jitter: Duration::from_picos(1_000), ..PERFECT };
+        let due: Vec<u64> = (0..1_000).map(|n| 10 * n).collect();
+        let (at, _) = arrivals(&jitter, &due);
+        assert!(at.is_sorted());
+        let late = |(at, due): (&Option<u64>, &u64)| at.unwrap() - due <= 1_000;
+        assert!(at.iter().zip(&due).all(late));
+    }
+
+    #[test]
+    fn a_packet_on_a_detour_holds_up_nobody() {
+        let detour =
+            Wire { detour_ppb: 500_000_000, detour: Duration::from_picos(1_000_000), ..PERFECT };
+        let due: Vec<u64> = (0..1_000).collect();
+        let (at, counters) = arrivals(&detour, &due);
+        let late = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == *due + 1_000_000).count();
+        let in_time = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == **due).count();
+        assert_eq!((late as u64, late + in_time), (counters.detoured, 1_000));
+        assert!((400..600).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn what_is_lost_is_counted_and_holds_up_nobody() {
+        let (at, counters) = arrivals(&Wire { loss_ppb: 1_000_000_000, ..PERFECT }, &[5, 6]);
+        assert_eq!((at, counters.lost), (vec![None, None], 2));
+    }
+}
