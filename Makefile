@@ -29,7 +29,7 @@ demo: .venv/built ## Run the three-class scavenger experiment and draw it
 
 .PHONY: demo-reserve
 demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw what was counted
-	@$(BIN)/python -m validation.demo runs/demo-reserve
+	@PYTHONPATH=services $(BIN)/python -m demo runs/demo-reserve
 
 .PHONY: test
 test: .venv/built ## Run every test
@@ -47,8 +47,8 @@ check: .venv/built ## Format, lint and type checks, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --workspace --no-deps --quiet
-	$(BIN)/ruff format --check python tests bench validation
-	$(BIN)/ruff check python tests bench validation
+	$(BIN)/ruff format --check python services tests bench validation conftest.py
+	$(BIN)/ruff check python services tests bench validation conftest.py
 	$(BIN)/mypy
 
 .PHONY: validate
@@ -79,15 +79,15 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 
 .PHONY: bench-reserve
 bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
-	CARGO=$(CARGO) $(BIN)/python bench/reserve.py
-	PERHOP_CRASHES=50 $(BIN)/python -m pytest tests/test_reservations_crash.py
+	CARGO=$(CARGO) $(BIN)/python services/bench/reserve.py
+	PERHOP_CRASHES=50 $(BIN)/python -m pytest services/tests/test_reservations_crash.py
 
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --requirement requirements/dev.in
-	{ echo '# Made by `make lock` from dev.in.'; $(BIN)/pip freeze --exclude perhop; } > requirements/dev.txt
+	{ echo '# Made by `make lock` from dev.in.'; $(BIN)/pip freeze --exclude perhop --exclude perhop-services; } > requirements/dev.txt
 
 .PHONY: clean
 clean: ## Remove what the targets above have made
@@ -103,7 +103,8 @@ clean: ## Remove what the targets above have made
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
 	@touch $@
 
-.venv/built: .venv/installed pyproject.toml $(RUST)
+.venv/built: .venv/installed pyproject.toml services/pyproject.toml $(RUST)
 	$(BIN)/maturin develop --release --quiet > .venv/maturin.log 2>&1 \
 	  || { cat .venv/maturin.log >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable services
 	@touch $@

@@ -34,7 +34,6 @@ LAYERS = [
     "crosscheck",
     "report",
     "experiments",
-    "reservations",
     "cli",
 ]
 """The parts of the package; each may import from itself and from those before it."""
@@ -46,10 +45,6 @@ NEVER = {
     "sweep": {"lab"},
     "crosscheck": {"lab"},
     "experiments": {"lab"},
-    "reservations": {
-        *("engines", "gallery", "dataset", "analysis"),
-        *("workers", "sweep", "crosscheck", "report", "experiments"),
-    },
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""
 
@@ -115,9 +110,7 @@ def test_imports_run_downwards(path: Path) -> None:
     own = part(path)
     # The package itself only hands out what the layers have.
     allowed = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
-    if own == "rights" or (
-        own in {"linux", "engines", "lab", "reservations"} and path.stem != "__init__"
-    ):
+    if own == "rights" or (own in {"linux", "engines", "lab"} and path.stem != "__init__"):
         allowed.add("_core")
     assert imported(path) <= allowed - NEVER.get(own, set())
 

@@ -19,9 +19,9 @@ from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.lab import lab
+from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
-from perhop.cli.reserve import reserve
 from perhop.cli.run import run
 from perhop.cli.schema import schema
 from perhop.cli.sweep import sweep
@@ -66,7 +66,7 @@ for command in (
     list_,
     schema,
     tc,
-    reserve,
+    *PLUGINS,
 ):
     perhop.add_command(command)
 

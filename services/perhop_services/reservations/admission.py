@@ -1,0 +1,404 @@
+"""Whether there is room, on which path, and if not, what is in the way and when there would be.
+
+The calendar in memory, with everything that takes up room in it. It decides and remembers, and
+never reads the database or a clock.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop._core import Calendar, Ledger
+from perhop_services.reservations import records
+from perhop_services.reservations.holdings import Holdings
+from perhop_services.reservations.model import Quota
+from perhop_services.reservations.packets import OLD, Packets
+from perhop_services.reservations.refusals import Asked, Refusals
+from perhop_services.reservations.routes import Routes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from perhop_services.reservations.model import Reservation, Terms, Wishes
+    from perhop_services.reservations.network import Network
+
+    _Taken = tuple[list[int], int | None] | None
+    _Lanes = list[tuple[int, bool]]
+
+HORIZON: Final = 2 * 366 * 86_400
+"""How far ahead of now one may book, in seconds."""
+
+MOST_STRETCHES: Final = 500
+"""How many stretches of what is free are told at most."""
+
+_OLD_RATE: Final = OLD
+_OLD_END: Final = 2 * OLD
+"""The two parts that are kept of old terms: what they had more, and for how much longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What is free between two nodes.
+
+    Attributes:
+        path: The links that it is about.
+        stretches: Start, end and bits per second that are free on all of them.
+        earliest: From when on the rate that was asked for is free for as long as asked; None if
+            it is not before `searched`.
+        searched: Up to when that was looked for.
+        widest: The path on which most is free throughout.
+        widest_rate: How much that is.
+        alternatives: All paths on which the rate is free throughout, shortest first.
+    """
+
+    path: tuple[str, ...]
+    stretches: list[tuple[int, int, int]]
+    earliest: int | None
+    searched: int
+    widest: tuple[str, ...]
+    widest_rate: int
+    alternatives: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class Admission:
+    """The calendar, and who has what in it."""
+
+    def __init__(self, network: Network, origin: int) -> None:
+        self.network = network
+        self.origin = origin
+        self.holdings = Holdings()
+        self._calendar = Calendar(origin, network.specs)
+        self._packets = Packets(self._calendar)
+        self._routes = Routes(network, self._calendar)
+        self._refusals = Refusals(
+            network, origin, self._calendar, self._packets, self.holdings, HORIZON
+        )
+
+    @property
+    def bookings(self) -> int:
+        """How many bookings take up room."""
+        return self._calendar.bookings
+
+    def restore(
+        self, paths: Mapping[int, Sequence[str]], pages: Iterable[str], now: int
+    ) -> list[int]:
+        """Enter what is on file.
+
+        Args:
+            paths: The links of each path, by its number.
+            pages: A line for each reservation: number, start, end, rate, owner, path, class and
+                `records.about`, with tabs between them.
+            now: The time; what is over takes no room.
+
+        Returns:
+            The numbers of those that name a link or class that the network no longer has.
+        """
+        ledger = Ledger()
+        for page in pages:
+            ledger.read(page)
+        places = [self._place(paths, place) for place in ledger.places]
+        turned = any(turned for _, lanes in places for _, turned in lanes)
+        selectors: list[tuple[int, int]] = []
+        for text in ledger.selectors:
+            selector = records.selector(text)
+            number = self._packets.selector(selector)
+            other = self._packets.selector(selector.reversed()) if turned else number
+            selectors.append((number, other))
+        self.holdings.count(ledger.owners)
+        return self._calendar.load(ledger, places, selectors, (self.origin, now))
+
+    def _place(self, paths: Mapping[int, Sequence[str]], text: str) -> tuple[_Taken, _Lanes]:
+        """What a place of the ledger means: links and class, if there are such, and lanes."""
+        network = self.network
+        path, class_, source, destination, direction = records.place(text)
+        taken: _Taken = None
+        if all(map(network.has_link, paths[path])) and (not class_ or class_ in network.classes):
+            forward = [network.link(name) for name in paths[path]]
+            taken = network.reserved(forward, direction), network.class_number(class_)
+        lanes: _Lanes = []
+        if direction != "reverse":
+            lanes.append((self._packets.pair(source, destination), False))
+        if direction != "forward":
+            lanes.append((self._packets.pair(destination, source), True))
+        return taken, lanes
+
+    # Booking
+
+    def book(
+        self,
+        id_: int,
+        owner: int,
+        terms: Terms,
+        wishes: Wishes,
+        quota: Quota,
+        path: Sequence[str] | None,
+        now: int,
+    ) -> tuple[str, ...]:
+        """Book, and answer the path: the one that is named, or the shortest with room.
+
+        Raises:
+            BadRequestError: Something is named that there is not.
+            ConflictError: Another reservation is for some of the packets, or a quota is used up.
+            RefusedError: Too little is free.
+        """
+        asked = Asked(id_, owner, terms, quota, now)
+        named = None if path is None else self._routes.named(terms, path)
+        claim = self._packets.claim(id_, terms)
+        if claim is not None:
+            start = max(terms.start, self.origin)
+            ways = [named] if named else self._routes.candidates(terms, wishes, start)
+            raise self._refusals.claimed(asked, claim, ways)
+        self.holdings.check_number(owner, quota)
+        links, chosen = self._choose(asked, wishes, named)
+        class_ = self.network.class_number(terms.class_)
+        start = max(terms.start, self.origin)
+        self._check_rate(asked, None, start, [chosen])
+        short = self._calendar.book(id_, links, class_, start, terms.end, terms.rate)
+        if short is not None:
+            raise self._refusals.too_little(asked, short, [chosen])
+        self.holdings.add(owner, id_, start, terms)
+        self._packets.occupy(id_, terms)
+        return self.network.names(chosen)
+
+    def change(self, old: Reservation, new: Terms, quota: Quota, now: int, *, keep: bool) -> None:
+        """Put new terms in the place of a reservation's, on the same path.
+
+        Args:
+            old: The reservation as it is.
+            new: What is to be.
+            quota: What its owner may have.
+            now: The time; what is over is not looked at.
+            keep: Whether the old terms are kept free until `settle` or `take_back`.
+
+        Raises:
+            ConflictError: Another reservation is for some of the packets, or a quota is used up.
+            RefusedError: Too little is free.
+        """
+        links, class_ = self._links(old), self.network.class_number(old.terms.class_)
+        start = max(new.start, now, self.origin) if old.terms.start <= now else new.start
+        ahead = replace(new, start=min(start, new.end - 1))
+        asked, ways = Asked(old.id, old.owner, ahead, quota, now), [self._routes.of(old)]
+        claim = self._packets.claim(old.id, ahead)
+        if claim is not None:
+            raise self._refusals.claimed(asked, claim, ways)
+        self._check_rate(asked, old.id, start, ways)
+        short = self._calendar.change(old.id, links, class_, start, new.end, new.rate)
+        if short is not None:
+            raise self._refusals.too_little(asked, short, ways)
+        if keep:
+            self._keep(old, new, start)
+        self.holdings.change(old.owner, old.id, start, new)
+        self._swap(old, old.terms, new)
+        if keep:
+            self._packets.occupy(old.id + OLD, old.terms)
+
+    def stage(self, old: Reservation, new: Terms, now: int) -> None:
+        """Enter new terms on file that are being put in place, as `change` did with `keep`.
+
+        Both terms have been promised, so they are entered whether or not there is room.
+        """
+        self._swap(old, old.terms, new)
+        self._packets.occupy(old.id + OLD, old.terms)
+        if not self._is_known(old):
+            return
+        start = max(new.start, now, self.origin)
+        self._release(old.id)
+        self._enter(old.id, old, start, new.end, new.rate)
+        self._keep(old, new, start)
+
+    def settle(self, old: Reservation, new: Terms, now: int) -> None:
+        """Let go of what was kept of the old terms: the new ones are in place.
+
+        Raises:
+            ConflictError: Another reservation is for some of the packets; nothing has changed.
+            RefusedError: Too little is free; nothing has changed.
+        """
+        start = max(new.start, now, self.origin)
+        if start < new.end and not _is_within(new, old.terms):
+            asked = Asked(old.id, old.owner, replace(new, start=start), Quota(), now)
+            claim = self._packets.claim(old.id, asked.terms)
+            if claim is not None:
+                raise self._refusals.claimed(asked, claim, [self._routes.of(old)])
+            self._check_room(asked, old)
+        self._let_go(old)
+
+    def take_back(self, old: Reservation, new: Terms, now: int) -> None:
+        """Let the old terms, which were kept, hold again: the new ones cannot be put in place."""
+        self._let_go(old)
+        start = max(old.terms.start, now, self.origin)
+        self._release(old.id)
+        if self._is_known(old):
+            self._enter(old.id, old, start, old.terms.end, old.terms.rate)
+        if start < old.terms.end:
+            self.holdings.change(old.owner, old.id, start, old.terms)
+        self._swap(old, new, old.terms)
+
+    def release(self, reservation: Reservation) -> None:
+        """Take a reservation out: it is over, or will not be."""
+        self._let_go(reservation)
+        # It may have been over, or on a link that there is no more, when the service started.
+        self._release(reservation.id)
+        self.holdings.remove(reservation.owner, reservation.id)
+        self._packets.vacate(reservation.id, reservation.terms)
+        if reservation.pending is not None:
+            self._packets.vacate(reservation.id, reservation.pending)
+
+    def forget_before(self, instant: int) -> None:
+        """Forget what was booked before an instant; one can no longer book before it."""
+        if instant > self.origin:
+            self.origin = instant
+            self._refusals.origin = instant
+            self._calendar.forget_before(instant)
+            self.holdings.forget()
+
+    # Looking
+
+    def free(self, terms: Terms, wishes: Wishes, now: int, until: int | None = None) -> Free:
+        """What is free between two nodes over the span of `terms`, and for its rate.
+
+        Args:
+            terms: Source, destination, class, direction, span and rate.
+            wishes: What the path must keep to.
+            now: The time.
+            until: Up to when the earliest fit is looked for; by default as far as one may book.
+        """
+        class_ = self.network.class_number(terms.class_)
+        start = max(terms.start, self.origin)
+        candidates = self._routes.candidates(terms, wishes, start)
+        fitting = [
+            path
+            for path in candidates
+            if self._calendar.check(self._both(path, terms), class_, start, terms.end, terms.rate)
+            is None
+        ]
+        path = (fitting or candidates)[0]
+        widest, widest_rate = self._routes.widest(terms, wishes, start)
+        begin, end = max(start, now), until or now + HORIZON
+        earliest, searched = None, end
+        if begin < end:
+            ways, seconds = (
+                [self._both(each, terms) for each in candidates],
+                terms.end - terms.start,
+            )
+            earliest, searched = self._calendar.fit(
+                ways, class_, begin, end, seconds, terms.rate, [], []
+            )
+        return Free(
+            path=self.network.names(path),
+            stretches=self._calendar.free(
+                self._both(path, terms), class_, start, terms.end, MOST_STRETCHES
+            ),
+            earliest=earliest,
+            searched=searched,
+            widest=self.network.names(widest),
+            widest_rate=widest_rate,
+            alternatives=[self.network.names(each) for each in fitting],
+        )
+
+    def timeline(
+        self, link: str, class_: str | None, start: int, end: int, most: int
+    ) -> list[tuple[int, int, int]]:
+        """What is free on one link: start, end and bits per second, stretch by stretch.
+
+        Where there are more than `most` stretches, so many parts, in each the least that is free.
+        """
+        number = self.network.class_number(class_)
+        return self._calendar.free([self.network.link(link)], number, start, end, most)
+
+    # How it is done
+
+    def _is_known(self, reservation: Reservation) -> bool:
+        """Whether the network has the links and the class of a reservation on file."""
+        class_ = reservation.terms.class_
+        has_links = all(map(self.network.has_link, reservation.path))
+        return has_links and (class_ is None or class_ in self.network.classes)
+
+    def _enter(self, id_: int, of: Reservation, start: int, end: int, rate: int) -> None:
+        """Enter a booking on the path of a reservation, whether or not there is room."""
+        if start < end and rate > 0:
+            class_ = self.network.class_number(of.terms.class_)
+            self._calendar.restore([self._links(of)], [(id_, 0, class_, start, end, rate)])
+
+    def _keep(self, old: Reservation, new: Terms, start: int) -> None:
+        """Keep what the old terms have from `start` on and the new ones have not."""
+        least = min(old.terms.end, new.end)
+        self._enter(old.id + _OLD_RATE, old, start, least, old.terms.rate - new.rate)
+        self._enter(old.id + _OLD_END, old, max(new.end, start), old.terms.end, old.terms.rate)
+
+    def _let_go(self, old: Reservation) -> None:
+        """Let go of what was kept of old terms, if anything was."""
+        self._packets.vacate(old.id + OLD, old.terms)
+        for extra in (_OLD_RATE, _OLD_END):
+            self._release(old.id + extra)
+
+    def _release(self, id_: int) -> None:
+        """Take a booking out, if it is there."""
+        with suppress(ValueError):
+            self._calendar.release(id_)
+
+    def _swap(self, of: Reservation, before: Terms, after: Terms) -> None:
+        """Let a reservation be for the packets of other terms."""
+        self._packets.vacate(of.id, before)
+        self._packets.occupy(of.id, after)
+
+    def _check_room(self, asked: Asked, old: Reservation) -> None:
+        """Raise RefusedError unless new terms fit beside all others, their own old ones apart."""
+        own, new = [], asked.terms
+        for id_ in (old.id, old.id + _OLD_RATE, old.id + _OLD_END):
+            with suppress(ValueError):
+                own.append((id_, self._calendar.release(id_)))
+        try:
+            links, class_ = self._links(old), self.network.class_number(new.class_)
+            short = self._calendar.check(links, class_, new.start, new.end, new.rate)
+            if short is not None:
+                raise self._refusals.too_little(asked, short, [self._routes.of(old)])
+        finally:
+            for id_, (taken, class_, start, end, rate) in own:
+                self._calendar.restore([taken], [(id_, 0, class_, start, end, rate)])
+
+    def _choose(
+        self, asked: Asked, wishes: Wishes, named: list[int] | None
+    ) -> tuple[list[int], list[int]]:
+        """The links to take part of, and the path that they are on."""
+        terms = asked.terms
+        if named is not None:
+            return self._both(named, terms), named
+        class_ = self.network.class_number(terms.class_)
+        start = max(terms.start, self.origin)
+        shortest = self._routes.shortest(terms, wishes, self.origin)
+        first = None
+        if shortest is not None:
+            links = self._both(shortest, terms)
+            if self._calendar.check(links, class_, start, terms.end, terms.rate) is None:
+                return links, shortest
+        candidates = self._routes.candidates(terms, wishes, start)
+        for candidate in candidates:
+            links = self._both(candidate, terms)
+            short = self._calendar.check(links, class_, start, terms.end, terms.rate)
+            if short is None:
+                return links, candidate
+            first = first or short
+        assert first is not None, "there is a candidate"
+        raise self._refusals.too_little(asked, first, candidates)
+
+    def _both(self, path: list[int], terms: Terms) -> list[int]:
+        return self.network.reserved(path, terms.direction)
+
+    def _links(self, reservation: Reservation) -> list[int]:
+        return self._both(self._routes.of(reservation), reservation.terms)
+
+    def _check_rate(
+        self, asked: Asked, id_: int | None, start: int, paths: list[list[int]]
+    ) -> None:
+        """Raise ConflictError if with terms, in the place of `id_`, a user has too much at once."""
+        booked = self.holdings.check_rate(asked.owner, id_, asked.terms, asked.quota, start)
+        if booked is not None:
+            raise self._refusals.too_much(asked, booked, paths)
+
+
+def _is_within(new: Terms, old: Terms) -> bool:
+    """Whether new terms take nothing that the old ones have not: what they have is promised."""
+    less = new.rate <= old.rate and new.end <= old.end and new.start >= old.start
+    return less and new.selector == old.selector

@@ -1,0 +1,243 @@
+"""The other end of the service: what the command line uses, and programs may."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import httpx
+from pydantic import TypeAdapter
+
+from perhop_services.reservations import errors
+from perhop_services.reservations import messages as m
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from perhop_services.reservations.model import State
+
+T = TypeVar("T")
+
+URL = "http://127.0.0.1:8471"
+"""Where the service is by default."""
+
+_ERRORS: dict[int, type[errors.ReservationError]] = {
+    each.status: each
+    for each in (
+        errors.BadRequestError,
+        errors.NotAuthenticatedError,
+        errors.ForbiddenError,
+        errors.NotFoundError,
+        errors.ConflictError,
+        errors.ThrottledError,
+        errors.UnavailableError,
+    )
+}
+
+_RESERVATION = TypeAdapter(m.ReservationMessage)
+
+
+_LOG_PAGE = 1000
+
+
+class Client:
+    """A service, by its address.
+
+    >>> with Client(token="perhop_…") as client:  # doctest: +SKIP
+    ...     client.book(m.Booking(source="a", destination="b", rate=10**7, seconds=3600))
+
+    Every method raises a `ReservationError` as the service answers it.
+    """
+
+    def __init__(
+        self, url: str = URL, *, token: str = "", timeout: float = 30.0, verify: Any = True
+    ) -> None:
+        """Take the address, a token, and how a certificate is verified, as httpx takes it."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=verify)
+        self._url = url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def log_in(self, name: str, password: str) -> str:
+        """A token for a name and a password, which this client uses from now on."""
+        body = m.LogIn(name=name, password=password)
+        token = self._ask("POST", "/api/token", m.Token, body).token
+        self._http.headers["Authorization"] = f"Bearer {token}"
+        return token
+
+    def log_out(self) -> None:
+        """End the token that is used."""
+        self._send("DELETE", "/api/session")
+
+    def new_token(self, token: m.NewToken) -> m.Token:
+        """A token for a program or a calendar feed, which is told once."""
+        return self._ask("POST", "/api/tokens", m.Token, token)
+
+    def tokens(self) -> list[m.TokenMessage]:
+        """Your tokens, and where you are logged in."""
+        return self._ask("GET", "/api/tokens", list[m.TokenMessage])
+
+    def revoke(self, number: int) -> None:
+        """End a token of yours."""
+        self._send("DELETE", f"/api/tokens/{number}")
+
+    def network(self) -> m.NetworkMessage:
+        """What there is to reserve."""
+        return self._ask("GET", "/api/network", m.NetworkMessage)
+
+    def free(
+        self, source: str, destination: str, start: int, end: int, rate: int = 1, **others: Any
+    ) -> m.FreeMessage:
+        """What is free; `others` are the other fields of `FreeQuestion`."""
+        asked = m.FreeQuestion(
+            source=source, destination=destination, start=start, end=end, rate=rate, **others
+        )
+        params = asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self._ask("GET", "/api/free", m.FreeMessage, params=params)
+
+    def timeline(self, start: int, end: int) -> dict[str, list[m.Stretch]]:
+        """What is free on every link."""
+        params = {"start": start, "end": end}
+        return self._ask("GET", "/api/timeline", dict[str, list[m.Stretch]], params=params)
+
+    def book(self, booking: m.Booking, key: str | None = None) -> m.ReservationMessage:
+        """Book or hold; `key` tells a request that is sent again from another one."""
+        headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
+        return self._ask(
+            "POST", "/api/reservations", m.ReservationMessage, booking, headers=headers
+        )
+
+    def reservations(
+        self,
+        states: Iterable[State] = (),
+        *,
+        mine: bool = False,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[m.ReservationMessage]:
+        """Your reservations; an operator's are everybody's."""
+        params = {
+            "state": [each.value for each in states],
+            "mine": mine,
+            "after": after,
+            "limit": limit,
+        }
+        return self._ask("GET", "/api/reservations", list[m.ReservationMessage], params=params)
+
+    def show(self, number: int) -> m.ReservationMessage:
+        """A reservation."""
+        return self._ask("GET", f"/api/reservations/{number}", m.ReservationMessage)
+
+    def change(self, number: int, change: m.Change) -> m.ReservationMessage:
+        """Change a reservation in place."""
+        return self._ask("PATCH", f"/api/reservations/{number}", m.ReservationMessage, change)
+
+    def commit(self, number: int) -> m.ReservationMessage:
+        """Book what is held."""
+        return self._ask("POST", f"/api/reservations/{number}/commit", m.ReservationMessage)
+
+    def cancel(self, number: int, reason: str = "") -> m.ReservationMessage:
+        """Cancel a reservation."""
+        body = m.Reason(reason=reason)
+        return self._ask("POST", f"/api/reservations/{number}/cancel", m.ReservationMessage, body)
+
+    def confirm(self, number: int) -> m.ReservationMessage:
+        """Say that people have configured the routers."""
+        return self._ask("POST", f"/api/reservations/{number}/confirm", m.ReservationMessage)
+
+    def configuration(self, number: int, what: str = "set") -> str:
+        """What its routers are told, to `set`, `change` or `remove` it."""
+        path, params = f"/api/reservations/{number}/configuration", {"what": what}
+        return self._ask("GET", path, dict[str, str], params=params)["configuration"]
+
+    def log(self, number: int) -> list[m.LogMessage]:
+        """What happened to a reservation, to its end."""
+        found: list[m.LogMessage] = []
+        while True:
+            params = {"after": found[-1].id if found else 0, "limit": _LOG_PAGE}
+            path = f"/api/reservations/{number}/log"
+            page = self._ask("GET", path, list[m.LogMessage], params=params)
+            found += page
+            if len(page) < _LOG_PAGE:
+                return found
+
+    def counters(self, number: int, most: int = 10_000) -> list[m.CountersMessage]:
+        """The readings of its counters; of more than `most` every so many are left out."""
+        path, params = f"/api/reservations/{number}/counters", {"most": most}
+        return self._ask("GET", path, list[m.CountersMessage], params=params)
+
+    def clear_counters(self, number: int) -> None:
+        """Set its counters to zero."""
+        self._send("DELETE", f"/api/reservations/{number}/counters")
+
+    def change_password(self, old: str, new: str) -> None:
+        """Change your own password; you are logged out everywhere."""
+        self._send("POST", "/api/password", m.OwnPassword(old=old, new=new))
+
+    def audit(self, after: int = 0, limit: int = 1000) -> list[m.AuditMessage]:
+        """Who logged in, and what was done with users, as an administrator."""
+        params = {"after": after, "limit": limit}
+        return self._ask("GET", "/api/audit", list[m.AuditMessage], params=params)
+
+    def users(self) -> list[m.UserMessage]:
+        """Everybody."""
+        return self._ask("GET", "/api/users", list[m.UserMessage])
+
+    def add_user(self, user: m.NewUser) -> m.UserMessage:
+        """A new user."""
+        return self._ask("POST", "/api/users", m.UserMessage, user)
+
+    def set_user(self, name: str, change: m.UserChange) -> m.UserMessage:
+        """Change a user."""
+        return self._ask("PATCH", f"/api/users/{name}", m.UserMessage, change)
+
+    def webhooks(self) -> list[m.WebhookMessage]:
+        """Where you have told what happens."""
+        return self._ask("GET", "/api/webhooks", list[m.WebhookMessage])
+
+    def add_webhook(self, webhook: m.NewWebhook) -> m.Webhook:
+        """Have every entry of the log sent to an address; the secret is told once."""
+        return self._ask("POST", "/api/webhooks", m.Webhook, webhook)
+
+    def remove_webhook(self, number: int) -> None:
+        """Remove a webhook of yours."""
+        self._send("DELETE", f"/api/webhooks/{number}")
+
+    def _ask(
+        self, method: str, path: str, kind: type[T], body: m.Message | None = None, **others: Any
+    ) -> T:
+        answer = self._send(method, path, body, **others)
+        return TypeAdapter(kind).validate_json(answer.content)
+
+    def _send(
+        self, method: str, path: str, body: m.Message | None = None, **others: Any
+    ) -> httpx.Response:
+        if body is not None:
+            others["json"] = body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        try:
+            answer = self._http.request(method, path, **others)
+        except httpx.HTTPError as error:
+            raise errors.UnavailableError(f"{self._url} does not answer: {error}") from None
+        if answer.is_success:
+            return answer
+        try:
+            said = answer.json()
+            message, detail = str(said["error"]), dict(said["detail"])
+        except (ValueError, KeyError, TypeError):
+            message, detail = f"answered {answer.status_code}", {}
+        raise _ERRORS.get(answer.status_code, errors.ReservationError)(message, detail)

@@ -1,0 +1,389 @@
+"""A database, open: one process at a time, with every step of `migrations` taken.
+
+SQLite commits to the disk before it answers (`synchronous=FULL`), and readers see the last commit
+while the writer works on the next (write-ahead log). PostgreSQL is spoken to by pg8000.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import ssl
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from perhop.errors import OutputError, UsageError
+from perhop_services.reservations.schema import LOG, RESERVATIONS, SERVICE
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ADVISORY: Final = 0x70657268  # "perh": of all advisory locks of a PostgreSQL database, ours
+
+PATIENCE: Final = 10.0
+"""For how many seconds a PostgreSQL database may be in use by another process before that is an
+error: the server takes a moment to notice that one was killed."""
+
+_PAGE: Final = 100_000
+
+
+class Database:
+    """A database with the tables of `schema`, held against other processes until it is closed."""
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        """Open, lock, check and migrate.
+
+        Args:
+            url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``, with
+                ``?sslmode=verify-full`` and ``sslrootcert=FILE`` for TLS.
+            create: Whether a database is made where there is none.
+
+        Raises:
+            UsageError: The URL is of another kind, there is no database, or another process has it.
+            OutputError: The database cannot be opened, or is damaged.
+        """
+        self.url = _url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._lock: int | None = None
+        self._held: int | None = None
+        self._guard: sa.Connection | None = None
+        try:
+            if not create:
+                self._find_file()
+            self._lock_file()
+            self.engine = self._engine()
+            self._lock_server()
+            self._check(create=create)
+            self._migrate()
+            self._outlast()
+            with self.engine.connect() as connection:
+                identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
+                self.identity: str = connection.scalar(identity) or ""
+                """By what the service is known in the names of rules."""
+        except (sa.exc.SQLAlchemyError, OSError) as error:  # OSError: TLS
+            self.close()
+            raise OutputError(f"{self.name}: {_short(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """What messages call it; without a password."""
+        return str(self.url.database) if self.is_sqlite else self.url.render_as_string()
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._guard is not None:
+            self._guard.close()
+        if hasattr(self, "engine"):
+            self.engine.dispose()
+        # After the engine: a file that is closed takes all of SQLite's locks on it along.
+        for held in (self._held, self._lock):
+            if held is not None:
+                os.close(held)
+        self._held = self._lock = None
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that writes; committed at the end, or not at all."""
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def deciding(self) -> Iterator[sa.Connection]:
+        """A transaction of the one writer's; committed at the end, or not at all.
+
+        On PostgreSQL it is on the connection that holds the lock, so that nothing can be written
+        when the lock is lost.
+        """
+        if self.is_sqlite:
+            with self.writing() as connection:
+                yield connection
+            return
+        guard = self._guard
+        if guard is None or guard.invalidated:
+            raise sa.exc.InvalidRequestError("the connection that holds the lock is lost")
+        with guard.begin():
+            yield guard
+
+    def insert(
+        self, connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Insert many rows, at one go where the server is a round trip away."""
+        if not rows:
+            return
+        if self.is_sqlite:
+            connection.execute(table.insert(), list(rows))
+            return
+        names = ", ".join(f'"{column.name}"' for column in table.columns if column.name in rows[0])
+        statement = (
+            f"INSERT INTO {table.name} ({names}) SELECT {names} "
+            f"FROM json_populate_recordset(NULL::{table.name}, CAST(:rows AS json))"
+        )
+        connection.execute(sa.text(statement), {"rows": json.dumps(list(rows))})
+
+    def pages(self, select: sa.Select[Any]) -> Iterator[str]:
+        """The rows of a query as text, many at a time: a line each, with tabs between the columns.
+
+        The first column is a number above -1, which tells rows apart. Columns are whole numbers, or
+        text without tabs and line breaks; what is null is empty. The database makes the text, in
+        less time than it takes to read rows value by value.
+        """
+        key = next(iter(select.selected_columns))
+        after = -1
+        with self.engine.connect() as connection:
+            while True:
+                page = select.where(key > after).order_by(key).limit(_PAGE).subquery()
+                texts = [sa.func.coalesce(sa.cast(column, sa.Text), "") for column in page.c]
+                line: sa.ColumnElement[str] = texts[0]
+                for text in texts[1:]:
+                    line = line + "\t" + text
+                all_ = sa.select(sa.func.max(page.c[0]), sa.func.aggregate_strings(line, "\n"))
+                last, lines = connection.execute(all_).one()
+                if last is None:
+                    return
+                after = last
+                yield lines
+
+    def _engine(self) -> sa.Engine:
+        if not self.is_sqlite:
+            url, tls = _tls(self.url)
+            return sa.create_engine(url, pool_size=8, pool_pre_ping=True, connect_args=tls)
+        engine = sa.create_engine(
+            self.url, connect_args={"check_same_thread": False, "timeout": 30}, pool_size=8
+        )
+
+        @sa.event.listens_for(engine, "connect")
+        def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+            # SQLAlchemy says when a transaction begins, not the driver.
+            connection.isolation_level = None
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(connection: sa.Connection) -> None:
+            # Whoever is going to write waits for its turn here, not in the middle.
+            writes = connection.get_execution_options().get("writes")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+        return engine
+
+    def _find_file(self) -> None:
+        path = self.url.database
+        if self.is_sqlite and not (path and Path(path).is_file() and Path(path).stat().st_size):
+            raise self._nothing()
+
+    def _nothing(self) -> UsageError:
+        return UsageError(
+            f"there is no database of reservations at {self.name}; make one with "
+            "`perhop reserve init NAME --database …`"
+        )
+
+    def _make_file(self) -> None:
+        """Make SQLite's file one that nobody else may read; those beside it become like it."""
+        path = self.url.database
+        if not self.is_sqlite or path in (None, "", ":memory:"):
+            return
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            for each in Path(path).parent.glob(f"{Path(path).name}*"):
+                if each.name.removeprefix(Path(path).name) in ("", "-wal", "-shm", ".lock"):
+                    each.chmod(0o600)
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from None
+
+    def _check(self, *, create: bool) -> None:
+        """See that it is whole, and one of perhop's."""
+        with self.engine.connect() as connection:
+            if self.is_sqlite:
+                said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+                if said != "ok":
+                    raise OutputError(
+                        f"{self.name} is damaged ({said}); expected a whole one: restore a backup"
+                    )
+            tables = sa.inspect(connection).get_table_names()
+        if not create and "alembic_version" not in tables:
+            raise self._nothing()
+
+    def _lock_file(self) -> None:
+        """Hold the file beside SQLite's that says that a process has it."""
+        path = self.url.database
+        if not self.is_sqlite or path in (None, "", ":memory:"):
+            return
+        place = Path(f"{path}.lock")
+        try:
+            self._lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OutputError(f"{place}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip()
+            raise UsageError(
+                f"{path} is in use by process {holder or '?'}; one process at a time may have it. "
+                "Stop that one, or ask it over HTTP"
+            ) from None
+        # The file itself, too: another name may lead to it.
+        self._make_file()
+        self._held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"{path} is in use by another perhop under another name; one process at a time may "
+                "have it. Stop that one, or ask it over HTTP"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+
+    def _lock_server(self) -> None:
+        """Hold the advisory lock of a PostgreSQL database, for as long as the connection lives."""
+        if self.is_sqlite:
+            return
+        guard = self.engine.connect()
+        until = time.monotonic() + PATIENCE
+        try:
+            while not guard.execute(sa.select(sa.func.pg_try_advisory_lock(_ADVISORY))).scalar():
+                guard.commit()
+                if time.monotonic() > until:
+                    raise UsageError(
+                        f"{self.name} is in use by another perhop; one process at a time may have "
+                        "it. Stop that one, or ask it over HTTP"
+                    )
+                time.sleep(0.1)
+            guard.commit()
+        except BaseException:
+            guard.invalidate()
+            guard.close()
+            raise
+        self._guard = guard
+
+    def _outlast(self) -> None:
+        """Wait until PostgreSQL has finished what was asked of it on connections that are lost.
+
+        A commit that a process sent before it was killed may still be under way, and counts once it
+        is done. What it wrote to is locked until then.
+        """
+        if self.is_sqlite:
+            return
+        for table in (LOG, RESERVATIONS):
+            # One after the other: whoever holds one lock and waits for the other never ends.
+            with self.engine.begin() as connection:
+                connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
+                connection.execute(sa.text(f"LOCK TABLE {table.name} IN SHARE MODE"))
+
+    def holds_lock(self) -> bool:
+        """Whether it is still ours; a connection that was lost has lost its lock."""
+        if self.is_sqlite:
+            return True
+        if self._guard is None or self._guard.invalidated:
+            return False
+        try:
+            self._guard.execute(sa.text("SELECT 1"))
+            self._guard.commit()
+        except sa.exc.SQLAlchemyError:
+            return False
+        return True
+
+    def lock_again(self) -> None:
+        """Take the lock again after the connection was lost; it may be tried again and again.
+
+        Raises:
+            UsageError: Another process was faster.
+            sqlalchemy.exc.SQLAlchemyError: The server does not answer.
+        """
+        if self.is_sqlite:
+            return
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with suppress(sa.exc.SQLAlchemyError):
+                guard.invalidate()
+            with suppress(sa.exc.SQLAlchemyError):
+                guard.close()
+        self._lock_server()
+        self._outlast()
+
+    def _migrate(self) -> None:
+        config = Config()
+        config.set_main_option("script_location", "perhop_services:reservations/migrations")
+        config.set_main_option("path_separator", "os")
+        with self.engine.connect() as connection:
+            config.attributes["connection"] = connection
+            try:
+                command.upgrade(config, "head")
+            except Exception as error:
+                if "Can't locate revision" in str(error):
+                    raise UsageError(
+                        f"{self.name} was made by a newer perhop; expected one of this version"
+                    ) from None
+                raise
+            connection.commit()
+
+
+def _url(text: str) -> sa.URL:
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=text)
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        # The text is not repeated: it may have a password.
+        raise UsageError(
+            "the URL of the database is malformed; expected postgresql://USER@HOST/NAME, or a path"
+        ) from None
+    match url.get_backend_name():
+        case "sqlite":
+            if url.query:
+                # With `uri=true` the name is not that of the file that is locked.
+                raise UsageError(f"{text}: expected the path of an SQLite file without options")
+            return url
+        case "postgresql":
+            if "password" in url.query:
+                raise UsageError(
+                    "expected the password in PGPASSWORD, or as postgresql://USER:PASSWORD@HOST, "
+                    "not behind the `?` of a URL"
+                )
+            password = url.password or os.environ.get("PGPASSWORD")
+            return url.set(drivername="postgresql+pg8000", password=password)
+        case other:
+            raise UsageError(
+                f"{other} is not a database of perhop's; expected sqlite or postgresql"
+            )
+
+
+def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
+    """What libpq calls `sslmode` and `sslrootcert`, as pg8000 takes it: the URL without, and that.
+
+    Raises:
+        UsageError: There is no such mode, or no such file.
+    """
+    mode, root = url.query.get("sslmode", "disable"), url.query.get("sslrootcert")
+    rest = url.difference_update_query(["sslmode", "sslrootcert"])
+    if mode == "disable":
+        return rest, {}
+    if mode not in ("require", "verify-ca", "verify-full"):
+        raise UsageError(f"sslmode={mode}: expected disable, require, verify-ca or verify-full")
+    try:
+        context = ssl.create_default_context(cafile=None if root is None else str(root))
+    except OSError as error:
+        raise UsageError(f"sslrootcert={root}: {error.strerror or error}") from None
+    context.check_hostname = mode == "verify-full"
+    if mode == "require" and root is None:
+        context.verify_mode = ssl.CERT_NONE
+    return rest, {"ssl_context": context}
+
+
+def _short(error: Exception) -> str:
+    """The first line of a database's complaint."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
+        return str(cause.args[0].get("M", cause))
+    return str(cause).splitlines()[0]

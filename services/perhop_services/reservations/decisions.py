@@ -1,0 +1,184 @@
+"""What decisions stand on: what is in memory of what is on file, and how they write.
+
+Everything that changes something is a decision of the one writer. A decision checks first and
+changes afterwards, so that what is refused has changed nothing, whether in memory or on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from perhop_services.reservations import records
+from perhop_services.reservations.admission import Admission
+from perhop_services.reservations.checks import LATE
+from perhop_services.reservations.keys import Keys
+from perhop_services.reservations.model import LIVE, State
+from perhop_services.reservations.register import Register
+from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS
+from perhop_services.reservations.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perhop_services.reservations.database import Database
+    from perhop_services.reservations.model import Reservation, Terms
+    from perhop_services.reservations.network import Network
+    from perhop_services.reservations.writer import Batch
+
+ITSELF: Final = "perhop"
+"""The author of what nobody asked for."""
+
+
+class Decisions(Register):
+    """Reservations of one network in one database, and the writer who decides on them."""
+
+    def __init__(
+        self, network: Network, database: Database, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Read what is on file, and begin to decide.
+
+        Args:
+            network: What there is to reserve.
+            database: Where it is kept.
+            clock: The time in seconds since 1970.
+        """
+        super().__init__(database)
+        self.network = network
+        self.clock = clock
+        self.lost: list[int] = []
+        """Reservations on file whose links or class the network no longer has."""
+        self._load()
+        self.writer = Writer(database, self._load)
+
+    def close(self) -> None:
+        """Finish what was asked, and end."""
+        self.writer.close()
+
+    @property
+    def now(self) -> int:
+        """The current second."""
+        return int(self.clock())
+
+    def _load(self) -> None:
+        r = RESERVATIONS.c
+        now = self.now
+        # The state is hidden from the planner, which would otherwise sort by number what an index
+        # has by state.
+        live = sa.func.coalesce(r.state, "").in_([state.value for state in LIVE])
+        rows = sa.select(
+            r.id, r.start_at, r.end_at, r.rate, r.owner_id, r.path_id, r["class"], r.about
+        ).where(live)
+        with self.database.writing() as connection:
+            Keys.forget(connection, now)
+        with self.database.engine.connect() as connection:
+            paths = {
+                number: tuple(json.loads(links))
+                for number, links in connection.execute(sa.select(PATHS.c.id, PATHS.c.links))
+            }
+            self._keys = Keys(connection)
+            self._next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
+            self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
+            changing = connection.execute(records.SELECT_CHANGING).mappings().all()
+        admission = Admission(self.network, now - LATE)
+        self.lost = admission.restore(paths, self.database.pages(rows), now)
+        for row in changing:
+            own = records.reservation(dict(row))
+            assert own.pending is not None, "it was selected"
+            admission.stage(own, own.pending, now)
+        self.admission = admission
+        self._paths = {links: number for number, links in paths.items()}
+
+    # Writing
+
+    def _insert(self, batch: Batch, reservation: Reservation) -> None:
+        row = {
+            "id": reservation.id,
+            "owner_id": reservation.owner,
+            **records.terms_row(reservation.terms),
+            "path_id": self._path(batch, reservation.path),
+            "state": reservation.state.value,
+            "hold_until": reservation.hold_until,
+            "version": 1,
+            "created": reservation.created,
+            "started": None,
+            "pending": None,
+            "trouble": "",
+        }
+        batch.insert(RESERVATIONS, row)
+
+    def _path(self, batch: Batch, links: tuple[str, ...]) -> int:
+        number = self._paths.get(links)
+        if number is None:
+            number = self._paths[links] = max(self._paths.values(), default=0) + 1
+            batch.insert(PATHS, {"id": number, "links": json.dumps(links)})
+        return number
+
+    def _move(
+        self, batch: Batch, own: Reservation, state: State, author: str, action: str, reason: str
+    ) -> Reservation:
+        """Bring a reservation to another state."""
+        started = self.now if state is State.ACTIVE else own.started
+        self._update(batch, own.id, state=state.value, started=started, pending=sa.null())
+        if not state.is_live:
+            self.admission.release(own)
+        self._log(batch, own.id, author, action, state, reason, {})
+        return replace(own, state=state, started=started, pending=None)
+
+    def _begin_change(
+        self,
+        batch: Batch,
+        own: Reservation,
+        new: Terms,
+        author: str,
+        reason: str,
+        detail: Mapping[str, object],
+    ) -> Reservation:
+        self._update(batch, own.id, pending=records.terms_row(new))
+        self._log(batch, own.id, author, "change", own.state, reason, detail)
+        return replace(own, pending=new)
+
+    def _set_terms(
+        self,
+        batch: Batch,
+        own: Reservation,
+        new: Terms,
+        author: str,
+        action: str,
+        reason: str,
+        detail: Mapping[str, object],
+    ) -> Reservation:
+        version = own.version + 1
+        self._update(batch, own.id, pending=sa.null(), version=version, **records.terms_row(new))
+        self._log(batch, own.id, author, action, own.state, reason, detail)
+        return replace(own, terms=new, pending=None, version=version)
+
+    def _update(self, batch: Batch, id_: int, **values: Any) -> None:
+        batch.execute(RESERVATIONS.update().where(RESERVATIONS.c.id == id_).values(values))
+
+    def _log(
+        self,
+        batch: Batch,
+        id_: int,
+        author: str,
+        action: str,
+        state: State,
+        reason: str,
+        detail: Mapping[str, object],
+    ) -> None:
+        row = {
+            "id": self._next_entry,
+            "reservation_id": id_,
+            "at": self.now,
+            "author": author,
+            "action": action,
+            "state": state.value,
+            "reason": reason,
+            "detail": detail,
+        }
+        self._next_entry += 1
+        batch.insert(LOG, row)

@@ -1,0 +1,101 @@
+"""Routers as enforcement sees them: one call at a time, and never a wait without an end."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from perhop_services.reservations.drivers import DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perhop_services.reservations.drivers import Driver, Rule
+
+T = TypeVar("T")
+
+PATIENCE: Final = 5.0
+"""For how many seconds a router is waited for."""
+
+
+class Device:
+    """A router with its driver, which runs in a thread of its own.
+
+    A call that takes too long is given up, but cannot be ended: until it comes back, the router is
+    said to hang, and nothing more is asked of it.
+    """
+
+    def __init__(self, node: str, driver: Driver, patience: float = PATIENCE) -> None:
+        self.node = node
+        self.driver = driver
+        self._patience = patience
+        self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._hanging: Future[Any] | None = None
+        self._one = threading.Lock()
+        threading.Thread(target=self._run, name=f"perhop-{node}", daemon=True).start()
+
+    def close(self) -> None:
+        """Let the thread end once nothing runs in it."""
+        self._work.put(None)
+
+    def call(self, what: Callable[[Driver], T]) -> T:
+        """Ask the router, when it has answered those who asked before.
+
+        Their questions do not count: each has an end, and after one that hangs all fail at once.
+
+        Raises:
+            DriverError: It refused, failed or hangs.
+        """
+        with self._one:
+            if self._hanging is not None and not self._hanging.done():
+                raise DriverError(f"{self.node} hangs: an earlier request is not answered yet")
+            future: Future[T] = Future()
+            self._work.put((lambda: what(self.driver), future))
+            try:
+                return future.result(self._patience)
+            except TimeoutError:
+                self._hanging = future
+                raise DriverError(
+                    f"{self.node} did not answer within {self._patience:g} s"
+                ) from None
+
+    def put(self, rule: Rule) -> None:
+        """Put a rule in place, and see that it is.
+
+        Raises:
+            DriverError: It is not, or the router says that something else is.
+        """
+        self.call(lambda driver: driver.set(rule))
+        found = self.call(lambda driver: driver.installed()).get(rule.name)
+        expected = self.driver.expected(rule)
+        if found != expected:
+            has = "nothing" if found is None else str(found)
+            raise DriverError(f"{self.node} says that it did, but has {has}, not {expected}")
+
+    def remove(self, name: str) -> None:
+        """Remove a rule.
+
+        Raises:
+            DriverError: It may still be there.
+        """
+        self.call(lambda driver: driver.remove(name))
+
+    def clear(self, name: str) -> None:
+        """Set the counters of a rule to zero.
+
+        Raises:
+            DriverError: They may not be.
+        """
+        self.call(lambda driver: driver.clear(name))
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            work, future = item
+            try:
+                future.set_result(work())
+            except DriverError as error:
+                future.set_exception(error)
+            except Exception as error:  # a driver's bug is a failure of the router
+                future.set_exception(DriverError(f"{self.node}: {type(error).__name__}: {error}"))

@@ -1,0 +1,185 @@
+"""Linux's HTB, by which the packets of a reservation get their rate however much others send.
+
+A device that a reservation's packets leave by has HTB as its root, with the link's rate. In it
+every reservation has a class that is guaranteed its rate and may borrow before all others (what
+layer 2 adds comes from there), and everybody else has one that lives on what is left. nftables
+says which packets are of which class, by their priority, which HTB takes as it is.
+
+A device with a root of somebody else's is left alone, and an error says so. HTB goes with the last
+reservation, as soon as nothing waits in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from perhop_services.reservations.drivers.protocol import DriverError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HANDLE: Final = "7065"
+"""The root's major number, in hexadecimal: perhop's own are known by it."""
+
+_KIND: Final = "htb"
+
+_WHOLE, _OTHERS, _FIRST, _LAST = 1, 2, 0x10, 0xFFFE
+"""The numbers of the whole link's class, of everybody else's, and of reservations'."""
+
+_PACKET: Final = 1514
+_SLACK_S: Final = 0.001
+"""For how long a link's bucket keeps tokens: those that come while the kernel sleeps longer are
+lost."""
+
+_OTHERS_RATE: Final = 8000
+"""What everybody else is guaranteed, in bits per second: HTB takes no less than a byte a second."""
+
+_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_CLASS: Final = re.compile(rf"class htb {HANDLE}:([0-9a-f]+) .* rate (\d+)([KMGT]?)bit ")
+
+
+class Run(Protocol):
+    """Runs a command on the router."""
+
+    def __call__(self, command: list[str], given: str = "", *, strict: bool = True) -> str:
+        """What it prints, once it has read what is `given`; `strict` minds its exit code.
+
+        Raises:
+            DriverError: It failed, or cannot be run.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The class of a reservation.
+
+    Attributes:
+        device: The device that has it.
+        minor: Its number there; no two devices have the same one.
+        rate: What it is guaranteed, in bits per second, to three digits at least, as tc says it.
+    """
+
+    device: str
+    minor: int
+    rate: int
+
+    @property
+    def classid(self) -> str:
+        """What nftables calls it."""
+        return f"{HANDLE}:{self.minor:x}"
+
+    def about(self, rate: int) -> int:
+        """The rate that a class was given, if this may be what tc says of it; else what it says."""
+        return rate if 0 <= rate - self.rate <= rate / 1000 else self.rate
+
+
+class Shares:
+    """The classes of one router."""
+
+    def __init__(self, run: Run) -> None:
+        """Take what runs commands on the router."""
+        self._run = run
+        self._roots: dict[str, str] = {}
+
+    def devices(self, destinations: Iterable[str]) -> dict[str, str]:
+        """By which device the router sends to some addresses; those that it cannot are left out."""
+        lines = [f"route get {each}\n" for each in dict.fromkeys(destinations)]
+        if not lines:
+            return {}
+        # Without a way to one, the rest is answered, and the exit code says that one failed.
+        said = self._run(["ip", "-force", "-json", "-batch", "-"], "".join(lines), strict=False)
+        found = [route for line in said.splitlines() if line for route in json.loads(line)]
+        return {route["dst"]: route["dev"] for route in found if "dev" in route}
+
+    def there(self) -> dict[int, Share]:
+        """The classes of reservations, by number; a root that none needs any more is removed."""
+        found: dict[int, Share] = {}
+        self._roots = {}
+        for root in json.loads(self._run(["tc", "-s", "-json", "qdisc", "show"]) or "[]"):
+            device, handle, before = root["dev"], root["handle"], len(found)
+            # What the kernel chose by itself has no number.
+            if not root.get("root") or handle == "0:":
+                continue
+            if handle == f"{HANDLE}:" and root["kind"] == _KIND:
+                for line in self._run(["tc", "class", "show", "dev", device]).splitlines():
+                    match = _CLASS.match(line)
+                    if match is not None and int(match[1], 16) >= _FIRST:
+                        rate = int(match[2]) * _UNITS[match[3]]
+                        found[int(match[1], 16)] = Share(device, int(match[1], 16), rate)
+                if len(found) == before and not root["qlen"]:
+                    self._tc(f"qdisc del dev {device} root")
+                    continue
+            self._roots[device] = f"{root['kind']} {handle}"
+        return found
+
+    def put(
+        self, device: str, number: int | None, rate: int, burst: int, link_rate: int
+    ) -> tuple[Share, Share | None]:
+        """Make a class, or change it where it is; what waits in it goes on waiting.
+
+        Args:
+            device: The device that the packets leave by.
+            number: The class that they have by now; one on another device is left there.
+            rate: What it is guaranteed, in bits per second.
+            burst: How many bytes of that may leave at once.
+            link_rate: What the device can send, in bits per second.
+
+        Returns:
+            The class, and the one that they had.
+
+        Raises:
+            DriverError: It is not there: the kernel has no HTB, or the device another root.
+        """
+        there = self.there()
+        root = self._roots.get(device, "")
+        if root not in ("", f"{_KIND} {HANDLE}:"):
+            raise RefusedError(
+                f"{device} has a queueing discipline of its own, {root}, where reservations need "
+                "theirs; remove it, or have them only policed: linux:guarantee=no"
+            )
+        old = there.get(number) if number is not None else None
+        if old is not None and old.device == device:
+            minor = old.minor
+        else:
+            unused = (each for each in range(_FIRST, _LAST + 1) if each not in there)
+            minor = next(unused, 0)
+            if not minor:
+                raise DriverError(f"{device} has {_LAST - _FIRST + 1} reservations already")
+        share = Share(device, minor, rate)
+        lines = []
+        if not root:
+            root = f"root handle {HANDLE}: {_KIND} default {_OTHERS}"
+            lines.append(f"qdisc replace dev {device} {root}")
+        slack = max(2 * _PACKET, int(link_rate / 8 * _SLACK_S))
+        whole = f"ceil {link_rate}bit cburst {slack}b quantum {_PACKET}"
+        above, top = f"{HANDLE}:{_WHOLE}", f"rate {link_rate}bit burst {slack}b {whole}"
+        lines += [
+            _class(device, f"{HANDLE}:", _WHOLE, top),
+            _class(device, above, _OTHERS, f"rate {_OTHERS_RATE}bit {whole} prio 7"),
+            _class(device, above, minor, f"rate {rate}bit burst {burst}b {whole} prio 0"),
+            # As much waits as the policer lets through at once: the burst and a second of the rate.
+            f"qdisc replace dev {device} parent {HANDLE}:{minor:x} handle {minor:x}: "
+            f"bfifo limit {min(burst + rate // 8 + 2 * _PACKET, 2**31 - 1)}",
+        ]
+        try:
+            self._tc(*lines)
+        except DriverError as error:
+            if minor not in there and minor in self.there():
+                self.remove(share)
+            raise DriverError(f"no class of HTB at {device}: {error}") from None
+        return share, old
+
+    def remove(self, share: Share) -> None:
+        """Remove a class, and the root with the last one."""
+        self._tc(f"class del dev {share.device} classid {share.classid}")
+        self.there()
+
+    def _tc(self, *lines: str) -> None:
+        self._run(["tc", "-batch", "-"], "".join(f"{line}\n" for line in lines))
+
+
+def _class(device: str, parent: str, minor: int, words: str) -> str:
+    return f"class replace dev {device} parent {parent} classid {HANDLE}:{minor:x} htb {words}"

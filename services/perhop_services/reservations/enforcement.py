@@ -1,0 +1,453 @@
+"""Makes routers do what was booked, when it was booked, and says when they do not.
+
+A thread looks several times a second what starts, ends or expires. A reservation becomes active
+only when its rules were set and the router, asked again, says that they are in place. What has
+ended is removed until the router says that it is gone. On a schedule the routers are compared with
+what is on file, and their counters are read, and doubted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop_services.reservations.counting import Counting
+from perhop_services.reservations.devices import PATIENCE, Device
+from perhop_services.reservations.drivers import DriverError, RefusedError
+from perhop_services.reservations.errors import ConflictError, ReservationError, UnavailableError
+from perhop_services.reservations.model import Reservation, State
+from perhop_services.reservations.routers import Routers
+from perhop_services.reservations.supervised import LOG, Supervised
+from perhop_services.reservations.tries import Alone, Tries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perhop_services.reservations.drivers import Driver, Rule
+    from perhop_services.reservations.model import User
+    from perhop_services.reservations.service import Service
+
+BEAT: Final = 0.2
+"""Seconds between two looks at what is due."""
+
+EVERY: Final = 10.0
+"""Seconds between two readings of counters."""
+
+PERSISTENCE: Final = 300.0
+"""For how many seconds a router that fails is tried again, before a reservation fails."""
+
+WAITS: Final = "waits for people to configure it"
+"""The trouble of a reservation that is to be configured by people."""
+
+_TIDY: Final = 3600.0
+"""Seconds between two times that what is long over is forgotten."""
+
+_AT_ONCE: Final = 2
+"""How many reservations wait for the same router at once."""
+
+
+class Enforcer:
+    """Drives the routers of a service.
+
+    Attributes:
+        service: Whose reservations.
+        routers: What drives each router, and what it is to have.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        drivers: Mapping[str, Driver],
+        *,
+        beat: float = BEAT,
+        every: float = EVERY,
+        patience: float = PATIENCE,
+        persistence: float = PERSISTENCE,
+    ) -> None:
+        """Start.
+
+        Args:
+            service: Whose reservations.
+            drivers: By router; ``*`` for every router that is not named.
+            beat: Seconds between two looks at what is due.
+            every: Seconds between two readings of counters.
+            patience: For how many seconds a router is waited for.
+            persistence: For how many seconds a router that fails is tried again.
+        """
+        self.service = service
+        self._patience, self._persistence = patience, persistence
+        self._every = every
+        self.routers = Routers(service.network, drivers, patience, service.database.identity)
+        self._counting = Counting(service, self.routers)
+        self._busy: set[int] = set()
+        self._lock = threading.Lock()
+        # A router that is slow keeps nobody waiting who needs another one.
+        self._pools = {
+            device: ThreadPoolExecutor(_AT_ONCE, f"perhop-enforce-{device.node}")
+            for device in self.routers.devices
+        }
+        self._pool = ThreadPoolExecutor(2, "perhop-enforce")
+        self._tries = Tries(persistence)
+        self._unsettled: set[int] = set()
+        self._reading: Future[None] | None = None
+        self._next_reading = time.monotonic()
+        self._next_tidying = time.monotonic() + _TIDY
+        self._recovered = False
+        self.thread = Supervised("perhop-enforcer", self._step, beat)
+
+    def close(self) -> None:
+        """Stop; rules stay in place."""
+        self.thread.close()
+        for pool in (*self._pools.values(), self._pool):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self.routers.close()
+
+    # What people ask for
+
+    def apply_change(self, reservation: Reservation, author: str) -> Reservation:
+        """Put the pending terms of an active reservation in place, or leave the old ones there.
+
+        Raises:
+            UnavailableError: A router did not take them; the old terms are in place.
+            ConflictError: There is no room for them any more; the old terms are in place.
+        """
+        if reservation.pending is None:
+            return reservation
+        id_ = reservation.id
+        new = replace(reservation, terms=reservation.pending)
+        with self._only(id_):
+            try:
+                if self.routers.needs_people(reservation):
+                    return reservation  # until it is confirmed
+                self.routers.put(new)
+            except DriverError as error:
+                self._fall_back(reservation, str(error))
+                raise UnavailableError(f"reservation {id_} keeps its old terms: {error}") from None
+            try:
+                return self.service.settle(id_, author).result()
+            except ConflictError as error:
+                self._fall_back(reservation, str(error))
+                raise
+
+    def _fall_back(self, reservation: Reservation, reason: str) -> None:
+        self.service.take_back(reservation.id, f"not changed: {reason}").result()
+        try:
+            self.routers.put(reservation)
+        except DriverError as error:
+            # Now nobody knows what is in place.
+            self._fail_or_wait(reservation, f"{reason}; and back: {error}")
+
+    def confirm(self, user: User, reservation: Reservation) -> Reservation:
+        """People have configured the routers: for the start, or for a change.
+
+        Raises:
+            ConflictError: There is nothing to confirm, or no room for the change any more; the
+                reservation keeps its old terms then.
+        """
+        try:
+            by_people = self.routers.needs_people(reservation)
+        except DriverError as error:
+            raise ConflictError(f"reservation {reservation.id}: {error}") from None
+        if not by_people:
+            raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
+        if reservation.pending is not None:
+            try:
+                return self.service.settle(reservation.id, user.name).result()
+            except ConflictError as error:
+                reason = f"not changed: {error}; configure the old terms again"
+                self.service.take_back(reservation.id, reason).result()
+                raise
+        if reservation.state is State.PLANNED and reservation.terms.start <= self.service.now:
+            text = f"configured by {user.name}"
+            moved = self.service.move(
+                reservation.id, State.PLANNED, State.ACTIVE, "start", text, reservation.version
+            ).result()
+            if moved is not None:
+                return moved
+        raise ConflictError(f"nothing of reservation {reservation.id} is to be confirmed now")
+
+    def cancelled(self, reservation: Reservation) -> None:
+        """A reservation is no more: remove what is in place of it, soon."""
+        self._spawn(reservation, self._remove)
+
+    def clear(self, user: User, reservation: Reservation) -> None:
+        """Set the counters of a reservation's rules to zero.
+
+        Raises:
+            ConflictError: It is not active.
+            UnavailableError: A router did not do it.
+        """
+        if reservation.state is not State.ACTIVE:
+            raise ConflictError(f"reservation {reservation.id} is {reservation.state}, not active")
+        with self._only(reservation.id), self._counting.lock:
+            self._counting.read([reservation])
+            try:
+                for node, rule in self.routers.rules(reservation):
+                    self.routers.device(node).clear(rule.name)
+                    self._counting.forget(rule)
+            except DriverError as error:
+                raise UnavailableError(str(error)) from None
+            self._counting.renew(reservation.id)
+            self._counting.read([reservation])
+        self.service.note(reservation.id, user.name, "clear", "counters cleared").result()
+
+    def read(self) -> None:
+        """Compare the routers with what is on file and read all counters, now.
+
+        A reservation for which something is being done at the moment is left for the next time.
+        """
+        with self._counting.lock:
+            self._reconcile()
+
+    # The thread
+
+    def _step(self) -> None:
+        if not self._recovered:
+            self._recover()
+            self._recovered = True
+        self._look()
+        now = time.monotonic()
+        if now >= self._next_tidying:
+            self.service.tidy().result()
+            self._next_tidying = now + _TIDY
+        if now >= self._next_reading and (self._reading is None or self._reading.done()):
+            self._next_reading = now + self._every
+            self._reading = self._pool.submit(self._read_loudly)
+
+    def _read_loudly(self) -> None:
+        try:
+            self._resume()
+            self.read()
+        except Exception as error:
+            LOG.exception("perhop-enforcer: %s", error)
+
+    def _recover(self) -> None:
+        """What was being changed when the service ended keeps its old terms."""
+        for reservation in self.service.changing():
+            if not self._by_people(reservation):
+                reason = "not changed: perhop was interrupted"
+                self.service.take_back(reservation.id, reason).result()
+        # Who waited for people may have another driver by now.
+        for reservation in self.service.due(State.PLANNED, self.service.now):
+            if reservation.trouble == WAITS and not self._by_people(reservation):
+                self.service.note_trouble(reservation.id, "").result()
+
+    def _resume(self) -> None:
+        """Take back changes that nobody is putting in place: the database was away meanwhile."""
+        changing = [each for each in self.service.changing() if not self._by_people(each)]
+        with self._lock:
+            idle = {each.id for each in changing} - self._busy
+        # Whoever has only just begun is not busy with it yet.
+        for reservation in changing:
+            if reservation.id in idle & self._unsettled:
+                self._spawn(reservation, self._take_back)
+        self._unsettled = idle
+
+    def _take_back(self, reservation: Reservation) -> None:
+        self._fall_back(reservation, "perhop was interrupted")
+
+    def _look(self) -> None:
+        wrong = None
+        # What ends comes first, and whether or not the database takes anything: a disk may be full.
+        for what in (self._end, self._begin, lambda: self.service.expire().result()):
+            try:
+                what()
+            except ReservationError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
+
+    def _end(self) -> None:
+        now = self.service.now
+        for reservation in self.service.due(State.ACTIVE, now, ending=True):
+            self._spawn(reservation, self._finish)
+        for reservation in self.service.due(State.PLANNED, now, ending=True):
+            why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
+            why = reservation.trouble if reservation.trouble not in ("", WAITS) else why
+            self.service.move(reservation.id, State.PLANNED, State.FAILED, "fail", why).result()
+
+    def _begin(self) -> None:
+        now = self.service.now
+        for reservation in self.service.due(State.PLANNED, now, but=WAITS):
+            if reservation.terms.end <= now:
+                continue
+            if self._by_people(reservation):
+                self.service.note_trouble(reservation.id, WAITS).result()
+            elif self._tries.may(reservation.id):
+                self._spawn(reservation, self._start)
+
+    def _by_people(self, reservation: Reservation) -> bool:
+        try:
+            return self.routers.needs_people(reservation)
+        except DriverError:
+            return False
+
+    def _spawn(self, reservation: Reservation, work: Any) -> None:
+        """Have something done for a reservation, unless something is."""
+        with self._lock:
+            if reservation.id in self._busy:
+                return
+            self._busy.add(reservation.id)
+        try:
+            device = self.routers.device(self.routers.rules(reservation)[0][0])
+        except DriverError:
+            device = None
+        pool = self._pools[device] if device is not None else self._pool
+        pool.submit(self._guarded, reservation, work)
+
+    def _guarded(self, reservation: Reservation, work: Any) -> None:
+        try:
+            work(reservation)
+        except Exception as error:
+            # The database may be away; the next look finds it again.
+            level = logging.WARNING if isinstance(error, ReservationError) else logging.ERROR
+            LOG.log(level, "reservation %d: %s", reservation.id, error, exc_info=error)
+        finally:
+            with self._lock:
+                self._busy.discard(reservation.id)
+
+    def _only(self, id_: int) -> Alone:
+        return Alone(self._busy, self._lock, id_, self._patience * 3)
+
+    def _start(self, reservation: Reservation) -> None:
+        try:
+            rules = self.routers.rules(reservation)
+            for node, _ in rules:
+                self.routers.device(node)
+        except DriverError as error:
+            self._fail(reservation, State.PLANNED, str(error))
+            return
+        try:
+            self.routers.put(reservation)
+        except DriverError as error:
+            if isinstance(error, RefusedError) or self._tries.failed(reservation.id):
+                self._fail(reservation, State.PLANNED, str(error))
+            else:
+                trouble = f"not in place yet: {error}"
+                self.service.note_trouble(reservation.id, trouble).result()
+            return
+        self._tries.succeeded(reservation.id)
+        for _, rule in rules:
+            self._counting.begin(rule)
+        moved = self.service.move(
+            reservation.id, State.PLANNED, State.ACTIVE, "start", "in place", reservation.version
+        ).result()
+        if moved is None:
+            # It was cancelled or changed meanwhile; a changed one is found again.
+            self._remove(reservation)
+        elif reservation.trouble:
+            self.service.note_trouble(reservation.id, "").result()
+
+    def _fail(self, reservation: Reservation, expected: State, reason: str) -> None:
+        self._tries.succeeded(reservation.id)
+        self.service.move(reservation.id, expected, State.FAILED, "fail", reason).result()
+        self._remove(reservation)
+
+    def _fail_or_wait(self, reservation: Reservation, reason: str) -> None:
+        """A reservation that is active is not in place: try again, and let it fail in the end."""
+        if self._tries.failed(reservation.id):
+            self._fail(reservation, State.ACTIVE, reason)
+        else:
+            self.service.note_trouble(reservation.id, f"not in place: {reason}").result()
+
+    def _finish(self, reservation: Reservation) -> None:
+        with suppress(ReservationError):
+            self._counting.read([reservation])
+        self._remove(reservation)
+        self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
+        self._counting.end(reservation.id)
+
+    def _remove(self, reservation: Reservation) -> None:
+        try:
+            rules = self.routers.rules(reservation)
+        except DriverError:
+            return  # what is left is found when the routers are compared with what is on file
+        for node, rule in rules:
+            try:
+                device = self.routers.device(node)
+                if not device.driver.needs_people:
+                    device.remove(rule.name)
+            except DriverError as error:
+                # What is left is found when the routers are compared with what is on file.
+                self.service.note_trouble(reservation.id, f"not removed: {error}").result()
+            self._counting.forget(rule)
+
+    def _active(self) -> list[Reservation]:
+        found: list[Reservation] = []
+        while True:
+            after = found[-1].id if found else 0
+            page = self.service.listed(states=[State.ACTIVE], after=after, limit=500)
+            found += page
+            if len(page) < 500:
+                return found
+
+    # Routers beside what is on file
+
+    def _reconcile(self) -> None:
+        """Set what is missing, remove what should not be there, read the counters."""
+        active = self._active()
+        with self._lock:
+            busy = set(self._busy)
+        wanted: dict[Device, dict[str, tuple[Reservation, Rule]]] = {
+            device: {} for device in self.routers.devices
+        }
+        for reservation in active:
+            try:
+                rules = self.routers.rules(reservation)
+                devices = [self.routers.device(node) for node, _ in rules]
+            except DriverError as error:
+                self._fail(reservation, State.ACTIVE, str(error))
+                continue
+            for device, (_, rule) in zip(devices, rules, strict=True):
+                wanted[device][rule.name] = (reservation, rule)
+        for device, own in wanted.items():
+            if not device.driver.needs_people:
+                self._reconcile_device(device, own, busy)
+        self._counting.read([each for each in active if each.id not in busy])
+
+    def _reconcile_device(
+        self, device: Device, wanted: dict[str, tuple[Reservation, Rule]], busy: set[int]
+    ) -> None:
+        try:
+            found = device.call(lambda driver: driver.installed())
+        except DriverError as error:
+            for reservation, _ in wanted.values():
+                self.service.note_trouble(reservation.id, str(error)).result()
+            return
+        renewed: set[int] = set()
+        for name, (reservation, rule) in wanted.items():
+            if reservation.id in busy or found.get(name) == device.driver.expected(rule):
+                continue
+            try:
+                device.put(rule)
+                if name not in found:
+                    # A new policer, whose counters begin at nothing.
+                    self._counting.begin(rule)
+                    renewed.add(reservation.id)
+                self._tries.succeeded(reservation.id)
+                reason = f"{device.node} had lost it, or something else in its place; set again"
+                self.service.note(reservation.id, "perhop", "repair", reason).result()
+            except DriverError as error:
+                self._fail_or_wait(reservation, str(error))
+        for id_ in renewed:
+            self._counting.renew(id_)
+        for name in found.keys() - wanted.keys():
+            number = self.routers.number(name)
+            if number is None or number in busy or self._is_live(number):
+                continue  # another service's, or of a reservation that is there by now
+            try:
+                device.remove(name)
+            except DriverError:
+                continue  # the next look finds it again
+
+    def _is_live(self, id_: int) -> bool:
+        """Whether a reservation is active, or may be by now."""
+        try:
+            return self.service.reservation(id_).state.is_live
+        except ReservationError:
+            return False

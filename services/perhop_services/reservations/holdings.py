@@ -1,0 +1,121 @@
+"""What each user has, and may have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from perhop._core import Calendar
+from perhop_services.reservations.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from perhop_services.reservations.model import Quota, Terms
+
+_BOUNDLESS: Final = 1 << 61
+"""What can be reserved in the calendar that counts what a user has."""
+
+
+class Holdings:
+    """How many reservations each user has, and for those with a quota of rate how much when."""
+
+    def __init__(self) -> None:
+        self._held: Counter[int] = Counter()
+        self._rates: dict[int, Calendar] = {}
+
+    def count(self, held: Mapping[int, int]) -> None:
+        """Add reservations on file: how many each owner has."""
+        self._held.update(held)
+
+    def knows_rates_of(self, owner: int) -> bool:
+        """Whether what a user has when is known, as a quota of rate needs."""
+        return owner in self._rates
+
+    def learn_rates_of(
+        self, owner: int, origin: int, rows: Iterable[tuple[int, int, int, int]]
+    ) -> None:
+        """Take in what a user has that is not over at `origin`: number, start, end, rate."""
+        own = self._rates[owner] = Calendar(origin, [(0, 1, 0, _BOUNDLESS, [])])
+        entries: list[tuple[int, int, int | None, int, int, int]] = [
+            (id_, 0, None, max(start, origin), end, rate)
+            for id_, start, end, rate in rows
+            if end > origin
+        ]
+        own.restore([[0]], entries)
+
+    def forget(self) -> None:
+        """Forget what users have when, until it is learnt again."""
+        self._rates.clear()
+
+    def check_number(self, owner: int, quota: Quota) -> None:
+        """Whether a user may have one more.
+
+        Raises:
+            ConflictError: The quota is used up.
+        """
+        held = self._held[owner]
+        if quota.reservations is not None and held >= quota.reservations:
+            raise ConflictError(
+                f"you have {held} reservations, and may have {quota.reservations}; cancel one, or "
+                "ask an administrator for more",
+                {"quota": "reservations", "limit": quota.reservations},
+            )
+
+    def check_rate(
+        self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int
+    ) -> int | None:
+        """How much a user has from `start` on, without `id_`, if it is too much beside terms."""
+        if quota.rate is None or start >= terms.end:
+            return None
+        with self._without(owner, id_) as own:
+            asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)
+            short = own.check([0], None, start, terms.end, asked)
+        if short is None and terms.rate <= quota.rate:
+            return None
+        return 0 if short is None else _BOUNDLESS - short[2]
+
+    def fit(
+        self, owner: int, id_: int | None, terms: Terms, quota: Quota, until: int
+    ) -> tuple[int | None, int]:
+        """From when on a user may have as much for as long, and up to when that was looked for."""
+        if quota.rate is None:
+            return terms.start, terms.start
+        if terms.rate > quota.rate or terms.start >= until:
+            return None, until
+        # So much is left of the calendar where so much is left of what is allowed.
+        asked, seconds = _BOUNDLESS - quota.rate + terms.rate, terms.end - terms.start
+        with self._without(owner, id_) as own:
+            return own.fit([[0]], None, terms.start, until, seconds, asked, [], [])
+
+    @contextmanager
+    def _without(self, owner: int, id_: int | None) -> Iterator[Calendar]:
+        """What a user has, without one reservation for as long as it is looked at."""
+        own, before = self._rates[owner], None
+        with suppress(ValueError):
+            before = own.release(id_) if id_ is not None else None
+        try:
+            yield own
+        finally:
+            if before is not None and id_ is not None:
+                own.restore([before[0]], [(id_, 0, *before[1:])])
+
+    def add(self, owner: int, id_: int, start: int, terms: Terms) -> None:
+        """A user has one more."""
+        self._held[owner] += 1
+        if owner in self._rates:
+            self._rates[owner].book(id_, [0], None, start, terms.end, terms.rate)
+
+    def change(self, owner: int, id_: int, start: int, terms: Terms) -> None:
+        """What a user has is of other terms."""
+        if owner in self._rates:
+            self._rates[owner].change(id_, [0], None, start, terms.end, terms.rate)
+
+    def remove(self, owner: int, id_: int) -> None:
+        """A user has one less."""
+        self._held[owner] -= 1
+        if owner in self._rates:
+            # It may have been over when the rates were learnt.
+            with suppress(ValueError):
+                self._rates[owner].release(id_)

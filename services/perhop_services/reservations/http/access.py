@@ -1,0 +1,98 @@
+"""Who asks, and whether a browser was led to ask.
+
+A program shows its token in the header `Authorization`; a browser shows its session's in a cookie,
+which other sites cannot read but can have sent. A change by cookie therefore needs the session's
+other secret in the header `X-CSRF-Token`, and must not come from another site (OWASP, Cross-Site
+Request Forgery Prevention).
+"""
+
+import hmac
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query, Request, Security
+from fastapi.security import APIKeyCookie, HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+
+from perhop_services.reservations.errors import ForbiddenError, NotAuthenticatedError
+from perhop_services.reservations.model import Role
+from perhop_services.reservations.people import Identity, People, may
+
+COOKIE: Final = "perhop_session"
+HEADER: Final = "X-CSRF-Token"
+
+_READS: Final = {"GET", "HEAD", "OPTIONS"}
+
+_bearer = HTTPBearer(auto_error=False, description="A token, from `POST /api/tokens`.")
+_cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser's session.")
+
+
+async def identity(
+    request: Request,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    session: Annotated[str | None, Security(_cookie)],
+) -> Identity:
+    """Who asks.
+
+    Raises:
+        NotAuthenticatedError: Nobody knows.
+        ForbiddenError: A browser may have been led to ask.
+    """
+    people: People = request.app.state.people
+    if bearer is not None:
+        who = people.who(bearer.credentials)
+        if who.kind == "feed":
+            raise NotAuthenticatedError("this token is for the calendar feed alone")
+        return who
+    if not session:
+        raise NotAuthenticatedError("log in, or show a token")
+    who = people.who(session)
+    if who.kind != "session":
+        raise NotAuthenticatedError("this token goes into the header `Authorization`")
+    if request.method not in _READS:
+        own_site(request)
+        told = request.headers.get(HEADER, "")
+        if not hmac.compare_digest(told.encode(), who.csrf.encode()):
+            raise ForbiddenError(f"the header {HEADER} is missing or wrong; log in again")
+    return who
+
+
+def own_site(request: Request) -> None:
+    """Raise ForbiddenError if a browser says that another site made it ask."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if site not in ("same-origin", "none"):
+        raise ForbiddenError("another site asked for this")
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        raise ForbiddenError("another site asked for this")
+
+
+async def feed_identity(
+    request: Request, token: Annotated[str, Query(min_length=1, max_length=200)]
+) -> Identity:
+    """Whose feed it is."""
+    people: People = request.app.state.people
+    who = people.who(token)
+    if who.kind != "feed":
+        raise NotAuthenticatedError("expected a token of the kind `feed`")
+    return who
+
+
+def _of_roles(*roles: Role) -> Any:
+    async def check(who: Who) -> Identity:
+        may(who.user, *roles)
+        return who
+
+    return check
+
+
+Who = Annotated[Identity, Depends(identity)]
+"""Whoever asks."""
+
+Operator = Annotated[Identity, Depends(_of_roles(Role.OPERATOR, Role.ADMINISTRATOR))]
+"""An operator, or an administrator, who asks."""
+
+Administrator = Annotated[Identity, Depends(_of_roles(Role.ADMINISTRATOR))]
+"""An administrator who asks."""
+
+Feed = Annotated[Identity, Depends(feed_identity)]
+"""Whoever has a feed's address."""

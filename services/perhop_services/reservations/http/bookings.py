@@ -1,0 +1,237 @@
+"""Routes for reservations: what is free, booking, changing, counters."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from perhop_services.reservations import icalendar
+from perhop_services.reservations import messages as m
+from perhop_services.reservations.enforcement import Enforcer
+from perhop_services.reservations.http.access import Feed, Operator, Who
+from perhop_services.reservations.model import LIVE, State
+from perhop_services.reservations.service import Service
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": m.Problem, "description": text}
+    for status, text in {
+        400: "The request is not one of HTTP's",
+        401: "Nobody knows who asks",
+        403: "This user may not",
+        404: "There is none, or it is another's",
+        409: "Something is in the way: what, and when it would not be",
+        413: "The request is too large",
+        415: "The request is not JSON",
+        422: "It makes no sense",
+        429: "Too often",
+        503: "The database or a router does not answer",
+    }.items()
+}
+
+router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["reservations"])
+
+Id = Annotated[int, Path(ge=1, le=2**53, description="The number of a reservation.")]
+Seconds = Annotated[int, Query(ge=0, le=m.MAX_SECOND)]
+
+
+def _service(request: Request) -> Service:
+    found: Service = request.app.state.service
+    return found
+
+
+def _enforcer(request: Request) -> Enforcer:
+    found: Enforcer = request.app.state.enforcer
+    return found
+
+
+def _json(model: m.Message, status: int = 200) -> Response:
+    """An answer that was made from what is known, and need not be checked again."""
+    return Response(model.model_dump_json(by_alias=True), status, media_type="application/json")
+
+
+@router.get("/network")
+async def network(request: Request, _who: Who) -> m.NetworkMessage:
+    """What there is to reserve."""
+    return m.NetworkMessage.of(_service(request).network)
+
+
+@router.get("/free")
+async def free(
+    request: Request, _who: Who, asked: Annotated[m.FreeQuestion, Query()]
+) -> m.FreeMessage:
+    """What is free between two nodes in a span, and from when on a rate is for as long."""
+    service = _service(request)
+    found = await asyncio.wrap_future(service.free(asked.terms(), asked.wishes(), asked.until))
+    return m.FreeMessage.of(found)
+
+
+@router.get("/timeline")
+async def timeline(
+    request: Request,
+    _who: Who,
+    start: Seconds,
+    end: Seconds,
+    class_: Annotated[str | None, Query(alias="class", max_length=64)] = None,
+) -> dict[str, list[m.Stretch]]:
+    """What is free on every link that can be reserved."""
+    found = await asyncio.wrap_future(_service(request).timeline(start, end, class_))
+    return {link: m.Stretch.all(stretches) for link, stretches in found.items()}
+
+
+@router.post("/reservations", status_code=201, response_model=m.ReservationMessage)
+async def book(
+    request: Request,
+    who: Who,
+    body: m.Booking,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=128, pattern=r"^[!-~]+$")
+    ] = None,
+) -> Response:
+    """Book, or hold. Asked again with the same `Idempotency-Key`, the answer is the same one."""
+    service = _service(request)
+    reservation = await asyncio.wrap_future(
+        service.book(
+            who.user,
+            body.terms(service.now),
+            wishes=body.wishes.wishes(),
+            path=body.path,
+            hold=body.hold,
+            key=idempotency_key,
+            asked=body.model_dump(mode="json"),
+        )
+    )
+    return _json(m.ReservationMessage.of(reservation), 201)
+
+
+@router.get("/reservations")
+def listed(
+    request: Request,
+    who: Who,
+    state: Annotated[list[State] | None, Query(max_length=6)] = None,
+    start: Annotated[int | None, Query(ge=0, le=m.MAX_SECOND)] = None,
+    end: Annotated[int | None, Query(ge=0, le=m.MAX_SECOND)] = None,
+    mine: bool = False,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[m.ReservationMessage]:
+    """Your reservations, by number; an operator's are everybody's."""
+    everybody = who.user.sees_all and not mine
+    during = None if start is None and end is None else (start or 0, end or m.MAX_SECOND)
+    found = _service(request).listed(
+        None if everybody else who.user.id, state or (), during, after, limit
+    )
+    return [m.ReservationMessage.of(each) for each in found]
+
+
+@router.get("/reservations/{number}")
+def show(request: Request, who: Who, number: Id) -> m.ReservationMessage:
+    """A reservation."""
+    return m.ReservationMessage.of(_service(request).seen_by(who.user, number))
+
+
+@router.patch("/reservations/{number}")
+def change(request: Request, who: Who, number: Id, body: m.Change) -> m.ReservationMessage:
+    """Change a reservation in place; the answer comes when the routers have it."""
+    service, enforcer = _service(request), _enforcer(request)
+    changed = service.change(
+        who.user, number, body.changes(), reason=body.reason, version=body.version
+    ).result()
+    if changed.pending is not None:
+        changed = enforcer.apply_change(changed, who.user.name)
+    return m.ReservationMessage.of(changed)
+
+
+@router.post("/reservations/{number}/commit")
+async def commit(request: Request, who: Who, number: Id) -> m.ReservationMessage:
+    """Book what is held."""
+    done = await asyncio.wrap_future(_service(request).commit(who.user, number))
+    return m.ReservationMessage.of(done)
+
+
+@router.post("/reservations/{number}/cancel")
+async def cancel(request: Request, who: Who, number: Id, body: m.Reason) -> m.ReservationMessage:
+    """Cancel a reservation."""
+    done = await asyncio.wrap_future(_service(request).cancel(who.user, number, body.reason))
+    _enforcer(request).cancelled(done)
+    return m.ReservationMessage.of(done)
+
+
+@router.post("/reservations/{number}/confirm")
+def confirm(request: Request, who: Operator, number: Id) -> m.ReservationMessage:
+    """Say that people have configured the routers."""
+    own = _service(request).seen_by(who.user, number)
+    return m.ReservationMessage.of(_enforcer(request).confirm(who.user, own))
+
+
+@router.get("/reservations/{number}/configuration")
+def configuration(
+    request: Request,
+    who: Who,
+    number: Id,
+    what: Annotated[str, Query(pattern="^(set|change|remove)$")] = "set",
+) -> dict[str, str]:
+    """What its routers are told, as text."""
+    own = _service(request).seen_by(who.user, number)
+    return {"configuration": _enforcer(request).routers.configuration(own, what)}
+
+
+@router.get("/reservations/{number}/log")
+def log(
+    request: Request,
+    who: Who,
+    number: Id,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> list[m.LogMessage]:
+    """What happened to it, by number; after the last of one page comes the next."""
+    service = _service(request)
+    service.seen_by(who.user, number)
+    return [m.LogMessage.of(entry) for entry in service.log(number, after, limit)]
+
+
+@router.get("/reservations/{number}/counters")
+def counters(
+    request: Request,
+    who: Who,
+    number: Id,
+    most: Annotated[int, Query(ge=2, le=10_000)] = 2_000,
+) -> list[m.CountersMessage]:
+    """The readings of its counters, in order.
+
+    Where there are more than `most`, every so many are left out: those that remain are about as
+    many, and go on counting from each other. The first and the last since counters were cleared
+    always remain.
+    """
+    service = _service(request)
+    service.seen_by(who.user, number)
+    names = m.CountersMessage.model_fields
+    return [
+        m.CountersMessage(**{name: row[name] for name in names})
+        for row in service.series(number, most)
+    ]
+
+
+@router.delete("/reservations/{number}/counters", status_code=204)
+def clear(request: Request, who: Who, number: Id) -> None:
+    """Set its counters to zero; the series keeps what they were."""
+    own = _service(request).seen_by(who.user, number)
+    _enforcer(request).clear(who.user, own)
+
+
+@router.get("/calendar.ics", response_class=Response)
+def feed(request: Request, who: Feed) -> Response:
+    """Your reservations for a calendar program (RFC 5545)."""
+    service = _service(request)
+    states = [*sorted(LIVE), State.FINISHED]
+
+    def pages() -> Iterator[str]:
+        yield icalendar.HEAD
+        after = 0
+        while found := service.listed(who.user.id, states, after=after, limit=1000):
+            yield icalendar.events(found, service.now)
+            after = found[-1].id
+        yield icalendar.END
+
+    return StreamingResponse(pages(), media_type="text/calendar; charset=utf-8")

@@ -1,0 +1,82 @@
+"""Requests that were asked before, known by the keys that came with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from perhop_services.reservations.errors import ConflictError
+from perhop_services.reservations.schema import KEYS
+
+if TYPE_CHECKING:
+    from perhop_services.reservations.model import User
+    from perhop_services.reservations.writer import Batch
+
+REMEMBERED: Final = 7 * 86_400
+"""For how many seconds a request is known by its key."""
+
+
+class Keys:
+    """Which keys may have been used; most have not, and need no look at the database."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        used = connection.execute(sa.select(KEYS.c.owner_id, KEYS.c.key))
+        self._used = {_trace(owner, key) for owner, key in used}
+
+    @staticmethod
+    def forget(connection: sa.Connection, now: int) -> None:
+        """Forget what was asked long ago."""
+        connection.execute(KEYS.delete().where(KEYS.c.at <= now - REMEMBERED))
+
+    @classmethod
+    def tidied(cls, batch: Batch, now: int) -> Keys:
+        """Forget what was asked long ago, and return the rest."""
+        batch.flush()
+        cls.forget(batch.connection, now)
+        return cls(batch.connection)
+
+    def find(self, batch: Batch, user: User, key: str, asked: str) -> int | None:
+        """The number of the reservation that was made for a key.
+
+        Raises:
+            ConflictError: The key was used for another request.
+        """
+        if _trace(user.id, key) not in self._used:
+            return None
+        k = KEYS.c
+        select = sa.select(k.reservation_id, k.asked).where(k.owner_id == user.id, k.key == key)
+        row = batch.execute(select).first()
+        if row is None:
+            return None
+        if row.asked != asked:
+            raise ConflictError(
+                f"the key {key!r} was used for reservation {row.reservation_id}, which is another "
+                "request",
+                {"reservation": row.reservation_id},
+            )
+        return int(row.reservation_id)
+
+    def add(self, batch: Batch, user: User, key: str, asked: str, id_: int, now: int) -> None:
+        """Remember what was made for a key."""
+        row = {
+            "owner_id": user.id,
+            "key": key,
+            "reservation_id": id_,
+            "asked": asked,
+            "at": now,
+        }
+        batch.insert(KEYS, row)
+        self._used.add(_trace(user.id, key))
+
+
+def digest(request: object) -> str:
+    """A short text that is equal for equal requests."""
+    text = json.dumps(request, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _trace(owner: int, key: str) -> int:
+    return hash((owner, key))

@@ -1,0 +1,343 @@
+"""Messages about reservations, and about what there is to reserve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import ConfigDict, Field, model_validator
+
+from perhop_services.reservations.messages.basics import (
+    MAX_SECOND,
+    BurstBytes,
+    Message,
+    Name,
+    Number,
+    PortNumber,
+    RateBps,
+    Second,
+    Text,
+)
+from perhop_services.reservations.model import Direction, Protocol, Selector, State, Terms, Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perhop_services.reservations.admission import Free
+    from perhop_services.reservations.model import LogEntry, Reservation
+    from perhop_services.reservations.network import Network
+
+
+class SelectorMessage(Message):
+    """Which packets between source and destination; what is not given matches every packet."""
+
+    protocol: Protocol | None = None
+    """tcp, udp or icmp."""
+    source_ports: tuple[PortNumber, PortNumber] | None = Field(default=None, strict=False)
+    """First and last port at the source."""
+    destination_ports: tuple[PortNumber, PortNumber] | None = Field(default=None, strict=False)
+    """First and last port at the destination."""
+    dscp: Annotated[int, Field(ge=0, le=63)] | None = None
+    """The code point."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> SelectorMessage:
+        for ports in (self.source_ports, self.destination_ports):
+            if ports is not None and ports[0] > ports[1]:
+                raise ValueError(f"ports {ports[0]}-{ports[1]} end before they start")
+        if self.protocol == "icmp" and (self.source_ports or self.destination_ports):
+            raise ValueError("icmp has no ports")
+        return self
+
+    def selector(self) -> Selector:
+        """The same for the service."""
+        return Selector(self.protocol, self.source_ports, self.destination_ports, self.dscp)
+
+    @classmethod
+    def of(cls, selector: Selector) -> SelectorMessage:
+        """The same for HTTP."""
+        return cls._of(selector)
+
+
+class WishesMessage(Message):
+    """What the path must keep to."""
+
+    avoid_nodes: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    avoid_links: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
+    via: Annotated[list[Name], Field(max_length=10)] = Field(default_factory=list)
+    max_hops: Annotated[int, Field(ge=1, le=1000)] | None = None
+    max_delay_ns: Annotated[int, Field(ge=0, le=2**53)] | None = None
+
+    def wishes(self) -> Wishes:
+        """The same for the service."""
+        return Wishes(
+            tuple(self.avoid_nodes),
+            tuple(self.avoid_links),
+            tuple(self.via),
+            self.max_hops,
+            self.max_delay_ns,
+        )
+
+
+class Booking(Message):
+    """A reservation that is asked for."""
+
+    source: Name
+    """The host that packets come from."""
+    destination: Name
+    """The host that they go to."""
+    rate: RateBps
+    """Bits per second."""
+    start: Second | None = None
+    """When it begins, in seconds since 1970, UTC; now unless given."""
+    end: Second | None = None
+    """The first second in which it is over."""
+    seconds: Annotated[int, Field(ge=1, le=MAX_SECOND)] | None = None
+    """How long it lasts, instead of `end`."""
+    burst: BurstBytes | None = None
+    """How many bytes may come at once; a tenth of a second of the rate, or 15,000, unless given."""
+    direction: Direction = "forward"
+    selector: SelectorMessage = SelectorMessage()
+    class_: Annotated[Name | None, Field(alias="class")] = None
+    """The class of service; none for the links as a whole."""
+    purpose: Text = ""
+    path: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
+    """The links to take, as `r1>r2`; the shortest path with room unless given."""
+    wishes: WishesMessage = WishesMessage()
+    hold: Annotated[int, Field(ge=1, le=3600)] | None = None
+    """For how many seconds it is only held, to be committed or forgotten."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    @model_validator(mode="after")
+    def _ends(self) -> Booking:
+        if (self.end is None) == (self.seconds is None):
+            raise ValueError("expected either `end` or `seconds`")
+        return self
+
+    def terms(self, now: int) -> Terms:
+        """The same for the service, at a time."""
+        start = now if self.start is None else self.start
+        end = self.end if self.end is not None else start + (self.seconds or 0)
+        return Terms(
+            source=self.source,
+            destination=self.destination,
+            rate=self.rate,
+            start=start,
+            end=end,
+            burst=default_burst(self.rate) if self.burst is None else self.burst,
+            direction=self.direction,
+            selector=self.selector.selector(),
+            class_=self.class_,
+            purpose=self.purpose,
+        )
+
+
+def default_burst(rate: int) -> int:
+    """The burst of a reservation that names none: what comes in 0.1 s, but ten full packets."""
+    return min(max(rate // 80, 15_000), 2**31 - 1)
+
+
+class Change(Message):
+    """What is to change; what is not given stays."""
+
+    rate: RateBps | None = None
+    burst: BurstBytes | None = None
+    start: Second | None = None
+    end: Second | None = None
+    selector: SelectorMessage | None = None
+    purpose: Text | None = None
+    reason: Text = ""
+    version: Number | None = None
+    """The version that was seen; if it is another by now, nothing changes."""
+
+    def changes(self) -> dict[str, Any]:
+        """The same for the service."""
+        names = ("rate", "burst", "start", "end", "purpose")
+        found = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.selector is not None:
+            found["selector"] = self.selector.selector()
+        return found
+
+
+class Reason(Message):
+    """Why."""
+
+    reason: Text = ""
+
+
+class ReservationMessage(Message):
+    """A reservation as it is on file."""
+
+    id: int
+    owner: str
+    source: str
+    destination: str
+    rate: int
+    burst: int
+    start: int
+    end: int
+    direction: Direction
+    selector: SelectorMessage
+    class_: Annotated[str | None, Field(alias="class", serialization_alias="class")]
+    purpose: str
+    path: list[str]
+    state: State
+    hold_until: int | None
+    version: int
+    created: int
+    started: int | None
+    changing: bool
+    """Whether new terms are being put in place."""
+    trouble: str
+    """What is wrong with its enforcement."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def of(cls, reservation: Reservation) -> ReservationMessage:
+        """The same for HTTP."""
+        return cls._of(
+            reservation,
+            reservation.terms,
+            owner=reservation.owner_name,
+            selector=SelectorMessage.of(reservation.terms.selector),
+            path=list(reservation.path),
+            changing=reservation.pending is not None,
+        )
+
+
+class LogMessage(Message):
+    """Something that happened to a reservation."""
+
+    id: int
+    reservation: int
+    at: int
+    author: str
+    action: str
+    state: State
+    reason: str
+    detail: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: LogEntry) -> LogMessage:
+        """The same for HTTP."""
+        return cls._of(entry, detail=dict(entry.detail))
+
+
+class CountersMessage(Message):
+    """A reading of a reservation's counters."""
+
+    at_ms: int
+    epoch: int
+    """How often they had been cleared."""
+    conformed_packets: int
+    conformed_bytes: int
+    exceeded_packets: int
+    exceeded_bytes: int
+
+
+class Stretch(Message):
+    """How much is free for a time."""
+
+    start: int
+    end: int
+    free: int
+
+    @classmethod
+    def all(cls, stretches: Iterable[tuple[int, int, int]]) -> list[Stretch]:
+        """The same for HTTP: start, end and how much, stretch by stretch."""
+        return [cls(start=start, end=end, free=free) for start, end, free in stretches]
+
+
+class FreeQuestion(WishesMessage):
+    """What is asked of what is free, as an address says it."""
+
+    source: Annotated[str, Field(max_length=64)]
+    destination: Annotated[str, Field(max_length=64)]
+    start: Second
+    end: Second
+    rate: RateBps = 1
+    """Bits per second for which the earliest fit is looked for."""
+    class_: Annotated[str | None, Field(alias="class", max_length=64)] = None
+    direction: Direction = "forward"
+    until: Second | None = None
+    """Up to when a fit is looked for; as far as one may book unless given."""
+
+    model_config = ConfigDict(strict=False, validate_by_name=True, validate_by_alias=True)
+
+    def terms(self) -> Terms:
+        """The same for the service."""
+        return Terms(
+            self.source,
+            self.destination,
+            self.rate,
+            self.start,
+            self.end,
+            burst=1,
+            direction=self.direction,
+            class_=self.class_,
+        )
+
+
+class FreeMessage(Message):
+    """What is free between two hosts."""
+
+    path: list[str]
+    stretches: list[Stretch]
+    earliest: int | None
+    """From when on the rate is free for as long as asked; null if it is not before `searched`."""
+    searched: int
+    """Up to when that was looked for."""
+    widest: list[str]
+    widest_rate: int
+    alternatives: list[list[str]]
+
+    @classmethod
+    def of(cls, free: Free) -> FreeMessage:
+        """The same for HTTP."""
+        return cls._of(
+            free,
+            path=list(free.path),
+            stretches=Stretch.all(free.stretches),
+            widest=list(free.widest),
+            alternatives=[list(path) for path in free.alternatives],
+        )
+
+
+class LinkMessage(Message):
+    """A link in one direction."""
+
+    name: str
+    source: str
+    target: str
+    rate: int
+    delay_ns: int
+    reservable: int
+    classes: dict[str, int]
+
+
+class NetworkMessage(Message):
+    """What there is to reserve."""
+
+    name: str
+    title: str
+    hosts: list[str]
+    routers: list[str]
+    classes: list[str]
+    links: list[LinkMessage]
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkMessage:
+        """The same for HTTP."""
+        return cls._of(
+            network,
+            routers=[node for node in network.nodes if node not in network.hosts],
+            links=[
+                LinkMessage._of(
+                    link,
+                    delay_ns=link.delay,
+                    classes=dict(zip(network.classes, link.classes, strict=True)),
+                )
+                for link in network.links
+            ],
+        )

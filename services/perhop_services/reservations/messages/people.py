@@ -1,0 +1,152 @@
+"""Messages about people: sessions, tokens, users, webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from perhop_services.reservations.messages.basics import MAX_RATE, MAX_SECOND, Message
+from perhop_services.reservations.model import Quota, Role
+
+if TYPE_CHECKING:
+    from perhop_services.reservations.model import User
+
+
+class LogIn(Message):
+    """A name and a password."""
+
+    name: Annotated[str, Field(max_length=64, pattern=r"^[^\x00]*$")]
+    password: Annotated[str, Field(max_length=1000)]
+
+
+class Session(Message):
+    """Who is logged in."""
+
+    user: str
+    role: Role
+    csrf: str
+    """What to say in the header `X-CSRF-Token` with every change."""
+
+
+class NewToken(Message):
+    """A token that is asked for."""
+
+    label: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    kind: Literal["api", "feed"] = "api"
+    seconds: Annotated[int, Field(ge=60, le=10 * 366 * 86_400)] | None = None
+
+
+class Token(Message):
+    """A token, told once."""
+
+    token: str
+
+
+class TokenMessage(Message):
+    """A token without its secret."""
+
+    id: int
+    kind: str
+    label: str
+    created: int
+    expires: int | None
+
+
+class QuotaMessage(Message):
+    """What a user may have."""
+
+    reservations: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    rate: Annotated[int, Field(ge=0, le=MAX_RATE)] | None = None
+    seconds: Annotated[int, Field(ge=0, le=MAX_SECOND)] | None = None
+
+    def quota(self) -> Quota:
+        """The same for the service."""
+        return Quota(self.reservations, self.rate, self.seconds)
+
+    @classmethod
+    def of(cls, quota: Quota) -> QuotaMessage:
+        """The same for HTTP."""
+        return cls._of(quota)
+
+
+class NewUser(Message):
+    """A user who is to be."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    password: Annotated[str, Field(min_length=1, max_length=1000)]
+    role: Annotated[Role, Field(strict=False)] = Role.REQUESTER
+    quota: QuotaMessage | None = None
+    """The service's own for new users unless given."""
+
+
+class OwnPassword(Message):
+    """A new password of one's own."""
+
+    old: Annotated[str, Field(max_length=1000)]
+    new: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class AuditMessage(Message):
+    """Who logged in, or did what with whom."""
+
+    id: int
+    at: int
+    author: str
+    action: str
+    subject: str
+    address: str
+    detail: str
+
+
+class UserChange(Message):
+    """What of a user is to change."""
+
+    password: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    role: Annotated[Role | None, Field(strict=False)] = None
+    disabled: bool | None = None
+    quota: QuotaMessage | None = None
+
+
+class UserMessage(Message):
+    """A user."""
+
+    name: str
+    role: Role
+    disabled: bool
+    quota: QuotaMessage
+
+    @classmethod
+    def of(cls, user: User) -> UserMessage:
+        """The same for HTTP."""
+        return cls._of(user, quota=QuotaMessage.of(user.quota))
+
+
+class NewWebhook(Message):
+    """Where to tell what happens."""
+
+    url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[!-~]+$")]
+
+    @field_validator("url")
+    @classmethod
+    def _leads_somewhere(cls, url: str) -> str:
+        parts = urlsplit(url)  # a ValueError of its own where brackets are left open
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("expected the address of a host, such as https://example.org/told")
+        return url
+
+
+class WebhookMessage(Message):
+    """Where is told what happens."""
+
+    id: int
+    url: str
+    delivered: int
+    trouble: str
+
+
+class Webhook(WebhookMessage):
+    """The same when it is made: with the secret that deliveries are signed with."""
+
+    secret: str

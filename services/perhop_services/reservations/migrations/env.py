@@ -1,0 +1,18 @@
+"""What Alembic runs: the steps that are missing, in one transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from perhop_services.reservations.schema import METADATA
+
+_connection = context.config.attributes["connection"]
+context.configure(
+    connection=_connection,
+    target_metadata=METADATA,
+    transactional_ddl=True,
+    # SQLite alters tables by copying them.
+    render_as_batch=_connection.dialect.name == "sqlite",
+)
+with context.begin_transaction():
+    context.run_migrations()

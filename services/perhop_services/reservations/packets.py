@@ -1,0 +1,96 @@
+"""Which packets are spoken for when: no two reservations are for the same ones at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from perhop._core import Calendar
+    from perhop_services.reservations.model import Selector, Terms
+
+OLD: Final = 1 << 61
+"""Added to a reservation's number: what is kept of its old terms while new ones are put in
+place."""
+
+
+_PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17}
+"""Numbers of protocols (IANA)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Another reservation for some of the same packets.
+
+    Attributes:
+        source: The host that they come from.
+        destination: The host that they go to.
+        reservation: Its number.
+        selector: Which packets it is for.
+        end: When it ends.
+    """
+
+    source: str
+    destination: str
+    reservation: int
+    selector: Selector
+    end: int
+
+
+class Packets:
+    """What reservations are for, by the two ends and by time."""
+
+    def __init__(self, calendar: Calendar) -> None:
+        self._calendar = calendar
+        self._pairs: dict[tuple[str, str], int] = {}
+        self._selectors: dict[Selector, int] = {}
+        self._by_number: dict[int, Selector] = {}
+
+    def claim(self, id_: int, terms: Terms) -> Claim | None:
+        """Return the first reservation, other than `id_`, for some of the packets of terms."""
+        found = self._calendar.claim(self.lanes(terms), mine(id_), terms.start, terms.end)
+        if found is None:
+            return None
+        lane, kept, number, end = found
+        source, destination, _ = terms.lanes[lane]
+        return Claim(source, destination, kept & (OLD - 1), self._by_number[number], end)
+
+    def lanes(self, terms: Terms) -> list[tuple[int, int]]:
+        """The packets of terms as the calendar knows them: between which ends, and which."""
+        return [
+            (self.pair(source, destination), self.selector(selector))
+            for source, destination, selector in terms.lanes
+        ]
+
+    def occupy(self, id_: int, terms: Terms) -> None:
+        """From now on they are this reservation's."""
+        for source, destination, selector in terms.lanes:
+            pair, which = self.pair(source, destination), self.selector(selector)
+            self._calendar.occupy(pair, id_, which, terms.start, terms.end)
+
+    def vacate(self, id_: int, terms: Terms) -> None:
+        """They are nobody's any more."""
+        for source, destination, _ in terms.lanes:
+            self._calendar.vacate(self.pair(source, destination), id_, terms.start, terms.end)
+
+    def pair(self, source: str, destination: str) -> int:
+        """The number of two ends."""
+        return self._pairs.setdefault((source, destination), len(self._pairs))
+
+    def selector(self, selector: Selector) -> int:
+        """The number of a selector."""
+        number = self._selectors.get(selector)
+        if number is None:
+            number = self._selectors[selector] = self._calendar.about(
+                None if selector.protocol is None else _PROTOCOLS[selector.protocol],
+                selector.source_ports,
+                selector.destination_ports,
+                selector.dscp,
+            )
+            self._by_number[number] = selector
+        return number
+
+
+def mine(id_: int) -> list[int]:
+    """The numbers under which a reservation has packets: for its terms, and for its old ones."""
+    return [id_, id_ + OLD]

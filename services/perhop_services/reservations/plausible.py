@@ -1,0 +1,51 @@
+"""Whether counters can be true: what a policer that works could not have counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from perhop_services.reservations.drivers import Counters
+
+SLACK: Final = 1.0
+"""Seconds by which two readings may be further apart than their times: requests travel."""
+
+_LARGEST: Final = 65_535
+_SMALLEST: Final = 20
+
+
+def doubt(
+    before: Counters, after: Counters, seconds: float, rate: int, burst: int, capacity: int
+) -> str:
+    """What is wrong with a reading after another one, or "".
+
+    A token bucket of `rate` and `burst` lets through burst + rate · t in a time t, and, since some
+    buckets hold a second of the rate besides (nftables), that much more. No more than the router's
+    links carry can have come in all. Counters do not fall, and a packet has 20 to 65,535 bytes
+    (RFC 791).
+
+    Args:
+        before: The earlier reading.
+        after: The later one.
+        seconds: The time between them.
+        rate: What was policed to, in bits per second.
+        burst: With a burst of so many bytes.
+        capacity: What can come to the router at most, in bits per second; 0 if nobody knows.
+    """
+    grown = []
+    for what in ("conformed", "exceeded"):
+        packets = getattr(after, f"{what}_packets") - getattr(before, f"{what}_packets")
+        size = getattr(after, f"{what}_bytes") - getattr(before, f"{what}_bytes")
+        if packets < 0 or size < 0:
+            return f"{what} fell from {getattr(before, f'{what}_bytes')} bytes"
+        if not _SMALLEST * packets <= size <= _LARGEST * packets:
+            return f"{packets} packets {what} with {size} bytes"
+        grown.append(size)
+    conformed, exceeded = grown
+    time = seconds + SLACK
+    most = burst + rate / 8 * (time + 1) + _LARGEST
+    if conformed > most:
+        return f"{conformed} bytes conformed in {seconds:.1f} s, where {most:.0f} can"
+    if capacity and conformed + exceeded > capacity / 8 * time + burst + _LARGEST:
+        return f"{conformed + exceeded} bytes came in {seconds:.1f} s over {capacity} bit/s"
+    return ""

@@ -1,0 +1,173 @@
+"""What is in the way of a reservation, and from when on it would not be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from perhop.units import format_rate
+from perhop_services.reservations.errors import ConflictError, RefusedError, when
+from perhop_services.reservations.packets import mine
+from perhop_services.reservations.routes import ALTERNATIVES
+
+if TYPE_CHECKING:
+    from perhop._core import Calendar
+    from perhop_services.reservations.holdings import Holdings
+    from perhop_services.reservations.model import Quota, Terms
+    from perhop_services.reservations.network import Network
+    from perhop_services.reservations.packets import Claim, Packets
+
+_ROUNDS: Final = 8
+"""How often room and quota are looked for in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be admitted.
+
+    Attributes:
+        id: For which reservation.
+        owner: The number of the user whose it is.
+        terms: On what terms.
+        quota: What the user may have.
+        now: The time.
+    """
+
+    id: int
+    owner: int
+    terms: Terms
+    quota: Quota
+    now: int
+
+
+class Refusals:
+    """Makes errors that say when there would be room.
+
+    A suggestion has room on one of the paths, packets that nobody else has, and keeps to the quota
+    of rate.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        origin: int,
+        calendar: Calendar,
+        packets: Packets,
+        holdings: Holdings,
+        horizon: int,
+    ) -> None:
+        """Take what is booked, and how far ahead of now one may book, in seconds."""
+        self._network = network
+        self.origin = origin
+        self._calendar = calendar
+        self._packets = packets
+        self._holdings = holdings
+        self._horizon = horizon
+
+    def too_much(self, asked: Asked, booked: int, paths: list[list[int]]) -> ConflictError:
+        """With terms a user would have more at once than the quota of rate."""
+        earliest, until = self._fits(asked, paths)
+        allowed = asked.quota.rate or 0
+        return ConflictError(
+            f"you have {format_rate(booked)} in that time, and may have "
+            f"{format_rate(allowed)} at once; expected less{_or_a_time(earliest, until)}",
+            {
+                "quota": "rate",
+                "limit": allowed,
+                "booked": booked,
+                "earliest": earliest,
+                "searched": until,
+            },
+        )
+
+    def claimed(self, asked: Asked, claim: Claim, paths: list[list[int]]) -> ConflictError:
+        """Another reservation has the packets; from when on terms would fit one of some paths."""
+        earliest, until = self._fits(asked, paths)
+        return ConflictError(
+            f"reservation {claim.reservation} is for some of the packets from {claim.source} to "
+            f"{claim.destination} at that time already ({claim.selector}), up to "
+            f"{when(claim.end)}; expected other ports, another protocol or DSCP"
+            + _or_a_time(earliest, until),
+            {
+                "reservation": claim.reservation,
+                "selector": str(claim.selector),
+                "until": claim.end,
+                "earliest": earliest,
+                "searched": until,
+            },
+        )
+
+    def too_little(
+        self,
+        asked: Asked,
+        short: tuple[int, int | None, int, int, int],
+        paths: list[list[int]],
+    ) -> RefusedError:
+        """What is in the way of terms, and from when on they would fit one of some paths."""
+        number, class_, free, start, end = short
+        link = self._network.links[number].name
+        where = link if class_ is None else f"class {self._network.classes[class_]} of {link}"
+        earliest, until = self._fits(asked, paths)
+        message = (
+            f"{format_rate(asked.terms.rate)} is not free on {where}: {format_rate(free)} is, from "
+            f"{when(start)} to {when(end)}"
+        )
+        message += (
+            f"; it would be free from {when(earliest)}"
+            if earliest is not None
+            else f"; it is not free for as long before {when(until)}"
+        )
+        if len(paths) >= ALTERNATIVES:
+            message += f", on the {len(paths)} ways that were looked at"
+        detail = {
+            "link": link,
+            "class": None if class_ is None else self._network.classes[class_],
+            "free": free,
+            "from": start,
+            "until": end,
+            "earliest": earliest,
+            "searched": until,
+            "ways": len(paths),
+        }
+        return RefusedError(message, detail)
+
+    def _fits(self, asked: Asked, paths: list[list[int]]) -> tuple[int | None, int]:
+        """From when on terms would be admitted, and up to when that was looked for.
+
+        Then one of the paths has room, nobody else has the packets, and the quota of rate is kept.
+        What the reservation itself has is not in the way.
+        """
+        id_, terms = asked.id, asked.terms
+        class_, until = self._network.class_number(terms.class_), asked.now + self._horizon
+        ways = [self._network.reserved(path, terms.direction) for path in paths]
+        seconds = terms.end - terms.start
+        lanes, start = self._packets.lanes(terms), max(terms.start, self.origin, asked.now)
+        try:
+            own = self._calendar.release(id_)
+        except ValueError:
+            own = None
+        try:
+            for _ in range(_ROUNDS):
+                if start >= until:
+                    return None, until
+                fit, searched = self._calendar.fit(
+                    ways, class_, start, until, seconds, terms.rate, lanes, mine(id_)
+                )
+                if fit is None:
+                    return None, searched
+                later = replace(terms, start=fit, end=fit + seconds)
+                allowed, searched = self._holdings.fit(asked.owner, id_, later, asked.quota, until)
+                if allowed is None or allowed == fit:
+                    return allowed, searched
+                start = allowed
+            return None, start
+        finally:
+            if own is not None:
+                # Not `book`: there may be less than was promised, if a link has shrunk.
+                self._calendar.restore([own[0]], [(id_, 0, *own[1:])])
+
+
+def _or_a_time(earliest: int | None, until: int) -> str:
+    if earliest is not None:
+        return f", or a time from {when(earliest)}"
+    return f"; there is no other time for as long before {when(until)}"

@@ -1,0 +1,60 @@
+"""What is done for a reservation: tried again when it fails, and one thing at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from perhop_services.reservations.errors import UnavailableError
+
+if TYPE_CHECKING:
+    import threading
+
+
+class Tries:
+    """When routers that failed are tried again: later and later, until a deadline."""
+
+    def __init__(self, persistence: float) -> None:
+        """Take for how many seconds each is tried again."""
+        self._persistence = persistence
+        self._failing: dict[int, tuple[float, float, float]] = {}
+        """By reservation: since when, how long one waits, and until when."""
+
+    def may(self, id_: int) -> bool:
+        """Whether a reservation may be tried by now."""
+        return time.monotonic() >= self._failing.get(id_, (0.0, 0.0, 0.0))[2]
+
+    def failed(self, id_: int) -> bool:
+        """It failed; whether for the last time."""
+        now = time.monotonic()
+        since, wait, _ = self._failing.get(id_, (now, 0.25, 0.0))
+        if now - since >= self._persistence:
+            return True
+        wait = min(30.0, 2 * wait)
+        self._failing[id_] = (since, wait, now + wait)
+        return False
+
+    def succeeded(self, id_: int) -> None:
+        """It is in place, or given up."""
+        self._failing.pop(id_, None)
+
+
+class Alone:
+    """Nothing else is done for a reservation meanwhile."""
+
+    def __init__(self, busy: set[int], lock: threading.Lock, id_: int, patience: float) -> None:
+        self._busy, self._lock, self._id, self._patience = busy, lock, id_, patience
+
+    def __enter__(self) -> None:
+        until = time.monotonic() + self._patience
+        while time.monotonic() < until:
+            with self._lock:
+                if self._id not in self._busy:
+                    self._busy.add(self._id)
+                    return
+            time.sleep(0.01)
+        raise UnavailableError(f"reservation {self._id} is busy; try again")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._busy.discard(self._id)

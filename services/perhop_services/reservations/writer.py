@@ -1,0 +1,156 @@
+"""The one writer: decisions are taken one after the other, and committed in groups.
+
+Whoever wants something decided hands over a function and gets a future. The writer takes all that
+wait, lets each decide in turn, writes what they decided in one transaction, and only then answers.
+A disk that takes milliseconds for a commit is thus asked once for many.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import defaultdict
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import sqlalchemy as sa
+
+from perhop.errors import UsageError
+from perhop_services.reservations.errors import ReservationError, UnavailableError
+from perhop_services.reservations.schema import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perhop_services.reservations.database import Database
+
+T = TypeVar("T")
+
+TABLES: Final = METADATA.sorted_tables
+"""All tables, those that others refer to first."""
+
+MOST: Final = 256
+"""How many decisions one transaction takes at most."""
+
+
+class Batch:
+    """What some decisions write: one transaction, rows collected until somebody reads."""
+
+    def __init__(self, database: Database, connection: sa.Connection) -> None:
+        self._database = database
+        self.connection = connection
+        self._rows: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
+
+    def insert(self, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Add a row, with every column."""
+        self._rows[table].append(row)
+
+    def execute(self, statement: sa.Executable) -> sa.CursorResult[Any]:
+        """Run a statement after everything that was added before."""
+        self.flush()
+        return self.connection.execute(statement)
+
+    def read(self, select: sa.Select[Any]) -> sa.CursorResult[Any]:
+        """Read what was committed, and what was flushed; not the rows that still wait."""
+        return self.connection.execute(select)
+
+    def flush(self) -> None:
+        """Write the rows that wait, in the order in which tables refer to each other."""
+        for table in TABLES:
+            if table in self._rows:
+                self._database.insert(self.connection, table, self._rows.pop(table))
+
+
+class Writer:
+    """A thread that decides and commits."""
+
+    def __init__(self, database: Database, reload: Callable[[], None]) -> None:
+        """Start.
+
+        Args:
+            database: Where to.
+            reload: Brings what is in memory in line with the database. It is called before the
+                next decision when a commit has failed, as then nobody knows what was written.
+        """
+        self._database = database
+        self._reload = reload
+        self._stale = False
+        self._waiting: queue.SimpleQueue[tuple[Callable[[Batch], Any], Future[Any]] | None]
+        self._waiting = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="perhop-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, decide: Callable[[Batch], T]) -> Future[T]:
+        """Have something decided; the future has the result once it is on the disk.
+
+        What `decide` raises is the future's. It must raise before it changes anything.
+        """
+        future: Future[T] = Future()
+        if self._closed:
+            future.set_exception(UnavailableError("the service is ending"))
+        else:
+            self._waiting.put((decide, future))
+        return future
+
+    def close(self) -> None:
+        """Finish what waits, and end."""
+        self._closed = True
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        ending = False
+        while not ending:
+            taken = [self._waiting.get()]
+            while len(taken) < MOST and not self._waiting.empty():
+                taken.append(self._waiting.get())
+            ending = None in taken
+            work = [each for each in taken if each is not None]
+            if work:
+                self._commit([each for each in work if each[1].set_running_or_notify_cancel()])
+
+    def _commit(self, work: list[tuple[Callable[[Batch], Any], Future[Any]]]) -> None:
+        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            if self._stale:
+                if not self._database.holds_lock():
+                    self._take_lock()
+                self._reload()
+                self._stale = False
+            with self._database.deciding() as connection:
+                batch = Batch(self._database, connection)
+                for decide, future in work:
+                    try:
+                        answers.append((future, decide(batch), None))
+                    except ReservationError as error:
+                        answers.append((future, None, error))
+                batch.flush()
+        except BaseException as error:
+            # Nothing of it counts, and what is in memory may be ahead of the database.
+            self._stale = True
+            failure = _failure(error)
+            for number, (_, future) in enumerate(work):
+                # Where a decision broke, those beside it may be asked again.
+                beside = number != len(answers) and not isinstance(failure, UnavailableError)
+                other = UnavailableError("a request beside it failed; try again")
+                future.set_exception(other if beside else failure)
+            return
+        for future, answer, refusal in answers:
+            if refusal is None:
+                future.set_result(answer)
+            else:
+                future.set_exception(refusal)
+
+    def _take_lock(self) -> None:
+        try:
+            self._database.lock_again()
+        except UsageError as error:
+            raise UnavailableError(str(error)) from None
+
+
+def _failure(error: BaseException) -> BaseException:
+    if isinstance(error, (sa.exc.SQLAlchemyError, OSError)):
+        cause = str(getattr(error, "orig", None) or error).splitlines()[0]
+        return UnavailableError(f"the database does not take it: {cause}")
+    return error

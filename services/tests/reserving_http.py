@@ -1,0 +1,79 @@
+"""A service over HTTP for the tests of reservations, with clients and bookings."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perhop_services.reservations import messages as m
+from perhop_services.reservations.client import Client
+from perhop_services.reservations.database import Database
+from perhop_services.reservations.drivers.file import FileDriver
+from perhop_services.reservations.http.server import Serving, running
+from perhop_services.reservations.model import Role
+from perhop_services.reservations.people import People
+from reserving import MBPS, PASSWORD, network
+
+
+@contextmanager
+def served(place: str, folder: Path, **options: Any) -> Iterator[tuple[str, Any]]:
+    """A service on a port of its own, with an administrator, and its address."""
+    Database(place).close()
+    serving = Serving(
+        network(),
+        place,
+        {"*": FileDriver(str(folder / "router.json"))},
+        port=0,
+        webhooks=(ip_network("127.0.0.0/8"),),
+        **options,
+    )
+    with running(serving) as server:
+        people: People = server.config.app.state.people  # type: ignore[union-attr]
+        for name, role in (
+            ("root", Role.ADMINISTRATOR),
+            ("op", Role.OPERATOR),
+            ("les", Role.REQUESTER),
+            ("eve", Role.REQUESTER),
+        ):
+            people.add(name, PASSWORD, role)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}", people
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def client(service: tuple[str, People], name: str) -> Client:
+    url, people = service
+    return Client(url, token=people.make_token(people.named(name), "api", "test", None))
+
+
+_SPAN = iter(range(10_000))
+
+
+def booking(**given: Any) -> m.Booking:
+    """A booking at a time of its own."""
+    start = int(time.time()) + 3600 + 7200 * next(_SPAN)
+    return m.Booking(
+        **{"source": "slac", "destination": "cern", "rate": MBPS, "start": start, "seconds": 3600}
+        | given
+    )
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, People]]:
+    """One for all tests of a file, which imports it."""
+    folder = tmp_path_factory.mktemp("served")
+    with served(str(folder / "b.db"), folder) as it:
+        yield it

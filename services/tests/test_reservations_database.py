@@ -1,0 +1,135 @@
+"""The database: one process has it, nobody else reads it, and it is whole."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from perhop.errors import OutputError, PerhopError, UsageError
+from perhop_services.reservations.database import Database
+from perhop_services.reservations.schema import METADATA
+from postgres import server
+from reserving import Clock, port, service, terms, user
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def schema_is_as_declared(url: str) -> None:
+    database = Database(url)
+    try:
+        with database.engine.connect() as connection:
+            context = MigrationContext.configure(connection)
+            assert compare_metadata(context, METADATA) == []
+    finally:
+        database.close()
+
+
+def test_migrations_make_what_is_declared(tmp_path: Path, postgres: str) -> None:
+    schema_is_as_declared(str(tmp_path / "b.db"))
+    schema_is_as_declared(postgres)
+
+
+def test_one_process_has_a_database(tmp_path: Path, clock: Clock) -> None:
+    with (
+        service(tmp_path / "b.db", clock),
+        pytest.raises(UsageError, match=f"in use by process {os.getpid()}; one process at a time"),
+    ):
+        Database(str(tmp_path / "b.db"))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://host/db", "mysql is not a database of perhop's"),
+        ("postgresql://nobody@127.0.0.1:1/none", "127.0.0.1"),
+        ("/nowhere/at/all.db", "No such file"),
+        ("sqlite:///file:b.db?uri=true", "without options"),
+        ("postgresql://u:secret@host:port/n", "malformed"),
+        ("postgresql://u@127.0.0.1:1/n?password=secret", "PGPASSWORD"),
+    ],
+)
+def test_a_database_that_cannot_be_had_is_explained(url: str, message: str) -> None:
+    with pytest.raises(PerhopError, match=message) as told:
+        Database(url)
+    assert "secret" not in str(told.value)
+
+
+def test_a_database_is_not_made_by_serving(tmp_path: Path) -> None:
+    for url in (str(tmp_path / "typo.db"), str(tmp_path)):
+        with pytest.raises(UsageError, match="there is no database of reservations at"):
+            Database(url, create=False)
+    assert not list(tmp_path.iterdir())
+    with server() as url, pytest.raises(UsageError, match="make one with"):
+        Database(url, create=False)
+    (tmp_path / "other.db").write_bytes(b"")
+    with pytest.raises(UsageError, match="make one with"):
+        Database(str(tmp_path / "other.db"), create=False)
+
+
+def test_nobody_else_may_read_a_database(tmp_path: Path, clock: Clock) -> None:
+    old = os.umask(0)
+    try:
+        with service(tmp_path / "b.db", clock) as running:
+            running.book(user(running), terms()).result()
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+            assert modes == dict.fromkeys(("b.db", "b.db-wal", "b.db-shm", "b.db.lock"), 0o600)
+        (tmp_path / "b.db").chmod(0o644)
+        Database(str(tmp_path / "b.db")).close()
+        assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(old)
+
+
+def test_a_damaged_database_is_refused(tmp_path: Path, clock: Clock) -> None:
+    """The damage is in pages of the log, which nothing reads at the start but the check."""
+    with service(tmp_path / "b.db", clock) as running:
+        who = user(running)
+        own = running.book(who, terms(selector=port(1))).result()
+        for number in range(1, 60):
+            running.change(who, own.id, {"rate": number * 1000}, reason="why " * 100).result()
+    data = bytearray((tmp_path / "b.db").read_bytes())
+    pages = [n for n in range(0, len(data), 4096) if b"why " * 90 in data[n : n + 4096]]
+    assert len(pages) > 5
+    for page in pages[1:-2]:
+        data[page : page + 100] = bytes(100)
+    (tmp_path / "b.db").write_bytes(data)
+    with pytest.raises(OutputError, match=r"(?s)b\.db is damaged .*: restore a backup"):
+        Database(str(tmp_path / "b.db"))
+
+
+def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) -> None:
+    """As the documentation has it: SQLite's own backup, while the service books."""
+    copy = tmp_path / "copy.db"
+    with service(tmp_path / "b.db", clock) as running:
+        own = running.book(user(running), terms(selector=port(1))).result()
+        source, target = sqlite3.connect(tmp_path / "b.db"), sqlite3.connect(copy)
+        source.backup(target)
+        for each in (source, target):
+            each.close()
+        running.cancel(user(running), own.id, "later").result()
+    with service(copy, clock) as restored:
+        assert restored.reservation(own.id) == own
+        assert restored.admission.bookings == 1
+
+
+def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "b.db"))
+    with database.writing() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    database.close()
+    with pytest.raises(UsageError, match="made by a newer perhop"):
+        Database(str(tmp_path / "b.db"))

@@ -1,0 +1,305 @@
+"""A Linux router polices what was booked, and gives it its rate under load."""
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from perhop.errors import UsageError
+from perhop_services.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
+from perhop_services.reservations.drivers.linux import LinuxDriver
+from perhop_services.reservations.model import Selector
+from reserving import MBPS
+from tools import need
+
+RULE = Rule(
+    "perhop_9", "192.0.2.1", "192.0.2.9", Selector(None, (1, 9), (80, 80), 46), 10**7, 10**5
+)
+
+
+class Namespace:
+    """A network namespace, in which commands can be run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, command: str, given: str = "") -> str:
+        return subprocess.run(
+            ["ip", "netns", "exec", self.name, *command.split()],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+
+@contextmanager
+def namespace() -> Iterator[Namespace]:
+    """A namespace; skips where none can be made."""
+    need("ip", "nft", "tc")
+    name = f"perhop-test-{uuid.uuid4().hex[:8]}"
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to make network namespaces")
+    try:
+        yield Namespace(name)
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+def alone() -> Iterator[Namespace]:
+    with namespace() as made:
+        yield made
+
+
+@pytest.fixture
+def router() -> Iterator[tuple[Namespace, Namespace, Namespace]]:
+    """Two hosts and the router between them, which has two ways to the second, one in use."""
+    with namespace() as a, namespace() as r, namespace() as b:
+        for name, far, there in (("in0", "eth0", a), ("out0", "eth0", b), ("out1", "eth1", b)):
+            r.run(f"ip link add {name} type veth peer name {far} netns {there.name}")
+            r.run(f"ip link set {name} up")
+            there.run(f"ip link set {far} up")
+        a.run("ip address add 10.0.1.1/24 dev eth0")
+        r.run("ip address add 10.0.1.2/24 dev in0")
+        for number in (0, 1):
+            r.run(f"ip address add 10.0.{number + 2}.1/24 dev out{number}")
+            b.run(f"ip address add 10.0.{number + 2}.2/24 dev eth{number}")
+        b.run("ip address add 10.9.9.9/32 dev lo")
+        b.run("sysctl -qw net.ipv4.conf.all.rp_filter=0")
+        r.run("sysctl -qw net.ipv4.ip_forward=1")
+        r.run("ip route add 10.9.9.9 via 10.0.2.2")
+        a.run("ip route add default via 10.0.1.2")
+        b.run("ip route add default via 10.0.2.1")
+        yield a, r, b
+
+
+def to(port: int, number: int, rate: int) -> Rule:
+    """A rule for UDP to a port of the second host, over a link of 10 Mb/s."""
+    return Rule(
+        f"perhop_{number}",
+        "10.0.1.1",
+        "10.9.9.9",
+        Selector("udp", None, (port, port)),
+        rate,
+        20_000,
+        link_rate=10 * MBPS,
+    )
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+# Sends datagrams of 1250 bytes of IP in rounds of 10 ms: so many to each port.
+SENDER = """
+import socket, sys, time
+counts = dict(zip((5010, 5011, 5012), map(int, sys.argv[2:])))
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+start = time.monotonic()
+for number in range(int(sys.argv[1])):
+    time.sleep(max(0.0, start + number * 0.01 - time.monotonic()))
+    for port, count in counts.items():
+        for _ in range(count):
+            out.sendto(bytes(1222), ("10.9.9.9", port))
+"""
+
+RECEIVED = """
+table inet heard {
+  counter at5010 {}
+  counter at5011 {}
+  counter at5012 {}
+  chain c {
+    type filter hook input priority filter
+    udp dport 5010 counter name at5010 drop
+    udp dport 5011 counter name at5011 drop
+    udp dport 5012 counter name at5012 drop
+  }
+}
+"""
+
+
+def heard(b: Namespace, port: int) -> int:
+    """How many packets have come to a port, as the kernel there counts them."""
+    said = b.run(f"nft list counter inet heard at{port}").split()
+    return int(said[said.index("packets") + 1])
+
+
+def test_a_reservation_gets_its_rate_however_much_others_send(
+    router: tuple[Namespace, Namespace, Namespace],
+) -> None:
+    a, r, b = router
+    b.run("nft -f -", RECEIVED)
+    linux = LinuxDriver(netns=r.name)
+    first, second = to(5011, 1, 4 * MBPS), to(5012, 2, 2 * MBPS)
+    linux.set(first)
+    linux.set(second)
+
+    def sent(rounds: int, *counts: int) -> dict[str, Counters]:
+        before, already = linux.counters(), heard(b, 5010)
+        words = [sys.executable, "-c", SENDER, str(rounds), *map(str, counts)]
+        sender = subprocess.Popen(["ip", "netns", "exec", a.name, *words])
+        # It is changed in the midst of it.
+        until(lambda: heard(b, 5010) > already)
+        linux.set(slower)
+        assert sender.wait(60) == 0
+        after = linux.counters()
+        # Nothing that conforms is lost, neither of what is changed nor of the other.
+        for port, name in ((5011, first.name), (5012, second.name)):
+            until(lambda: heard(b, port) == after[name].conformed_packets)  # noqa: B023
+        return {
+            name: Counters(
+                *(getattr(after[name], each) - getattr(before[name], each) for each in FIELDS)
+            )
+            for name in after
+        }
+
+    # 30 Mb/s of others' packets; as much as is reserved, half of it, and 1.6 Mb/s.
+    slower = replace(first, rate=2 * MBPS)
+    counted = sent(200, 30, 4, 1)
+    assert linux.installed()[first.name] == linux.expected(slower)
+    assert sum(each.conformed_packets for each in counted.values()) > 300
+    assert counted[second.name].exceeded_packets == 0
+    # Others got less than they sent: there was not enough for all.
+    assert heard(b, 5010) < 0.7 * 200 * 30
+    # The policer holds a second of the rate beside the burst; what is beyond is not sent.
+    slower = replace(first, rate=MBPS)
+    counted = sent(300, 30, 8, 1)
+    assert counted[first.name].exceeded_packets > 0
+    linux.remove(first.name)
+    assert linux.installed() == {second.name: linux.expected(second)}
+    until(lambda: _qlen(r) == 0)
+    linux.remove(second.name)
+    assert linux.installed() == {}
+    assert "noqueue" in r.run("tc qdisc show dev out0"), "as before"
+
+
+FIELDS = list(Counters.__dataclass_fields__)
+
+
+def _qlen(r: Namespace) -> int:
+    said = r.run("tc -s qdisc show dev out0").split()
+    return int(said[said.index("backlog") + 2].rstrip("p"))
+
+
+def test_a_class_follows_the_route(router: tuple[Namespace, Namespace, Namespace]) -> None:
+    _, r, _ = router
+    linux = LinuxDriver(netns=r.name)
+    rule = to(5011, 1, 4 * MBPS)
+    linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    r.run("ip route replace 10.9.9.9 via 10.0.3.2")
+    assert linux.installed()[rule.name].guaranteed == 0, "the class is where no packet is"
+    linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    assert "htb" not in r.run("tc qdisc show dev out0")
+    r.run("tc qdisc del dev out1 root")
+    assert linux.installed()[rule.name].guaranteed == 0, "somebody took it away"
+    linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    linux.remove(rule.name)
+    assert "htb" not in r.run("tc qdisc show dev out1")
+
+
+def test_many_reservations_have_a_class_each(
+    router: tuple[Namespace, Namespace, Namespace],
+) -> None:
+    _, r, _ = router
+    linux = LinuxDriver(netns=r.name)
+    rules = [to(6000 + number, number, 123_456 * number + 7) for number in range(1, 20)]
+    for rule in rules:
+        linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule) for rule in rules}
+    # What one leaves another takes; the rest stay as they are.
+    linux.remove(rules[4].name)
+    rules[4] = to(7000, 99, MBPS)
+    linux.set(rules[4])
+    assert linux.installed() == {rule.name: linux.expected(rule) for rule in rules}
+    for rule in rules:
+        linux.remove(rule.name)
+    assert "htb" not in r.run("tc qdisc show")
+
+
+def test_what_cannot_be_guaranteed_is_not_set(
+    router: tuple[Namespace, Namespace, Namespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, r, _ = router
+    linux = LinuxDriver(netns=r.name)
+    rule = to(5011, 1, 4 * MBPS)
+    r.run("tc qdisc add dev out0 root handle 1: pfifo limit 10")
+    with pytest.raises(RefusedError, match="out0 has a queueing discipline of its own, pfifo 1:"):
+        linux.set(rule)
+    assert linux.installed() == linux.counters() == {}
+    only = driver(f"linux:netns={r.name},guarantee=no")
+    only.set(rule)
+    assert only.installed() == {rule.name: only.expected(rule)}
+    assert only.expected(rule).guaranteed is None
+    only.remove(rule.name)
+    assert "pfifo 1:" in r.run("tc qdisc show dev out0"), "it is as it was"
+    r.run("tc qdisc del dev out0 root")
+    with pytest.raises(DriverError, match=r"no way to 198\.51\.100\.1"):
+        linux.set(replace(rule, destination="198.51.100.1"))
+    # A kernel without HTB says so.
+    monkeypatch.setattr("perhop_services.reservations.drivers.htb._KIND", "nosuch")
+    with pytest.raises(DriverError, match=r"no class of HTB at out0: .*nosuch"):
+        linux.set(rule)
+    assert linux.installed() == linux.counters() == {}
+    monkeypatch.undo()
+    # What nftables refuses leaves no class behind, and what was there as it was.
+    broken = replace(rule, source="nowhere.invalid.")
+    with pytest.raises(DriverError):
+        linux.set(broken)
+    assert "htb" not in r.run("tc qdisc show dev out0")
+    linux.set(rule)
+    with pytest.raises(DriverError):
+        linux.set(replace(broken, rate=MBPS))
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+
+
+def test_linux_sets_changes_counts_and_removes(alone: Namespace) -> None:
+    linux = LinuxDriver(netns=alone.name)
+    rules = [
+        RULE,
+        replace(RULE, name="perhop_10", selector=Selector("tcp", None, (5011, 5011))),
+        replace(RULE, name="perhop_10_back", selector=Selector("icmp"), source="192.0.2.7"),
+        replace(
+            RULE,
+            name="perhop_11",
+            selector=Selector(),
+            source="2001:db8::1",
+            destination="2001:db8::2",
+        ),
+    ]
+    assert linux.installed() == linux.counters() == {}
+    for rule in rules:
+        linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule) for rule in rules}
+    assert linux.counters() == dict.fromkeys([rule.name for rule in rules], Counters())
+    slower = replace(RULE, rate=999_999, burst=3000, selector=Selector("udp"))
+    linux.set(slower)
+    assert linux.installed()[RULE.name] == linux.expected(slower)
+    assert linux.expected(slower).rate == 999_992
+    linux.clear(RULE.name)
+    for rule in rules:
+        linux.remove(rule.name)
+        linux.remove(rule.name)
+    assert linux.installed() == linux.counters() == {}
+
+
+def test_linux_says_why_it_did_not() -> None:
+    with pytest.raises(DriverError, match=r"No such file or directory|Cannot open"):
+        LinuxDriver(netns="perhop-no-such-namespace").installed()
+    with pytest.raises(DriverError, match="perhop-no-such-command"):
+        LinuxDriver(via="perhop-no-such-command").set(RULE)
+    with pytest.raises(DriverError, match="8 bit/s or more"):
+        LinuxDriver().set(replace(RULE, rate=7))
+    with pytest.raises(UsageError, match="expected yes or no"):
+        driver("linux:guarantee=maybe")
