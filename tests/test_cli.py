@@ -343,8 +343,11 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
     assert (shown.returncode, shown.stderr) == (0, "")
     for command in cli.perhop.commands:
         assert f"Usage: perhop {command} " in shown.stdout
-    # What --help prints of each command is a whole sentence.
-    assert "..." not in shown.stdout.split("Commands:")[1].split("Usage:")[0]
+
+
+@pytest.mark.parametrize("group", ["", "lab", "reserve", "reserve token", "reserve user"])
+def test_summaries_of_commands_are_not_cut(group: str, perhop: Perhop) -> None:
+    assert "..." not in perhop(*group.split(), "--help").out.split("Commands:")[1]
 
 
 def test_version(perhop: Perhop) -> None:

@@ -125,7 +125,7 @@ def status(name: str | None, as_json: bool, watch: bool) -> int:
 @lab.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
 def list_(as_json: bool) -> int:
-    """List your labs, including those that ended without `perhop lab down`."""
+    """List your labs, with those that ended by themselves."""
     from dataclasses import asdict
 
     from perhop.lab import endings, records
@@ -170,11 +170,11 @@ def list_(as_json: bool) -> int:
     "--stop", is_flag=True, help="End captures instead of starting them: all, or those to FILE."
 )
 def capture(name: str | None, captures: tuple[str, ...], span: str | None, stop: bool) -> int:
-    """Capture packets to files while a lab is up, until `--stop` or `down`.
+    """Capture packets to files while a lab is up.
 
     LINK is a direction such as 'r1>r2'. FILE receives the packets at r1's end; `-` is standard
-    output. If a file cannot be written, its capture ends and the lab goes on. `status` shows the
-    captures.
+    output. A capture ends with `--stop`, with the lab, or if its file cannot be written; the lab
+    goes on then. `status` shows the captures.
     """
     from time import sleep
 

@@ -253,7 +253,7 @@ def free(
     via: tuple[str, ...],
     avoid: tuple[str, ...],
 ) -> Any:
-    """Show free bandwidth from SOURCE to DESTINATION, and the earliest start for RATE."""
+    """Show free bandwidth, and the earliest start for RATE."""
     from perhop_services.reservations.cli import moments
 
     begin = moments.instant("+0 s" if start == "now" else start)

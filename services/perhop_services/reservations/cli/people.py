@@ -32,7 +32,10 @@ def _said(_found: Any, given: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("name")
 @url
 def login(name: str, url: str) -> int:
-    """Log in as NAME; the token is kept for twelve hours in ~/.config/perhop/token."""
+    """Log in as NAME, for twelve hours.
+
+    The token is stored in ~/.config/perhop/token.
+    """
     with connected(url) as client:
         keep_token(url, client.log_in(name, ask_password(new=False)))
     click.echo(f"logged in as {name}")
@@ -66,7 +69,7 @@ def password(url: str) -> int:
 
 @click.group()
 def token() -> None:
-    """Manage your tokens, for programs and for calendars that subscribe to your reservations."""
+    """Manage your tokens, for programs and calendars."""
 
 
 def _tokens_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:
@@ -181,7 +184,9 @@ def _quota(
 @_user_options
 @asks(_user_in_words)
 def add_user(client: Client, name: str, role: str | None, **quota: Any) -> Any:
-    """Create a user; prompts for the password, or reads it from standard input.
+    """Create a user.
+
+    The command prompts for the password, or reads it from standard input.
 
     Without a quota, the user has the default quota of the service.
     """
@@ -252,7 +257,7 @@ def audit(client: Client, after: int) -> Any:
 
 @click.group()
 def webhook() -> None:
-    """Manage webhooks, which receive every entry of the log, as an operator."""
+    """Manage webhooks for the log, as an operator."""
 
 
 def _webhooks_in_words(found: Any, _: Mapping[str, Any]) -> Iterator[str]:

@@ -107,7 +107,10 @@ def serve(
     max_rate: str | None,
     max_duration: str | None,
 ) -> int:
-    """Run the service for NETWORK, a scenario file with `reservable` links."""
+    """Run the reservation service.
+
+    NETWORK is a scenario file with `reservable` links.
+    """
     from perhop.errors import UsageError
     from perhop.scenario import load
     from perhop_services.reservations import drivers as kinds
