@@ -252,7 +252,7 @@ impl LinuxHosts {
             return;
         }
         if matches!(header.protocol, Protocol::Tcp | Protocol::Udp) {
-            network.complain(router, &packet, IcmpError::PortUnreachable, self);
+            network.send_icmp_error(router, &packet, IcmpError::PortUnreachable, self);
         }
         self.store.release(body);
     }

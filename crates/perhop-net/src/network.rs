@@ -394,8 +394,9 @@ impl<B: Clone> Network<B> {
         self.resume(id, None);
     }
 
-    /// `node` tells a packet's source that the packet goes no further, unless it may not.
-    pub fn complain(
+    /// Sends an ICMP error about `packet` from `node` to the packet's source, unless `node` sends no
+    /// errors or its limit is reached.
+    pub fn send_icmp_error(
         &mut self,
         node: NodeId,
         packet: &Packet<B>,
@@ -636,7 +637,7 @@ impl<B: Clone> Network<B> {
         at: Option<PortId>,
         hosts: &mut impl Hosts<B>,
     ) {
-        self.complain(node, &packet, error, hosts);
+        self.send_icmp_error(node, &packet, error, hosts);
         self.losses.push((packet, loss, at));
     }
 

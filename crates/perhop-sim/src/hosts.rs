@@ -214,7 +214,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let (id, sent, stored) = (slot.endpoint, slot.sent, slot.message);
         if let Stored::Probe { .. } = stored {
             // Nobody listens there.
-            network.complain(host, &packet, IcmpError::PortUnreachable, self);
+            network.send_icmp_error(host, &packet, IcmpError::PortUnreachable, self);
         }
         let first = self.bodies.arrive(packet.body);
         let endpoint = &mut self.endpoints[id as usize];

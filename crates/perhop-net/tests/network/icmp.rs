@@ -131,7 +131,7 @@ fn a_host_can_complain_of_a_port() {
     let mut network = Network::new(&nodes, links, 1).unwrap();
     let mut hosts = Scripted::default();
     let asked: Packet<Line> = packet(0, 2, 20, 7);
-    network.complain(NodeId(2), &asked, IcmpError::PortUnreachable, &mut hosts);
+    network.send_icmp_error(NodeId(2), &asked, IcmpError::PortUnreachable, &mut hosts);
     network.run(Time::MAX, &mut hosts);
     let [(_, error)] = hosts.errors[..] else { panic!("{:?}", hosts.errors) };
     // It quotes no more than there is.
