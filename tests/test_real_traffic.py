@@ -224,7 +224,7 @@ traffic = Traffic({written!r}, Namespaces(1))
 traffic.start(time.monotonic_ns())
 while not traffic.finished:
     time.sleep(0.01)
-print(traffic.take_complaints(), *traffic.delivered())
+print(traffic.take_warnings(), *traffic.delivered())
 print([answer for answer in traffic.tables()["pings"]["answer"]])
 """)
     assert told.returncode == 0, told.stderr

@@ -75,8 +75,8 @@ impl Traffic {
     }
 
     /// What went wrong on the way since this was last asked.
-    fn take_complaints(&self) -> Vec<String> {
-        self.0.take_complaints()
+    fn take_warnings(&self) -> Vec<String> {
+        self.0.take_warnings()
     }
 
     /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.

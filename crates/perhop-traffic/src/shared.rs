@@ -30,8 +30,8 @@ pub(crate) struct Shared {
     pub pings: Vec<PingState>,
     /// Which node an address is of.
     pub nodes: HashMap<IpAddr, u16>,
-    /// What went wrong on the way, the first of it.
-    pub complaints: Mutex<Vec<String>>,
+    /// Warnings of this run, the first [`MAX_WARNINGS`].
+    pub warnings: Mutex<Vec<String>>,
     pub counters: Counters,
 }
 
@@ -58,8 +58,8 @@ impl Default for Counters {
     }
 }
 
-/// How many complaints are kept.
-const MAX_COMPLAINTS: usize = 20;
+/// How many warnings are kept.
+const MAX_WARNINGS: usize = 20;
 
 impl Shared {
     pub fn is_udp(&self, flow: usize) -> bool {
@@ -84,11 +84,11 @@ impl Shared {
         self.by_address[usize::from(udp)].get(&(from, to)).copied()
     }
 
-    /// Notes what went wrong.
-    pub fn complain(&self, what: String) {
-        let mut complaints = lock(&self.complaints);
-        if complaints.len() < MAX_COMPLAINTS {
-            complaints.push(what);
+    /// Adds a warning, unless there are too many.
+    pub fn warn(&self, what: String) {
+        let mut warnings = lock(&self.warnings);
+        if warnings.len() < MAX_WARNINGS {
+            warnings.push(what);
         }
     }
 

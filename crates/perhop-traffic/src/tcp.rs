@@ -76,7 +76,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             if application.phase == Phase::Connecting {
                 if let Some(error) = stream.sender.take_error() {
                     let to = stream.to;
-                    shared.complain(format!("{}: {to} cannot be connected to: {error}", flow.name));
+                    shared.warn(format!("{}: {to} cannot be connected to: {error}", flow.name));
                     application.phase = Phase::Ended;
                     epoll.remove(stream.sender.as_fd())?;
                     continue;
@@ -87,13 +87,13 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             if application.phase == Phase::Ended {
                 // The other end is done, too, or has given up.
                 if let Some(error) = stream.sender.take_error() {
-                    shared.complain(format!("{}: the connection was lost: {error}", flow.name));
+                    shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 }
                 epoll.remove(stream.sender.as_fd())?;
                 continue;
             }
             if let Err(error) = write(&stream.sender, &file, application) {
-                shared.complain(format!("{}: the connection was lost: {error}", flow.name));
+                shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 application.phase = Phase::Ended;
                 epoll.remove(stream.sender.as_fd())?;
             } else if application.left == 0 {
@@ -113,7 +113,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                     epoll.add(stream.sender.as_fd(), number as u64, Interest::Writable)?;
                     if let Err(error) = stream.sender.connect(stream.to) {
                         let to = stream.to;
-                        shared.complain(format!("{}: {to} cannot be reached: {error}", flow.name));
+                        shared.warn(format!("{}: {to} cannot be reached: {error}", flow.name));
                         application.phase = Phase::Ended;
                         epoll.remove(stream.sender.as_fd())?;
                     }

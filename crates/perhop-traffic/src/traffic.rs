@@ -149,7 +149,7 @@ impl Traffic {
         let thread = thread::Builder::new().name(named.clone()).spawn(move || {
             shared.counters.real_time.fetch_and(be_prompt(real_time), Ordering::Relaxed);
             if let Err(error) = work() {
-                shared.complain(format!("{named} ended: {error}"));
+                shared.warn(format!("{named} ended: {error}"));
             }
         });
         self.threads.push(thread.map_err(TrafficError::Thread)?);
@@ -187,8 +187,8 @@ impl Traffic {
     }
 
     /// What went wrong on the way, such as a connection that was refused; the first twenty.
-    pub fn take_complaints(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.shared.complaints))
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.shared.warnings))
     }
 
     /// What the traffic counts of itself, by name: datagrams that came from strangers
@@ -321,7 +321,7 @@ fn share(
         by_address,
         pings,
         nodes: nodes.collect(),
-        complaints: Mutex::default(),
+        warnings: Mutex::default(),
         counters: Counters::default(),
     })
 }

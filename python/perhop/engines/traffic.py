@@ -114,8 +114,8 @@ class Traffic:
     @property
     def finished(self) -> bool:
         """Whether everything is over and recorded. Warns of what went wrong on the way."""
-        for complaint in self._core.take_complaints():
-            warnings.warn(complaint, RuntimeWarning, stacklevel=2)
+        for message in self._core.take_warnings():
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         return self._core.finished
 
     @property

@@ -13,7 +13,7 @@ fn a_volume_arrives_whole_and_says_when() {
         let mut flow = tcp(8, None, Some(3_000_000), json!({}));
         merge(&mut flow, &json!({"streams": 3}));
         let (traffic, tables) = run(&job(v6, &[200 * MS, 1000 * MS], vec![flow], vec![]));
-        assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+        assert_eq!(traffic.take_warnings(), Vec::<String>::new());
         assert_eq!(traffic.delivered(), [9_000_000]);
         assert_eq!(sum(&tables, "intervals", "bytes"), 9_000_000);
         let completed = floats(&tables, "intervals", "completion_s");
@@ -36,7 +36,7 @@ fn a_volume_arrives_whole_and_says_when() {
 fn a_connection_stops_when_it_is_told_to() {
     let flow = tcp(0, Some(200 * MS), None, json!({}));
     let (traffic, tables) = run(&job(false, &[200 * MS, 400 * MS, 600 * MS], vec![flow], vec![]));
-    assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+    assert_eq!(traffic.take_warnings(), Vec::<String>::new());
     let bytes = integers(&tables, "intervals", "bytes");
     assert!(bytes[0] > 1_000_000, "{bytes:?}");
     assert_eq!(bytes[2], 0, "{bytes:?}");
@@ -70,7 +70,7 @@ fn many_streams_share_a_few_threads() {
     let mut flow = tcp(0, Some(600 * MS), None, json!({"receive_window": 64 << 10}));
     merge(&mut flow, &json!({"streams": 300}));
     let (traffic, tables) = run(&job(false, &[800 * MS], vec![flow], vec![]));
-    assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+    assert_eq!(traffic.take_warnings(), Vec::<String>::new());
     let bytes = integers(&tables, "intervals", "bytes");
     assert!(bytes.iter().all(|&bytes| bytes > 0), "{bytes:?}");
 }

@@ -12,7 +12,7 @@ fn every_datagram_is_counted_once_with_its_delay_and_its_mark() {
         // 1 Mb/s in datagrams of 200 B: one each 1.6 ms, 125 in 200 ms.
         let flow = udp(46, 200 * MS, json!({}));
         let (traffic, tables) = run(&job(v6, &[100 * MS, 1000 * MS], vec![flow], vec![]));
-        assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+        assert_eq!(traffic.take_warnings(), Vec::<String>::new());
         assert_eq!(sum(&tables, "intervals", "packets"), 125);
         assert_eq!(sum(&tables, "intervals", "bytes"), 125 * 200);
         assert_eq!(integers(&tables, "intervals", "lost"), [0, 0]);

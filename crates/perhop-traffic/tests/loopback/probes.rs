@@ -15,7 +15,7 @@ fn ping(more: Value) -> Value {
 fn echoes_come_back_as_they_went() {
     for v6 in [false, true] {
         let (traffic, tables) = run(&job(v6, &[400 * MS], vec![], vec![ping(json!({"train": 2}))]));
-        assert_eq!(traffic.take_complaints(), Vec::<String>::new());
+        assert_eq!(traffic.take_warnings(), Vec::<String>::new());
         assert_eq!(integers(&tables, "pings", "sequence"), (0..20).collect::<Vec<_>>());
         assert_eq!(integers(&tables, "pings", "answer"), [0; 20]);
         for column in ["dscp_sent", "dscp_arrived", "dscp_echoed"] {
