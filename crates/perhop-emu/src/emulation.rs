@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::hosts::{LinuxHosts, PacketCounters};
 use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
-use crate::running::{Request, Running, be_on_time, quantile, run};
+use crate::running::{Request, Running, take_real_time_priority, quantile, run};
 use crate::shaper::HostQueue;
 use crate::tun::{LEAST_MTU_V6, Tun, TunError};
 
@@ -274,7 +274,7 @@ impl Emulation {
         let (requests, asked) = mpsc::channel();
         let (bell, reached) = (Arc::clone(&self.bell), Arc::clone(&self.reached));
         let work = move || {
-            running.first_in_line = be_on_time();
+            running.first_in_line = take_real_time_priority();
             run(running, Clock { zero }, &asked, &bell, &reached);
         };
         self.thread = Some(thread::Builder::new().name("perhop-emu".into()).spawn(work)?);

@@ -136,10 +136,10 @@ impl Running {
 /// network that waited for its hosts would make all of them late.
 const PRIORITY: libc::c_int = 2;
 
-/// Has the calling thread wake as soon as it asks to. Says whether it goes before all threads that do
-/// not compute in real time, where its user may have that: it then wakes within a third of a
-/// millisecond on a machine with more to do than it can, and else within several.
-pub(crate) fn be_on_time() -> bool {
+/// Gives the calling thread real-time priority (`SCHED_FIFO`) and exact timers. Returns whether its user
+/// may have that priority: the thread then wakes up within a third of a millisecond on an overloaded
+/// machine, otherwise within several milliseconds.
+pub(crate) fn take_real_time_priority() -> bool {
     // Otherwise the kernel may let us sleep for 50 µs more than we ask (PR_SET_TIMERSLACK(2const)).
     let _ = prctl::set_timerslack(1);
     let ahead = libc::sched_param { sched_priority: PRIORITY };

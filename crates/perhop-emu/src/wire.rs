@@ -26,7 +26,7 @@ use thiserror::Error;
 
 use crate::clock::monotonic;
 use crate::netns::Namespace;
-use crate::running::be_on_time;
+use crate::running::take_real_time_priority;
 use crate::tun::{Tun, TunError};
 
 /// What one direction of a wire has counted.
@@ -96,7 +96,7 @@ impl Wires {
         let carried = Arc::clone(&shared);
         let (tell, told) = sync_channel(1);
         let thread = std::thread::Builder::new().name("wires".into()).spawn(move || {
-            let _ = tell.send(be_on_time());
+            let _ = tell.send(take_real_time_priority());
             carry(&carried, &File::from(reader));
         })?;
         let first_in_line = told.recv().unwrap_or(false);
