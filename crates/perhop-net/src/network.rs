@@ -114,10 +114,10 @@ pub trait Hosts<B> {
         let _ = (network, body, size);
     }
 
-    /// A packet with this body arrives soon, after so many others on its link at most: a moment to
-    /// get from memory what it will need. It may not come all the same.
+    /// Prefetches the memory that the arrival of a packet with this body will need. At most `after`
+    /// other packets arrive on its link before it. It is a hint: the packet may not arrive.
     #[inline(always)]
-    fn expect(&mut self, body: &B, after: usize) {
+    fn prefetch(&mut self, body: &B, after: usize) {
         let _ = (body, after);
     }
 
@@ -512,7 +512,7 @@ impl<B: Clone> Network<B> {
             let packet = self.take_off_wire(id);
             for after in 0..3 {
                 if let Some(body) = self.ports[id.index()].body_after(after) {
-                    hosts.expect(body, after);
+                    hosts.prefetch(body, after);
                 }
             }
             return hosts.receive(self, node, packet);

@@ -326,9 +326,9 @@ impl Hosts<BodyId> for ModelledHosts {
         self.set_timer(network, id);
     }
 
-    /// The body, what it says where to go on from, and where that leads, each in time for the next.
+    /// The body, its endpoint, and the connection of the endpoint, each in time for the next.
     #[inline(always)]
-    fn expect(&mut self, &body: &BodyId, after: usize) {
+    fn prefetch(&mut self, &body: &BodyId, after: usize) {
         if after == 2 {
             return self.bodies.prefetch(body);
         }
