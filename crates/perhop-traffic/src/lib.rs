@@ -8,7 +8,7 @@
 //! [tables](Traffic::tables) are those of modelled hosts.
 //!
 //! What comes in is not trusted. Datagrams are counted that come from where a stream's come from,
-//! bear this run's mark and have a number that was sent; everything else counts as a stranger's.
+//! bear this run's mark and have a number that was sent; everything else is of an unknown sender.
 
 mod clock;
 mod error;

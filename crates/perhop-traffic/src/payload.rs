@@ -5,7 +5,7 @@ use std::array::TryFromSliceError;
 /// How many bytes it takes.
 pub(crate) const SIZE: usize = 16;
 
-/// A run's own mark, by which it knows its datagrams from those of strangers.
+/// The mark of a run, which distinguishes its datagrams from those of unknown senders.
 pub(crate) type Tag = u16;
 
 /// What a datagram begins with, in network byte order: the run's tag in 2 bytes, the datagram's

@@ -26,9 +26,9 @@ const TURNS: usize = 4;
 /// For how many windows of data a connection is looked after closely.
 const YOUTH: u64 = 16;
 
-/// Where something comes in.
+/// A source of epoll events.
 #[derive(Debug)]
-pub(crate) enum Inlet {
+pub(crate) enum EventSource {
     Listener(SocketAddr, Socket),
     Datagrams(SocketAddr, Socket),
     /// ICMP, or ICMPv6, of a node with these addresses.
@@ -44,7 +44,7 @@ pub(crate) enum Inlet {
 struct Receiver<'a> {
     shared: &'a Shared,
     epoll: Epoll,
-    inlets: Vec<Inlet>,
+    sources: Vec<EventSource>,
     /// Room for super-packets, and for headers.
     large: Batch,
     small: Batch,
@@ -53,20 +53,20 @@ struct Receiver<'a> {
 }
 
 /// Takes what comes in until all is over.
-pub(crate) fn receive(shared: &Shared, inlets: Vec<Inlet>) -> io::Result<()> {
+pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<()> {
     let epoll = Epoll::new()?;
-    for (number, inlet) in inlets.iter().enumerate() {
-        let socket = match inlet {
-            Inlet::Listener(_, socket)
-            | Inlet::Datagrams(_, socket)
-            | Inlet::Icmp { socket, .. }
-            | Inlet::Tap(socket) => socket,
-            Inlet::Connection(_) => continue,
+    for (number, source) in sources.iter().enumerate() {
+        let socket = match source {
+            EventSource::Listener(_, socket)
+            | EventSource::Datagrams(_, socket)
+            | EventSource::Icmp { socket, .. }
+            | EventSource::Tap(socket) => socket,
+            EventSource::Connection(_) => continue,
         };
         epoll.add(socket.as_fd(), number as u64, Interest::Readable)?;
     }
     let (large, small) = (Batch::new(16, 1 << 16), Batch::new(256, tap::SNAP));
-    let mut receiver = Receiver { shared, epoll, inlets, large, small, last: None };
+    let mut receiver = Receiver { shared, epoll, sources, large, small, last: None };
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
     while !shared.clock.is_over() {
         let count = receiver.epoll.wait(&mut ready, shared.clock.wake(Nanos::MAX))?;
@@ -79,10 +79,10 @@ pub(crate) fn receive(shared: &Shared, inlets: Vec<Inlet>) -> io::Result<()> {
 
 impl Receiver<'_> {
     fn serve(&mut self, number: usize) -> io::Result<()> {
-        match &self.inlets[number] {
-            Inlet::Listener(..) => self.accept(number),
-            &Inlet::Connection(place) => self.read(place),
-            Inlet::Datagrams(at, socket) => {
+        match &self.sources[number] {
+            EventSource::Listener(..) => self.accept(number),
+            &EventSource::Connection(place) => self.read(place),
+            EventSource::Datagrams(at, socket) => {
                 for _ in 0..TURNS {
                     let Ok(count) = self.large.receive(socket) else { break };
                     let mut received = None;
@@ -96,7 +96,7 @@ impl Receiver<'_> {
                 }
                 Ok(())
             }
-            Inlet::Icmp { v6, at, socket } => {
+            EventSource::Icmp { v6, at, socket } => {
                 while let Ok(count) = self.small.receive(socket) {
                     for number in 0..count {
                         hear(self.shared, (*v6, at), &self.small.get(number));
@@ -107,7 +107,7 @@ impl Receiver<'_> {
                 }
                 Ok(())
             }
-            Inlet::Tap(socket) => {
+            EventSource::Tap(socket) => {
                 for _ in 0..TURNS {
                     let Ok(count) = self.small.receive(socket) else { break };
                     for number in 0..count {
@@ -125,13 +125,13 @@ impl Receiver<'_> {
     }
 
     fn accept(&mut self, number: usize) -> io::Result<()> {
-        let Inlet::Listener(at, listener) = &self.inlets[number] else { return Ok(()) };
+        let EventSource::Listener(at, listener) = &self.sources[number] else { return Ok(()) };
         let at = *at;
         let mut accepted = Vec::new();
         while let Ok((socket, from)) = listener.accept() {
             match from.and_then(|from| self.shared.find(false, from, at)) {
                 Some(place) => accepted.push((place, socket)),
-                None => self.shared.stranger(),
+                None => self.shared.unknown_sender(),
             }
         }
         for (place, socket) in accepted {
@@ -140,12 +140,12 @@ impl Receiver<'_> {
             let _ = set_traffic_class(&socket, at, TrafficClass::new(flow.dscp));
             hold_window(&socket, flow.window);
             if stream.receiver.set(socket).is_err() {
-                self.shared.stranger();
+                self.shared.unknown_sender();
                 continue;
             }
             let socket = stream.receiver.get().expect("it was just set");
-            self.epoll.add(socket.as_fd(), self.inlets.len() as u64, Interest::Readable)?;
-            self.inlets.push(Inlet::Connection(place));
+            self.epoll.add(socket.as_fd(), self.sources.len() as u64, Interest::Readable)?;
+            self.sources.push(EventSource::Connection(place));
         }
         Ok(())
     }
@@ -180,12 +180,12 @@ fn take<'a>(
     last: &mut Option<((SocketAddr, SocketAddr), Place)>,
     received: &mut Option<(usize, std::sync::MutexGuard<'a, FlowReceived>)>,
 ) {
-    let Some(from) = datagram.from else { return shared.stranger() };
+    let Some(from) = datagram.from else { return shared.unknown_sender() };
     let place = match last {
         Some((ends, place)) if *ends == (from, at) => Some(*place),
         _ => shared.find(true, from, at),
     };
-    let Some(place) = place else { return shared.stranger() };
+    let Some(place) = place else { return shared.unknown_sender() };
     *last = Some(((from, at), place));
     if received.as_ref().is_none_or(|(flow, _)| *flow != place.flow) {
         // Unlocked before another one is locked.
@@ -199,7 +199,7 @@ fn take<'a>(
             Some(payload) if payload.sequence < shared.at(place).1.sent.load(Ordering::Acquire) => {
                 count(flow, place.stream, payload, bytes.len(), &datagram.control);
             }
-            _ => shared.stranger(),
+            _ => shared.unknown_sender(),
         }
     }
 }
@@ -265,7 +265,7 @@ fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
         ),
     };
     if !ours {
-        shared.stranger();
+        shared.unknown_sender();
     }
 }
 
@@ -274,7 +274,7 @@ fn watch(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
     let data = shared.find(false, packet.from, packet.to).map(|place| (place, 0));
     let answer = || shared.find(false, packet.to, packet.from).map(|place| (place, 1));
-    let Some((place, end)) = data.or_else(answer) else { return shared.stranger() };
+    let Some((place, end)) = data.or_else(answer) else { return shared.unknown_sender() };
     let flow = &shared.flows[place.flow];
     // What the kernel has put together counts for as many segments as it was; it puts together what
     // is marked alike.

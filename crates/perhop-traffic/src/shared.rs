@@ -38,8 +38,8 @@ pub(crate) struct Shared {
 /// What the traffic counts of itself.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// What came in and is not ours.
-    pub strangers: AtomicU64,
+    /// Packets from unknown senders.
+    pub unknown_senders: AtomicU64,
     /// Datagrams that were sent more than a millisecond after they were due.
     pub late: AtomicU64,
     /// The longest that one was late, in nanoseconds.
@@ -54,7 +54,7 @@ impl Default for Counters {
     fn default() -> Self {
         let zero = AtomicU64::default;
         let real_time = AtomicBool::new(true);
-        Self { strangers: zero(), late: zero(), latest: zero(), unseen: zero(), real_time }
+        Self { unknown_senders: zero(), late: zero(), latest: zero(), unseen: zero(), real_time }
     }
 }
 
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    pub fn stranger(&self) {
-        self.counters.strangers.fetch_add(1, Ordering::Relaxed);
+    pub fn unknown_sender(&self) {
+        self.counters.unknown_senders.fetch_add(1, Ordering::Relaxed);
     }
 }

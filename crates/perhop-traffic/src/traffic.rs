@@ -16,7 +16,7 @@ use crate::error::TrafficError;
 use crate::job::{Job, flow_name};
 use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
-use crate::receive::{Inlet, receive};
+use crate::receive::{EventSource, receive};
 use crate::record::Recorder;
 use crate::shared::{Counters, Place, Shared};
 use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
@@ -34,7 +34,7 @@ pub struct Traffic {
     shared: Arc<Shared>,
     recorder: Arc<Mutex<Recorder>>,
     /// What the threads take with them when they start.
-    waiting: Option<(Vec<Datagrams>, Vec<Inlet>)>,
+    waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
     threads: Vec<JoinHandle<()>>,
     end: Time,
     real_time: bool,
@@ -72,7 +72,7 @@ impl Traffic {
             .into_iter()
             .map(|(place, pattern)| Datagrams::new(place, shared.at(place).0, pattern))
             .collect();
-        let inlets = opened.into_iter().flat_map(|(node, opened)| inlets(job, node, opened));
+        let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
         let ends = job.flows.iter().map(|flow| [flow.to, flow.from]).collect();
         let recorder = Recorder::new(
@@ -83,7 +83,7 @@ impl Traffic {
             job.bearable.map_or(Duration::MAX, Duration::from_picos),
         );
         Ok(Self {
-            waiting: Some((senders, inlets.collect())),
+            waiting: Some((senders, sources.collect())),
             recorder: Arc::new(Mutex::new(recorder)),
             shared,
             threads: Vec::new(),
@@ -104,10 +104,10 @@ impl Traffic {
     /// # Errors
     /// [`TrafficError::Thread`] if a thread cannot be started.
     pub fn start(&mut self, zero: u64) -> Result<(), TrafficError> {
-        let Some((senders, inlets)) = self.waiting.take() else { return Ok(()) };
+        let Some((senders, sources)) = self.waiting.take() else { return Ok(()) };
         self.shared.clock.start(zero);
         let shared = Arc::clone(&self.shared);
-        self.spawn("receive", move || receive(&shared, inlets))?;
+        self.spawn("receive", move || receive(&shared, sources))?;
         if self.shared.udp.contains(&false) {
             let shared = Arc::clone(&self.shared);
             self.spawn("tcp", move || tcp::send(&shared))?;
@@ -191,17 +191,17 @@ impl Traffic {
         std::mem::take(&mut lock(&self.shared.warnings))
     }
 
-    /// What the traffic counts of itself, by name: datagrams that came from strangers
+    /// What the traffic counts of itself, by name: datagrams from unknown senders
     /// (`strangers`), those sent more than a millisecond after they were due (`late_datagrams`) and
     /// the longest that one was late (`latest_datagram_us`), remarked packets that could not be
     /// looked at in time (`unseen_packets`), whether the threads go before those of others
     /// (`traffic_real_time`), and how often and long they were later than the job says can be borne
     /// (`traffic_stalls`, `traffic_stalled_us`).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Counters { strangers, late, latest, unseen, real_time } = &self.shared.counters;
+        let Counters { unknown_senders, late, latest, unseen, real_time } = &self.shared.counters;
         let stalls = lock(&self.recorder).stalls;
         vec![
-            ("strangers", strangers.load(Ordering::Relaxed)),
+            ("strangers", unknown_senders.load(Ordering::Relaxed)),
             ("late_datagrams", late.load(Ordering::Relaxed)),
             ("latest_datagram_us", latest.load(Ordering::Relaxed) / 1_000),
             ("unseen_packets", unseen.load(Ordering::Relaxed)),
@@ -327,16 +327,16 @@ fn share(
 }
 
 /// Where something comes in at a host.
-fn inlets(job: &Job, node: u16, opened: Opened) -> Vec<Inlet> {
-    let listen = |(at, socket): (SocketAddr, _)| Inlet::Listener(at, socket);
+fn sources(job: &Job, node: u16, opened: Opened) -> Vec<EventSource> {
+    let listen = |(at, socket): (SocketAddr, _)| EventSource::Listener(at, socket);
     let at = &job.nodes[usize::from(node)].addresses;
-    let mut inlets: Vec<_> = opened.listeners.into_iter().map(listen).collect();
-    inlets.extend(opened.datagrams.into_iter().map(|(at, socket)| Inlet::Datagrams(at, socket)));
-    inlets.extend(opened.icmp.into_iter().map(|(v6, socket)| Inlet::Icmp {
+    let mut sources: Vec<_> = opened.listeners.into_iter().map(listen).collect();
+    sources.extend(opened.datagrams.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)));
+    sources.extend(opened.icmp.into_iter().map(|(v6, socket)| EventSource::Icmp {
         v6,
         at: at.clone(),
         socket,
     }));
-    inlets.extend(opened.tap.map(Inlet::Tap));
-    inlets
+    sources.extend(opened.tap.map(EventSource::Tap));
+    sources
 }

@@ -80,8 +80,8 @@ fn a_stranger_is_not_let_in() {
     let flow = tcp(0, None, Some(100_000), json!({}));
     let to = format!("127.0.9.2:{}", flow["port"]);
     let mut traffic = open(&job(false, &[500 * MS], vec![flow], vec![])).unwrap();
-    let mut stranger = TcpStream::connect(to).unwrap();
-    let _ = stranger.write_all(b"not ours");
+    let mut unknown_sender = TcpStream::connect(to).unwrap();
+    let _ = unknown_sender.write_all(b"not ours");
     traffic.start(Traffic::soon(0)).unwrap();
     while !traffic.is_finished() {
         std::thread::sleep(Duration::from_millis(5));

@@ -60,10 +60,10 @@ fn strangers_are_counted_and_nothing_else() {
     let flow = udp(0, 200 * MS, json!({}));
     let to = ("127.0.9.2", flow["port"].as_u64().unwrap() as u16);
     let job = job(false, &[800 * MS], vec![flow], vec![]);
-    let stranger = UdpSocket::bind("127.0.9.3:0").unwrap();
+    let unknown_sender = UdpSocket::bind("127.0.9.3:0").unwrap();
     let mut traffic = open(&job).unwrap();
     for length in [0, 1, 15, 16, 200, 9000] {
-        stranger.send_to(&vec![0xff; length], to).unwrap();
+        unknown_sender.send_to(&vec![0xff; length], to).unwrap();
     }
     traffic.start(Traffic::soon(0)).unwrap();
     while !traffic.is_finished() {
