@@ -3,27 +3,27 @@
 use perhop_core::{Header, Packet, Time, prefetch};
 
 /// Packets in order of arrival, with when they arrive. A packet goes from one wire to the next as a
-/// whole, which is most of what a hop is, so that this is a ring made for it: places are a power of
+/// whole, which is most of what a hop is, so that this is a ring made for it: slots are a power of
 /// two, and are read where they are.
 #[derive(Debug)]
 pub(crate) struct UnderWay<B> {
-    places: Vec<Place<B>>,
-    /// The place of the first packet, beyond what [`place`](Self::place) takes off.
+    slots: Vec<Slot<B>>,
+    /// The slot of the first packet, beyond what [`slot`](Self::slot) takes off.
     first: usize,
     len: usize,
-    /// What [`first`](Self::first) is when all places have been gone through again; [`usize::MAX`]
+    /// What [`first`](Self::first) is when all slots have been gone through again; [`usize::MAX`]
     /// if there are few.
     around: usize,
 }
 
-/// A wire with so few places keeps them.
+/// A wire with so few slots keeps them.
 const LEAST: usize = 1024;
 
-/// A long wire is not in the cache: so many places ahead of the first are got from memory in time.
+/// A long wire is not in the cache: so many slots ahead of the first are got from memory in time.
 const AHEAD: usize = 8;
 
 #[derive(Debug)]
-struct Place<B> {
+struct Slot<B> {
     at: Time,
     header: Header,
     /// None if there is no packet.
@@ -32,7 +32,7 @@ struct Place<B> {
 
 impl<B> UnderWay<B> {
     pub const fn new() -> Self {
-        Self { places: Vec::new(), first: 0, len: 0, around: usize::MAX }
+        Self { slots: Vec::new(), first: 0, len: 0, around: usize::MAX }
     }
 
     pub const fn len(&self) -> usize {
@@ -41,21 +41,21 @@ impl<B> UnderWay<B> {
 
     /// The index of the packet with so many before it.
     #[inline(always)]
-    const fn place(&self, number: usize) -> usize {
-        (self.first + number) & (self.places.len() - 1)
+    const fn slot(&self, number: usize) -> usize {
+        (self.first + number) & (self.slots.len() - 1)
     }
 
     /// The header of the packet that arrives first.
     #[inline(always)]
     pub fn header(&self) -> Option<&Header> {
-        (self.len > 0).then(|| &self.places[self.place(0)].header)
+        (self.len > 0).then(|| &self.slots[self.slot(0)].header)
     }
 
     /// The body of the packet with so many before it.
     #[inline(always)]
     pub fn body(&self, number: usize) -> Option<&B> {
         match number < self.len {
-            true => self.places[self.place(number)].body.as_ref(),
+            true => self.slots[self.slot(number)].body.as_ref(),
             false => None,
         }
     }
@@ -63,12 +63,12 @@ impl<B> UnderWay<B> {
     /// When the first packet arrives.
     #[inline(always)]
     pub fn next(&self) -> Option<Time> {
-        (self.len > 0).then(|| self.places[self.place(0)].at)
+        (self.len > 0).then(|| self.slots[self.slot(0)].at)
     }
 
     /// When the last packet arrives.
     pub fn last(&self) -> Option<Time> {
-        (self.len > 0).then(|| self.places[self.place(self.len - 1)].at)
+        (self.len > 0).then(|| self.slots[self.slot(self.len - 1)].at)
     }
 
     /// Takes out the first packet.
@@ -77,9 +77,9 @@ impl<B> UnderWay<B> {
         if self.len == 0 {
             return None;
         }
-        let index = self.place(0);
-        let place = &mut self.places[index];
-        let (header, body) = (place.header, place.body.take());
+        let index = self.slot(0);
+        let slot = &mut self.slots[index];
+        let (header, body) = (slot.header, slot.body.take());
         self.forget_first();
         body.map(|body| Packet { header, body })
     }
@@ -95,9 +95,9 @@ impl<B> UnderWay<B> {
     #[inline(always)]
     pub fn hand_on(&mut self, to: &mut Self, at: Time) {
         debug_assert!(self.len > 0);
-        let index = self.place(0);
-        let place = &mut self.places[index];
-        to.append(at, &place.header, place.body.take()).ttl -= 1;
+        let index = self.slot(0);
+        let slot = &mut self.slots[index];
+        to.append(at, &slot.header, slot.body.take()).ttl -= 1;
         self.forget_first();
     }
 
@@ -109,34 +109,34 @@ impl<B> UnderWay<B> {
         if self.first == self.around {
             self.judge();
         }
-        prefetch(&self.places[self.place(AHEAD)]);
+        prefetch(&self.slots[self.slot(AHEAD)]);
     }
 
-    /// Gives half of the places back if an eighth is enough now. This is asked once for as many packets
-    /// as there are places, so that a load that comes and goes costs little, too.
+    /// Gives half of the slots back if an eighth is enough now. This is asked once for as many packets
+    /// as there are slots, so that a load that comes and goes costs little, too.
     #[cold]
     fn judge(&mut self) {
-        if self.len <= self.places.len() / 8 {
-            // The first packet is in the first place.
-            self.places.truncate(self.places.len() / 2);
-            self.places.shrink_to_fit();
+        if self.len <= self.slots.len() / 8 {
+            // The first packet is in the first slot.
+            self.slots.truncate(self.slots.len() / 2);
+            self.slots.shrink_to_fit();
         }
         self.begin_round();
     }
 
-    /// The first packet is in the first place.
+    /// The first packet is in the first slot.
     fn begin_round(&mut self) {
         self.first = 0;
-        self.around = if self.places.len() > LEAST { self.places.len() } else { usize::MAX };
+        self.around = if self.slots.len() > LEAST { self.slots.len() } else { usize::MAX };
     }
 
     /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.
     pub fn insert(&mut self, at: Time, packet: Packet<B>) -> bool {
         self.push(at, packet);
         let mut number = self.len - 1;
-        while number > 0 && self.places[self.place(number - 1)].at > at {
-            let (one, other) = (self.place(number - 1), self.place(number));
-            self.places.swap(one, other);
+        while number > 0 && self.slots[self.slot(number - 1)].at > at {
+            let (one, other) = (self.slot(number - 1), self.slot(number));
+            self.slots.swap(one, other);
             number -= 1;
         }
         number == 0
@@ -146,10 +146,10 @@ impl<B> UnderWay<B> {
     pub fn split_off(&mut self, number: usize) -> Vec<Packet<B>> {
         let mut packets = Vec::with_capacity(number);
         for number in self.len - number..self.len {
-            let index = self.place(number);
-            let place = &mut self.places[index];
-            let header = place.header;
-            packets.extend(place.body.take().map(|body| Packet { header, body }));
+            let index = self.slot(number);
+            let slot = &mut self.slots[index];
+            let header = slot.header;
+            packets.extend(slot.body.take().map(|body| Packet { header, body }));
         }
         self.len -= packets.len();
         packets
@@ -159,26 +159,26 @@ impl<B> UnderWay<B> {
     /// what was just written in parts keeps a processor waiting.
     #[inline(always)]
     fn append(&mut self, at: Time, header: &Header, body: Option<B>) -> &mut Header {
-        if self.len == self.places.len() {
+        if self.len == self.slots.len() {
             self.grow(header);
         }
-        let index = self.place(self.len);
+        let index = self.slot(self.len);
         self.len += 1;
-        let place = &mut self.places[index];
-        place.at = at;
-        place.header = *header;
-        place.body = body;
-        &mut place.header
+        let slot = &mut self.slots[index];
+        slot.at = at;
+        slot.header = *header;
+        slot.body = body;
+        &mut slot.header
     }
 
     #[cold]
     fn grow(&mut self, filler: &Header) {
         if self.len > 0 {
-            let first = self.place(0);
-            self.places.rotate_left(first);
+            let first = self.slot(0);
+            self.slots.rotate_left(first);
         }
-        let places = (2 * self.places.len()).max(4);
-        self.places.resize_with(places, || Place { at: Time::MAX, header: *filler, body: None });
+        let slots = (2 * self.slots.len()).max(4);
+        self.slots.resize_with(slots, || Slot { at: Time::MAX, header: *filler, body: None });
         self.begin_round();
     }
 }
@@ -241,9 +241,9 @@ mod tests {
                 }
                 5 => {
                     let at = Time::from_picos(random.up_to(last(&lists[from])));
-                    let place = lists[from].partition_point(|(ahead, _)| *ahead <= at);
-                    lists[from].insert(place, (at, packet(number)));
-                    assert_eq!(wires[from].insert(at, packet(number)), place == 0);
+                    let slot = lists[from].partition_point(|(ahead, _)| *ahead <= at);
+                    lists[from].insert(slot, (at, packet(number)));
+                    assert_eq!(wires[from].insert(at, packet(number)), slot == 0);
                 }
                 _ => {
                     let at = Time::from_picos(last(&lists[from]) + random.up_to(9));
@@ -272,6 +272,6 @@ mod tests {
                 wire.push(Time::ZERO, packet(number + 1_000));
             }
         }
-        assert!((1_000..=4 * LEAST).contains(&wire.places.len()), "{}", wire.places.len());
+        assert!((1_000..=4 * LEAST).contains(&wire.slots.len()), "{}", wire.slots.len());
     }
 }

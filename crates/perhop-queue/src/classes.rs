@@ -39,7 +39,7 @@ pub struct Classes<B> {
     classifier: Classifier,
     classes: Vec<Class<B>>,
     /// For each class whether it is strict or which of the scheduler's classes it is.
-    service: Vec<Place>,
+    service: Vec<SchedulerIndex>,
     /// The strict classes in order.
     strict: Vec<usize>,
     /// Which of them have something and may send it.
@@ -57,7 +57,7 @@ pub struct Classes<B> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum SchedulerIndex {
     Strict(usize),
     Shared(usize),
 }
@@ -84,12 +84,12 @@ impl<B> Classes<B> {
             service.push(match spec.service {
                 Service::Strict => {
                     strict.push(index);
-                    Place::Strict(strict.len() - 1)
+                    SchedulerIndex::Strict(strict.len() - 1)
                 }
                 Service::Share(weight, priority) => {
                     shared.push(index);
                     weights.push((weight, priority));
-                    Place::Shared(shared.len() - 1)
+                    SchedulerIndex::Shared(shared.len() - 1)
                 }
             });
             matches.push(spec.matches);
@@ -164,10 +164,10 @@ impl<B> Classes<B> {
     fn wake(&mut self, now: Time, index: usize) {
         self.asleep[index] = false;
         match self.service[index] {
-            Place::Strict(place) => {
+            SchedulerIndex::Strict(place) => {
                 self.ready.set(place, self.classes[index].backlog().packets > 0);
             }
-            Place::Shared(place) => {
+            SchedulerIndex::Shared(place) => {
                 if let Some(head) = self.classes[index].head(now) {
                     self.scheduler.activate(place, head);
                 }
@@ -228,8 +228,8 @@ impl<B> Discipline<B> for Classes<B> {
             match next {
                 Dequeue::Packet(packet) => {
                     match self.service[index] {
-                        Place::Strict(place) => self.ready.set(place, after.packets > 0),
-                        Place::Shared(place) => {
+                        SchedulerIndex::Strict(place) => self.ready.set(place, after.packets > 0),
+                        SchedulerIndex::Shared(place) => {
                             let head = self.classes[index].head(now);
                             self.scheduler.served(place, packet.size(), head);
                         }
@@ -246,8 +246,8 @@ impl<B> Discipline<B> for Classes<B> {
                 Dequeue::Idle => {} // it dropped all that it had
             }
             match self.service[index] {
-                Place::Strict(place) => self.ready.set(place, false),
-                Place::Shared(place) => self.scheduler.withdraw(place),
+                SchedulerIndex::Strict(place) => self.ready.set(place, false),
+                SchedulerIndex::Shared(place) => self.scheduler.withdraw(place),
             }
         }
         match self.next_sleeper() {
@@ -261,7 +261,7 @@ impl<B> Discipline<B> for Classes<B> {
         let pass = self.classes[index].pass(now, packet);
         self.scheduler.advance(now);
         self.scheduler.restart();
-        if let (Pass::Send, Place::Shared(place)) = (pass, self.service[index]) {
+        if let (Pass::Send, SchedulerIndex::Shared(place)) = (pass, self.service[index]) {
             self.scheduler.served_at_once(place, packet.size());
         }
         pass
