@@ -27,20 +27,20 @@ SIZE = 500
 
 
 @dataclass
-class Node:
+class ShareClass:
     """A class: what it is guaranteed, its ceiling, its priority, what is offered to a leaf."""
 
     guarantee: int
     ceiling: int | None
     priority: int
     load: int
-    children: list[Node] = field(default_factory=list)
+    children: list[ShareClass] = field(default_factory=list)
 
 
-def tree(dice: random.Random, guarantee: int, depth: int) -> Node:
+def tree(dice: random.Random, guarantee: int, depth: int) -> ShareClass:
     """A random class with this guarantee, and those below it."""
     ceiling = guarantee * dice.randint(100, 300) // 100 if dice.random() < 0.3 else None
-    node = Node(guarantee, ceiling, dice.randint(0, 2), LINK * dice.randint(0, 120) // 100)
+    node = ShareClass(guarantee, ceiling, dice.randint(0, 2), LINK * dice.randint(0, 120) // 100)
     if depth > 0 and dice.random() < 0.7:
         parts = [dice.randint(1, 8) for _ in range(dice.randint(2, 4))]
         for part in parts:
@@ -49,7 +49,7 @@ def tree(dice: random.Random, guarantee: int, depth: int) -> Node:
     return node
 
 
-def demand(node: Node) -> float:
+def demand(node: ShareClass) -> float:
     """What a class can take."""
     wanted = sum(map(demand, node.children)) if node.children else node.load
     return wanted if node.ceiling is None else min(wanted, node.ceiling)
@@ -70,7 +70,7 @@ def fill(rate: float, weights: Sequence[float], wanted: Sequence[float]) -> list
     return got
 
 
-def reference(node: Node, rate: float) -> list[float]:
+def reference(node: ShareClass, rate: float) -> list[float]:
     """What each leaf gets of `rate`: guarantees first, the rest by priority and guarantee."""
     if not node.children:
         return [rate]
@@ -91,7 +91,7 @@ def reference(node: Node, rate: float) -> list[float]:
     ]
 
 
-def classes(node: Node, ports: Iterator[int]) -> tuple[dict[str, Any], list[int]]:
+def classes(node: ShareClass, ports: Iterator[int]) -> tuple[dict[str, Any], list[int]]:
     """The classes below a node as a scenario says them, and their leaves' ports."""
     found: dict[str, Any] = {}
     all_ports: list[int] = []
@@ -113,7 +113,7 @@ def classes(node: Node, ports: Iterator[int]) -> tuple[dict[str, Any], list[int]
     return found, all_ports
 
 
-def loads(node: Node) -> list[int]:
+def loads(node: ShareClass) -> list[int]:
     """What is offered to each leaf."""
     if not node.children:
         return [node.load // 1000 * 1000]

@@ -47,7 +47,7 @@ pub struct PacketCounters {
 
 /// A node of the network.
 #[derive(Debug)]
-struct Node {
+struct EmulatedNode {
     kind: NodeKind,
     addresses: Addresses,
     tun: Option<Tun>,
@@ -62,7 +62,7 @@ pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 /// All hosts of an emulation.
 #[derive(Debug)]
 pub(crate) struct LinuxHosts {
-    nodes: Vec<Node>,
+    nodes: Vec<EmulatedNode>,
     by_address: HashMap<IpAddr, NodeId>,
     /// Where packets go to that no node has the address of.
     nowhere: NodeId,
@@ -100,7 +100,8 @@ impl LinuxHosts {
             [(IpAddr::V4(own.v4), node), (IpAddr::V6(own.v6), node)]
         };
         let by_address = nodes.iter().enumerate().flat_map(addresses).collect();
-        let node = |(kind, addresses, tun)| Node { kind, addresses, tun, outbox: Vec::new() };
+        let node =
+            |(kind, addresses, tun)| EmulatedNode { kind, addresses, tun, outbox: Vec::new() };
         Self {
             by_address,
             nodes: nodes.into_iter().map(node).collect(),

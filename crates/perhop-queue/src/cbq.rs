@@ -81,7 +81,7 @@ const RING: usize = 256;
 const MOST_AHEAD: i64 = 16;
 
 #[derive(Debug)]
-struct Node<B> {
+struct CbqNode<B> {
     parent: Option<usize>,
     borrows: bool,
     /// Above its highest child by one; zero for a leaf.
@@ -111,7 +111,7 @@ enum Kind<B> {
 pub struct Cbq<B> {
     config: CbqConfig,
     /// Depth first, the root first.
-    nodes: Vec<Node<B>>,
+    nodes: Vec<CbqNode<B>>,
     turns: Turns,
     /// The depth above which nobody may borrow.
     cutoff: u32,
@@ -171,7 +171,7 @@ impl<B> Cbq<B> {
         let index = self.nodes.len();
         let CbqConfig { rate, packet, maxburst, minburst, .. } = self.config;
         let bounds = Bounds::new(spec.rate, rate, packet, maxburst, minburst);
-        let node = |kind| Node {
+        let node = |kind| CbqNode {
             parent,
             borrows: spec.borrow,
             depth: 0,
@@ -210,7 +210,7 @@ impl<B> Cbq<B> {
             match &node.kind {
                 Kind::Leaf { class, .. } => class.visit(visit),
                 Kind::Inner { end, counters, .. } => {
-                    let below = self.nodes[index..*end].iter().filter_map(Node::leaf);
+                    let below = self.nodes[index..*end].iter().filter_map(CbqNode::leaf);
                     let mut backlog = Backlog::default();
                     for class in below {
                         let more = class.backlog();
@@ -319,7 +319,8 @@ impl<B> Cbq<B> {
     /// Whose allowance a leaf may use, its own or that of a class above; none if it must wait.
     fn allowance(&mut self, leaf: usize, now: Time) -> Option<usize> {
         let micros = micros(now);
-        let Node { estimator, kind: Kind::Leaf { asleep, .. }, .. } = &mut self.nodes[leaf] else {
+        let CbqNode { estimator, kind: Kind::Leaf { asleep, .. }, .. } = &mut self.nodes[leaf]
+        else {
             unreachable!("only leaves take turns")
         };
         if asleep.is_some() {
@@ -512,7 +513,7 @@ impl<B> Cbq<B> {
     }
 }
 
-impl<B> Node<B> {
+impl<B> CbqNode<B> {
     fn leaf(&self) -> Option<&Class<B>> {
         match &self.kind {
             Kind::Leaf { class, .. } => Some(class),
@@ -565,7 +566,7 @@ impl<B> Discipline<B> for Cbq<B> {
         if let Some(packet) = self.ring.front() {
             return Some(packet.size());
         }
-        let wakes = |node: &&mut Node<B>| match &node.kind {
+        let wakes = |node: &&mut CbqNode<B>| match &node.kind {
             Kind::Leaf { asleep, .. } => asleep.unwrap_or(Time::ZERO),
             Kind::Inner { .. } => Time::MAX,
         };

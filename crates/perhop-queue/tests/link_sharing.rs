@@ -14,11 +14,11 @@ const LINK: u64 = 100_000_000;
 const CEILING_BURST: u64 = 6_000;
 
 #[derive(Clone, Debug)]
-struct Node {
+struct ShareClass {
     guarantee: u64,
     ceiling: Option<u64>,
     priority: u8,
-    children: Vec<Node>,
+    children: Vec<ShareClass>,
     /// What is offered to a leaf, in bits per second, and the size of its packets.
     load: u64,
     size: u32,
@@ -60,10 +60,10 @@ fn sketch() -> impl Strategy<Value = Sketch> {
 }
 
 /// A node of what its parent guarantees it.
-fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> Node {
+fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> ShareClass {
     let sum: u64 = sketch.children.iter().map(|child| child.part).sum();
     let part = |child: &Sketch| node(child, guarantee * child.part / sum, priorities);
-    Node {
+    ShareClass {
         guarantee,
         ceiling: sketch.ceiling.map(|ceiling| guarantee * ceiling / 64),
         priority: if priorities { sketch.priority } else { 0 },
@@ -74,7 +74,7 @@ fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> Node {
 }
 
 /// The root, which has the whole link.
-fn tree(children: &[Sketch], priorities: bool) -> Node {
+fn tree(children: &[Sketch], priorities: bool) -> ShareClass {
     let root = Sketch {
         part: 1,
         ceiling: None,
@@ -89,7 +89,7 @@ fn tree(children: &[Sketch], priorities: bool) -> Node {
 // The reference: water filling.
 
 /// What a node can take.
-fn demand(node: &Node) -> f64 {
+fn demand(node: &ShareClass) -> f64 {
     let wanted = match node.children.is_empty() {
         true => node.load as f64,
         false => node.children.iter().map(demand).sum(),
@@ -117,7 +117,7 @@ fn fill(mut rate: f64, weights: &[f64], wanted: &[f64]) -> Vec<f64> {
 }
 
 /// What each leaf gets of `rate`: guarantees first, the rest by priority and guarantee.
-fn reference(node: &Node, rate: f64, shares: &mut Vec<f64>) {
+fn reference(node: &ShareClass, rate: f64, shares: &mut Vec<f64>) {
     if node.children.is_empty() {
         return shares.push(rate);
     }
@@ -146,7 +146,7 @@ fn reference(node: &Node, rate: f64, shares: &mut Vec<f64>) {
 // The real thing.
 
 /// DSCPs tell leaves apart: a class matches those of its leaves.
-fn build(node: &Node, sharing: Sharing, next: &mut u8) -> (Class<usize>, Vec<Dscp>) {
+fn build(node: &ShareClass, sharing: Sharing, next: &mut u8) -> (Class<usize>, Vec<Dscp>) {
     let (queue, dscps) = if node.children.is_empty() {
         *next += 1;
         (Queue::Fifo(Fifo::new(Limit::packets(50))), vec![Dscp::new(*next - 1).unwrap()])
@@ -172,7 +172,7 @@ fn build(node: &Node, sharing: Sharing, next: &mut u8) -> (Class<usize>, Vec<Dsc
     }
 }
 
-fn leaves<'a>(node: &'a Node, found: &mut Vec<&'a Node>) {
+fn leaves<'a>(node: &'a ShareClass, found: &mut Vec<&'a ShareClass>) {
     match node.children.is_empty() {
         true => found.push(node),
         false => node.children.iter().for_each(|child| leaves(child, found)),
@@ -183,7 +183,7 @@ fn leaves<'a>(node: &'a Node, found: &mut Vec<&'a Node>) {
 type Sent = (Time, usize, u64);
 
 /// Feeds every leaf at its load for `span` and drains the root through the link.
-fn run(root: &mut Class<usize>, tree: &Node, span: Duration) -> Vec<Sent> {
+fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> {
     let mut found = Vec::new();
     leaves(tree, &mut found);
     let rate = Rate::new(LINK).unwrap();
@@ -251,7 +251,7 @@ fn run(root: &mut Class<usize>, tree: &Node, span: Duration) -> Vec<Sent> {
 /// Every node's departures stay below its ceiling's curve; `first` is its first leaf. Exactly, but
 /// that inside another ceiling (`held`) a packet may be held back until the next one's time.
 fn check_ceilings(
-    node: &Node,
+    node: &ShareClass,
     first: usize,
     sent: &[Sent],
     held: bool,
@@ -282,7 +282,7 @@ fn check_ceilings(
 
 /// For each leaf how many packets its bucket and those of the classes around it hold: a class's
 /// bucket has room for a packet of each of its siblings, and for two of its own.
-fn tokens_above(node: &Node, above: u32, packets: &mut Vec<u32>) {
+fn tokens_above(node: &ShareClass, above: u32, packets: &mut Vec<u32>) {
     if node.children.is_empty() {
         packets.push(above);
     }
