@@ -35,7 +35,7 @@ PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 CLIENTS = 6
 
 
-class Service:
+class ServiceProcess:
     """A service in a process of its own, which can be killed."""
 
     def __init__(self, folder: Path, database: str) -> None:
@@ -150,7 +150,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def test_what_was_acknowledged_is_there_after_it_was_killed(tmp_path: Path, database: str) -> None:
-    service = Service(tmp_path, database)
+    service = ServiceProcess(tmp_path, database)
     chance = random.Random(1)
     with service.running(), Client(service.url) as root:
         token = root.log_in("root", PASSWORD)

@@ -38,7 +38,7 @@ _PIE: Final = "policies.qos-policy.classes.class-default.queue={pie: {}}"
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ScavengerService:
     """A way to let traffic have what others leave.
 
     Attributes:
@@ -53,11 +53,11 @@ class Service:
 
 
 SERVICES: Final = {
-    "qbss": Service("QBSS: 1%, queue-limit 64, random-detect", ()),
-    "qbss-1024": Service(
+    "qbss": ScavengerService("QBSS: 1%, queue-limit 64, random-detect", ()),
+    "qbss-1024": ScavengerService(
         "QBSS with a queue of 1024 packets", (f"{_QUEUE}={{limit: 1024 packets}}",)
     ),
-    "le": Service(
+    "le": ScavengerService(
         "LE (RFC 8622), after everything else, 1000 packets",
         (
             "flows.scavenger.dscp=le",
@@ -67,14 +67,14 @@ SERVICES: Final = {
             "le: {match: any, queue: {limit: 1000 packets}}}}",
         ),
     ),
-    "unmarked": Service("none: a second best-effort flow", _UNMARKED),
-    "ledbat": Service("LEDBAT++, unmarked", (*_UNMARKED, _LEDBAT)),
-    "qbss-ledbat": Service("LEDBAT++ as QBSS", (_LEDBAT,)),
-    "fq-codel": Service("none, FQ-CoDel for all", (*_UNMARKED, _FQ_CODEL), "fq-codel"),
-    "fq-codel-ledbat": Service(
+    "unmarked": ScavengerService("none: a second best-effort flow", _UNMARKED),
+    "ledbat": ScavengerService("LEDBAT++, unmarked", (*_UNMARKED, _LEDBAT)),
+    "qbss-ledbat": ScavengerService("LEDBAT++ as QBSS", (_LEDBAT,)),
+    "fq-codel": ScavengerService("none, FQ-CoDel for all", (*_UNMARKED, _FQ_CODEL), "fq-codel"),
+    "fq-codel-ledbat": ScavengerService(
         "LEDBAT++, FQ-CoDel for all", (*_UNMARKED, _LEDBAT, _FQ_CODEL), "fq-codel"
     ),
-    "pie-ledbat": Service("LEDBAT++, PIE for all", (*_UNMARKED, _LEDBAT, _PIE), "pie"),
+    "pie-ledbat": ScavengerService("LEDBAT++, PIE for all", (*_UNMARKED, _LEDBAT, _PIE), "pie"),
 }
 """What is compared."""
 
