@@ -32,12 +32,12 @@ pub(crate) struct Shared {
     pub nodes: HashMap<IpAddr, u16>,
     /// Warnings of this run, the first [`MAX_WARNINGS`].
     pub warnings: Mutex<Vec<String>>,
-    pub counters: Counters,
+    pub counters: TrafficCounters,
 }
 
 /// What the traffic counts of itself.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct TrafficCounters {
     /// Packets from unknown senders.
     pub unknown_senders: AtomicU64,
     /// Datagrams that were sent more than a millisecond after they were due.
@@ -50,7 +50,7 @@ pub(crate) struct Counters {
     pub real_time: AtomicBool,
 }
 
-impl Default for Counters {
+impl Default for TrafficCounters {
     fn default() -> Self {
         let zero = AtomicU64::default;
         let real_time = AtomicBool::new(true);

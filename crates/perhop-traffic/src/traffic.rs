@@ -18,7 +18,7 @@ use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
 use crate::receive::{EventSource, receive};
 use crate::record::Recorder;
-use crate::shared::{Counters, Place, Shared};
+use crate::shared::{Place, Shared, TrafficCounters};
 use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
 use crate::sys::{be_prompt, monotonic, realtime, unlimit_files};
 use crate::udp::Datagrams;
@@ -198,7 +198,8 @@ impl Traffic {
     /// (`traffic_real_time`), and how often and long they were later than the job says can be borne
     /// (`traffic_stalls`, `traffic_stalled_us`).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Counters { unknown_senders, late, latest, unseen, real_time } = &self.shared.counters;
+        let TrafficCounters { unknown_senders, late, latest, unseen, real_time } =
+            &self.shared.counters;
         let stalls = lock(&self.recorder).stalls;
         vec![
             ("strangers", unknown_senders.load(Ordering::Relaxed)),
@@ -322,7 +323,7 @@ fn share(
         pings,
         nodes: nodes.collect(),
         warnings: Mutex::default(),
-        counters: Counters::default(),
+        counters: TrafficCounters::default(),
     })
 }
 
@@ -331,7 +332,9 @@ fn sources(job: &Job, node: u16, opened: Opened) -> Vec<EventSource> {
     let listen = |(at, socket): (SocketAddr, _)| EventSource::Listener(at, socket);
     let at = &job.nodes[usize::from(node)].addresses;
     let mut sources: Vec<_> = opened.listeners.into_iter().map(listen).collect();
-    sources.extend(opened.datagrams.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)));
+    sources.extend(
+        opened.datagrams.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)),
+    );
     sources.extend(opened.icmp.into_iter().map(|(v6, socket)| EventSource::Icmp {
         v6,
         at: at.clone(),
