@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::hosts::{LinuxHosts, PacketCounters};
 use crate::icmp::Addresses;
 use crate::netns::{Namespace, NamespaceError};
-use crate::running::{Request, Running, take_real_time_priority, quantile, run};
+use crate::running::{Request, Running, quantile, run, take_real_time_priority};
 use crate::shaper::HostQueue;
 use crate::tun::{LEAST_MTU_V6, Tun, TunError};
 

@@ -13,7 +13,7 @@ use perhop_workload::{
 };
 
 use crate::hosts::{
-    DATAGRAM_HEADER, Endpoint, Line, Phase, Role, Schedule, Socket, TcpReceiver, TcpSender,
+    DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket, StreamPhase, TcpReceiver, TcpSender,
     UdpSender, WhenFull,
 };
 
@@ -142,7 +142,7 @@ fn tcp(
     let sender = TcpSender {
         sender,
         schedule,
-        phase: Phase::Waiting,
+        phase: StreamPhase::Waiting,
         rtt: Samples::default(),
         srtt: Samples::default(),
         srtt_due: Time::ZERO,

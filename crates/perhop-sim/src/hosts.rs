@@ -21,7 +21,7 @@ use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::socket::{Socket, WhenFull};
-pub(crate) use self::tcp::{Phase, Schedule, TcpReceiver, TcpSender};
+pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
 
 type Net = Network<BodyId>;
@@ -186,7 +186,7 @@ impl ModelledHosts {
         let endpoint = &mut self.endpoints[id as usize];
         let Role::TcpSender(first) = &mut endpoint.role else { return };
         let mut tcp = first;
-        if tcp.phase == Phase::Waiting {
+        if tcp.phase == StreamPhase::Waiting {
             return;
         }
         let line = endpoint.line;

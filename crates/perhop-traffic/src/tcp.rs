@@ -33,7 +33,7 @@ enum What {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     Waiting,
     Connecting,
     Running,
@@ -41,7 +41,7 @@ enum Phase {
 }
 
 struct Application {
-    phase: Phase,
+    phase: ConnectionPhase,
     /// Bytes still to be written.
     left: u64,
 }
@@ -57,8 +57,10 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     let mut applications = Vec::new();
     for (number, place) in places.iter().enumerate() {
         let flow = &shared.flows[place.flow];
-        applications
-            .push(Application { phase: Phase::Waiting, left: flow.volume.unwrap_or(u64::MAX) });
+        applications.push(Application {
+            phase: ConnectionPhase::Waiting,
+            left: flow.volume.unwrap_or(u64::MAX),
+        });
         events.push(Reverse((flow.start, What::Start, number)));
         if let Some(stop) = flow.stop {
             events.push(Reverse((stop, What::Stop, number)));
@@ -73,18 +75,18 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let place = places[number];
             let (flow, stream) = shared.at(place);
             let application = &mut applications[number];
-            if application.phase == Phase::Connecting {
+            if application.phase == ConnectionPhase::Connecting {
                 if let Some(error) = stream.sender.take_error() {
                     let to = stream.to;
                     shared.warn(format!("{}: {to} cannot be connected to: {error}", flow.name));
-                    application.phase = Phase::Ended;
+                    application.phase = ConnectionPhase::Ended;
                     epoll.remove(stream.sender.as_fd())?;
                     continue;
                 }
-                application.phase = Phase::Running;
+                application.phase = ConnectionPhase::Running;
                 stream.open.store(true, Ordering::Relaxed);
             }
-            if application.phase == Phase::Ended {
+            if application.phase == ConnectionPhase::Ended {
                 // The other end is done, too, or has given up.
                 if let Some(error) = stream.sender.take_error() {
                     shared.warn(format!("{}: the connection was lost: {error}", flow.name));
@@ -94,7 +96,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             }
             if let Err(error) = write(&stream.sender, &file, application) {
                 shared.warn(format!("{}: the connection was lost: {error}", flow.name));
-                application.phase = Phase::Ended;
+                application.phase = ConnectionPhase::Ended;
                 epoll.remove(stream.sender.as_fd())?;
             } else if application.left == 0 {
                 end(&epoll, &stream.sender, number, application)?;
@@ -108,21 +110,21 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let (flow, stream) = shared.at(places[number]);
             let application = &mut applications[number];
             match (what, application.phase) {
-                (What::Start, Phase::Waiting) => {
-                    application.phase = Phase::Connecting;
+                (What::Start, ConnectionPhase::Waiting) => {
+                    application.phase = ConnectionPhase::Connecting;
                     epoll.add(stream.sender.as_fd(), number as u64, Interest::Writable)?;
                     if let Err(error) = stream.sender.connect(stream.to) {
                         let to = stream.to;
                         shared.warn(format!("{}: {to} cannot be reached: {error}", flow.name));
-                        application.phase = Phase::Ended;
+                        application.phase = ConnectionPhase::Ended;
                         epoll.remove(stream.sender.as_fd())?;
                     }
                 }
-                (What::Stop, Phase::Running) => {
+                (What::Stop, ConnectionPhase::Running) => {
                     end(&epoll, &stream.sender, number, application)?;
                 }
-                (What::Stop, Phase::Connecting) => {
-                    application.phase = Phase::Ended;
+                (What::Stop, ConnectionPhase::Connecting) => {
+                    application.phase = ConnectionPhase::Ended;
                     epoll.remove(stream.sender.as_fd())?;
                 }
                 _ => {}
@@ -139,7 +141,7 @@ fn end(
     number: usize,
     application: &mut Application,
 ) -> io::Result<()> {
-    application.phase = Phase::Ended;
+    application.phase = ConnectionPhase::Ended;
     socket.end();
     epoll.change(socket.as_fd(), number as u64, Interest::Errors)
 }

@@ -350,12 +350,12 @@ def _titled(dataset: Dataset, captions: list[str]) -> Spec:
 
 def _phases(
     dataset: Dataset, cells: pl.DataFrame, names: list[str], factor: float
-) -> list[labels.Phase]:
+) -> list[labels.TimelinePhase]:
     """The timeline's phases, and what the lines named do in each."""
     middle = (pl.col("start_s") + pl.col("end_s")) / 2
     steps = cells.select("flow", middle.alias("t"), pl.col("throughput_bps") / factor)
     found = [
-        labels.Phase(*analysis.seconds(phase), {name: [] for name in names})
+        labels.TimelinePhase(*analysis.seconds(phase), {name: [] for name in names})
         for phase in dataset.scenario.phases_ps
     ]
     starts = [phase.start for phase in found]

@@ -39,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TimelinePhase:
     """A phase of the timeline, and the lines in it: per name, times and heights of its steps."""
 
     start: float
@@ -77,7 +77,7 @@ class Change:
     align: Literal["left", "right"]
 
 
-def place(phases: list[Phase], end: float, step: float, axis: Axis, ceiling: float) -> list[Label]:
+def place(phases: list[TimelinePhase], end: float, step: float, axis: Axis, ceiling: float) -> list[Label]:
     """Name each line in each phase, under it or else over it, wherever that covers nothing.
 
     Args:

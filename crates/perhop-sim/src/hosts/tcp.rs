@@ -20,7 +20,7 @@ pub(crate) struct Schedule {
 pub(crate) struct TcpSender {
     pub sender: Sender,
     pub schedule: Schedule,
-    pub phase: Phase,
+    pub phase: StreamPhase,
     pub rtt: Samples,
     pub srtt: Samples,
     /// When the smoothed round-trip time is to be read again.
@@ -40,7 +40,7 @@ pub(crate) struct TcpReceiver {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum StreamPhase {
     Waiting,
     Running,
     Stopped,
@@ -58,9 +58,9 @@ impl TcpSender {
 
     pub fn deadline(&self) -> Time {
         match self.phase {
-            Phase::Waiting => self.schedule.start,
-            Phase::Running => self.sender.deadline().min(self.schedule.stop),
-            Phase::Stopped => self.sender.deadline(),
+            StreamPhase::Waiting => self.schedule.start,
+            StreamPhase::Running => self.sender.deadline().min(self.schedule.stop),
+            StreamPhase::Stopped => self.sender.deadline(),
         }
     }
 
@@ -77,15 +77,15 @@ impl TcpSender {
     }
 
     pub fn on_timer(&mut self, now: Time) {
-        if self.phase == Phase::Waiting && now >= self.schedule.start {
-            self.phase = Phase::Running;
+        if self.phase == StreamPhase::Waiting && now >= self.schedule.start {
+            self.phase = StreamPhase::Running;
             self.sender.write(self.schedule.volume);
             if self.schedule.volume != u64::MAX {
                 self.sender.close();
             }
         }
-        if self.phase == Phase::Running && now >= self.schedule.stop {
-            self.phase = Phase::Stopped;
+        if self.phase == StreamPhase::Running && now >= self.schedule.stop {
+            self.phase = StreamPhase::Stopped;
             self.sender.stop();
         }
         self.sender.on_timer(now);

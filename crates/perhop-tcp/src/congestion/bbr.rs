@@ -19,7 +19,7 @@ use crate::scoreboard::{LostSegment, RateSample};
 pub(super) use model::Aggregation;
 
 use model::{FullPipe, MaxFilter, ShortTerm};
-use phases::{AckPhase, Phase};
+use phases::{AckPhase, BbrPhase};
 use probe_rtt::MinRtt;
 
 /// The loss rate that is too high (section 2.8: BBR.LossThresh).
@@ -36,7 +36,7 @@ pub(crate) struct Bbr {
     random: Stream,
     mss: f64,
     initial_window: f64,
-    phase: Phase,
+    phase: BbrPhase,
     /// The rate at which segments go out; none before the first acknowledgement.
     pacing_rate: Option<f64>,
     /// The window before recovery or ProbeRTT bounded it.
@@ -86,7 +86,7 @@ pub(crate) struct Bbr {
 /// The model when the first loss of a round trip was noted.
 #[derive(Clone, Copy, Debug)]
 struct BeforeLoss {
-    phase: Phase,
+    phase: BbrPhase,
     bandwidth: f64,
     inflight: f64,
     inflight_longterm: f64,
@@ -99,7 +99,7 @@ impl Bbr {
             random,
             mss: 0.0,
             initial_window: 0.0,
-            phase: Phase::Startup,
+            phase: BbrPhase::Startup,
             pacing_rate: None,
             prior_window: 0.0,
             round: 0,
@@ -150,7 +150,7 @@ impl Bbr {
 
     /// Section 5.5.10.3: once a round trip, the short-term bounds answer to loss.
     fn adapt_to_loss(&mut self, window: f64) {
-        let probing = matches!(self.phase, Phase::Startup | Phase::Refill | Phase::Up);
+        let probing = matches!(self.phase, BbrPhase::Startup | BbrPhase::Refill | BbrPhase::Up);
         self.short_term.adapt(probing, self.max_bandwidth.get(), window);
     }
 }
@@ -225,7 +225,7 @@ impl PathModel for Bbr {
 
     /// Section 5.6.4.4.
     fn on_recovery(&mut self, window: &Window, recovering: bool) {
-        self.prior_window = if recovering || matches!(self.phase, Phase::ProbeRtt { .. }) {
+        self.prior_window = if recovering || matches!(self.phase, BbrPhase::ProbeRtt { .. }) {
             self.prior_window.max(window.cwnd)
         } else {
             window.cwnd
@@ -242,12 +242,12 @@ impl PathModel for Bbr {
         self.short_term.restore(before.bandwidth, before.inflight);
         self.full_pipe.reset(0.0);
         self.inflight_longterm = self.inflight_longterm.max(before.inflight_longterm);
-        if matches!(self.phase, Phase::ProbeRtt { .. }) || self.phase == before.phase {
+        if matches!(self.phase, BbrPhase::ProbeRtt { .. }) || self.phase == before.phase {
             return;
         }
         match before.phase {
-            Phase::Startup => self.phase = Phase::Startup,
-            Phase::Up => self.start_up(delivered, self.bandwidth, window),
+            BbrPhase::Startup => self.phase = BbrPhase::Startup,
+            BbrPhase::Up => self.start_up(delivered, self.bandwidth, window),
             _ => {}
         }
     }
@@ -261,9 +261,11 @@ impl PathModel for Bbr {
         self.idle_restart = true;
         self.aggregation.restart(now);
         match self.phase {
-            Phase::ProbeRtt { .. } => self.check_probe_rtt_done(window, now, delivered),
-            Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up => self.pace_with(1.0),
-            Phase::Startup | Phase::Drain => {}
+            BbrPhase::ProbeRtt { .. } => self.check_probe_rtt_done(window, now, delivered),
+            BbrPhase::Down | BbrPhase::Cruise | BbrPhase::Refill | BbrPhase::Up => {
+                self.pace_with(1.0)
+            }
+            BbrPhase::Startup | BbrPhase::Drain => {}
         }
     }
 }

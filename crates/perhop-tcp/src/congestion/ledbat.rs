@@ -25,11 +25,11 @@ pub(super) struct Ledbat {
     minute: u64,
     recent: [Duration; SAMPLES],
     place: usize,
-    phase: Phase,
+    phase: LedbatPhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
+enum LedbatPhase {
     /// The first slow start.
     Starting,
     /// Adapting until the next slowdown.
@@ -47,7 +47,7 @@ impl Ledbat {
             minute: 0,
             recent: [Duration::MAX; SAMPLES],
             place: 0,
-            phase: Phase::Starting,
+            phase: LedbatPhase::Starting,
         }
     }
 
@@ -65,25 +65,25 @@ impl Ledbat {
         let gain = gain(base);
         let two_rounds = acked.smoothed_rtt * 2;
         match self.phase {
-            Phase::Starting if delay > 0.75 || !window.in_slow_start() => {
+            LedbatPhase::Starting if delay > 0.75 || !window.in_slow_start() => {
                 window.ssthresh = window.ssthresh.min(window.cwnd);
-                self.phase = Phase::Steady { slowdown: acked.now + two_rounds };
+                self.phase = LedbatPhase::Steady { slowdown: acked.now + two_rounds };
             }
-            Phase::Steady { slowdown } if acked.now >= slowdown => {
+            LedbatPhase::Steady { slowdown } if acked.now >= slowdown => {
                 window.ssthresh = window.cwnd.max(LEAST * mss);
                 window.cwnd = LEAST * mss;
-                self.phase = Phase::Held { began: acked.now, until: acked.now + two_rounds };
+                self.phase = LedbatPhase::Held { began: acked.now, until: acked.now + two_rounds };
             }
-            Phase::Held { began, until } if acked.now >= until => {
-                self.phase = Phase::Returning { began };
+            LedbatPhase::Held { began, until } if acked.now >= until => {
+                self.phase = LedbatPhase::Returning { began };
             }
-            Phase::Returning { began } if !window.in_slow_start() => {
+            LedbatPhase::Returning { began } if !window.in_slow_start() => {
                 let took = acked.now.since(began);
-                self.phase = Phase::Steady { slowdown: acked.now + took * SLOWDOWN_SHARE };
+                self.phase = LedbatPhase::Steady { slowdown: acked.now + took * SLOWDOWN_SHARE };
             }
             _ => {}
         }
-        if matches!(self.phase, Phase::Held { .. }) {
+        if matches!(self.phase, LedbatPhase::Held { .. }) {
             return;
         }
         let bytes = acked.bytes as f64;
@@ -142,7 +142,7 @@ mod tests {
     /// A round trip of acknowledgements of a segment each, in a steady state without slowdown.
     fn round(rtt: u64) -> f64 {
         let mut ledbat = Ledbat::new();
-        ledbat.phase = Phase::Steady { slowdown: Time::MAX };
+        ledbat.phase = LedbatPhase::Steady { slowdown: Time::MAX };
         ledbat.take_sample(Time::ZERO, MS(120));
         ledbat.recent = [MS(rtt); SAMPLES];
         let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };

@@ -2,7 +2,7 @@
 
 use perhop_core::Duration;
 
-use super::phases::Phase;
+use super::phases::BbrPhase;
 use super::{Bbr, Delivered, HEADROOM, LEAST};
 use crate::congestion::Window;
 
@@ -17,7 +17,7 @@ impl Bbr {
     pub(super) fn init_pacing_rate(&mut self, smoothed: Duration) {
         let round = if smoothed > Duration::ZERO { smoothed } else { Duration::from_millis(1) };
         let nominal = self.initial_window / round.as_secs_f64();
-        self.pacing_rate = Some(Phase::Startup.pacing_gain() * nominal);
+        self.pacing_rate = Some(BbrPhase::Startup.pacing_gain() * nominal);
     }
 
     pub(super) fn set_pacing_rate(&mut self) {
@@ -44,7 +44,7 @@ impl Bbr {
     /// QuantizationBudget.
     pub(super) fn quantised(&self, inflight: f64) -> f64 {
         let least = inflight.max(BUDGET * self.mss).max(LEAST * self.mss);
-        if self.phase == Phase::Up { least + 2.0 * self.mss } else { least }
+        if self.phase == BbrPhase::Up { least + 2.0 * self.mss } else { least }
     }
 
     pub(super) fn inflight(&self, gain: f64) -> f64 {
@@ -61,7 +61,7 @@ impl Bbr {
     }
 
     pub(super) fn probe_rtt_window(&self) -> f64 {
-        let gain = Phase::ProbeRtt { until: None, round_done: false }.window_gain();
+        let gain = BbrPhase::ProbeRtt { until: None, round_done: false }.window_gain();
         self.bdp(gain).max(LEAST * self.mss)
     }
 
@@ -75,14 +75,14 @@ impl Bbr {
             window.cwnd += newly;
         }
         window.cwnd = window.cwnd.max(LEAST * self.mss);
-        if matches!(self.phase, Phase::ProbeRtt { .. }) {
+        if matches!(self.phase, BbrPhase::ProbeRtt { .. }) {
             window.cwnd = window.cwnd.min(self.probe_rtt_window());
         }
         // Section 5.6.4.7.
         let long_term = match self.phase {
-            Phase::Down | Phase::Refill | Phase::Up => self.inflight_longterm,
-            Phase::ProbeRtt { .. } | Phase::Cruise => self.with_headroom(),
-            Phase::Startup | Phase::Drain => f64::INFINITY,
+            BbrPhase::Down | BbrPhase::Refill | BbrPhase::Up => self.inflight_longterm,
+            BbrPhase::ProbeRtt { .. } | BbrPhase::Cruise => self.with_headroom(),
+            BbrPhase::Startup | BbrPhase::Drain => f64::INFINITY,
         };
         let bound = long_term.min(self.short_term.inflight).max(LEAST * self.mss);
         window.cwnd = window.cwnd.min(bound);

@@ -15,7 +15,7 @@ const PROBE_ROUNDS: f64 = 63.0;
 
 /// The state (section 5.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum BbrPhase {
     Startup,
     Drain,
     /// ProbeBW: slower than the network delivers.
@@ -33,7 +33,7 @@ pub(super) enum Phase {
     },
 }
 
-impl Phase {
+impl BbrPhase {
     /// The table of section 5.6.1.
     pub fn pacing_gain(self) -> f64 {
         match self {
@@ -72,7 +72,7 @@ pub(super) enum AckPhase {
 impl Bbr {
     /// Section 5.3.1: a plateau of the rate, or losses, end Startup.
     pub(super) fn check_startup_done(&mut self, ack: &Delivered) {
-        if self.phase != Phase::Startup {
+        if self.phase != BbrPhase::Startup {
             return;
         }
         let lossy = ack.recovering
@@ -84,7 +84,7 @@ impl Bbr {
             self.inflight_longterm = self.bdp(1.0).max(self.short_term.latest_volume);
         }
         if self.full_pipe.reached {
-            self.phase = Phase::Drain;
+            self.phase = BbrPhase::Drain;
             self.drained_from = self.round;
         }
     }
@@ -92,7 +92,8 @@ impl Bbr {
     /// Section 5.3.2.
     pub(super) fn check_drain_done(&mut self, ack: &Delivered) {
         let drained = ack.in_flight as f64 <= self.inflight(1.0);
-        if self.phase == Phase::Drain && (drained || self.round > self.drained_from + DRAIN_ROUNDS)
+        if self.phase == BbrPhase::Drain
+            && (drained || self.round > self.drained_from + DRAIN_ROUNDS)
         {
             self.start_down(ack.now, ack.sample.total);
         }
@@ -105,22 +106,22 @@ impl Bbr {
         }
         let in_flight = ack.in_flight as f64;
         match self.phase {
-            Phase::Down | Phase::Cruise if self.is_time_to_probe(ack.now, window) => {
+            BbrPhase::Down | BbrPhase::Cruise if self.is_time_to_probe(ack.now, window) => {
                 self.start_refill(ack.sample.total);
             }
-            Phase::Down => {
+            BbrPhase::Down => {
                 // Headroom for others, and the queue drained.
                 let room = in_flight <= self.with_headroom();
                 let at_most = self.max_bandwidth.get() * self.min_rtt().as_secs_f64();
                 if room && in_flight <= self.quantised(at_most) {
-                    self.phase = Phase::Cruise;
+                    self.phase = BbrPhase::Cruise;
                 }
             }
-            Phase::Refill if self.round_start => {
+            BbrPhase::Refill if self.round_start => {
                 self.probe_sample = true;
                 self.start_up(ack.sample.total, ack.sample.rate, window);
             }
-            Phase::Up => self.end_probe_in_time(ack, window),
+            BbrPhase::Up => self.end_probe_in_time(ack, window),
             _ => {}
         }
     }
@@ -134,7 +135,7 @@ impl Bbr {
         self.cycle_began = now;
         self.ack_phase = AckPhase::Stopping;
         self.start_round(delivered);
-        self.phase = Phase::Down;
+        self.phase = BbrPhase::Down;
     }
 
     fn start_refill(&mut self, delivered: u64) {
@@ -144,14 +145,14 @@ impl Bbr {
         self.precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.start_round(delivered);
-        self.phase = Phase::Refill;
+        self.phase = BbrPhase::Refill;
     }
 
     pub(super) fn start_up(&mut self, delivered: u64, rate: f64, window: &Window) {
         self.ack_phase = AckPhase::Starting;
         self.start_round(delivered);
         self.full_pipe.reset(rate);
-        self.phase = Phase::Up;
+        self.phase = BbrPhase::Up;
         self.raise_slope(window);
     }
 
@@ -228,7 +229,7 @@ impl Bbr {
         if !is_too_high(ack) && self.inflight_longterm.is_finite() {
             let in_flight = ack.sample.in_flight as f64;
             self.inflight_longterm = self.inflight_longterm.max(in_flight);
-            if self.phase == Phase::Up {
+            if self.phase == BbrPhase::Up {
                 self.raise_long_term(ack, window);
             }
         }
@@ -248,7 +249,7 @@ impl Bbr {
         if !app_limited {
             self.inflight_longterm = in_flight.max(self.target_inflight(window) * BETA);
         }
-        if self.phase == Phase::Up {
+        if self.phase == BbrPhase::Up {
             self.start_down(now, delivered);
         }
     }

@@ -3,7 +3,7 @@
 
 use perhop_core::{Duration, Time};
 
-use super::phases::{AckPhase, Phase};
+use super::phases::{AckPhase, BbrPhase};
 use super::{Bbr, Delivered};
 use crate::congestion::{PathModel, Window};
 
@@ -68,26 +68,26 @@ impl Bbr {
         window: &mut Window,
         expired: bool,
     ) -> bool {
-        if !matches!(self.phase, Phase::ProbeRtt { .. }) && expired && !self.idle_restart {
+        if !matches!(self.phase, BbrPhase::ProbeRtt { .. }) && expired && !self.idle_restart {
             // The window before is kept, but not one that recovery bounds.
             self.prior_window =
                 if ack.recovering { self.prior_window.max(window.cwnd) } else { window.cwnd };
-            self.phase = Phase::ProbeRtt { until: None, round_done: false };
+            self.phase = BbrPhase::ProbeRtt { until: None, round_done: false };
             self.ack_phase = AckPhase::Stopping;
             self.start_round(ack.sample.total);
         }
         self.idle_restart &= ack.sample.delivered == 0;
-        let Phase::ProbeRtt { until, round_done } = self.phase else { return false };
+        let BbrPhase::ProbeRtt { until, round_done } = self.phase else { return false };
         match until {
             None if ack.in_flight as f64 <= self.probe_rtt_window() => {
                 let until = Some(ack.now + DURATION);
-                self.phase = Phase::ProbeRtt { until, round_done: false };
+                self.phase = BbrPhase::ProbeRtt { until, round_done: false };
                 self.start_round(ack.sample.total);
             }
             None => {}
             Some(_) => {
                 let round_done = round_done || self.round_start;
-                self.phase = Phase::ProbeRtt { until, round_done };
+                self.phase = BbrPhase::ProbeRtt { until, round_done };
                 if round_done {
                     self.check_probe_rtt_done(window, ack.now, ack.sample.total);
                 }
@@ -98,7 +98,7 @@ impl Bbr {
 
     /// CheckProbeRTTDone and ExitProbeRTT.
     pub(super) fn check_probe_rtt_done(&mut self, window: &mut Window, now: Time, delivered: u64) {
-        let Phase::ProbeRtt { until: Some(until), .. } = self.phase else { return };
+        let BbrPhase::ProbeRtt { until: Some(until), .. } = self.phase else { return };
         if now <= until {
             return;
         }
@@ -107,9 +107,9 @@ impl Bbr {
         self.short_term.forget();
         if self.full_pipe.reached {
             self.start_down(now, delivered);
-            self.phase = Phase::Cruise;
+            self.phase = BbrPhase::Cruise;
         } else {
-            self.phase = Phase::Startup;
+            self.phase = BbrPhase::Startup;
         }
     }
 }

@@ -117,7 +117,7 @@ fn the_long_term_bound_is_where_losses_crossed_two_per_cent() {
 /// The table of section 5.6.1, and the share of a cycle that section 5.3.4.2 gives to ProbeRTT.
 #[test]
 fn gains_are_those_of_the_table() {
-    use Phase::*;
+    use BbrPhase::*;
     let probe_rtt = ProbeRtt { until: None, round_done: false };
     let gains = [Startup, Drain, Down, Cruise, Refill, Up, probe_rtt]
         .map(|phase| (phase.pacing_gain(), phase.window_gain()));
@@ -137,12 +137,12 @@ fn losses_that_were_none_are_taken_back() {
     bbr.bandwidth = 1e6;
     bbr.inflight_longterm = 120_000.0;
     bbr.full_pipe.reached = true;
-    bbr.phase = Phase::Up;
+    bbr.phase = BbrPhase::Up;
     bbr.probe_sample = true;
     let lost = LostSegment { length: 1_000, in_flight: 90_000, lost: 9_000, app_limited: false };
     bbr.on_recovery(&window, false);
     bbr.on_lost(&window, at(0), lost, 0);
-    assert!(bbr.inflight_longterm < 90_000.0 && bbr.phase == Phase::Down, "the probe has ended");
+    assert!(bbr.inflight_longterm < 90_000.0 && bbr.phase == BbrPhase::Down, "the probe has ended");
     (bbr.short_term.bandwidth, bbr.short_term.inflight) = (0.7e6, 70_000.0);
     (0..3).for_each(|_| bbr.full_pipe.check(&sample(1.0)));
     window.cwnd = 10.0 * MSS;
@@ -152,11 +152,11 @@ fn losses_that_were_none_are_taken_back() {
     assert_eq!(window.cwnd, 100.0 * MSS);
     assert_eq!(bbr.inflight_longterm, 120_000.0);
     assert!(bbr.short_term.inflight.is_infinite() && bbr.short_term.bandwidth.is_infinite());
-    assert_eq!((bbr.phase, bbr.round_ends), (Phase::Up, 7));
+    assert_eq!((bbr.phase, bbr.round_ends), (BbrPhase::Up, 7));
     assert!(!bbr.full_pipe.now);
 
     // Once: nothing is known of losses before the next one.
-    bbr.phase = Phase::Cruise;
+    bbr.phase = BbrPhase::Cruise;
     bbr.on_spurious_loss(&mut window, 7);
-    assert_eq!(bbr.phase, Phase::Cruise);
+    assert_eq!(bbr.phase, BbrPhase::Cruise);
 }
