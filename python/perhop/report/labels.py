@@ -77,7 +77,9 @@ class Change:
     align: Literal["left", "right"]
 
 
-def place(phases: list[TimelinePhase], end: float, step: float, axis: Axis, ceiling: float) -> list[Label]:
+def place(
+    phases: list[TimelinePhase], end: float, step: float, axis: Axis, ceiling: float
+) -> list[Label]:
     """Name each line in each phase, under it or else over it, wherever that covers nothing.
 
     Args:
