@@ -50,6 +50,7 @@ NEVER = {
 
 CRATES: dict[str, set[str]] = {
     "core": set(),
+    "wire": {"core"},
     "calendar": {"core"},
     "queue": {"core"},
     "tcp": {"core"},
@@ -57,9 +58,9 @@ CRATES: dict[str, set[str]] = {
     "workload": {"core"},
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
-    "emu": {"core", "queue", "net", "plan", "measure"},
-    "traffic": {"core", "net", "workload", "measure"},
-    "sim": {"core", "queue", "tcp", "net", "workload", "plan", "measure"},
+    "emu": {"core", "wire", "queue", "net", "plan", "measure"},
+    "traffic": {"core", "wire", "net", "workload", "measure"},
+    "sim": {"core", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
         *("traffic", "sim"),

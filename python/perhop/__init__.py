@@ -1,11 +1,11 @@
-"""perhop: a laboratory for network quality of service.
+"""perhop: what does each class of traffic really get?
 
 >>> import perhop
 >>> scenario = perhop.load("qbss-1-70", overrides={"flows.best_effort.streams": "10"})
 >>> scenario.flows["best_effort"].streams
 10
 
-Heavy modules are imported at the first use of a name that needs them.
+What is heavy to import comes with the first use of a name that needs it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import `name` from its module, or read the version of the installed package."""
+    """Import `name` from its home, or read the version of the installed package."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -79,5 +79,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
+    """The public names."""
     return sorted({*globals(), *__all__})

@@ -1,14 +1,14 @@
-"""The errors of perhop, with their exit codes.
+"""The errors that perhop raises, and the exit code that each one means.
 
 ::
 
     PerhopError
-    ├── ScenarioError      2   wrong scenario: every problem with its place
-    ├── UsageError         2   wrong argument
-    ├── UnsupportedError   3   this machine lacks a feature
+    ├── ScenarioError      2   a scenario is wrong: every problem with its place
+    ├── UsageError         2   an argument is wrong
+    ├── UnsupportedError   3   this machine cannot do it, and what it lacks
     ├── OutputError        2   a folder or file cannot be read or written
-    └── CommandError     126   a program cannot be executed in a host of a lab
-        └── NoCommandError 127 unknown program
+    └── CommandError     126   a program may not be run in a host of a lab
+        └── NoCommandError 127 … or there is none
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_PROBLEMS = 20
 
 
 class PerhopError(Exception):
-    """The root of perhop's errors. `str()` is a message for people, without a traceback."""
+    """The root of perhop's errors; `str()` is a message for people, without a traceback."""
 
     exit_code: ClassVar[int] = 2
     """The exit code of the command that ends with this error."""
@@ -32,15 +32,15 @@ class PerhopError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a scenario, with its place.
+    """One thing that is wrong with a scenario, and where.
 
     Attributes:
-        file: The file's name, ``--set PATH=VALUE`` for an override, or "" for a scenario that was
-            built in Python.
-        line: The line, from 1; 0 if there is none.
-        column: The column in characters, from 1; 0 if there is none.
+        file: The file as it was named, ``--set PATH=VALUE`` for an override, or "" for a scenario
+            that was built in Python.
+        line: The line, from 1; 0 where a line means nothing.
+        column: The column in characters, from 1; 0 where a column means nothing.
         path: The dotted path of the value, such as ``links.1.rate``; "" for the whole file.
-        message: The problem, and what was expected.
+        message: What is wrong, and what was expected.
         hint: ``did you mean `x`?``, or "".
     """
 
@@ -52,29 +52,29 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        """Return ``FILE:LINE:COL: PATH: problem; expected …; did you mean …?`` in one line."""
+        """``FILE:LINE:COL: PATH: what is wrong; expected …; did you mean …?`` in one line."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         said = f"{self.message}; {self.hint}" if self.hint else self.message
         return ": ".join(_one_line(part) for part in (place, self.path, said) if part)
 
 
 def _one_line(text: str) -> str:
-    """Return `text` without line breaks and other control characters, at most 2000 characters."""
+    """`text` without line breaks and other control characters, at most 2000 characters."""
     text = text if len(text) <= 2000 else f"{text[:1999]}…"
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class ScenarioError(PerhopError):
-    """A scenario that cannot be run, with all its problems.
+    """A scenario that cannot be run, with every problem that was found.
 
     Attributes:
         problems: The first `MAX_PROBLEMS` problems, sorted by position.
-        more: The number of further problems.
-        found: All problems.
+        more: How many further problems there are.
+        found: All of them.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Sort `problems` by place: those of the file first, then those of overrides."""
+        """Sort `problems` by place: the file's own first, then those of overrides."""
         ordered = sorted(problems, key=lambda p: (not p.line, p.line, p.column))
         self.found: tuple[Problem, ...] = tuple(ordered)
         self.problems: tuple[Problem, ...] = self.found[:MAX_PROBLEMS]
@@ -82,11 +82,11 @@ class ScenarioError(PerhopError):
         super().__init__(self.problems, self.more)
 
     def __reduce__(self) -> tuple[type[ScenarioError], tuple[tuple[Problem, ...]]]:
-        """Pickle the whole error, for worker processes."""
+        """Have a worker process hand it on whole."""
         return type(self), (self.found,)
 
     def __str__(self) -> str:
-        """Return one line per problem."""
+        """One line a problem."""
         lines = [str(problem) for problem in self.problems]
         if self.more:
             lines.append(f"… and {self.more} more")
@@ -94,29 +94,29 @@ class ScenarioError(PerhopError):
 
 
 class UsageError(PerhopError):
-    """A wrong argument, such as an unknown engine or flow."""
+    """An argument that means nothing, such as an unknown engine or flow."""
 
 
 class UnsupportedError(PerhopError):
-    """A feature that this machine lacks; the message names it."""
+    """Something that this machine cannot do; the message names what it lacks."""
 
     exit_code: ClassVar[int] = 3
 
 
 class OutputError(PerhopError):
-    """A result that cannot be written or read: the place, the reason, and a remedy.
+    """A result that cannot be written or read: where, why, and what to do.
 
-    Existing results are unchanged.
+    Results that existed before are untouched.
     """
 
 
 class CommandError(PerhopError):
-    """A program that cannot be executed in a host of a lab."""
+    """A program that may not be run in a host of a lab."""
 
     exit_code: ClassVar[int] = 126
 
 
 class NoCommandError(CommandError):
-    """Unknown program."""
+    """A program that does not exist."""
 
     exit_code: ClassVar[int] = 127

@@ -4,7 +4,6 @@
 //! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is
 //! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
 
-mod checksum;
 mod dscp;
 mod elastic;
 mod elementary;
@@ -14,7 +13,6 @@ mod prefetch;
 mod random;
 mod units;
 
-pub use checksum::{checksum, fold, sum_of_words};
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elastic::Elastic;
 pub use elementary::power;

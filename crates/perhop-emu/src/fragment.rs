@@ -1,17 +1,17 @@
 //! Fragments of IPv4 (RFC 791, section 3.2).
 
-use crate::packet::{IPV4_HEADER, Parsed, seal_v4, set_length};
-use crate::store::{Buffer, Store};
+use perhop_wire::{
+    FRAGMENT_OFFSET, IPV4_HEADER, IpPacket, Ipv4Header, MORE_FRAGMENTS, fill_ipv4_checksum,
+};
 
-const MORE_FRAGMENTS: u16 = 0x2000;
-const OFFSET: u16 = 0x1fff;
+use crate::store::{Buffer, Store};
 
 /// Divides a packet into fragments of at most `mtu` bytes, with the length of each; into none if the
 /// packet forbids it, or a place is missing. One with options is not divided either: some are of all
 /// fragments and some of the first alone, and senders that use any expect to be told.
 pub(crate) fn divide(
     bytes: &[u8],
-    parsed: &Parsed,
+    parsed: &IpPacket,
     mtu: usize,
     store: &mut Store,
     fragments: &mut Vec<(Buffer, u32)>,
@@ -20,11 +20,11 @@ pub(crate) fn divide(
     else {
         return;
     };
-    if !parsed.may_be_divided || parsed.transport != IPV4_HEADER {
+    if !parsed.may_be_fragmented || parsed.transport != IPV4_HEADER {
         return;
     }
     let (header, payload) = bytes[..parsed.length].split_at(IPV4_HEADER);
-    let flags = u16::from_be_bytes([header[6], header[7]]);
+    let Some(flags) = Ipv4Header::of(header).map(|header| header.fragment()) else { return };
     let last = payload.len().div_ceil(piece).saturating_sub(1);
     for (number, part) in payload.chunks(piece).enumerate() {
         let Some(buffer) = store.take() else {
@@ -36,11 +36,12 @@ pub(crate) fn divide(
         packet[..IPV4_HEADER].copy_from_slice(header);
         packet[IPV4_HEADER..].copy_from_slice(part);
         let more = if number < last { MORE_FRAGMENTS } else { flags & MORE_FRAGMENTS };
-        let offset = (flags & OFFSET) + (number * piece / 8) as u16;
-        packet[6..8]
-            .copy_from_slice(&(flags & !MORE_FRAGMENTS & !OFFSET | more | offset).to_be_bytes());
-        set_length(packet, length);
-        seal_v4(packet);
+        let offset = (flags & FRAGMENT_OFFSET) + (number * piece / 8) as u16;
+        if let Some(mut header) = Ipv4Header::of_mut(packet) {
+            header.set_fragment(flags & !MORE_FRAGMENTS & !FRAGMENT_OFFSET | more | offset);
+            header.set_total_length(length as u16);
+        }
+        fill_ipv4_checksum(packet);
         fragments.push((buffer, length as u32));
     }
 }
@@ -50,12 +51,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::tests::{v4, v6};
+    use crate::packets::{v4, v6};
 
     fn fragments(bytes: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         let mut store = Store::new(1500, 1 << 22);
         let mut found = Vec::new();
-        divide(bytes, &Parsed::new(bytes).unwrap(), mtu, &mut store, &mut found);
+        divide(bytes, &IpPacket::parse(bytes).unwrap(), mtu, &mut store, &mut found);
         found.iter().map(|&(each, length)| store.bytes(each)[..length as usize].to_vec()).collect()
     }
 
@@ -73,9 +74,9 @@ mod tests {
             let (mut bytes, mut ends) = (0, 0);
             for fragment in &twice {
                 prop_assert!(fragment.len() <= second);
-                prop_assert!(Parsed::new(fragment).is_ok());
+                prop_assert!(IpPacket::parse(fragment).is_ok());
                 let flags = u16::from_be_bytes([fragment[6], fragment[7]]);
-                let at = 8 * usize::from(flags & OFFSET);
+                let at = 8 * usize::from(flags & FRAGMENT_OFFSET);
                 seen[at..at + fragment.len() - 20].copy_from_slice(&fragment[20..]);
                 bytes += fragment.len() - 20;
                 if flags & MORE_FRAGMENTS == 0 {

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use perhop_core::{Header, NodeId, Packet, Protocol, Time};
 use perhop_measure::{Captures, LossMeter};
 use perhop_net::{Hosts, IcmpError, Loss, Network, NodeKind, Passage, PortId, TimerId};
+use perhop_wire::{IpPacket, VNET_HEADER, VnetHeader, number, set_class_and_ttl};
 
 use crate::fragment::divide;
 use crate::icmp::{self, Addresses, is_unicast};
-use crate::offload::{Joined, VNET_HEADER, VnetHeader, complete, split};
-use crate::packet::{ICMP, ICMPV6, Parsed, patch};
+use crate::offload::{Joined, split};
 use crate::reassembly::{Reassembly, is_fragment};
 use crate::store::{Buffer, HEADROOM, Store};
 use crate::tun::Tun;
@@ -170,10 +170,12 @@ impl LinuxHosts {
     ) -> Option<()> {
         let bytes = &self.read[..length];
         let (vnet, bytes) = match offload {
-            true => bytes.split_first_chunk().map(|(vnet, rest)| (VnetHeader::read(vnet), rest))?,
+            true => {
+                bytes.split_first_chunk().map(|(vnet, rest)| (VnetHeader::parse(vnet), rest))?
+            }
             false => (VnetHeader::default(), bytes),
         };
-        let parsed = Parsed::new(bytes).ok()?;
+        let parsed = IpPacket::parse(bytes).ok()?;
         let own = self.nodes[host.index()].addresses;
         let from_itself = [IpAddr::V4(own.v4), IpAddr::V6(own.v6)].contains(&parsed.source);
         if !from_itself || !is_unicast(parsed.destination) {
@@ -186,12 +188,12 @@ impl LinuxHosts {
             destination: *self.by_address.get(&parsed.destination).unwrap_or(&self.nowhere),
             source_port: parsed.ports[0],
             destination_port: parsed.ports[1],
-            protocol: parsed.protocol,
+            protocol: parsed.protocol(),
             traffic_class: parsed.traffic_class,
             ttl: parsed.ttl,
         };
         self.packets.clear();
-        if vnet.is_super() {
+        if vnet.segmentation().is_some() {
             let divided = split(bytes, (vnet, &parsed), &mut self.store, &mut self.packets);
             if divided.is_none() {
                 self.packets.drain(..).for_each(|(buffer, _)| self.store.release(buffer));
@@ -235,11 +237,11 @@ impl LinuxHosts {
     fn at_router(&mut self, network: &mut Net, router: NodeId, packet: Packet<Buffer>) {
         let Packet { header, body } = packet;
         let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
-        patch(bytes, &header);
-        let parsed = Parsed::new(bytes);
+        set_class_and_ttl(bytes, header.traffic_class, header.ttl);
+        let parsed = IpPacket::parse(bytes);
         if let Ok(parsed) = &parsed
-            && matches!(parsed.number, ICMP | ICMPV6)
-            && is_fragment(bytes, parsed)
+            && matches!(parsed.number, number::ICMP | number::ICMPV6)
+            && is_fragment(parsed)
         {
             return self.answer_fragments(network, router, (header, body), parsed);
         }
@@ -264,7 +266,7 @@ impl LinuxHosts {
         network: &mut Net,
         router: NodeId,
         piece: (Header, Buffer),
-        parsed: &Parsed,
+        parsed: &IpPacket,
     ) {
         let here = (network.now(), router);
         let Some(pieces) = self.reassembly.take(&mut self.store, here, piece, parsed) else {
@@ -272,12 +274,12 @@ impl LinuxHosts {
         };
         let of = |store: &Store, (header, body): (Header, Buffer)| {
             let bytes = &store.bytes(body)[..header.size as usize];
-            Parsed::new(bytes).is_ok_and(|parsed| icmp::asks_for_echo(bytes, &parsed))
+            IpPacket::parse(bytes).is_ok_and(|parsed| icmp::reply_to(bytes, &parsed).is_some())
         };
         let asked = of(&self.store, pieces[0]);
         for (header, body) in pieces {
             let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
-            match Parsed::new(bytes) {
+            match IpPacket::parse(bytes) {
                 Ok(parsed) if asked => {
                     icmp::answer_fragment(bytes, &parsed);
                     self.store.set_partial(body, None);
@@ -295,9 +297,9 @@ impl LinuxHosts {
         let bytes = &self.store.bytes(packet.body)[..packet.header.size as usize];
         self.observed.clear();
         self.observed.extend_from_slice(bytes);
-        patch(&mut self.observed, &packet.header);
+        set_class_and_ttl(&mut self.observed, packet.header.traffic_class, packet.header.ttl);
         if let Some(partial) = self.store.partial(packet.body) {
-            complete(&mut self.observed, partial);
+            partial.fill(&mut self.observed);
         }
         &self.observed
     }
@@ -332,12 +334,12 @@ fn deliver_one(tun: &Tun, (buffer, length): (Buffer, usize), store: &mut Store) 
     if tun.offload {
         let place = store.place_mut(buffer);
         let start = HEADROOM - VNET_HEADER;
-        place[start..HEADROOM].copy_from_slice(&VnetHeader::of(partial).write());
+        place[start..HEADROOM].copy_from_slice(&VnetHeader::of(partial).emit());
         return tun.write(&place[start..HEADROOM + length]);
     }
     let bytes = &mut store.bytes_mut(buffer)[..length];
     if let Some(partial) = partial {
-        complete(bytes, partial);
+        partial.fill(bytes);
     }
     tun.write(bytes)
 }
@@ -362,7 +364,7 @@ fn deliver_joined(
         return (1, deliver_one(tun, (buffer, length as usize), store));
     }
     joined.seal();
-    let vnet = joined.vnet.write();
+    let vnet = joined.vnet.emit();
     let mut pieces = [IoSlice::new(&[]); MOST_PIECES + 2];
     pieces[0] = IoSlice::new(&vnet);
     pieces[1] = IoSlice::new(joined.headers());
@@ -378,7 +380,8 @@ impl Hosts<Buffer> for LinuxHosts {
             return self.at_router(network, host, packet);
         }
         let Packet { header, body } = packet;
-        patch(&mut self.store.bytes_mut(body)[..header.size as usize], &header);
+        let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
+        set_class_and_ttl(bytes, header.traffic_class, header.ttl);
         let outbox = &mut self.nodes[host.index()].outbox;
         if outbox.is_empty() {
             self.ready.push(host);
@@ -408,7 +411,7 @@ impl Hosts<Buffer> for LinuxHosts {
     ) -> Option<(Buffer, u32)> {
         let own = self.nodes[node.index()].addresses;
         self.on_wire(packet);
-        let parsed = Parsed::new(&self.observed).ok()?;
+        let parsed = IpPacket::parse(&self.observed).ok()?;
         if !icmp::may_be_complained_of(&self.observed, &parsed) {
             return None;
         }
@@ -420,7 +423,7 @@ impl Hosts<Buffer> for LinuxHosts {
 
     fn divide(&mut self, packet: &Packet<Buffer>, mtu: u32, pieces: &mut Vec<(Buffer, u32)>) {
         self.on_wire(packet);
-        if let Ok(parsed) = Parsed::new(&self.observed) {
+        if let Ok(parsed) = IpPacket::parse(&self.observed) {
             divide(&self.observed, &parsed, mtu as usize, &mut self.store, pieces);
         }
         if !pieces.is_empty() {

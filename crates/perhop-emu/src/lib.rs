@@ -15,7 +15,8 @@ mod live;
 mod netlink;
 mod netns;
 mod offload;
-mod packet;
+#[cfg(test)]
+mod packets;
 mod reassembly;
 mod running;
 mod shaper;

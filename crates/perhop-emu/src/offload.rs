@@ -5,30 +5,14 @@
 //! send; and packets of a connection that follow each other to a host at once are *joined*, as a real
 //! device's driver (GRO) does, which saves their receiver most of the work.
 
-use crate::packet::{IPV6_HEADER, Parsed, TCP, UDP, pseudo_header, seal_v4, set_length};
-use crate::store::{Buffer, Partial, Store};
-use perhop_core::fold;
+use perhop_wire::{
+    FRAGMENT_OFFSET, IPV4_HEADER, IPV6_HEADER, IpPacket, Ipv4Header, Ipv6Header, MORE_FRAGMENTS,
+    PartialChecksum, Segmentation, TCP_CHECKSUM, TcpHeader, TcpSegment, UDP_CHECKSUM, UDP_HEADER,
+    UdpHeader, VnetHeader, fill_ipv4_checksum, flags, fold, is_ipv6, number, pseudo_header,
+    set_length,
+};
 
-/// The length of the header before each packet.
-pub(crate) const VNET_HEADER: usize = 10;
-
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_NONE: u8 = 0;
-const GSO_TCP_V4: u8 = 1;
-const GSO_TCP_V6: u8 = 4;
-const GSO_UDP: u8 = 5;
-const GSO_ECN: u8 = 0x80;
-
-/// Where a segment's checksum is, from where its header begins.
-const TCP_CHECKSUM: u16 = 16;
-const UDP_CHECKSUM: u16 = 6;
-const TCP_HEADER: usize = 20;
-const UDP_HEADER: usize = 8;
-
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const ACK: u8 = 0x10;
-const CWR: u8 = 0x80;
+use crate::store::{Buffer, Store};
 
 /// The longest headers of a packet that is joined: IPv6, and TCP with all options.
 const MOST_HEADERS: usize = IPV6_HEADER + 60;
@@ -36,87 +20,26 @@ const MOST_HEADERS: usize = IPV6_HEADER + 60;
 /// The longest packet of IP.
 const LONGEST: usize = 65_535;
 
-/// The header before each packet: `struct virtio_net_hdr`, in the machine's byte order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct VnetHeader {
-    flags: u8,
-    gso: u8,
-    /// How much of the packet is headers; a hint.
-    headers: u16,
-    /// How much each packet carries.
-    size: u16,
-    checksum: Partial,
-}
-
-impl VnetHeader {
-    /// Of a packet whose checksum is left open, or is not.
-    pub fn of(partial: Option<Partial>) -> Self {
-        let flags = if partial.is_some() { NEEDS_CHECKSUM } else { 0 };
-        Self { flags, checksum: partial.unwrap_or_default(), ..Self::default() }
-    }
-
-    /// What precedes a packet that was read.
-    pub fn read(bytes: &[u8; VNET_HEADER]) -> Self {
-        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
-        Self {
-            flags: bytes[0],
-            gso: bytes[1],
-            headers: word(2),
-            size: word(4),
-            checksum: Partial { start: word(6), offset: word(8) },
-        }
-    }
-
-    /// What precedes a packet that is written.
-    pub fn write(self) -> [u8; VNET_HEADER] {
-        let mut bytes = [self.flags, self.gso, 0, 0, 0, 0, 0, 0, 0, 0];
-        let words = [self.headers, self.size, self.checksum.start, self.checksum.offset];
-        for (place, word) in bytes[2..].chunks_exact_mut(2).zip(words) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    /// The checksum that is left open, if it lies within a packet of this length.
-    pub fn partial(self, length: usize) -> Option<Partial> {
-        let Partial { start, offset } = self.checksum;
-        let end = usize::from(start) + usize::from(offset) + 2;
-        (self.flags & NEEDS_CHECKSUM != 0 && end <= length).then_some(self.checksum)
-    }
-
-    /// Whether it precedes several packets.
-    pub fn is_super(self) -> bool {
-        self.gso & !GSO_ECN != GSO_NONE
-    }
-}
-
 /// Divides what a host has sent as one into the packets that it stands for, and hands them over in
 /// order, with their lengths. Says how many there were; none if it cannot be divided, or a place for
 /// one is missing.
 pub(crate) fn split(
     bytes: &[u8],
-    (header, parsed): (VnetHeader, &Parsed),
+    (header, parsed): (VnetHeader, &IpPacket),
     store: &mut Store,
     packets: &mut Vec<(Buffer, usize)>,
 ) -> Option<usize> {
     let transport = parsed.transport;
-    let segment = parsed.payload(bytes);
-    let (headers, offset) = match (header.gso & !GSO_ECN, parsed.number) {
-        (GSO_TCP_V4 | GSO_TCP_V6, TCP) if segment.len() >= TCP_HEADER => {
-            (4 * usize::from(segment[12] >> 4), TCP_CHECKSUM)
+    let own = parsed.payload(bytes);
+    let (headers, offset) = match (header.segmentation()?, parsed.number) {
+        (Segmentation::TcpV4 | Segmentation::TcpV6, number::TCP) => {
+            (own.len() - TcpSegment::new_checked(own).ok()?.payload().len(), TCP_CHECKSUM)
         }
-        (GSO_UDP, UDP) => (UDP_HEADER, UDP_CHECKSUM),
+        (Segmentation::Udp, number::UDP) if own.len() >= UDP_HEADER => (UDP_HEADER, UDP_CHECKSUM),
         _ => return None,
     };
-    let is_tcp = parsed.number == TCP;
-    let size = usize::from(header.size);
-    let shortest = if is_tcp { TCP_HEADER } else { UDP_HEADER };
-    if headers < shortest
-        || headers > segment.len()
-        || size == 0
-        || parsed.later_fragment
-        || transport + headers + size > store.length()
-    {
+    let size = header.segment();
+    if size == 0 || parsed.is_later_fragment() || transport + headers + size > store.length() {
         return None;
     }
     let (all_headers, payload) = bytes[..parsed.length].split_at(transport + headers);
@@ -129,33 +52,38 @@ pub(crate) fn split(
         packet[..all_headers.len()].copy_from_slice(all_headers);
         packet[all_headers.len()..].copy_from_slice(piece);
         set_length(packet, length);
-        if packet[0] >> 4 == 4 {
-            // Each packet has an identification of its own (RFC 6864).
-            let first = u16::from_be_bytes([packet[4], packet[5]]);
-            packet[4..6].copy_from_slice(&first.wrapping_add(number as u16).to_be_bytes());
-            seal_v4(packet);
+        if !is_ipv6(packet) {
+            if let Some(mut header) = Ipv4Header::of_mut(packet) {
+                // Each packet has an identification of its own (RFC 6864).
+                let first = header.identification();
+                header.set_identification(first.wrapping_add(number as u16));
+            }
+            fill_ipv4_checksum(packet);
         }
         let sum = fold(pseudo_header(packet, parsed.number, length - transport));
         let own = &mut packet[transport..];
-        if is_tcp {
-            let first = u32::from_be_bytes([own[4], own[5], own[6], own[7]]);
-            let sequence = first.wrapping_add((number * size) as u32);
-            own[4..8].copy_from_slice(&sequence.to_be_bytes());
-            if number < last {
-                own[13] &= !(FIN | PSH);
-            }
-            if number > 0 {
-                own[13] &= !CWR;
-            }
+        if parsed.number == number::TCP {
+            let mut header = TcpHeader::of_mut(own)?;
+            header.set_sequence(header.sequence().wrapping_add((number * size) as u32));
+            let not_last = if number < last { flags::FIN | flags::PSH } else { 0 };
+            let not_first = if number > 0 { flags::CWR } else { 0 };
+            header.set_flags(header.flags() & !not_last & !not_first);
+            header.set_checksum(sum);
         } else {
-            own[4..6].copy_from_slice(&((length - transport) as u16).to_be_bytes());
+            let mut header = UdpHeader::of_mut(own)?;
+            header.set_length((length - transport) as u16);
+            header.set_checksum(sum);
         }
-        let place = usize::from(offset);
-        own[place..place + 2].copy_from_slice(&sum.to_be_bytes());
-        store.set_partial(buffer, Some(Partial { start: transport as u16, offset }));
+        let partial = PartialChecksum { start: transport as u16, offset: offset as u16 };
+        store.set_partial(buffer, Some(partial));
         packets.push((buffer, length));
     }
     Some(last + 1)
+}
+
+/// Whether a segment with these flags is one of data that others may follow or precede.
+const fn may_join(flags: u16) -> bool {
+    flags & !(flags::PSH | flags::AE) == flags::ACK
 }
 
 /// Packets of a connection that a host gets as one.
@@ -166,6 +94,7 @@ pub(crate) struct Joined {
     /// … and their length.
     length: usize,
     pub vnet: VnetHeader,
+    checksum: PartialChecksum,
     transport: usize,
     /// What each packet but the last carries.
     size: usize,
@@ -177,45 +106,42 @@ pub(crate) struct Joined {
 
 impl Joined {
     /// The first of perhaps several, if it is one that others can follow.
-    pub fn begin(bytes: &[u8], partial: Option<Partial>) -> Option<Self> {
-        let Partial { start, offset } = partial?;
-        let transport = usize::from(start);
-        let v6 = bytes[0] >> 4 == 6;
-        let plain = match v6 {
-            true => transport == IPV6_HEADER && bytes[6] == TCP,
-            false => bytes[0] == 0x45 && transport == 20 && bytes[9] == TCP,
+    pub fn begin(bytes: &[u8], partial: Option<PartialChecksum>) -> Option<Self> {
+        let checksum = partial?;
+        let transport = usize::from(checksum.start);
+        let is_v6 = is_ipv6(bytes);
+        let plain = match is_v6 {
+            true => transport == IPV6_HEADER && Ipv6Header::of(bytes)?.next_header() == number::TCP,
+            false => {
+                let header = Ipv4Header::of(bytes)?;
+                // Fragments are put together before they are joined.
+                transport == IPV4_HEADER
+                    && header.header_length() == IPV4_HEADER
+                    && header.protocol() == number::TCP
+                    && header.fragment() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == 0
+            }
         };
-        if !plain || offset != TCP_CHECKSUM || bytes.len() < transport + TCP_HEADER {
+        if !plain || usize::from(checksum.offset) != TCP_CHECKSUM {
             return None;
         }
-        // Fragments are put together before they are joined.
-        if !v6 && u16::from_be_bytes([bytes[6], bytes[7]]) & 0x3fff != 0 {
+        let segment = TcpSegment::new_checked(bytes.get(transport..)?).ok()?;
+        let (header, size) = (segment.header(), segment.payload().len());
+        if size == 0 || !may_join(header.flags()) {
             return None;
         }
-        let own = &bytes[transport..];
-        let headers = transport + 4 * usize::from(own[12] >> 4);
-        let size = bytes.len().checked_sub(headers).filter(|&size| size > 0)?;
-        if own[13] & !PSH != ACK || headers < transport + TCP_HEADER {
-            return None;
-        }
-        let first = u32::from_be_bytes([own[4], own[5], own[6], own[7]]);
-        let mut all_headers = [0; MOST_HEADERS];
-        all_headers.get_mut(..headers)?.copy_from_slice(&bytes[..headers]);
+        let length = bytes.len() - size;
+        let mut headers = [0; MOST_HEADERS];
+        headers.get_mut(..length)?.copy_from_slice(&bytes[..length]);
         Some(Self {
-            headers: all_headers,
-            length: headers,
-            vnet: VnetHeader {
-                flags: NEEDS_CHECKSUM,
-                gso: if v6 { GSO_TCP_V6 } else { GSO_TCP_V4 },
-                headers: headers as u16,
-                size: size as u16,
-                checksum: Partial { start, offset },
-            },
+            headers,
+            length,
+            vnet: VnetHeader::of_segments(is_v6, length as u16, size as u16, checksum),
+            checksum,
             transport,
             size,
             payload: size,
-            next: first.wrapping_add(size as u32),
-            closed: own[13] & PSH != 0,
+            next: header.sequence().wrapping_add(size as u32),
+            closed: header.flags() & flags::PSH != 0,
         })
     }
 
@@ -225,65 +151,60 @@ impl Joined {
     }
 
     /// Takes a packet, if it is what comes next.
-    pub fn follow(&mut self, bytes: &[u8], partial: Option<Partial>) -> bool {
-        let (length, transport) = (self.length, self.transport);
-        if self.closed || partial != Some(self.vnet.checksum) || bytes.len() <= length {
+    pub fn follow(&mut self, bytes: &[u8], partial: Option<PartialChecksum>) -> bool {
+        if self.closed || partial != Some(self.checksum) || bytes.len() <= self.length {
             return false;
         }
-        let payload = bytes.len() - length;
-        if payload > self.size || length + self.payload + payload > LONGEST {
+        let payload = bytes.len() - self.length;
+        if payload > self.size || self.length + self.payload + payload > LONGEST {
             return false;
         }
-        let (ours, theirs) = (&self.headers[..length], &bytes[..length]);
-        // Lengths, identifications and checksums are each packet's own.
-        let same_ip = match theirs[0] >> 4 {
-            6 => ours[..4] == theirs[..4] && ours[6..transport] == theirs[6..transport],
-            _ => {
-                ours[..2] == theirs[..2]
-                    && ours[6..10] == theirs[6..10]
-                    && ours[12..transport] == theirs[12..transport]
-            }
-        };
-        let (ours, theirs) = (&ours[transport..], &theirs[transport..]);
-        let same_tcp = ours[..4] == theirs[..4]
-            && ours[8..13] == theirs[8..13]
-            && theirs[13] & !PSH == ACK
-            && ours[14..16] == theirs[14..16]
-            && ours[18..] == theirs[18..];
-        if !same_ip || !same_tcp || theirs[4..8] != self.next.to_be_bytes() {
-            return false;
-        }
+        let Some(flags) = self.flags_of_next(&bytes[..self.length]) else { return false };
         self.payload += payload;
         self.next = self.next.wrapping_add(payload as u32);
-        self.closed = payload < self.size || theirs[13] & PSH != 0;
-        let pushed = theirs[13] & PSH;
-        self.headers[transport + 13] |= pushed;
+        self.closed = payload < self.size || flags & flags::PSH != 0;
+        if let Some(mut header) = TcpHeader::of_mut(&mut self.headers[self.transport..]) {
+            header.set_flags(header.flags() | flags);
+        }
         true
+    }
+
+    /// The flags of the packet with these headers, if all else in them is as in the first packet's;
+    /// lengths, identifications and checksums are each packet's own.
+    fn flags_of_next(&self, theirs: &[u8]) -> Option<u16> {
+        let (our_ip, our_tcp) = self.headers().split_at(self.transport);
+        let (their_ip, their_tcp) = theirs.split_at(self.transport);
+        let same_ip = match is_ipv6(theirs) {
+            true => our_ip[..4] == their_ip[..4] && our_ip[6..] == their_ip[6..],
+            false => {
+                our_ip[..2] == their_ip[..2]
+                    && our_ip[6..10] == their_ip[6..10]
+                    && our_ip[12..] == their_ip[12..]
+            }
+        };
+        let (ours, next) = (TcpHeader::of(our_tcp)?, TcpHeader::of(their_tcp)?);
+        let same_tcp = ours.ports() == next.ports()
+            && next.sequence() == self.next
+            && may_join(next.flags())
+            // Acknowledgement, length of the header, bits that are reserved.
+            && our_tcp[8..13] == their_tcp[8..13]
+            && ours.window() == next.window()
+            && our_tcp[18..] == their_tcp[18..];
+        (same_ip && same_tcp).then(|| next.flags())
     }
 
     /// Makes the headers those of all packets together.
     pub fn seal(&mut self) {
         let length = self.length + self.payload;
         set_length(&mut self.headers, length);
-        if self.headers[0] >> 4 == 4 {
-            seal_v4(&mut self.headers);
+        if !is_ipv6(&self.headers) {
+            fill_ipv4_checksum(&mut self.headers);
         }
-        let sum = fold(pseudo_header(&self.headers, TCP, length - self.transport));
-        let place = self.transport + usize::from(TCP_CHECKSUM);
-        self.headers[place..place + 2].copy_from_slice(&sum.to_be_bytes());
+        let sum = fold(pseudo_header(&self.headers, number::TCP, length - self.transport));
+        if let Some(mut header) = TcpHeader::of_mut(&mut self.headers[self.transport..]) {
+            header.set_checksum(sum);
+        }
     }
-}
-
-/// Computes a checksum that was left open.
-pub(crate) fn complete(bytes: &mut [u8], Partial { start, offset }: Partial) {
-    let start = usize::from(start);
-    let place = start + usize::from(offset);
-    let sum = match perhop_core::checksum(perhop_core::sum_of_words(&bytes[start..])) {
-        // Of a datagram, zero would say that there is none (RFC 768).
-        0 if offset == UDP_CHECKSUM => 0xffff,
-        sum => sum,
-    };
-    bytes[place..place + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 #[cfg(test)]

@@ -7,15 +7,14 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use perhop_core::{Duration, Header, NodeId, Time};
+use perhop_wire::{FRAGMENT_HEADER, IPV6_HEADER, IpPacket};
 
-use crate::packet::{IPV6_HEADER, Parsed};
 use crate::store::{Buffer, Store};
 
 /// How long fragments wait for others: Linux's `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_micros(30_000_000);
 /// How many requests may be incomplete, of all routers; the oldest gives way.
 const MOST: usize = 256;
-const FRAGMENT: u8 = 44;
 
 /// A fragment, as it came.
 pub(crate) type Piece = (Header, Buffer);
@@ -53,17 +52,22 @@ impl Reassembly {
         store: &mut Store,
         (now, router): (Time, NodeId),
         (header, body): Piece,
-        parsed: &Parsed,
+        parsed: &IpPacket,
     ) -> Option<Vec<Piece>> {
-        let bytes = &store.bytes(body)[..header.size as usize];
-        let Some((number, extent)) = extent(bytes, parsed) else {
+        let Some(extent) = extent(parsed) else {
             store.release(body);
             return None;
         };
         while self.waiting.front().is_some_and(|first| first.since + PATIENCE < now) {
             self.give_up(0, store);
         }
-        let key = (router, parsed.source, parsed.destination, parsed.number, number);
+        let key = (
+            router,
+            parsed.source,
+            parsed.destination,
+            parsed.number,
+            parsed.fragment.identification,
+        );
         let place = self.waiting.iter().position(|each| each.key == key).unwrap_or_else(|| {
             if self.waiting.len() == MOST {
                 self.give_up(0, store);
@@ -99,28 +103,21 @@ impl Reassembly {
     }
 }
 
-/// The identification of a fragment and what it has of its packet; none of what is whole, or no
-/// fragment that has nothing but a fragment header before its part.
-fn extent(bytes: &[u8], parsed: &Parsed) -> Option<(u32, Extent)> {
-    let word = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
-    let (number, from, last) = if bytes[0] >> 4 == 6 {
-        if bytes[6] != FRAGMENT || parsed.transport != IPV6_HEADER + 8 {
-            return None;
-        }
-        let field = word(IPV6_HEADER + 2)?;
-        let number = u32::from(word(IPV6_HEADER + 4)?) << 16 | u32::from(word(IPV6_HEADER + 6)?);
-        (number, usize::from(field & !7), field & 1 == 0)
-    } else {
-        let field = word(6)?;
-        (word(4)?.into(), 8 * usize::from(field & 0x1fff), field & 0x2000 == 0)
-    };
+/// What a fragment has of its packet; none of what is whole, or has another extension header than
+/// that of the fragment.
+fn extent(parsed: &IpPacket) -> Option<Extent> {
+    let fragment = parsed.fragment;
+    if parsed.source.is_ipv6() && parsed.transport != IPV6_HEADER + FRAGMENT_HEADER {
+        return None;
+    }
+    let from = usize::from(fragment.offset);
     let to = from + parsed.length - parsed.transport;
-    (from > 0 || !last).then_some((number, Extent { from, to, last }))
+    fragment.is_part().then_some(Extent { from, to, last: !fragment.more })
 }
 
 /// Whether a packet is a fragment that [`Reassembly`] takes.
-pub(crate) fn is_fragment(bytes: &[u8], parsed: &Parsed) -> bool {
-    extent(bytes, parsed).is_some()
+pub(crate) fn is_fragment(parsed: &IpPacket) -> bool {
+    extent(parsed).is_some()
 }
 
 #[cfg(test)]
@@ -129,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::fragment::divide;
-    use crate::packet::tests::v4;
+    use crate::packets::v4;
 
     proptest! {
         /// In whatever order they come, one of them twice, all but the last to come are kept, and
@@ -145,7 +142,7 @@ mod tests {
             let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let whole = v4(0, 0, 64, 1, 0, &payload);
             let mut pieces = Vec::new();
-            divide(&whole, &Parsed::new(&whole).unwrap(), mtu, &mut store, &mut pieces);
+            divide(&whole, &IpPacket::parse(&whole).unwrap(), mtu, &mut store, &mut pieces);
             let mut came: Vec<usize> = order.into_iter().filter(|at| *at < pieces.len()).collect();
             came.insert(0, came[0]);
             let mut found = None;
@@ -154,7 +151,7 @@ mod tests {
             for (turn, at) in came.into_iter().enumerate() {
                 prop_assert!(found.is_none());
                 let (body, size) = if turn == 0 { (again, first.1) } else { pieces[at] };
-                let parsed = Parsed::new(&store.bytes(body)[..size as usize]).unwrap();
+                let parsed = IpPacket::parse(&store.bytes(body)[..size as usize]).unwrap();
                 let header = Header { size, ..header() };
                 let place = (Time::ZERO, NodeId(0));
                 found = reassembly.take(&mut store, place, (header, body), &parsed);

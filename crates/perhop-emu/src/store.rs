@@ -1,5 +1,7 @@
 //! Where packets are kept while they are under way.
 
+use perhop_wire::PartialChecksum;
+
 /// What precedes a packet in its place, so that it is written with one call.
 pub(crate) const HEADROOM: usize = 16;
 /// How many places are made at a time.
@@ -9,14 +11,6 @@ const BLOCK: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffer(u32);
 
-/// A checksum that the sending host has left to its device: where what it covers begins, and where
-/// in it it is. There, the sum of the pseudo-header is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Partial {
-    pub start: u16,
-    pub offset: u16,
-}
-
 /// Places for packets of at most a length, taken and given back without allocating once there were
 /// as many. A network under load holds as many as its queues and wires do.
 #[derive(Debug)]
@@ -24,7 +18,7 @@ pub(crate) struct Store {
     blocks: Vec<Box<[u8]>>,
     /// The length of a place, headroom included.
     stride: usize,
-    partial: Vec<Option<Partial>>,
+    partial: Vec<Option<PartialChecksum>>,
     free: Vec<Buffer>,
     /// As many places as there may be.
     limit: usize,
@@ -90,12 +84,12 @@ impl Store {
     }
 
     /// The checksum that is left to be computed.
-    pub fn partial(&self, buffer: Buffer) -> Option<Partial> {
+    pub fn partial(&self, buffer: Buffer) -> Option<PartialChecksum> {
         self.partial[buffer.0 as usize]
     }
 
     /// A checksum is left to be computed, or is not.
-    pub fn set_partial(&mut self, buffer: Buffer, partial: Option<Partial>) {
+    pub fn set_partial(&mut self, buffer: Buffer, partial: Option<PartialChecksum>) {
         self.partial[buffer.0 as usize] = partial;
     }
 

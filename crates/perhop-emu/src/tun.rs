@@ -9,13 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::errno::Errno;
 use nix::sys::uio::writev;
 use nix::unistd::{read, write};
+use perhop_wire::VNET_HEADER;
 use thiserror::Error;
 
 use crate::device::{Device, ioctl, ioctl_value};
 use crate::icmp::Addresses;
 use crate::netlink::{add_address, add_default_route, set_queue_length};
 use crate::netns::Namespace;
-use crate::offload::VNET_HEADER;
 
 /// The device's name in every host.
 pub(crate) const NAME: &str = "perhop0";

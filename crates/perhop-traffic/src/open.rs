@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread;
 
 use perhop_core::{Dscp, Ecn, TrafficClass};
+use perhop_wire::{icmpv4, icmpv6};
 use perhop_workload::{EcnModePlan, FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan};
 
 use crate::error::TrafficError;
-use crate::icmp;
 use crate::job::{Job, flow_name, linux_name};
 use crate::payload;
 use crate::sys::{Level, Socket};
@@ -343,15 +343,19 @@ impl Host<'_> {
         let failed = || self.failed("a raw socket for ICMP cannot be had");
         let (family, protocol, kinds) = if v6 {
             let kinds = [
-                icmp::ECHO_REQUEST_6,
-                icmp::ECHO_REPLY_6,
-                icmp::UNREACHABLE_6,
-                icmp::TIME_EXCEEDED_6,
+                icmpv6::ECHO_REQUEST,
+                icmpv6::ECHO_REPLY,
+                icmpv6::UNREACHABLE,
+                icmpv6::TIME_EXCEEDED,
             ];
             (libc::AF_INET6, libc::IPPROTO_ICMPV6, kinds)
         } else {
-            let kinds =
-                [icmp::ECHO_REQUEST, icmp::ECHO_REPLY, icmp::UNREACHABLE, icmp::TIME_EXCEEDED];
+            let kinds = [
+                icmpv4::ECHO_REQUEST,
+                icmpv4::ECHO_REPLY,
+                icmpv4::UNREACHABLE,
+                icmpv4::TIME_EXCEEDED,
+            ];
             (libc::AF_INET, libc::IPPROTO_ICMP, kinds)
         };
         let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;

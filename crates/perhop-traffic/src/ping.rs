@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use perhop_core::{Dscp, Duration, NodeId, Time, TrafficClass};
 use perhop_measure::{Answer, Pinger};
 use perhop_net::IcmpError;
+use perhop_wire::{icmpv4, icmpv6};
 use perhop_workload::PingPlan;
 
 use crate::clock::{nanos, time};
@@ -126,7 +127,7 @@ impl PingState {
     fn write(&self, bytes: &mut Vec<u8>, ttl: u8, sequence: u64) {
         match (self.numbering, self.from, self.to) {
             (Numbering::Echo { identifier }, _, to) => {
-                let kind = if to.is_ipv4() { icmp::ECHO_REQUEST } else { icmp::ECHO_REQUEST_6 };
+                let kind = if to.is_ipv4() { icmpv4::ECHO_REQUEST } else { icmpv6::ECHO_REQUEST };
                 let sequence = (sequence % SEQUENCES) as u16;
                 icmp::write_echo(bytes, kind, identifier, sequence, self.size);
             }

@@ -7,7 +7,10 @@
 //! connections themselves count.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+
+use perhop_core::Ecn;
+use perhop_wire::{IPV6_HEADER, Ipv4Header, Ipv6Header, QuotedPacket, TcpHeader, number};
 
 use crate::sys::Socket;
 
@@ -19,10 +22,10 @@ pub(crate) struct Expected {
     pub dscp: u8,
 }
 
-/// How much is copied of a packet: an IP header with options, and the ports.
+/// How much is copied of a packet: the headers of IP and TCP, with options.
 pub(crate) const SNAP: usize = 128;
 
-const TCP: u32 = 6;
+const TCP: u32 = number::TCP as u32;
 
 // linux/bpf_common.h, linux/filter.h.
 const LD_W_ABS: u16 = 0x20;
@@ -171,33 +174,18 @@ pub(crate) struct Packet {
 /// Reads the headers of a packet that begins with these bytes; without trust. What the kernel has put
 /// together has the header of a long packet.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
-    let octet = |at: usize| bytes.get(at).copied();
-    let word = |at: usize| Some(u16::from_be_bytes([octet(at)?, octet(at + 1)?]));
-    let (from, to, header, length): (IpAddr, IpAddr, usize, usize) = match octet(0)? >> 4 {
-        4 if octet(9)? == TCP as u8 => {
-            let address = |at: usize| -> Option<Ipv4Addr> {
-                let octets: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
-                Some(octets.into())
-            };
-            let header = usize::from(octet(0)? & 15) * 4;
-            (address(12)?.into(), address(16)?.into(), header, word(2)?.into())
-        }
-        6 if octet(6)? == TCP as u8 => {
-            let address = |at: usize| -> Option<Ipv6Addr> {
-                let octets: [u8; 16] = bytes.get(at..at + 16)?.try_into().ok()?;
-                Some(octets.into())
-            };
-            (address(8)?.into(), address(24)?.into(), 40, 40 + usize::from(word(4)?))
-        }
-        _ => return None,
+    let packet = QuotedPacket::parse(bytes).filter(|packet| packet.number == number::TCP)?;
+    let length = match packet.source {
+        IpAddr::V4(_) => Ipv4Header::of(bytes)?.total_length().into(),
+        IpAddr::V6(_) => IPV6_HEADER + usize::from(Ipv6Header::of(bytes)?.payload_length()),
     };
-    let traffic_class = if from.is_ipv4() { octet(1)? } else { (word(0)? >> 4) as u8 };
-    let headers = header + usize::from(octet(header + 12)? >> 4) * 4;
+    let header = TcpHeader::of(packet.transport)?;
+    let headers = bytes.len() - packet.transport.len() + header.header_length();
     Some(Packet {
-        from: SocketAddr::new(from, word(header)?),
-        to: SocketAddr::new(to, word(header + 2)?),
-        dscp: traffic_class >> 2,
-        ce: u32::from(traffic_class & 3) == CE,
+        from: SocketAddr::new(packet.source, header.source_port()),
+        to: SocketAddr::new(packet.destination, header.destination_port()),
+        dscp: packet.traffic_class.dscp().get(),
+        ce: packet.traffic_class.ecn() == Ecn::Ce,
         payload: length.saturating_sub(headers),
     })
 }

@@ -1,4 +1,4 @@
-"""Distributions of delays and round-trip times, loss and completion times.
+"""How long packets took: round-trip times of pings and flows, summed up.
 
 Percentiles interpolate linearly between the two nearest samples (Hyndman and Fan's type 7, the
 default of NumPy and R); the standard deviation is the sample's (n - 1).
@@ -17,10 +17,9 @@ from perhop.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Summary statistics of a set of numbers, in their unit.
+    """What is worth knowing of a set of numbers, such as durations in seconds; all in their unit.
 
-    `samples` is the number of samples; `iqr` the interquartile range, p75 - p25. `stdev` is None
-    for
+    `samples` is how many there are; `iqr` the interquartile range, p75 - p25. `stdev` is None for
     a single sample.
     """
 
@@ -40,7 +39,7 @@ class Distribution:
 
 @kept
 def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distribution | None:
-    """Return the round-trip times of a ping's requests that were sent in `window` and answered.
+    """The round-trip times of a ping's requests that were sent in `window` and answered.
 
     Returns:
         None if there are none.
@@ -49,7 +48,7 @@ def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distributi
 
 
 def distribution(numbers: pl.Series) -> Distribution | None:
-    """Return summary statistics of some numbers, without nulls; None if nothing is left."""
+    """What is worth knowing of some numbers, nulls left out; None if nothing is left."""
     values = pl.DataFrame({"number": numbers.drop_nulls()})
     if values.is_empty():
         return None
@@ -83,7 +82,7 @@ def distribution(numbers: pl.Series) -> Distribution | None:
 
 @kept
 def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
-    """Return the round-trip time samples of a flow's segments; only `sim` has them.
+    """The round-trip times that a flow's segments measured over the run, in engines that see them.
 
     Least, greatest and mean are exact. Percentiles and the standard deviation come from the
     histogram `rtts`, whose bins are about 1% wide: samples count as spread evenly over their bin.
@@ -96,10 +95,9 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 @kept
 def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
-    """Return the smoothed round-trip time of a flow's sender (RFC 6298), in any engine.
+    """The smoothed round-trip time of a flow's sender (RFC 6298) over the run, in any engine.
 
-    It is read every 10 ms while acknowledgements come. The same statistics are exact as in
-    `flow_rtt`.
+    It is read every 10 ms while acknowledgements come. What is exact is so as in `flow_rtt`.
 
     Returns:
         None if the flow took no sample.
@@ -109,7 +107,7 @@ def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 @kept
 def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
-    """Return the one-way delays of a flow's data packets that arrived in `window`.
+    """The one-way delays of a flow's data packets that arrived in `window`, duplicates apart.
 
     Least, greatest and mean are exact; percentiles and the standard deviation come from the
     histogram `delays`, as those of `flow_rtt` do. They are those of the window if it is one over
@@ -131,19 +129,19 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
 
 @kept
 def _delay_bins(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
-    """Return the histogram of each flow's delays over the run."""
+    """The histogram of each flow's delays over the run."""
     rows = cut(dataset.delays, clip(dataset, None) or (0.0, 0.0))
     return _binned(rows).partition_by("flow", as_dict=True)
 
 
 def _binned(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the samples of each flow in each bin."""
+    """The samples of each flow in each bin."""
     bins = rows.group_by("flow", "low_s", "high_s").agg(weighed("samples").alias("samples"))
     return bins.filter(pl.col("samples") > 0)
 
 
 def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
-    """Return the samples of a flow over the run in the histogram `rtts` or `srtts`."""
+    """The samples of a flow over the run in the histogram `rtts` or `srtts`."""
     rows = of_flow(dataset, f"{name}s", flow)
     if rows.is_empty():
         return None
@@ -152,7 +150,7 @@ def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
 
 
 def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution | None:
-    """Return the statistics of a histogram's bins and of the rows with its samples."""
+    """What the bins of a histogram say, and the rows of `intervals` in which the samples are."""
     if bins.is_empty() or taken.is_empty():
         return None
     bins = bins.sort("low_s")
@@ -193,16 +191,16 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
 
 
 def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFrame:
-    """Return the rows of `pings` whose request was sent in a window, its start included."""
+    """The rows of `pings` whose request was sent in a window, its start included."""
     part = clip(dataset, window) or (0.0, 0.0)
     within = (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
     return of_ping(dataset, ping).filter(within)
 
 
 def completion(dataset: Dataset, flow: str) -> float | None:
-    """Return the seconds from a flow's start until the volume of every stream had arrived.
+    """Seconds from a flow's start until the volume of every stream had arrived.
 
-    None if it has no volume, or if not all of it arrived.
+    None if it has no volume, or not all of it came.
     """
     done = of_flow(dataset, "intervals", flow)["completion_s"].drop_nulls()
     if len(done) < dataset.scenario.flows[flow].streams:
@@ -211,11 +209,10 @@ def completion(dataset: Dataset, flow: str) -> float | None:
 
 
 def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
-    """Return the share, 0 to 1, of a flow's data packets or of a ping's requests that were lost.
+    """The share lost, 0 to 1, of a flow's data packets or of a ping's requests.
 
-    For a flow: lost / (lost + received). A ping is lost if no reply came back; requests in flight
-    at
-    the end do not count.
+    For a flow: lost / (lost + received). A ping is lost if no reply came back; what is still under
+    way at the end counts neither way.
 
     Returns:
         None if nothing was sent.
@@ -230,7 +227,7 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
 
 
 def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
-    """Return the number of a ping's requests that are still in flight when the results end.
+    """How many requests of a ping may still be answered when the results end.
 
     They have no answer, and were sent less than the ping's longest round-trip time before the end.
     """
@@ -243,12 +240,12 @@ def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
 
 
 def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
-    """Return the share, 0 to 1, of a TCP flow's acknowledgements that are selective (RFC 2018).
+    """The part of a TCP flow's acknowledgements, 0 to 1, that acknowledged selectively (RFC 2018).
 
-    A receiver sends them while data is missing below the data that has arrived: lost, or late.
+    A receiver does while data is missing below what has arrived: lost, or late.
 
     Returns:
-        None without acknowledgements, or if the engine cannot tell.
+        None if there were no acknowledgements, or the engine could not tell.
     """
     if of_flow(dataset, "intervals", flow)["sacks"].has_nulls():
         return None
@@ -257,9 +254,9 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
 
 
 def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float:
-    """Return the sum of a counting column of `intervals` over a flow's streams in a window.
+    """The sum of a counting column of `intervals` over a flow's streams in a window.
 
-    It is a whole number, unless the window's edge cuts a row.
+    A whole number, unless the window's edge cuts a row.
     """
     if window is None:
         return float(tally(dataset, flow)[column])

@@ -1,4 +1,4 @@
-"""Windows of a run, and the rows of tables in them."""
+"""Stretches of a run, and what part of a table lies in one."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,26 +20,24 @@ _ROUNDING: Final = 1e-9
 
 
 def seconds(window_ps: tuple[int, int]) -> Window:
-    """Return the window between two instants in picoseconds, in seconds."""
+    """The window whose start and end are given in picoseconds."""
     start, end = window_ps
     return start / PICOSECONDS, end / PICOSECONDS
 
 
 def clip(dataset: Dataset, window: Window | None) -> Window | None:
-    """Return the part of `window` (None: the whole run) that the run covers, or None."""
+    """The part of `window` (None: the whole run) that the run covers; None if it covers nothing."""
     start, end = (0.0, dataset.covered_s) if window is None else window
     start, end = max(start, 0.0), min(end, dataset.covered_s)
     return (start, end) if start < end else None
 
 
 def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the rows of a table that overlap `window`, each with its `weight`.
+    """The rows of a table of stretches that overlap `window`, each with its `weight`.
 
-    The weight is the share of the row's interval that lies in the window: 1 for a row inside it.
-    For a
-    row at an edge this assumes a uniform rate over the interval. The windows that a scenario names
-    are
-    exact unions of rows.
+    The weight is the part of the row's stretch that lies in the window: 1 for a row inside it, and
+    what a uniform rate over the stretch would give for one that straddles an edge. The windows
+    that a scenario names are exact unions of rows.
     """
     start, end = window
     if not table.is_empty() and start <= table["start_s"].min() and table["end_s"].max() <= end:  # type: ignore[operator]
@@ -49,7 +47,7 @@ def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
 
 
 def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
-    """Return the share of a row's interval that lies between two instants, as in `cut`."""
+    """The part of a row's stretch that lies between two instants, as `cut` weighs it."""
     overlap = pl.min_horizontal("end_s", end) - pl.max_horizontal("start_s", start)
     weight = overlap / (pl.col("end_s") - pl.col("start_s"))
     whole = pl.when(weight > 1 - _ROUNDING).then(1.0).otherwise(weight)
@@ -57,7 +55,7 @@ def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def weighed(column: str) -> pl.Expr:
-    """Return the weighted sum of a counting column over the rows of `cut`."""
+    """The sum of a counting column over the rows of `cut`."""
     return (pl.col(column) * pl.col("weight")).sum()
 
 

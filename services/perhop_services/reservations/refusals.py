@@ -1,4 +1,4 @@
-"""The reasons of refusals, and the earliest start without conflict."""
+"""What is in the way of a reservation, and from when on it would not be."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 //! Errors and replies as whoever reads them expects them.
 
-use perhop_core::{fold, sum_of_words};
+use perhop_wire::number::TCP;
+use perhop_wire::{fold, sum_of_words};
 
 use super::*;
-use crate::packet::TCP;
-use crate::packet::tests::{v4, v6};
+use crate::packets::{v4, v6};
 
 fn own() -> Addresses {
     crate::emulation::addresses(Ipv4Addr::new(10, 0, 0, 9))
@@ -12,18 +12,18 @@ fn own() -> Addresses {
 
 /// The sum of a message with its pseudo-header, which is all ones if its checksum is right.
 fn message_sum(packet: &[u8]) -> u16 {
-    let parsed = Parsed::new(packet).unwrap();
+    let parsed = IpPacket::parse(packet).unwrap();
     let payload = parsed.payload(packet);
     let mut sum = sum_of_words(payload);
     if parsed.source.is_ipv6() {
-        sum += sum_of_words(&packet[8..40]) + u64::from(ICMPV6) + payload.len() as u64;
+        sum += sum_of_words(&packet[8..40]) + u64::from(number::ICMPV6) + payload.len() as u64;
     }
     fold(sum)
 }
 
 fn told(about: &[u8], error: IcmpError) -> Vec<u8> {
     let mut out = [0xee; 1500];
-    let parsed = Parsed::new(about).unwrap();
+    let parsed = IpPacket::parse(about).unwrap();
     let length = super::error(&mut out, own(), (about, &parsed), error);
     out[..length].to_vec()
 }
@@ -33,7 +33,7 @@ fn an_error_quotes_as_much_as_it_may() {
     for (length, quoted) in [(12, 32), (1400, 548)] {
         let about = v4(0x28, 0, 1, 17, 0, &vec![7; length]);
         let packet = told(&about, IcmpError::TimeExceeded);
-        let parsed = Parsed::new(&packet).unwrap();
+        let parsed = IpPacket::parse(&packet).unwrap();
         assert_eq!(parsed.source, "10.0.0.9".parse::<IpAddr>().unwrap());
         assert_eq!(parsed.destination, "192.0.2.1".parse::<IpAddr>().unwrap());
         assert_eq!(&packet[20..22], [11, 0]);
@@ -43,7 +43,7 @@ fn an_error_quotes_as_much_as_it_may() {
     for (length, quoted) in [(12, 52), (1400, 1232)] {
         let about = v6(0x28, 1, 17, &vec![7; length]);
         let packet = told(&about, IcmpError::PortUnreachable);
-        let parsed = Parsed::new(&packet).unwrap();
+        let parsed = IpPacket::parse(&packet).unwrap();
         assert_eq!(parsed.source, "fd70:6572:686f:7000::a00:9".parse::<IpAddr>().unwrap());
         assert_eq!((&packet[40..42], packet.len()), (&[1, 4][..], 48 + quoted));
         assert_eq!(&packet[48..], &about[..quoted]);
@@ -57,10 +57,10 @@ fn an_echo_comes_back_as_it_went() {
         (v4(0x28, 0, 9, 1, 2, &[8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]), 8, 0),
         (v6(0x28, 9, 58, &[128, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]), 128, 129),
     ] {
-        let asked = Parsed::new(&bytes).unwrap();
+        let asked = IpPacket::parse(&bytes).unwrap();
         assert_eq!(bytes[asked.transport], request);
         assert!(answer(&mut bytes, &asked));
-        let told = Parsed::new(&bytes).unwrap();
+        let told = IpPacket::parse(&bytes).unwrap();
         assert_eq!((told.source, told.destination), (asked.destination, asked.source));
         assert_eq!((told.traffic_class, told.ttl), (asked.traffic_class, Header::TTL));
         let payload = told.payload(&bytes);
@@ -69,13 +69,13 @@ fn an_echo_comes_back_as_it_went() {
         assert!(!answer(&mut bytes, &told), "a reply is not answered");
     }
     let mut short = v4(0, 0, 9, 1, 0, &[8, 0, 0]);
-    let parsed = Parsed::new(&short).unwrap();
+    let parsed = IpPacket::parse(&short).unwrap();
     assert!(!answer(&mut short, &parsed));
 }
 
 #[test]
 fn errors_about_errors_and_groups_are_not_sent() {
-    let may = |bytes: &[u8]| may_be_complained_of(bytes, &Parsed::new(bytes).unwrap());
+    let may = |bytes: &[u8]| may_be_complained_of(bytes, &IpPacket::parse(bytes).unwrap());
     assert!(may(&v4(0, 0, 1, TCP, 0, &[0; 20])));
     assert!(may(&v4(0, 0, 1, 1, 0, &[8, 0, 0, 0])));
     assert!(may(&v6(0, 1, 58, &[128, 0, 0, 0])));
@@ -88,6 +88,6 @@ fn errors_about_errors_and_groups_are_not_sent() {
     assert!(!may(&v4(0, 0x0010, 1, TCP, 0, &[0; 20])), "a later fragment");
     let mut group = v4(0, 0, 1, 17, 0, &[0; 8]);
     group[16..20].copy_from_slice(&[224, 0, 0, 1]);
-    seal_v4(&mut group);
+    fill_ipv4_checksum(&mut group);
     assert!(!may(&group));
 }

@@ -1,3 +1,6 @@
+use std::net::Ipv6Addr;
+
+use perhop_wire::{checksum, sum_of_words};
 use proptest::prelude::*;
 
 use super::*;
@@ -31,11 +34,11 @@ fn an_error_names_the_datagram_by_its_first_eight_bytes() {
         dscp: Dscp::new(46).unwrap(),
         destination: Ipv4Addr::new(192, 0, 2, 9).into(),
     };
-    assert_eq!(message(&error(TIME_EXCEEDED, 0, &packet, 28)), Some(expected));
+    assert_eq!(message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 28)), Some(expected));
     // Too little of it.
-    assert_eq!(message(&error(TIME_EXCEEDED, 0, &packet, 23)), None);
+    assert_eq!(message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 23)), None);
     // Fragmentation needed says nothing of who is there.
-    assert_eq!(message(&error(UNREACHABLE, 4, &packet, 28)), None);
+    assert_eq!(message(&error(icmpv4::UNREACHABLE, 4, &packet, 28)), None);
 }
 
 #[test]
@@ -43,23 +46,23 @@ fn the_checksum_of_a_datagram_holds() {
     let mut packet = Vec::new();
     numbered().write(&mut packet);
     let datagram = &packet[IPV4_HEADER..];
-    let pseudo = [u16::from(UDP), datagram.len() as u16];
+    let pseudo = sum_of_words(&packet[12..20]) + 17 + datagram.len() as u64;
     // With its own checksum in it a sum is all ones, whose complement is zero.
-    let sum = checksum(words(&packet[12..20]).chain(pseudo).chain(words(datagram)));
-    assert_eq!(sum, 0);
+    assert_eq!(checksum(pseudo + sum_of_words(datagram)), 0);
+    assert_eq!(checksum(sum_of_words(&packet[..20])), 0);
 }
 
 #[test]
 fn an_echo_and_what_answers_it() {
     let mut bytes = Vec::new();
-    write_echo(&mut bytes, ECHO_REQUEST, 7, 9, 56);
+    write_echo(&mut bytes, icmpv4::ECHO_REQUEST, 7, 9, 56);
     assert_eq!(bytes.len(), 64);
-    assert_eq!(checksum(words(&bytes)), 0);
+    assert_eq!(checksum(sum_of_words(&bytes)), 0);
     let probe = Probe::Echo { identifier: 7, sequence: 9 };
     assert_eq!(message(&bytes), Some(Message::Request(probe)));
-    bytes[0] = ECHO_REPLY;
+    bytes[0] = icmpv4::ECHO_REPLY;
     assert_eq!(message(&bytes), Some(Message::Reply(probe)));
-    write_echo(&mut bytes, ECHO_REQUEST_6, 7, 9, 0);
+    write_echo(&mut bytes, icmpv6::ECHO_REQUEST, 7, 9, 0);
     assert_eq!(message_6(&bytes), Some(Message::Request(probe)));
 }
 
@@ -68,10 +71,10 @@ fn an_error_over_ipv6_names_an_echo() {
     let mut packet = vec![0; 40];
     packet[0] = 6 << 4 | 0xb; // traffic class 0xb8: EF
     packet[1] = 0x80;
-    packet[6] = ICMP_6;
+    packet[6] = number::ICMPV6;
     packet[24..40].copy_from_slice(&Ipv6Addr::LOCALHOST.octets());
     let mut inner = Vec::new();
-    write_echo(&mut inner, ECHO_REQUEST_6, 1, 2, 8);
+    write_echo(&mut inner, icmpv6::ECHO_REQUEST, 1, 2, 8);
     packet.extend(inner);
     let expected = Message::Error {
         error: IcmpError::NetUnreachable,
@@ -79,7 +82,7 @@ fn an_error_over_ipv6_names_an_echo() {
         dscp: Dscp::new(46).unwrap(),
         destination: Ipv6Addr::LOCALHOST.into(),
     };
-    assert_eq!(message_6(&error(UNREACHABLE_6, 0, &packet, 99)), Some(expected));
+    assert_eq!(message_6(&error(icmpv6::UNREACHABLE, 0, &packet, 99)), Some(expected));
 }
 
 proptest! {
@@ -105,7 +108,7 @@ proptest! {
         numbered().write(&mut packet);
         packet[at] = to;
         if let Some(Message::Error { probe: Probe::Datagram { number, .. }, .. }) =
-            message(&error(TIME_EXCEEDED, 0, &packet, 28))
+            message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 28))
         {
             // Only the identification and the length of the header say which it is.
             prop_assert!(number == 0x1234 || matches!(at, 4 | 5));

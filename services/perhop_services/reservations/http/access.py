@@ -1,9 +1,9 @@
-"""Authentication, and protection against cross-site requests.
+"""Who asks, and whether a browser was led to ask.
 
-A program sends its token in the header `Authorization`. A browser sends its session's token in a
-cookie, which other sites cannot read but can have sent. A change by cookie therefore needs the
-second secret of the session in the header `X-CSRF-Token`, and must not come from another site
-(OWASP, Cross-Site Request Forgery Prevention).
+A program shows its token in the header `Authorization`; a browser shows its session's in a cookie,
+which other sites cannot read but can have sent. A change by cookie therefore needs the session's
+other secret in the header `X-CSRF-Token`, and must not come from another site (OWASP, Cross-Site
+Request Forgery Prevention).
 """
 
 import hmac
@@ -31,11 +31,11 @@ async def identity(
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
     session: Annotated[str | None, Security(_cookie)],
 ) -> Identity:
-    """Return the user of a request.
+    """Who asks.
 
     Raises:
-        NotAuthenticatedError: The request is not authenticated.
-        ForbiddenError: The request may come from another site.
+        NotAuthenticatedError: Nobody knows.
+        ForbiddenError: A browser may have been led to ask.
     """
     people: People = request.app.state.people
     if bearer is not None:
@@ -57,7 +57,7 @@ async def identity(
 
 
 def own_site(request: Request) -> None:
-    """Raise ForbiddenError if a browser says that the request comes from another site."""
+    """Raise ForbiddenError if a browser says that another site made it ask."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     if site not in ("same-origin", "none"):
         raise ForbiddenError("another site asked for this")
@@ -69,7 +69,7 @@ def own_site(request: Request) -> None:
 async def feed_identity(
     request: Request, token: Annotated[str, Query(min_length=1, max_length=200)]
 ) -> Identity:
-    """Return the owner of a calendar feed."""
+    """Whose feed it is."""
     people: People = request.app.state.people
     who = people.who(token)
     if who.kind != "feed":

@@ -1,4 +1,4 @@
-"""Routes for users: sessions, tokens, users, webhooks."""
+"""Routes for people: sessions, tokens, users, webhooks."""
 
 import json
 from typing import Annotated
@@ -36,7 +36,7 @@ def _session(who: Identity) -> m.Session:
 
 @router.post("/session", status_code=201)
 def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
-    """Log in from a browser; sets a session cookie."""
+    """Log in from a browser: the session is in a cookie."""
     own_site(request)
     token, who = _people(request).log_in(body.name, body.password, _address(request))
     secure = bool(request.app.state.secure)
@@ -48,7 +48,7 @@ def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
 
 @router.post("/token", status_code=201)
 def log_in_program(request: Request, body: m.LogIn) -> m.Token:
-    """Log in from a program; returns a token that is valid for twelve hours."""
+    """Log in from a program: the token is the answer, and good for twelve hours."""
     own_site(request)
     token, _ = _people(request).log_in(body.name, body.password, _address(request), "api")
     return m.Token(token=token)
@@ -56,26 +56,26 @@ def log_in_program(request: Request, body: m.LogIn) -> m.Token:
 
 @router.get("/session")
 async def session(who: Who) -> m.Session:
-    """The user of this session."""
+    """Who is logged in."""
     return _session(who)
 
 
 @router.delete("/session", status_code=204)
 def log_out(request: Request, response: Response, who: Who) -> None:
-    """Log out: revoke the session or token of this request."""
+    """Log out: the session or token that asks is no longer good."""
     _people(request).revoke(who.user, who.token)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
 @router.post("/password", status_code=204)
 def change_password(request: Request, who: Who, body: m.OwnPassword) -> None:
-    """Change your password; ends all your sessions."""
+    """Change your own password; you are logged out everywhere."""
     _people(request).change_password(who.user, body.old, body.new, _address(request))
 
 
 @router.post("/tokens", status_code=201)
 def new_token(request: Request, who: Who, body: m.NewToken) -> m.Token:
-    """Create a token for a program or a calendar feed."""
+    """A token for a program or a calendar feed."""
     token = _people(request).make_token(who.user, body.kind, body.label, body.seconds)
     return m.Token(token=token)
 
@@ -88,19 +88,19 @@ def tokens(request: Request, who: Who) -> list[m.TokenMessage]:
 
 @router.delete("/tokens/{number}", status_code=204)
 def revoke(request: Request, who: Who, number: Id) -> None:
-    """Revoke one of your tokens."""
+    """End a token of yours."""
     _people(request).revoke(who.user, number)
 
 
 @router.get("/users")
 def users(request: Request, _who: Administrator) -> list[m.UserMessage]:
-    """All users."""
+    """Everybody."""
     return [m.UserMessage.of(user) for user in _people(request).all()]
 
 
 @router.post("/users", status_code=201)
 def add_user(request: Request, who: Administrator, body: m.NewUser) -> m.UserMessage:
-    """Create a user."""
+    """A new user."""
     people, quota = _people(request), None if body.quota is None else body.quota.quota()
     made = people.add(body.name, body.password, body.role, quota)
     people.audit(who.user.name, "add", made.name, _address(request), made.role)
@@ -130,23 +130,23 @@ def audit(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> list[m.AuditMessage]:
-    """Logins and changes of users. The next page begins after the last number."""
+    """Who logged in, and what was done with users; after the last of a page comes the next."""
     return [m.AuditMessage(**each) for each in _people(request).audited(after, limit)]
 
 
 @router.get("/webhooks")
 def webhooks(request: Request, who: Operator) -> list[m.WebhookMessage]:
-    """Your webhooks."""
+    """Where you have told what happens."""
     return [m.WebhookMessage(**each) for each in _webhooks(request).all(who.user)]
 
 
 @router.post("/webhooks", status_code=201)
 def add_webhook(request: Request, who: Operator, body: m.NewWebhook) -> m.Webhook:
-    """Send every new entry of the log to an address."""
+    """Have every entry of the log sent to an address, from now on."""
     return m.Webhook(**_webhooks(request).add(who.user, body.url))
 
 
 @router.delete("/webhooks/{number}", status_code=204)
 def remove_webhook(request: Request, who: Operator, number: Id) -> None:
-    """Remove a webhook."""
+    """No longer."""
     _webhooks(request).remove(who.user, number)

@@ -1,4 +1,4 @@
-"""The base of all messages, and the types of their fields."""
+"""What every message is made of: the base of all, and the kinds of values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Number = Annotated[int, Field(ge=1, le=2**53)]
 
 
 class Message(BaseModel):
-    """The base of all messages: no unknown fields, no conversions, immutable."""
+    """The base of all: nothing unknown, nothing converted, nothing changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -32,7 +32,7 @@ class Message(BaseModel):
 
 
 class Problem(Message):
-    """The reason of an error."""
+    """Why something was not done."""
 
     error: str
     detail: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 //! Packets that are written and read back, by a reader that shares nothing with the writer.
 
 use perhop_core::{Dscp, Ecn, NodeId, Time, TrafficClass};
-use perhop_tcp::{SackBlocks, Seq};
+use perhop_tcp::SackBlocks;
 use proptest::prelude::*;
 
 use super::*;

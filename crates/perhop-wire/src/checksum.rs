@@ -29,6 +29,14 @@ pub const fn checksum(sum: u64) -> u16 {
     !fold(sum)
 }
 
+/// Return a checksum after some of the words that it covers have changed (RFC 1624, equation 3:
+/// HC' = ~(~HC + ~m + m')).
+pub fn updated_checksum(checksum: u16, before: &[u16], after: &[u16]) -> u16 {
+    let removed: u64 = before.iter().map(|&word| u64::from(!word)).sum();
+    let added: u64 = after.iter().map(|&word| u64::from(word)).sum();
+    !fold(u64::from(!checksum) + removed + added)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
