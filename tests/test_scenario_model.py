@@ -166,7 +166,7 @@ def test_python_gets_the_same_errors() -> None:
     with pytest.raises(ScenarioError) as caught:
         Scenario.model_validate({"perhop": 1, "name": "x", "nodes": {"a": "hst"}})
     assert str(caught.value).split("\n") == [
-        "nodes.a: `hst` is not known here; expected one of host, router; did you mean `host`?",
+        "nodes.a: `hst` is unknown; expected one of host, router; did you mean `host`?",
         "links: is missing; expected a list",
     ]
 

@@ -106,7 +106,8 @@ def match_from_text(value: object) -> object:
     if isinstance(value, str):
         if value != "any":
             hint = did_you_mean(value, ["any"])
-            message = f"{quote(value)} is no match; expected `any` or conditions like {{dscp: cs1}}"
+            expected = "expected `any` or conditions like {dscp: cs1}"
+            message = f"{quote(value)} is not a valid match; {expected}"
             raise ValueError(f"{message}; {hint}" if hint else message)
         return {}
     if value == {}:
@@ -135,7 +136,9 @@ class Action(Model):
         if not isinstance(value, str):
             return handler(value)
         if value not in ("send", "drop"):
-            message = f"{quote(value)} is no action; expected `send`, `drop` or {{remark: DSCP}}"
+            message = (
+                f"{quote(value)} is not a valid action; expected `send`, `drop` or {{remark: DSCP}}"
+            )
             hint = did_you_mean(value, ["send", "drop"])
             raise ValueError(f"{message}; {hint}" if hint else message)
         action = handler({})

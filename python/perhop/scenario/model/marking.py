@@ -35,7 +35,7 @@ def _rules(value: object) -> object:
         if value != "clear":
             hint = did_you_mean(value, ["clear"])
             message = (
-                f"{quote(value)} is no marking; "
+                f"{quote(value)} is not a valid marking; "
                 "expected `clear`, new code points such as {cs1: be}, or rules"
             )
             raise ValueError(f"{message}; {hint}" if hint else message)

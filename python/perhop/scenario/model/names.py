@@ -21,7 +21,7 @@ def _parse_name(text: str) -> str:
             f"{quote(text)} is not a name; expected a letter or `_`, then letters, digits, `_`, `-`"
         )
     if text.lower() in _YAML_WORDS:
-        raise ValueError(f"{quote(text)} is a word of YAML's own; expected another name")
+        raise ValueError(f"{quote(text)} is a reserved word of YAML; expected another name")
     return text
 
 

@@ -380,7 +380,7 @@ def _parse_priority(text: str) -> str | int:
         return text
     if re.fullmatch("[0-7]", text, re.ASCII) is None:
         hint = did_you_mean(text, ["strict"])
-        message = f"{quote(text)} is not known here; expected strict, or a number from 0 to 7"
+        message = f"{quote(text)} is unknown; expected strict, or a number from 0 to 7"
         raise ValueError(f"{message}; {hint}" if hint else message)
     return int(text)
 
@@ -390,7 +390,7 @@ def _parse_when_full(text: str) -> str | int:
         return text
     if text.isalpha():
         hint = did_you_mean(text, _WHEN_FULL)
-        message = f"{quote(text)} is not known here; expected wait, drop, or a duration"
+        message = f"{quote(text)} is unknown; expected wait, drop, or a duration"
         raise ValueError(f"{message}; {hint}" if hint else message)
     return _at_least_one(DURATION)(text)
 

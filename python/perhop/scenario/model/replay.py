@@ -109,7 +109,9 @@ def _read(name: str, folder: Path) -> tuple[tuple[int, int], ...]:
     """The packets in a file; ValueError says where it is wrong."""
     shown = quote(name)
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise ValueError(f"{shown} is not beside the scenario; expected a file there or below")
+        raise ValueError(
+            f"{shown} is outside the scenario's folder; expected a file in it or below"
+        )
     try:
         text = read_file(str(folder / name), MAX_FILE).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -126,7 +128,9 @@ def _packets(text: str, name: str) -> Iterator[tuple[int, int]]:
     number, head = next(rows, (1, [""]))
     kind = _COLUMNS.get(",".join(column.strip() for column in head))
     if kind is None:
-        raise _wrong(name, number, f"{quote(','.join(head))} is no head; expected {_HEADS}")
+        raise _wrong(
+            name, number, f"{quote(','.join(head))} is not a header line; expected {_HEADS}"
+        )
     before = 0
     count = 0
     for number, row in rows:

@@ -73,7 +73,7 @@ class Text:
 
 def refusal(value: object) -> str:
     """What a message says of a YAML value of the wrong kind."""
-    return "has no value" if value is None else f"{kind_of(value)} cannot stand here"
+    return "has no value" if value is None else f"{kind_of(value)} is not allowed here"
 
 
 def kind_of(value: object) -> str:

@@ -311,7 +311,7 @@ _SYNTAX = {
     "found duplicate %YAML directive": "two %YAML directives; expected at most one",
     "found incompatible YAML document": "another version of YAML; expected 1.1 or 1.2",
     "found undefined tag handle": "a tag, which scenarios do not have",
-    "mapping values are not allowed in this context": "a `:` cannot stand here; expected a new "
+    "mapping values are not allowed in this context": "a `:` is not allowed here; expected a new "
     "line before the key, or quotes around the text",
     "found unexpected end of stream": "the file ends inside a quoted text",
     "could not find expected ':'": "a key without `:`; expected `key: value`",

@@ -55,7 +55,7 @@ def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:
     if udp.layer == "ip" and smallest <= DATAGRAM_HEADER:
         yield Finding((*loc, "replay"), _no_payload(smallest))
     if replay.repeat and sum(gap for gap, _ in replay.packets) < len(replay.packets):
-        yield Finding((*loc, "replay"), "takes no time; expected gaps where it repeats")
+        yield Finding((*loc, "replay"), "has no duration; expected gaps, because it repeats")
 
 
 def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:

@@ -276,10 +276,10 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
     )
     if total > capacity * WHOLE:
         if all(bandwidth.share is not None for bandwidth in given):
-            said = f"promise {format_share(total // capacity)} in sum"
+            said = f"guarantee {format_share(total // capacity)} in sum"
         else:
             said = (
-                f"promise {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
+                f"guarantee {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
             )
         strict = [
             quote(key) for key, part in classes.items() if policy.strict(part) and part.police

@@ -49,6 +49,6 @@ def probes(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(
                 loc if ping.port is not None else loc[:-1],
                 f"{quote(flow_name)} listens on {quote(ping.destination)}'s port "
-                f"{ping.effective_port}; expected a port on which nobody does",
+                f"{ping.effective_port}; expected a closed port",
                 at_key=ping.port is None,
             )

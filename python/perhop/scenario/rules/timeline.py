@@ -123,7 +123,7 @@ def _policer(scenario: Scenario, step: Step) -> Iterator[Finding]:
     elif placed.policy.strict(placed.part):
         policy = placed.policy.model_copy(update={"classes": classes})
         for finding in promises(loc, policy, placed.capacity, f"link {quote(on)}"):
-            yield Finding(loc, f"is too much: with it, the classes {finding.message}")
+            yield Finding(loc, f"is too high: with it, the classes {finding.message}")
             break
 
 
