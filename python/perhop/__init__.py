@@ -1,11 +1,11 @@
-"""perhop: what does each class of traffic really get?
+"""perhop: a laboratory for network quality of service.
 
 >>> import perhop
 >>> scenario = perhop.load("qbss-1-70", overrides={"flows.best_effort.streams": "10"})
 >>> scenario.flows["best_effort"].streams
 10
 
-What is heavy to import comes with the first use of a name that needs it.
+Heavy modules are imported at the first use of a name that needs them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import `name` from its home, or read the version of the installed package."""
+    """Import `name` from its module, or read the version of the installed package."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -79,5 +79,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""One scenario in several engines: what they agree on, and where they do not.
+"""Compare one scenario in several engines.
 
 >>> import perhop
 >>> from perhop.crosscheck import crosscheck
@@ -31,13 +31,13 @@ __all__ = ["Crosscheck", "crosscheck"]
 
 @dataclass(frozen=True, slots=True)
 class Crosscheck:
-    """The outcome.
+    """The result of a comparison of engines.
 
     Attributes:
-        runs: What each engine measured, as far as it can run the scenario.
-        lacking: Why the others cannot, by engine.
-        compared: The runs side by side; None if there are fewer than two.
-        deviations: How far apart they are.
+        runs: The dataset of each engine that can run the scenario.
+        lacking: The reason why an engine cannot run it, by engine.
+        compared: The comparison of the runs; None if there are fewer than two.
+        deviations: The differences between the runs.
     """
 
     runs: dict[str, Dataset]
@@ -47,7 +47,7 @@ class Crosscheck:
 
     @property
     def ok(self) -> bool:
-        """Whether two engines at least ran it, and all that did agree."""
+        """Whether at least two engines ran the scenario and all of them agree."""
         return self.compared is not None and all(each.ok for each in self.deviations)
 
 
@@ -60,20 +60,19 @@ def crosscheck(
     out: str | os.PathLike[str] | None = None,
     watch: Callable[[str], Callable[[Progress], None] | None] | None = None,
 ) -> Crosscheck:
-    """Run a scenario in each engine that can, one after the other, and compare.
+    """Run a scenario in each engine that can run it, one after the other, and compare.
 
     Args:
-        scenario: What to run.
-        engines: Which; the first that can run it is what others are compared with.
+        scenario: The scenario.
+        engines: The engines; the first that can run the scenario is the reference.
         seed: The seed of all random numbers.
-        tolerances: How far apart they may be; see `perhop.analysis.agreement`.
-        out: A folder in which each run is saved in a folder called as its engine; none to keep
-            them in memory.
-        watch: Called with an engine before it runs; what it returns is called with its progress.
+        tolerances: The largest differences; see `perhop.analysis.agreement`.
+        out: A folder in which each run is saved below its engine's name; None keeps runs in memory.
+        watch: Called with an engine before it runs; the result is called with its progress.
 
     Raises:
-        UsageError: If there is no such engine.
-        OutputError: If `out` cannot be written.
+        UsageError: Unknown engine.
+        OutputError: `out` cannot be written.
     """
     runs: dict[str, Dataset] = {}
     lacking: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What an engine measured: tidy tables beside the scenario and the circumstances of the run.
+"""The results of a run: tidy tables, the scenario, and a manifest.
 
 On disk a dataset is a folder of Parquet tables and a `manifest.json`. Times are seconds since the
 start of the run, sizes are bytes; every column is always present.
@@ -233,7 +233,7 @@ class Host(_Record):
 
 
 class Warned(_Record):
-    """Something that whoever reads the results should know of.
+    """A warning about the results.
 
     `path` is its place in the scenario, such as `flows.voice.udp`; "" for the run as a whole.
     """
@@ -268,7 +268,7 @@ class Manifest(_Record):
 
 
 class _Stored(Manifest):
-    """`manifest.json`: the manifest, the scenario as run, and each table's SHA-256."""
+    """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
     format: Literal[3]
     scenario: dict[str, Any]
@@ -355,7 +355,7 @@ class Dataset:
             _check(name, getattr(self, name), names)
 
     def __repr__(self) -> str:
-        """``<Dataset of qbss-1-70: sim, seed 1, 150 s>``."""
+        """Return ``<Dataset of qbss-1-70: sim, seed 1, 150 s>``."""
         manifest = self.manifest
         cut = "" if manifest.complete else f", cut off at {manifest.duration_s:g} s"
         end = f"{self.scenario.end_ps / 1e12:g} s"
@@ -364,26 +364,26 @@ class Dataset:
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
-        """What makes the results mean less than they seem to, by its place in the scenario."""
+        """Warnings about the results, each with its place in the scenario."""
         return self.manifest.warnings
 
     @property
     def covered_s(self) -> float:
-        """Seconds of the scenario that the tables cover: all of it, unless the run was cut off."""
+        """Seconds of the scenario that the tables cover: all of it, unless interrupted."""
         end: float = self.scenario.end_ps / 1e12
         return end if self.manifest.complete else min(end, self.manifest.duration_s)
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the dataset into `folder`, whole or not at all.
+        """Write the dataset into `folder`, completely or not at all.
 
-        An earlier dataset there is replaced, with the reports made from it.
+        An earlier dataset in the folder is replaced, with its reports.
 
         Returns:
             The folder, as an absolute path.
 
         Raises:
-            OutputError: If the folder cannot be written, or holds anything that is not perhop's.
-                What was there before is then untouched.
+            OutputError: The folder cannot be written, or holds files of others. It is then
+                unchanged.
         """
         target = Path(folder).resolve()
         with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
@@ -400,10 +400,10 @@ class Dataset:
 
     @staticmethod
     def check_writable(folder: str | os.PathLike[str]) -> None:
-        """Find out before a run whether `write` could write to `folder`, and leave nothing there.
+        """Check before a run that `write` can write to `folder`; leave no trace.
 
         Raises:
-            OutputError: If it could not.
+            OutputError: It cannot.
         """
         target = Path(folder).resolve()
         with undisturbed(), _explained(f"cannot write {target}", "give another folder"):
@@ -435,10 +435,10 @@ class Dataset:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:
-        """Read a dataset that `write` left in `folder`, complete or not.
+        """Read a dataset from `folder`, complete or not.
 
         Raises:
-            OutputError: If the folder is no dataset, is damaged, or has another format.
+            OutputError: The folder is not a dataset, is damaged, or has another format.
         """
         source = Path(folder).resolve()
         with _explained(f"cannot read {source}", "give the folder of a finished run"):
@@ -471,7 +471,7 @@ def _check(name: str, table: pl.DataFrame, names: Mapping[str, Any]) -> None:
 
 
 def _stored(folder: Path) -> _Stored:
-    """The manifest of a dataset's folder."""
+    """Return the manifest of a dataset's folder."""
     path = folder / _MANIFEST
     content = _manifest(path)
     if content["format"] != FORMAT:
@@ -491,7 +491,7 @@ def _stored(folder: Path) -> _Stored:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """The manifest as it is written, in this format or another."""
+    """Return the manifest of this format or another one."""
     folder = path.parent
     if not path.is_file():
         raise OutputError(f"{folder} is not a dataset: it has no {_MANIFEST}")
@@ -518,7 +518,7 @@ def _table(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _refuse_foreign(target: Path) -> None:
-    """Raise OutputError if `target` holds anything that replacing it would lose."""
+    """Raise OutputError if `target` holds files that are not perhop's."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -535,7 +535,7 @@ def _refuse_foreign(target: Path) -> None:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Put the folder `fresh` where `target` is; on failure leave `target` as it was."""
+    """Replace the folder `target` with `fresh`; on failure leave `target` unchanged."""
     old = _sibling(target)
     if target.exists():
         target.rename(old)

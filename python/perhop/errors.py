@@ -1,14 +1,14 @@
-"""The errors that perhop raises, and the exit code that each one means.
+"""The errors of perhop, with their exit codes.
 
 ::
 
     PerhopError
-    ├── ScenarioError      2   a scenario is wrong: every problem with its place
-    ├── UsageError         2   an argument is wrong
-    ├── UnsupportedError   3   this machine cannot do it, and what it lacks
+    ├── ScenarioError      2   wrong scenario: every problem with its place
+    ├── UsageError         2   wrong argument
+    ├── UnsupportedError   3   this machine lacks a feature
     ├── OutputError        2   a folder or file cannot be read or written
-    └── CommandError     126   a program may not be run in a host of a lab
-        └── NoCommandError 127 … or there is none
+    └── CommandError     126   a program cannot be executed in a host of a lab
+        └── NoCommandError 127 unknown program
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_PROBLEMS = 20
 
 
 class PerhopError(Exception):
-    """The root of perhop's errors; `str()` is a message for people, without a traceback."""
+    """The root of perhop's errors. `str()` is a message for people, without a traceback."""
 
     exit_code: ClassVar[int] = 2
     """The exit code of the command that ends with this error."""
@@ -32,15 +32,15 @@ class PerhopError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a scenario, and where.
+    """A problem of a scenario, with its place.
 
     Attributes:
-        file: The file as it was named, ``--set PATH=VALUE`` for an override, or "" for a scenario
-            that was built in Python.
-        line: The line, from 1; 0 where a line means nothing.
-        column: The column in characters, from 1; 0 where a column means nothing.
+        file: The file's name, ``--set PATH=VALUE`` for an override, or "" for a scenario that was
+            built in Python.
+        line: The line, from 1; 0 if there is none.
+        column: The column in characters, from 1; 0 if there is none.
         path: The dotted path of the value, such as ``links.1.rate``; "" for the whole file.
-        message: What is wrong, and what was expected.
+        message: The problem, and what was expected.
         hint: ``did you mean `x`?``, or "".
     """
 
@@ -52,29 +52,29 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        """``FILE:LINE:COL: PATH: what is wrong; expected …; did you mean …?`` in one line."""
+        """Return ``FILE:LINE:COL: PATH: problem; expected …; did you mean …?`` in one line."""
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         said = f"{self.message}; {self.hint}" if self.hint else self.message
         return ": ".join(_one_line(part) for part in (place, self.path, said) if part)
 
 
 def _one_line(text: str) -> str:
-    """`text` without line breaks and other control characters, at most 2000 characters."""
+    """Return `text` without line breaks and other control characters, at most 2000 characters."""
     text = text if len(text) <= 2000 else f"{text[:1999]}…"
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class ScenarioError(PerhopError):
-    """A scenario that cannot be run, with every problem that was found.
+    """A scenario that cannot be run, with all its problems.
 
     Attributes:
         problems: The first `MAX_PROBLEMS` problems, sorted by position.
-        more: How many further problems there are.
-        found: All of them.
+        more: The number of further problems.
+        found: All problems.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Sort `problems` by place: the file's own first, then those of overrides."""
+        """Sort `problems` by place: those of the file first, then those of overrides."""
         ordered = sorted(problems, key=lambda p: (not p.line, p.line, p.column))
         self.found: tuple[Problem, ...] = tuple(ordered)
         self.problems: tuple[Problem, ...] = self.found[:MAX_PROBLEMS]
@@ -82,11 +82,11 @@ class ScenarioError(PerhopError):
         super().__init__(self.problems, self.more)
 
     def __reduce__(self) -> tuple[type[ScenarioError], tuple[tuple[Problem, ...]]]:
-        """Have a worker process hand it on whole."""
+        """Pickle the whole error, for worker processes."""
         return type(self), (self.found,)
 
     def __str__(self) -> str:
-        """One line a problem."""
+        """Return one line per problem."""
         lines = [str(problem) for problem in self.problems]
         if self.more:
             lines.append(f"… and {self.more} more")
@@ -94,29 +94,29 @@ class ScenarioError(PerhopError):
 
 
 class UsageError(PerhopError):
-    """An argument that means nothing, such as an unknown engine or flow."""
+    """A wrong argument, such as an unknown engine or flow."""
 
 
 class UnsupportedError(PerhopError):
-    """Something that this machine cannot do; the message names what it lacks."""
+    """A feature that this machine lacks; the message names it."""
 
     exit_code: ClassVar[int] = 3
 
 
 class OutputError(PerhopError):
-    """A result that cannot be written or read: where, why, and what to do.
+    """A result that cannot be written or read: the place, the reason, and a remedy.
 
-    Results that existed before are untouched.
+    Existing results are unchanged.
     """
 
 
 class CommandError(PerhopError):
-    """A program that may not be run in a host of a lab."""
+    """A program that cannot be executed in a host of a lab."""
 
     exit_code: ClassVar[int] = 126
 
 
 class NoCommandError(CommandError):
-    """A program that does not exist."""
+    """Unknown program."""
 
     exit_code: ClassVar[int] = 127

@@ -1,4 +1,4 @@
-"""Reading files that may be anything."""
+"""Reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import stat
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """The bytes of a regular file of sensible size, without waiting for anything else.
+    """Return the bytes of a regular file of limited size, without blocking.
 
     Raises:
-        ValueError: What is wrong with it, as a message goes on after its name.
+        ValueError: The reason, as a continuation of a sentence that begins with the file's name.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -36,7 +36,7 @@ def read_file(path: str, limit: int) -> bytes:
 
 
 def too_large(size: str, limit: int) -> ValueError:
-    """What to raise for a file of this size."""
+    """Return the error for a file of this size."""
     return ValueError(f"is too large: {size}; expected at most {limit:,} bytes")
 
 

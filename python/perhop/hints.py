@@ -1,4 +1,4 @@
-"""Hints in messages: the nearest valid name, and the names that exist."""
+"""Hints in messages: the nearest valid name, and the valid names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def did_you_mean(word: object, candidates: Iterable[str]) -> str:
-    """``did you mean `x`?`` with the candidate nearest to `word`, or ""."""
+    """Return ``did you mean `x`?`` with the candidate nearest to `word`, or ""."""
     if not isinstance(word, str) or len(word) > 80:
         return ""
     by_folded = {candidate.lower(): candidate for candidate in candidates}
@@ -21,6 +21,6 @@ def did_you_mean(word: object, candidates: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """``; there are a, b``, if they are few."""
+    """Return ``; there are a, b``, or "" if there are many."""
     some = list(names)
     return f"; there are {', '.join(some)}" if 0 < len(some) <= 8 else ""

@@ -1,9 +1,9 @@
-"""Signals that end a program, SIGINT (Ctrl-C) and SIGTERM, and what they must not tear apart.
+"""Handling of SIGINT (Ctrl-C) and SIGTERM.
 
-A program inside `listening` gets one `KeyboardInterrupt`, whichever signal comes first. Further
-signals are only counted, so that none disturbs what the first one began: saving, and waiting for
-other processes. What must be whole is done inside `undisturbed`; what lasts looks at `Heard.came`
-there, as nothing is raised.
+A program inside `listening` gets one `KeyboardInterrupt`, for the first signal. Further signals are
+only counted, so that they do not disturb the reaction to the first: saving, and waiting for other
+processes. Code that must not be interrupted runs inside `undisturbed`. Long code there checks
+`Heard.came`, because signals do not raise anything there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _patient = True
 
 
 class Heard:
-    """The signals that have come since an `undisturbed` began."""
+    """The signals since the beginning of an `undisturbed` block."""
 
     def __init__(self) -> None:
         """None have yet."""
@@ -57,17 +57,17 @@ class Heard:
 
     @property
     def came(self) -> bool:
-        """Whether one has come that has not been answered."""
+        """Whether a signal has come that has not been answered."""
         return len(_came) > self._since
 
     def answer(self) -> None:
-        """Take note of those that have come: they raise nothing at the end of `undisturbed`."""
+        """Mark all signals as answered: they raise nothing at the end of `undisturbed`."""
         self._since = len(_came)
 
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Have SIGINT and SIGTERM raise `KeyboardInterrupt`, once; the fifth ends the program."""
+    """Let SIGINT and SIGTERM raise `KeyboardInterrupt`, once; the fifth signal ends the program."""
     global _raised, _patient
     _came.clear()
     _raised = _patient = False
@@ -83,7 +83,7 @@ def listening() -> Iterator[None]:
 
 
 def listen_when_disturbed() -> None:
-    """Have SIGINT and SIGTERM raise `KeyboardInterrupt` inside `disturbed`, and do nothing else."""
+    """Let SIGINT and SIGTERM raise `KeyboardInterrupt` inside `disturbed` only."""
     global _depth
     _depth = 1
     for number in SIGNALS:
@@ -91,7 +91,7 @@ def listen_when_disturbed() -> None:
 
 
 def ignore() -> None:
-    """Have SIGINT and SIGTERM do nothing from now on: the program ends anyway."""
+    """Ignore SIGINT and SIGTERM from now on, because the program ends anyway."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -103,10 +103,12 @@ def exit_code() -> int:
 
 @contextmanager
 def undisturbed() -> Iterator[Heard]:
-    """Have signals wait until what is done here is done.
+    """Defer signals until the end of the block.
 
     Yields:
-        What has come meanwhile. `KeyboardInterrupt` follows at the end, unless it was answered.
+        The signals that have come meanwhile. `KeyboardInterrupt` follows at the end, unless they
+            were
+        answered.
     """
     global _depth
     heard = Heard()
@@ -133,7 +135,7 @@ def undisturbed() -> Iterator[Heard]:
 
 @contextmanager
 def disturbed() -> Iterator[None]:
-    """Have signals raise `KeyboardInterrupt`, once, although they do not around this."""
+    """Let signals raise `KeyboardInterrupt`, once, inside an `undisturbed` block."""
     global _depth, _raised
     depth, _depth, _raised = _depth, 0, False
     try:

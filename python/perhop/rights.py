@@ -1,8 +1,8 @@
-"""What this process may do.
+"""The right to create network namespaces.
 
-Engines with real hosts need network namespaces. A user who may not make them has a user namespace
-instead, which a process can enter only while it has one thread: before Polars, which has several,
-is imported. So this is a module of its own, which imports next to nothing.
+Engines with real hosts need network namespaces. A user without that right creates a user namespace
+first, which a process can do only while it has one thread: before importing Polars, which starts
+several. Therefore this is a module that imports next to nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ REAL_ENGINES: Final = frozenset({"emu", "kernel"})
 
 
 def enable() -> None:
-    """See to it that this process may make network namespaces.
+    """Enable this process to create network namespaces.
 
     Raises:
-        UnsupportedError: If neither its user may, nor a user namespace can be entered.
+        UnsupportedError: The user may neither do so nor create a user namespace.
     """
     try:
         Namespaces.enable()

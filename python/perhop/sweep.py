@@ -1,9 +1,8 @@
-"""Sweeps: one scenario at every combination of some values, on all cores.
+"""Sweeps: one scenario with every combination of some values, on all cores.
 
-Each point of a sweep is a run like any other and has its dataset, in a folder of its own below the
-sweep's. What is there and complete is not run again, so that a sweep that was interrupted goes on
-where it stopped; and what a sweep says is read from those datasets, in the order of the points, so
-that it does not depend on how many worked on it.
+Each point of a sweep is a run with a dataset, in a folder below the sweep's. Complete runs are not
+repeated, so that an interrupted sweep continues. The table of a sweep is computed from the
+datasets, in the order of the points, so that it does not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ class Point:
     """One run of a sweep.
 
     Attributes:
-        number: Its place in the sweep, from 0.
-        values: The values of what is varied, by path.
+        number: Its index in the sweep, from 0.
+        values: The values of the varied keys, by path.
         seed: The seed of its run.
-        scenario: What is run.
+        scenario: Its scenario.
     """
 
     number: int
@@ -70,15 +69,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A scenario, what is varied in it, and the folder of the results.
+    """A scenario, the values that are varied, and the folder of the results.
 
     Attributes:
         source: A file, or a name of the gallery.
-        vary: The values of each path that is varied, as `--set` takes them.
-        seeds: The seeds with which every combination is run.
-        overrides: What is set alike at every point.
-        engine: What runs it.
-        folder: Where the results are.
+        vary: The values of each varied path, as `--set` takes them.
+        seeds: The seeds of every combination.
+        overrides: Values that are set at every point.
+        engine: The engine.
+        folder: The folder of the results.
     """
 
     source: str
@@ -89,11 +88,11 @@ class Sweep:
     engine: str = "sim"
 
     def check_metric(self, metric: str, target: str) -> None:
-        """Refuse a metric of a target that no row of the table will have.
+        """Check that the table will have a metric of a target.
 
         Raises:
-            ScenarioError: If the scenario is wrong.
-            UsageError: If the scenario has no such target, or the target no such metric.
+            ScenarioError: The scenario is wrong.
+            UsageError: Unknown target, or a metric that the target does not have.
         """
         scenario = gallery.load(self.source, overrides=self.overrides)
         spreads = {of: [f"{of}_{part}" for part in _SPREAD] for of in ("rtt", "srtt", "owd")}
@@ -109,10 +108,10 @@ class Sweep:
                 raise UsageError(f"{quote(word)} is {what}; {hint}")
 
     def fits(self) -> bool:
-        """Return whether the folder is free for this sweep, or holds it already.
+        """Return whether the folder is empty or holds this sweep.
 
         Raises:
-            ScenarioError: If the scenario is wrong at one of the points.
+            ScenarioError: The scenario is wrong at one of the points.
         """
         definition = self.folder / _DEFINITION
         try:
@@ -123,11 +122,11 @@ class Sweep:
             return False
 
     def points(self) -> list[Point]:
-        """The points: the last path varies fastest, the seed faster still.
+        """Return the points; the last path varies fastest, the seed faster still.
 
         Raises:
-            ScenarioError: If the scenario is wrong at one of them; the first is told.
-            UsageError: If there are none, or too many.
+            ScenarioError: The scenario is wrong at a point; the error is that of the first one.
+            UsageError: There are no points, or too many.
         """
         count = prod(map(len, self.vary.values())) * len(self.seeds)
         if not 1 <= count <= MOST_POINTS:

@@ -132,7 +132,7 @@ _OTHER_SPELLINGS = (
 
 
 def _likely_unit(unit: str, units: Mapping[str, int]) -> str | None:
-    """The unit that someone who wrote `unit` probably meant."""
+    """Return the unit that the author of `unit` probably meant."""
     folded = unit.lower().replace("\N{MICRO SIGN}", "u").replace("\N{GREEK SMALL LETTER MU}", "u")
     by_folded = {known.lower(): known for known in units}
     spellings = [folded, *(pattern.sub(other, folded) for pattern, other in _OTHER_SPELLINGS)]
@@ -196,38 +196,38 @@ SHARE = Quantity(
 
 
 def parse_rate(text: str) -> int:
-    """Bits per second in `text`, such as ``10 Mbps``; ValueError says what is wrong."""
+    """Return the bits per second of `text`, such as ``10 Mbps``; ValueError has the reason."""
     return RATE.parse(text)
 
 
 def parse_duration(text: str) -> int:
-    """Picoseconds in `text`, such as ``116 ms``; ValueError says what is wrong."""
+    """Return the picoseconds of `text`, such as ``116 ms``; ValueError has the reason."""
     return DURATION.parse(text)
 
 
 def parse_size(text: str) -> int:
-    """Bytes in `text`, such as ``64 KiB``; ValueError says what is wrong."""
+    """Return the bytes of `text`, such as ``64 KiB``; ValueError has the reason."""
     return SIZE.parse(text)
 
 
 def parse_share(text: str) -> int:
-    """Parts per billion in `text`, such as ``1%``; ValueError says what is wrong."""
+    """Return the parts per billion of `text`, such as ``1%``; ValueError has the reason."""
     return SHARE.parse(text)
 
 
 def format_rate(bps: int) -> str:
-    """`bps` bits per second in the largest unit that it fills: ``10 Mbps``, ``1.5 kbps``."""
+    """Format `bps` bits per second in the largest unit that fits: ``10 Mbps``, ``1.5 kbps``."""
     return _format_decimal(bps, RATE.units)
 
 
 def format_duration(ps: int) -> str:
-    """`ps` picoseconds in the largest unit up to seconds that it fills: ``116 ms``, ``90 s``."""
+    """Format `ps` picoseconds in the largest unit up to seconds that fits: ``116 ms``, ``90 s``."""
     units = {unit: factor for unit, factor in DURATION.units.items() if factor <= SECOND}
     return _format_decimal(ps, units) if ps else "0 s"
 
 
 def format_size(size: int) -> str:
-    """`size` bytes as the shortest whole number of a unit: ``64 KiB``, ``1 MB``, ``1460 B``."""
+    """Format `size` bytes as the shortest whole number of a unit: ``64 KiB``, ``1460 B``."""
     whole = [
         f"{size // factor} {unit}"
         for unit, factor in SIZE.units.items()
@@ -237,19 +237,19 @@ def format_size(size: int) -> str:
 
 
 def format_share(ppb: int) -> str:
-    """`ppb` parts per billion in per cent: ``1%``, ``0.5%``."""
+    """Format `ppb` parts per billion as per cent: ``1%``, ``0.5%``."""
     return f"{_decimal(ppb, WHOLE // 100)}%"
 
 
 def quote(value: object, limit: int = 40) -> str:
-    """`value` between backticks for a message: one line, printable, at most `limit` characters."""
+    """Return `value` in backticks: one line, printable, at most `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     return "`" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text) + "`"
 
 
 def _format_decimal(value: int, units: Mapping[str, int]) -> str:
-    """`value` in the largest of `units` (smallest first) that it fills, exactly."""
+    """Format `value` exactly in the largest of `units` (smallest first) that fits."""
     unit, factor = next(iter(units.items()))
     for candidate, size in units.items():
         if value >= size:
@@ -258,7 +258,7 @@ def _format_decimal(value: int, units: Mapping[str, int]) -> str:
 
 
 def _decimal(value: int, factor: int) -> str:
-    """`value / factor` as an exact decimal; `factor` is a power of ten."""
+    """Return `value / factor` as an exact decimal; `factor` is a power of ten."""
     whole, rest = divmod(value, factor)
     if not rest:
         return str(whole)

@@ -1,6 +1,6 @@
-"""Many runs on all cores: each in one of a few processes.
+"""Runs in parallel processes.
 
-`work` makes runs whose datasets go into folders; `call` has any function called many times.
+`work` makes runs whose datasets go into folders; `call` calls any function for many arguments.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run that is to be made.
+    """A run to be made.
 
     Attributes:
-        scenario: What is run.
-        folder: Where its dataset goes.
-        engine: What runs it.
+        scenario: The scenario.
+        folder: The folder for its dataset.
+        engine: The engine.
         seed: The seed of its random numbers.
     """
 
@@ -52,14 +52,14 @@ class Task:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def work(tasks: Sequence[Task], jobs: int) -> Generator[None, None, None]:
-    """Make runs in `jobs` processes; yield once for each that is finished, in any order.
+    """Make runs in `jobs` processes; yield once for each finished run, in any order.
 
-    Signals that end the program are answered as by `call`: no further run begins.
+    Signals that end the program are handled as by `call`: no further run begins.
     """
     for each in tasks:
         # Here, because a run that finds out whether it can write takes away what it made for that.
@@ -80,8 +80,9 @@ def call(
 ) -> Generator[tuple[int, _Result], None, None]:
     """Call a function once with each of `arguments`, in `jobs` processes.
 
-    Ctrl-C lets no further call begin; those that have begun are finished, and `KeyboardInterrupt`
-    goes on. If it is pressed again, they end where they are.
+    After Ctrl-C no further call begins; running calls are finished, and `KeyboardInterrupt` is
+    raised.
+    A second Ctrl-C ends them at once.
 
     Args:
         function: A function of a module; arguments and results are pickled.
@@ -89,7 +90,7 @@ def call(
         jobs: The number of processes; none without calls.
 
     Yields:
-        The place of a call's arguments, from 0, and its result, as soon as it is there, in any
+        The index of a call's arguments, from 0, and its result, as soon as it is available, in any
         order.
     """
     if not jobs:
@@ -128,7 +129,7 @@ _OFTEN_S: Final = 0.1
 
 
 def _serve() -> None:
-    """Begin a worker: it leaves Ctrl-C to the program, and SIGTERM ends the call that it is in."""
+    """Begin a worker process: it ignores Ctrl-C, and SIGTERM ends its present call."""
     listen_when_disturbed()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
@@ -139,7 +140,7 @@ def _call(function: Callable[..., _Result], arguments: tuple[Any, ...]) -> _Resu
 
 
 def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
-    """Make one run; in a process of its own."""
+    """Make one run in a process of its own."""
     made = engines.run(Scenario.model_validate(scenario), engine=engine, seed=seed, out=folder)
     if not made.manifest.complete:
         raise KeyboardInterrupt
@@ -147,7 +148,7 @@ def _run(scenario: dict[str, Any], engine: str, seed: int, folder: str) -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Have processes that are started here get no signal: those that are blocked stay so."""
+    """Block signals in processes that are started in this block."""
     # It would end the block, so it is there before.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

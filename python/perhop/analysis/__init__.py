@@ -1,8 +1,8 @@
-"""What a dataset says: pure functions from a run to numbers and tables.
+"""Analysis of datasets: pure functions from a run to numbers and tables.
 
 Rates are bits per second, times and windows seconds since the start of the run, shares 0 to 1.
-Throughput is goodput at the receiving application. A name that the run does not have is a
-`UsageError` with the nearest one, never a zero.
+Throughput is goodput at the receiving application. An unknown name is a `UsageError` that names the
+nearest one, never a zero.
 """
 
 from perhop.analysis.agreement import TOLERANCES, Deviation, agreement

@@ -1,4 +1,4 @@
-"""Whether runs agree: how far apart they are in what matters, and how far they may be."""
+"""Agreement of runs: their differences, and the tolerances."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ ones (0.05 are 5%)."""
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One quantity in all runs, and how far apart they are.
+    """One quantity in all runs, and its difference.
 
     Attributes:
         kind: "share", "goodput" or "rtt".
-        name: What it is of, in words.
+        name: The name of the quantity, for people.
         beside: Its value in each run.
-        difference: The greatest less the least; of goodput and round-trip times in parts of the
-            first run's. None where fewer than two runs have a value.
-        tolerance: How far apart they may be.
+        difference: The greatest value less the least; for goodput and round-trip times relative to
+            the first run. None if fewer than two runs have a value.
+        tolerance: The largest difference of runs that agree.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Deviation:
 
     @property
     def ok(self) -> bool:
-        """Whether the runs agree, or there is nothing to compare."""
+        """Whether the runs agree, or have nothing to compare."""
         # Differences of numbers that look like the tolerance are not to exceed it by rounding.
         return self.difference is None or self.difference <= self.tolerance + 1e-9
 

@@ -1,4 +1,4 @@
-"""How packets arrived: how regularly, in which order, and how often."""
+"""Arrivals of packets: jitter, order and duplicates."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,11 @@ from perhop.dataset import Dataset
 
 
 def jitter(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
-    """The interarrival jitter of a UDP flow (RFC 3550, section 6.4.1) in seconds.
+    """Return the interarrival jitter of a UDP flow (RFC 3550, section 6.4.1) in seconds.
 
-    The estimate is read at the end of every stretch; this is the mean of what was read in the
-    window, over streams and stretches by the packets that arrived in them.
+    It is the mean of the estimates at the ends of all intervals in the window, weighted by the
+    packets
+    that arrived in them.
 
     Returns:
         None if no packet arrived, or for a TCP flow.
@@ -39,7 +40,7 @@ class Order:
 
 
 def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
-    """In which order a flow's packets arrived in a window."""
+    """Return the order of a flow's packets in a window."""
     found = tally(dataset, flow, window)
     udp = dataset.scenario.flows[flow].udp is not None
     reordered, packets = found["reordered"], found["packets"]
@@ -54,7 +55,7 @@ def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
 
 
 def reorder_density(dataset: Dataset, flow: str) -> dict[int, float]:
-    """The shares of a UDP flow's packets by their displacement (RFC 5236): late ones above zero.
+    """Return the shares of a UDP flow's packets by displacement (RFC 5236), late above zero.
 
     Empty if no packet arrived, or for a TCP flow.
     """

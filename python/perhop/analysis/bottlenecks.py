@@ -1,4 +1,4 @@
-"""Which link narrows each flow's path, and at which rate, as the timeline has it."""
+"""The bottleneck of each flow's path, and its rate, over the timeline."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def bottlenecks(dataset: Dataset) -> pl.DataFrame:
 def _narrowest(
     scenario: Scenario, states: list[_State], busy: Mapping[str, float]
 ) -> Iterator[dict[str, tuple[str, int] | None]]:
-    """The bottleneck of each flow in each state, and its rate; None where there is none."""
+    """Return the bottleneck of each flow in each state, and its rate; None if there is none."""
     paths: dict[frozenset[int], dict[str, tuple[str, ...]]] = {}
     for state in states:
         if state.down not in paths:
@@ -91,7 +91,7 @@ class _State:
     Attributes:
         since_s: The instant.
         down: The numbers of the links that are down.
-        rates: What the sender of each directed link can put on it, in bit/s.
+        rates: The sending rate of each directed link, in bit/s.
     """
 
     since_s: float
@@ -100,7 +100,7 @@ class _State:
 
 
 def _states(scenario: Scenario) -> Iterator[_State]:
-    """The network at first, and after each instant of the timeline at which it changes."""
+    """Return the network at the start, and after each instant of the timeline that changes it."""
     directions = scenario.directions
     names = list(directions)
     # A share in a shaper or a policy is one of the rate that the link began with.
@@ -135,13 +135,13 @@ def _states(scenario: Scenario) -> Iterator[_State]:
 
 
 def _root(scenario: Scenario, policy: str | None) -> int | None:
-    """The rate of a policy's root, where it has one of its own."""
+    """Return the rate of a policy's root class, if it has one."""
     cbq = None if policy is None else scenario.policies[policy].cbq
     return None if cbq is None else cbq.rate
 
 
 def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...]]:
-    """The directed links on each flow's path; none where it forks or leads nowhere."""
+    """Return the directed links of each flow's path; none if the path forks or does not exist."""
     flows = scenario.flows.items()
     there = ways(scenario, down, {flow.destination for _, flow in flows})
     return {
@@ -151,7 +151,7 @@ def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...
 
 
 def _busy(dataset: Dataset) -> dict[str, float]:
-    """The mean utilisation of each directed link over the run."""
+    """Return the mean utilisation of each directed link over the run."""
     length = pl.col("end_s") - pl.col("start_s")
     mean = (pl.col("utilisation") * length).sum() / length.sum()
     return dict(dataset.links.group_by("link").agg(mean).iter_rows())

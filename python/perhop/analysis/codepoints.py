@@ -1,4 +1,4 @@
-"""With which code points packets arrive."""
+"""The DSCPs with which packets arrive."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from perhop.dataset import Dataset
 
 @kept
 def codepoints(dataset: Dataset, name: str, window: Window | None = None) -> pl.DataFrame:
-    """With which code points the packets of a flow, or of a ping, arrived, and where.
+    """Return the DSCPs with which the packets of a flow or a ping arrived, and where.
 
     Returns:
         Columns `name`, `node`, `dscp_sent`, `dscp_arrived`, `packets`, and their `share` of those
@@ -50,13 +50,13 @@ _NONE: Final = pl.DataFrame(
 
 @kept
 def _of_flows(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
-    """The code points of each flow over the run: one pass, however many flows there are."""
+    """Return the DSCPs of every flow over the run, in one pass."""
     rows = cut(dataset.codepoints, clip(dataset, None) or _NEVER)
     return _counted(rows).partition_by("name", as_dict=True, maintain_order=True)
 
 
 def _counted(rows: pl.DataFrame) -> pl.DataFrame:
-    """The packets of each flow by node and code points, and their shares."""
+    """Return the packets of each flow by node and DSCP, and their shares."""
     ways = rows.group_by("flow", "node", "dscp_sent", "dscp_arrived", maintain_order=True)
     counts = ways.agg(weighed("packets"))
     share = pl.col("packets") / pl.col("packets").sum().over("flow", "node", "dscp_sent")
@@ -71,9 +71,9 @@ def _counted(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def dscp_kept(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
-    """The share, 0 to 1, of a flow's data packets, or a ping's requests, that kept their DSCP.
+    """Return the share, 0 to 1, of a flow's packets, or a ping's requests, that kept their DSCP.
 
-    Of those that arrived, or were answered; None if none did.
+    It is a share of those that arrived, or were answered; None if there are none.
     """
     if is_flow(dataset, name):
         found = codepoints(dataset, name, window)

@@ -1,7 +1,7 @@
-"""Runs side by side: what each flow, ping and class got in every one of them.
+"""Comparison of runs: each flow, ping and class in every run.
 
-Runs may come from any engine, seed and setting. What their scenarios say differently is found, and
-what only some of them have is left empty in the others.
+Runs may be of any engine, seed and scenario. The differences between their scenarios are listed.
+Values that only some runs have are None in the others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Beside:
 
     Attributes:
         unit: "bps", "s", "share" (0 to 1) or "packets".
-        values: What each run has; None where that means nothing, or could not be measured.
+        values: The value in each run; None if it is undefined or was not measured.
     """
 
     unit: str
@@ -37,14 +37,14 @@ class Beside:
 
     @property
     def ratios(self) -> tuple[float | None, ...]:
-        """Each value by the first; None where one of them is missing, or the first is zero."""
+        """Each value divided by the first; None if one of them is missing, or the first is zero."""
         first = self.values[0]
         return tuple(None if value is None or not first else value / first for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting that is not the same in all runs: its dotted path, and each run's value.
+    """A setting that differs between runs: its dotted path, and each run's value.
 
     A value is None in a run that does not have it.
     """
@@ -64,18 +64,18 @@ class PhaseBeside:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Runs beside each other, in the order in which they were given.
+    """A comparison of runs, in the order in which they were given.
 
     Attributes:
-        names: What tells the runs apart, in a few words each.
-        differences: What their scenarios, engines and seeds differ in.
-        covered_s: How much of the scenario all runs cover: nothing after it is compared.
-        phases: The first run's phases.
+        names: A short distinct name of each run.
+        differences: The differences between their scenarios, engines and seeds.
+        covered_s: The part of the scenario that all runs cover; nothing after it is compared.
+        phases: The phases of the first run.
         flows: By flow and quantity: `throughput` while active, `loss`, `retransmits`, `rtt_median`,
             `rtt_p99`, `srtt_median`, `srtt_p99`, `owd_median`, `owd_p99`, `completion`.
         pings: By ping and quantity: `loss`, `rtt_median`, `rtt_p95`, `rtt_p99`.
         classes: By directed link and class, the `share` of the bytes that the link's end sent, and
-            the packets that it `dropped`. Links of which a run has one class only are left out.
+            the packets that it `dropped`. Links with a single class in one run are left out.
     """
 
     names: tuple[str, ...]
@@ -88,15 +88,16 @@ class SideBySide:
 
 
 def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> SideBySide:
-    """Put runs beside the first of them.
+    """Compare runs with the first of them.
 
     Args:
         datasets: Two runs at least.
-        names: What to call them; by default what they differ in.
+        names: Names of the runs; by default made from their differences.
 
     Raises:
-        UsageError: If there are fewer than two runs, or one has no flow, ping or link in common
-            with the first.
+        UsageError: There are fewer than two runs, or one has no flow, ping or link in common with
+            the
+            first.
     """
     if len(datasets) < 2:
         raise UsageError("one run cannot be compared; give two or more")
@@ -116,7 +117,7 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
 
 
 def compared(side_by_side: SideBySide) -> dict[str, Any]:
-    """A comparison in one object of JSON types; ratios are to the first run."""
+    """Return a comparison as one object of JSON types; ratios are to the first run."""
 
     def written(quantities: dict[str, Beside]) -> dict[str, Any]:
         return {
@@ -166,7 +167,7 @@ def _differences(datasets: Sequence[Dataset]) -> Iterator[Difference]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The scalars of a mapping with their dotted paths."""
+    """Return the scalars of a mapping with their dotted paths."""
     if isinstance(value, (dict, list)) and value:
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
@@ -176,7 +177,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _names(datasets: Sequence[Dataset], differences: Sequence[Difference]) -> list[str]:
-    """What tells each run apart: its engine, its seed, or a few settings."""
+    """Return a distinct name of each run: its engine, its seed, or a few settings."""
     settings = [d for d in differences if d.path not in {"engine", "seed", "cut off at", "name"}]
     engines = any(difference.path == "engine" for difference in differences)
     seeds = any(difference.path == "seed" for difference in differences)
@@ -194,7 +195,7 @@ def _names(datasets: Sequence[Dataset], differences: Sequence[Difference]) -> li
 
 
 def _unique(names: list[str]) -> list[str]:
-    """The names, with a number where one occurs again."""
+    """Return the names, with a number if one occurs again."""
     taken: set[str] = set()
     for place, name in enumerate(names):
         number = 1
@@ -206,7 +207,7 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _refuse_strangers(datasets: Sequence[Dataset], names: Sequence[str]) -> None:
-    """Raise UsageError where a run has nothing that the first has."""
+    """Raise UsageError if a run has nothing in common with the first."""
     first = datasets[0].scenario
     for dataset, name in zip(datasets[1:], names[1:], strict=True):
         other = dataset.scenario
@@ -223,7 +224,7 @@ def _refuse_strangers(datasets: Sequence[Dataset], names: Sequence[str]) -> None
 
 
 def _all(datasets: Sequence[Dataset], kind: str) -> list[str]:
-    """The names of all flows or pings, those of the first run first."""
+    """Return the names of all flows or pings, those of the first run first."""
     names = (name for dataset in datasets for name in getattr(dataset.scenario, kind))
     return list(dict.fromkeys(names))
 
@@ -344,7 +345,7 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Besid
 
 
 def _beside(rows: Sequence[dict[str, Any]], units: dict[str, str]) -> dict[str, Beside]:
-    """The quantities that some run has."""
+    """Return the quantities that at least one run has."""
     columns = {name: tuple(row[name] for row in rows) for name in units}
     return {
         name: Beside(units[name], values)

@@ -1,4 +1,4 @@
-"""How long packets took: round-trip times of pings and flows, summed up.
+"""Distributions of delays and round-trip times, loss and completion times.
 
 Percentiles interpolate linearly between the two nearest samples (Hyndman and Fan's type 7, the
 default of NumPy and R); the standard deviation is the sample's (n - 1).
@@ -17,9 +17,10 @@ from perhop.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What is worth knowing of a set of numbers, such as durations in seconds; all in their unit.
+    """Summary statistics of a set of numbers, in their unit.
 
-    `samples` is how many there are; `iqr` the interquartile range, p75 - p25. `stdev` is None for
+    `samples` is the number of samples; `iqr` the interquartile range, p75 - p25. `stdev` is None
+    for
     a single sample.
     """
 
@@ -39,7 +40,7 @@ class Distribution:
 
 @kept
 def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distribution | None:
-    """The round-trip times of a ping's requests that were sent in `window` and answered.
+    """Return the round-trip times of a ping's requests that were sent in `window` and answered.
 
     Returns:
         None if there are none.
@@ -48,7 +49,7 @@ def rtt(dataset: Dataset, ping: str, window: Window | None = None) -> Distributi
 
 
 def distribution(numbers: pl.Series) -> Distribution | None:
-    """What is worth knowing of some numbers, nulls left out; None if nothing is left."""
+    """Return summary statistics of some numbers, without nulls; None if nothing is left."""
     values = pl.DataFrame({"number": numbers.drop_nulls()})
     if values.is_empty():
         return None
@@ -82,7 +83,7 @@ def distribution(numbers: pl.Series) -> Distribution | None:
 
 @kept
 def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
-    """The round-trip times that a flow's segments measured over the run, in engines that see them.
+    """Return the round-trip time samples of a flow's segments; only `sim` has them.
 
     Least, greatest and mean are exact. Percentiles and the standard deviation come from the
     histogram `rtts`, whose bins are about 1% wide: samples count as spread evenly over their bin.
@@ -95,9 +96,10 @@ def flow_rtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 @kept
 def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
-    """The smoothed round-trip time of a flow's sender (RFC 6298) over the run, in any engine.
+    """Return the smoothed round-trip time of a flow's sender (RFC 6298), in any engine.
 
-    It is read every 10 ms while acknowledgements come. What is exact is so as in `flow_rtt`.
+    It is read every 10 ms while acknowledgements come. The same statistics are exact as in
+    `flow_rtt`.
 
     Returns:
         None if the flow took no sample.
@@ -107,7 +109,7 @@ def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 @kept
 def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
-    """The one-way delays of a flow's data packets that arrived in `window`, duplicates apart.
+    """Return the one-way delays of a flow's data packets that arrived in `window`.
 
     Least, greatest and mean are exact; percentiles and the standard deviation come from the
     histogram `delays`, as those of `flow_rtt` do. They are those of the window if it is one over
@@ -129,19 +131,19 @@ def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distributi
 
 @kept
 def _delay_bins(dataset: Dataset) -> dict[tuple[object, ...], pl.DataFrame]:
-    """The histogram of each flow's delays over the run."""
+    """Return the histogram of each flow's delays over the run."""
     rows = cut(dataset.delays, clip(dataset, None) or (0.0, 0.0))
     return _binned(rows).partition_by("flow", as_dict=True)
 
 
 def _binned(rows: pl.DataFrame) -> pl.DataFrame:
-    """The samples of each flow in each bin."""
+    """Return the samples of each flow in each bin."""
     bins = rows.group_by("flow", "low_s", "high_s").agg(weighed("samples").alias("samples"))
     return bins.filter(pl.col("samples") > 0)
 
 
 def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
-    """The samples of a flow over the run in the histogram `rtts` or `srtts`."""
+    """Return the samples of a flow over the run in the histogram `rtts` or `srtts`."""
     rows = of_flow(dataset, f"{name}s", flow)
     if rows.is_empty():
         return None
@@ -150,7 +152,7 @@ def _measured(dataset: Dataset, flow: str, name: str) -> Distribution | None:
 
 
 def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution | None:
-    """What the bins of a histogram say, and the rows of `intervals` in which the samples are."""
+    """Return the statistics of a histogram's bins and of the rows with its samples."""
     if bins.is_empty() or taken.is_empty():
         return None
     bins = bins.sort("low_s")
@@ -191,16 +193,16 @@ def _of_bins(bins: pl.DataFrame, taken: pl.DataFrame, name: str) -> Distribution
 
 
 def sent(dataset: Dataset, ping: str, window: Window | None = None) -> pl.DataFrame:
-    """The rows of `pings` whose request was sent in a window, its start included."""
+    """Return the rows of `pings` whose request was sent in a window, its start included."""
     part = clip(dataset, window) or (0.0, 0.0)
     within = (pl.col("sent_s") >= part[0]) & (pl.col("sent_s") < part[1])
     return of_ping(dataset, ping).filter(within)
 
 
 def completion(dataset: Dataset, flow: str) -> float | None:
-    """Seconds from a flow's start until the volume of every stream had arrived.
+    """Return the seconds from a flow's start until the volume of every stream had arrived.
 
-    None if it has no volume, or not all of it came.
+    None if it has no volume, or if not all of it arrived.
     """
     done = of_flow(dataset, "intervals", flow)["completion_s"].drop_nulls()
     if len(done) < dataset.scenario.flows[flow].streams:
@@ -209,10 +211,11 @@ def completion(dataset: Dataset, flow: str) -> float | None:
 
 
 def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | None:
-    """The share lost, 0 to 1, of a flow's data packets or of a ping's requests.
+    """Return the share, 0 to 1, of a flow's data packets or of a ping's requests that were lost.
 
-    For a flow: lost / (lost + received). A ping is lost if no reply came back; what is still under
-    way at the end counts neither way.
+    For a flow: lost / (lost + received). A ping is lost if no reply came back; requests in flight
+    at
+    the end do not count.
 
     Returns:
         None if nothing was sent.
@@ -227,7 +230,7 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
 
 
 def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
-    """How many requests of a ping may still be answered when the results end.
+    """Return the number of a ping's requests that are still in flight when the results end.
 
     They have no answer, and were sent less than the ping's longest round-trip time before the end.
     """
@@ -240,12 +243,12 @@ def under_way(dataset: Dataset, ping: str, window: Window | None = None) -> int:
 
 
 def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
-    """The part of a TCP flow's acknowledgements, 0 to 1, that acknowledged selectively (RFC 2018).
+    """Return the share, 0 to 1, of a TCP flow's acknowledgements that are selective (RFC 2018).
 
-    A receiver does while data is missing below what has arrived: lost, or late.
+    A receiver sends them while data is missing below the data that has arrived: lost, or late.
 
     Returns:
-        None if there were no acknowledgements, or the engine could not tell.
+        None without acknowledgements, or if the engine cannot tell.
     """
     if of_flow(dataset, "intervals", flow)["sacks"].has_nulls():
         return None
@@ -254,9 +257,9 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
 
 
 def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float:
-    """The sum of a counting column of `intervals` over a flow's streams in a window.
+    """Return the sum of a counting column of `intervals` over a flow's streams in a window.
 
-    A whole number, unless the window's edge cuts a row.
+    It is a whole number, unless the window's edge cuts a row.
     """
     if window is None:
         return float(tally(dataset, flow)[column])

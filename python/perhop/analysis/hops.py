@@ -1,4 +1,4 @@
-"""Who answers a ping's requests at each distance, as traceroute and mtr ask."""
+"""The hops of a path, from pings with limited time to live, as in traceroute and mtr."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +13,18 @@ from perhop.dataset import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """What became of the requests with one time to live.
+    """The requests with one time to live.
 
     Attributes:
         ttl: The time to live: the hop's number.
-        nodes: Who answered, in order of appearance; several where load is shared.
-        answers: How they did: "time exceeded" on the way, "echo reply" or "port unreachable" at the
-            destination, "net unreachable" where no path led on, "packet too big" where a link took
-            none so long.
-        sent: How many requests there were.
+        nodes: The nodes that answered, in order of appearance; several if load is shared.
+        answers: The kinds of answers: "time exceeded" on the path, "echo reply" or "port
+            unreachable"
+            at the destination, "net unreachable" without a route, "packet too big" above an MTU.
+        sent: The number of requests.
         loss: The share of them that was not answered, or that could not be delivered.
-        rtt: How long the others took; None if there are none.
-        dscps: The code points with which they arrived, in order of appearance.
+        rtt: The round-trip times of the others; None if there are none.
+        dscps: The DSCPs with which they arrived, in order of appearance.
     """
 
     ttl: int
@@ -37,10 +37,11 @@ class Hop:
 
 
 def hops(dataset: Dataset, ping: str, window: Window | None = None) -> list[Hop]:
-    """What a ping learnt of each hop from the requests that it sent in `window`.
+    """Return the hops of a ping from the requests that it sent in `window`.
 
-    Beyond the nearest hop at which the destination answered, only those are listed at which another
-    node did.
+    Beyond the nearest hop at which the destination answered, the list has only hops at which
+    another
+    node answered.
     """
     requests = sent(dataset, ping, window)
     destination = dataset.scenario.pings[ping_named(dataset, ping)].destination
@@ -65,5 +66,5 @@ def hops(dataset: Dataset, ping: str, window: Window | None = None) -> list[Hop]
 
 
 def _seen(rows: pl.DataFrame, column: str) -> tuple[Any, ...]:
-    """The values of a column, each once."""
+    """Return the distinct values of a column."""
     return tuple(rows[column].drop_nulls().unique(maintain_order=True))

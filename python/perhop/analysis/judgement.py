@@ -1,4 +1,4 @@
-"""Measured beside expected, and measured beside published."""
+"""Expectations and published values, compared with measured ones."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,11 +27,11 @@ _UNITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation holds.
+    """The result of an expectation.
 
-    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None when there is
-    nothing to measure, and `ok` is false. When the run was cut off before the window's end, both
-    are None: the expectation was not reached.
+    `measured` is in `unit`: "bps", "s", "share" (0 to 1) or "packets". It is None if nothing was
+    measured, and `ok` is false. If the run ended before the window's end, both are None: the
+    expectation was not reached.
     """
 
     text: str
@@ -42,14 +42,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A published value beside the measured one, both in `unit`.
+    """A published value and the measured one, both in `unit`.
 
-    `published` is None where the document has it in a picture only.
-    `difference` is (measured - published) / published, None where that has no meaning. `within` is
-    how near the two must be to count as alike, as a share of the published value. `basis` says
-    whether the document states the value at all. `precision` is half the width of what the printed
-    value stands for, if it is not what its digits say. An ensemble's interval that has `rival` in
-    it says nothing. Values of the same `number` are one number of the document.
+    `published` is None if the document has it only in a picture. `difference` is (measured -
+    published) / published, None if that is undefined. `within` is the relative tolerance. `basis`
+    says whether the document states the value at all. `precision` is half the width of the interval
+    that the printed value stands for, if its digits do not say it. An ensemble's interval that
+    contains `rival` is undecided. Values of the same `number` are one number of the document.
     """
 
     label: str
@@ -85,7 +84,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the measured value is as published; None where no yardstick says so."""
+        """Whether the measured value agrees with the published one; None without a criterion."""
         if self.measured is None or self.published is None:
             return None
         if self.qualifier == "above":
@@ -148,7 +147,7 @@ def measure(
 
 
 def verdicts(dataset: Dataset) -> list[Verdict]:
-    """Judge every expectation of the scenario, in its order."""
+    """Check every expectation of the scenario, in its order."""
     judged = []
     for expectation in dataset.scenario.expect:
         value = _measured(dataset, expectation.metric.name, expectation.target, expectation.during)
@@ -161,7 +160,7 @@ def verdicts(dataset: Dataset) -> list[Verdict]:
 
 
 def against_published(dataset: Dataset) -> list[Comparison]:
-    """Put every published value of the scenario beside the measured one, in its order."""
+    """Compare every published value of the scenario with the measured one, in its order."""
     compared = []
     for item in dataset.scenario.published:
         unit, scale = _UNITS[item.metric.quantity]
@@ -190,13 +189,13 @@ def against_published(dataset: Dataset) -> list[Comparison]:
 def _measured(
     dataset: Dataset, metric: str, target: str, during: tuple[int, int] | None
 ) -> float | None:
-    """The metric over a window that the run covers whole; None if it does not."""
+    """Return the metric over a window that the run covers completely; None if it does not."""
     window = _window(dataset, during)
     return measure(dataset, metric, target, window) if _covers(dataset, window) else None
 
 
 def _covers(dataset: Dataset, window: Window) -> bool:
-    """Whether the run lasted until the end of a window."""
+    """Return whether the run lasted until the end of a window."""
     return clip(dataset, window) == window
 
 
@@ -205,6 +204,6 @@ def _window(dataset: Dataset, during: tuple[int, int] | None) -> Window:
 
 
 def _holds(expectation: Expectation, value: float) -> bool:
-    """Whether a value, in the scenario's integer unit, is within the expectation's bounds."""
+    """Return whether a value, in the scenario's integer unit, meets an expectation."""
     least, most = expectation.bounds
     return (least is None or value >= least) and (most is None or value <= most)

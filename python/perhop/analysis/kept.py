@@ -1,4 +1,4 @@
-"""What is found in a dataset once, and looked up from then on."""
+"""A cache of values that are computed from a dataset."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _Result = TypeVar("_Result")
 def kept(
     function: Callable[Concatenate[Dataset, _Arguments], _Result],
 ) -> Callable[Concatenate[Dataset, _Arguments], _Result]:
-    """Keep what a function returns for a dataset and arguments, as long as the dataset is there.
+    """Cache the results of a function of a dataset and arguments, as long as the dataset exists.
 
-    Its result is shared: nobody may change it.
+    A result is shared; callers must not change it.
     """
     names = list(signature(function).parameters)[1:]
 
@@ -45,7 +45,7 @@ def kept(
 
 
 def of_flow(dataset: Dataset, table: str, flow: str) -> pl.DataFrame:
-    """Return the rows of a table that are of a flow, in the table's order.
+    """Return the rows of a table for a flow, in the table's order.
 
     Raises:
         UsageError: If the run has no flow of that name.
@@ -55,7 +55,7 @@ def of_flow(dataset: Dataset, table: str, flow: str) -> pl.DataFrame:
 
 
 def of_ping(dataset: Dataset, ping: str) -> pl.DataFrame:
-    """Return the rows of `pings` that are of a ping, in the table's order.
+    """Return the rows of `pings` for a ping, in the table's order.
 
     Raises:
         UsageError: If the run has no ping of that name.
@@ -66,7 +66,7 @@ def of_ping(dataset: Dataset, ping: str) -> pl.DataFrame:
 
 @kept
 def _parts(dataset: Dataset, table: str, column: str) -> dict[tuple[object, ...], pl.DataFrame]:
-    """The rows of a table by what a column says: one pass, however many flows ask for theirs."""
+    """Return the rows of a table, grouped by the values of a column, in one pass."""
     whole: pl.DataFrame = getattr(dataset, table)
     return whole.partition_by(column, as_dict=True, maintain_order=True)
 

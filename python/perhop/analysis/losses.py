@@ -1,4 +1,4 @@
-"""Where packets were lost, and why."""
+"""The places and causes of losses."""
 
 from typing import Final
 
@@ -24,14 +24,15 @@ _NONE: Final = pl.DataFrame(
 
 @kept
 def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """Where and why packets of a flow were lost on the way from its source to its destination.
+    """Return where and why packets of a flow were lost between its source and its destination.
 
-    The engine `kernel` cannot tell flows apart; `class_losses` is what it knows.
+    The engine `kernel` cannot distinguish flows; use `class_losses` there.
 
     Returns:
-        Columns `link`, before which or on which they were lost (null where no link was to take
-        them), `cause` (see `perhop.dataset.CAUSES`), `packets`, and `share`: of the flow's data
-        packets, lost or received, as in `loss`. Most packets first.
+        Columns `link`, before which or on which they were lost (null without a route), `cause` (see
+        `perhop.dataset.CAUSES`), `packets`, and `share`: of the flow's data packets, lost or
+            received,
+        as in `loss`. Most packets first.
     """
     own = of_flow(dataset, "losses", flow)
     if own.is_empty():
@@ -46,11 +47,12 @@ def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Data
 
 
 def class_losses(dataset: Dataset) -> pl.DataFrame:
-    """Where and why packets of anybody were lost, as queues and links have counted it.
+    """Return where and why packets of any flow were lost, as counted by queues and links.
 
     Returns:
-        Columns `link`, `class` (null for what was lost on the wire), `cause`, `packets`, and
-        `share`: of those that came to the class, or were sent on the link. Most packets first.
+        Columns `link`, `class` (null for losses on the wire), `cause`, `packets`, and `share`: of
+            the
+        packets that arrived at the class, or were sent on the link. Most packets first.
     """
     queues = dataset.queues.group_by("link", "class", maintain_order=True).agg(
         pl.sum("sent_packets", "dropped_packets", *_DROPS.values())
@@ -71,7 +73,7 @@ def class_losses(dataset: Dataset) -> pl.DataFrame:
 def _part(
     rows: pl.DataFrame, name: pl.Expr, cause: str, lost: pl.Expr, total: pl.Expr
 ) -> pl.DataFrame:
-    """The rows of one cause, without those that lost nothing."""
+    """Return the rows of one cause that lost packets."""
     return rows.filter(lost > 0).select(
         "link",
         name.alias("class"),

@@ -1,4 +1,4 @@
-"""The flows and pings of a run by name, so that a misspelt name is an error and never a zero."""
+"""The names of flows and pings of a run; an unknown name is an error, never a zero."""
 
 from collections.abc import Collection
 
@@ -9,15 +9,15 @@ from perhop.units import quote
 
 
 def flow_named(dataset: Dataset, name: str, *also: str) -> str:
-    """Return the name of a flow, or one of the words that may stand for one.
+    """Return the name of a flow, or one of the words for several flows.
 
     Args:
         dataset: The run.
-        name: The name that was asked for.
+        name: The name to check.
         *also: Words that stand for several flows, such as "total".
 
     Raises:
-        UsageError: If the run has no flow of that name.
+        UsageError: Unknown flow.
     """
     flows = dataset.scenario.flows
     return name if name in flows else _named("flow", name, [*flows, *also])
@@ -27,16 +27,16 @@ def ping_named(dataset: Dataset, name: str) -> str:
     """Return the name of a ping.
 
     Raises:
-        UsageError: If the run has no ping of that name.
+        UsageError: Unknown ping.
     """
     return _named("ping", name, dataset.scenario.pings)
 
 
 def is_flow(dataset: Dataset, name: str) -> bool:
-    """Return whether a name is that of a flow, rather than that of a ping.
+    """Return whether a name is that of a flow, not that of a ping.
 
     Raises:
-        UsageError: If the run has neither a flow nor a ping of that name.
+        UsageError: Unknown name.
     """
     flows, pings = dataset.scenario.flows, dataset.scenario.pings
     return name in flows or _named("flow or ping", name, [*flows, *pings]) in flows

@@ -1,4 +1,4 @@
-"""What a path can carry, hop by hop, from how far apart answers to trains of packets come."""
+"""The capacity of a path, hop by hop, from the dispersion of packet trains."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,13 +19,14 @@ _HEADERS: Final = 28
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the part of a path up to a hop can carry.
+    """The capacity of a path up to a hop.
 
     Attributes:
         ttl: The hop's number.
-        nodes: Who answered there.
-        rate_bps: The rate at which a train's packets come there, in bits of IP packets a second:
-            that of the slowest link so far. None where no two of a train were answered.
+        nodes: The nodes that answered there.
+        rate_bps: The rate at which a train's packets arrive there, in bits of IP packets per
+            second:
+            that of the slowest link so far. None if no two packets of a train were answered.
         narrows: Whether the link to this hop is slower than all before.
     """
 
@@ -36,15 +37,16 @@ class Capacity:
 
 
 def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> list[Capacity]:
-    """What a path can carry up to each hop, by a ping of several nodes that sends trains.
+    """Return the capacity of a path up to each hop, from a ping of several nodes that sends trains.
 
-    Packets that leave together are spread by the slowest link that they cross, and the answers come
-    as far apart; the median of the gaps leaves out most of those in which others' packets went.
-    Dovrolis, Ramanathan and Moore, What do packet dispersion techniques measure? (INFOCOM 2001).
-    What narrows the way back of answers, which are shorter, is seen only if it is that much slower.
+    Packets that are sent back to back are spread by the slowest link that they cross, and so are
+    the
+    answers. The median of the gaps excludes most gaps with packets of other flows. Dovrolis,
+    Ramanathan and Moore, What do packet dispersion techniques measure? (INFOCOM 2001). A bottleneck
+    of the return path is visible only if it also spreads the answers, which are shorter.
 
     Raises:
-        ValueError: If the ping sends no trains.
+        ValueError: The ping sends no trains.
     """
     probe = dataset.scenario.pings[ping_named(dataset, ping)]
     if probe.train < 2:
@@ -74,5 +76,5 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
 
 
 def narrowest(hops: list[Capacity]) -> Capacity | None:
-    """The hop that is the bottleneck: the last that narrows the path. None if none was measured."""
+    """Return the bottleneck hop: the last that narrows the path. None if none was measured."""
     return next((hop for hop in reversed(hops) if hop.narrows), None)

@@ -1,4 +1,4 @@
-"""How throughput spreads over time and over streams, and how columns of numbers compare."""
+"""The spread of throughput over time and over streams, and tables of statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PERCENTILES: Final = (5, 10, 25, 50, 75, 90, 95)
 def rates(
     dataset: Dataset, flow: str, window: Window | None = None, interval_s: float | None = None
 ) -> pl.Series:
-    """The throughput of a flow, or of all, interval by interval, in bits per second.
+    """Return the throughput of a flow, or of all flows, per interval, in bits per second.
 
     Args:
         dataset: The run.
@@ -39,12 +39,12 @@ def rates(
 def rate_spread(
     dataset: Dataset, flow: str, window: Window | None = None, interval_s: float | None = None
 ) -> Distribution | None:
-    """What is worth knowing of a flow's throughput over intervals; see `rates`."""
+    """Return summary statistics of a flow's throughput over intervals; see `rates`."""
     return distribution(rates(dataset, flow, window, interval_s))
 
 
 def stream_rates(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Series:
-    """The mean throughput of each of a flow's streams, in bits per second."""
+    """Return the mean throughput of each of a flow's streams, in bits per second."""
     part = clip(dataset, window) or (0.0, 0.0)
     rows = cut(of_flow(dataset, "intervals", flow), part)
     sums = rows.group_by("stream").agg(weighed("bytes").alias("bytes")).sort("stream")
@@ -52,10 +52,10 @@ def stream_rates(dataset: Dataset, flow: str, window: Window | None = None) -> p
 
 
 def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) -> pl.DataFrame:
-    """A flow's throughput and the mean round-trip time that its segments measured, by interval.
+    """Return a flow's throughput and the mean of its round-trip time samples, per interval.
 
     Returns:
-        Columns `start_s`, `throughput_bps` and `rtt_s`; intervals without a sample are left out.
+        Columns `start_s`, `throughput_bps` and `rtt_s`, without intervals that have no sample.
     """
     part = clip(dataset, window) or (0.0, 0.0)
     taken = of_flow(dataset, "intervals", flow).filter(pl.col("rtt_samples") > 0)
@@ -74,7 +74,7 @@ def rates_and_rtts(dataset: Dataset, flow: str, window: Window | None = None) ->
 
 
 def correlation(one: pl.Series, other: pl.Series) -> float | None:
-    """Pearson's correlation of two columns, -1 to 1; None if one of them does not vary."""
+    """Return Pearson's correlation of two columns, -1 to 1; None if one of them is constant."""
     pairs = pl.DataFrame({"a": one, "b": other}).drop_nulls()
     if pairs.is_empty() or pairs["a"].n_unique() < 2 or pairs["b"].n_unique() < 2:
         return None
@@ -82,9 +82,9 @@ def correlation(one: pl.Series, other: pl.Series) -> float | None:
 
 
 def fairness(rates: Sequence[float] | pl.Series) -> float | None:
-    """Jain's fairness index of some rates: 1 if all are equal, 1/n if one has all.
+    """Return Jain's fairness index of some rates: 1 if all are equal, 1/n if one has everything.
 
-    None if there is none above zero. Jain, Chiu and Hawe, DEC-TR-301, 1984.
+    None if no rate is above zero. Jain, Chiu and Hawe, DEC-TR-301, 1984.
     """
     values = [float(rate) for rate in rates]
     squares = sum(value * value for value in values)
@@ -92,7 +92,7 @@ def fairness(rates: Sequence[float] | pl.Series) -> float | None:
 
 
 def distribution_table(columns: Mapping[str, Sequence[float]]) -> pl.DataFrame:
-    """Statistics of columns of numbers: mean, median, standard deviation, extremes, percentiles.
+    """Return statistics of columns of numbers: mean, median, deviation, extremes, percentiles.
 
     Percentiles interpolate as those of `distribution` do; `IQR` is the 75th less the 25th.
 
@@ -119,16 +119,16 @@ def distribution_table(columns: Mapping[str, Sequence[float]]) -> pl.DataFrame:
 
 
 def with_averages(table: pl.DataFrame, averages: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """A distribution table with further columns: the means of some of its columns, row by row."""
+    """Add columns to a distribution table: the row-wise means of some of its columns."""
     return table.with_columns(
         pl.mean_horizontal(*columns).alias(name) for name, columns in averages.items()
     )
 
 
 def with_ratios(table: pl.DataFrame, ratios: Mapping[str, tuple[str, str]]) -> pl.DataFrame:
-    """A distribution table with further columns: the ratio of two of its columns, row by row.
+    """Add columns to a distribution table: the row-wise ratios of two of its columns.
 
-    Null where the second is zero.
+    Null if the second is zero.
     """
     return table.with_columns(
         pl.when(pl.col(below) != 0).then(pl.col(above) / pl.col(below)).alias(name)

@@ -1,4 +1,4 @@
-"""A run in one object of JSON types."""
+"""A run as one object of JSON types."""
 
 from copy import deepcopy
 from dataclasses import asdict
@@ -62,12 +62,12 @@ def summary(dataset: Dataset) -> dict[str, Any]:
 
 
 def flow_summaries(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """What became of each flow over the time that it was active, as `summary` has it."""
+    """Return the results of each flow over the time that it was active, as in `summary`."""
     return {flow: deepcopy(_flow(dataset, flow)) for flow in dataset.scenario.flows}
 
 
 def class_counters(dataset: Dataset) -> pl.DataFrame:
-    """What each class of each directed link did over the run.
+    """Return the counters of each class of each directed link over the run.
 
     Returns:
         Columns `link`, `class` and the counters of `queues` summed over time, in the table's order.
@@ -78,7 +78,7 @@ def class_counters(dataset: Dataset) -> pl.DataFrame:
 
 
 def counter_readings(dataset: Dataset) -> pl.DataFrame:
-    """What classes of directed links had counted when their counters were cleared, and at last.
+    """Return the counters of classes at each time when they were cleared, and at the end.
 
     Returns:
         As `class_counters`, with columns `start_s` and `end_s` after the link: the stretch from
@@ -94,7 +94,7 @@ def counter_readings(dataset: Dataset) -> pl.DataFrame:
 
 
 def _clears_before(dataset: Dataset) -> pl.Series:
-    """How often its counters had been cleared before each row of `queues` began."""
+    """Return how often the counters had been cleared before each row of `queues` began."""
     clears = [change for change in dataset.scenario.changes if change.clear is not None]
     queues = dataset.queues.select("link", "start_s")
     everywhere = pl.Series(sorted(c.at / 1e12 for c in clears if c.on is None), dtype=pl.Float64)
@@ -113,7 +113,7 @@ def _clears_before(dataset: Dataset) -> pl.Series:
 
 
 def link_loads(dataset: Dataset) -> pl.DataFrame:
-    """What each directed link carried over the run.
+    """Return the load of each directed link over the run.
 
     Returns:
         Columns `link`, `sent_packets`, `sent_bytes` with layer-2 overhead, `lost_packets`, and the
@@ -140,7 +140,7 @@ def link_loads(dataset: Dataset) -> pl.DataFrame:
 
 
 def _with_shapers(dataset: Dataset) -> pl.DataFrame:
-    """The table `links`, where the utilisation of shaped senders is that of their shapers."""
+    """Return the table `links` with the utilisation of shaped senders relative to their shapers."""
     directions = dataset.scenario.directions.items()
     shaped = {name: link.capacity(node) for name, (link, node) in directions if node in link.shape}
     if not shaped:

@@ -1,4 +1,4 @@
-"""Who got how much, and when: goodput at the receiving application."""
+"""Throughput over time: goodput at the receiving application."""
 
 import statistics
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ TOTAL: Final = "total"
 
 
 def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None) -> float | None:
-    """The mean goodput of a flow, or of all, in bits per second.
+    """Return the mean goodput of a flow, or of all flows, in bits per second.
 
     Args:
         dataset: The run.
@@ -37,10 +37,10 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
 
 @kept
 def active(dataset: Dataset, flow: str) -> Window | None:
-    """The seconds of the run during which a flow sends; None if the run ended before.
+    """Return the seconds of the run during which a flow sends; None if the run ended before.
 
-    A flow of a given volume is active until the end of the last stretch in which it delivered
-    data, or while the run lasts if it delivered none.
+    A flow with a volume is active until the end of the last interval in which it delivered data, or
+    until the end of the run if it delivered none.
     """
     spec = dataset.scenario.flows[flow_named(dataset, flow)]
     window = seconds(dataset.scenario.active_ps(spec))
@@ -53,12 +53,13 @@ def active(dataset: Dataset, flow: str) -> Window | None:
 
 @kept
 def phases(dataset: Dataset) -> pl.DataFrame:
-    """The throughput of every flow in each phase, a stretch between two changes of the timeline.
+    """Return the throughput of every flow in each phase of the timeline.
 
     Returns:
-        Columns `start_s`, `end_s`, `flow` and `throughput_bps`, a row per phase that the run
-        covers and flow, in the scenario's order; the flow "total" closes each phase. A phase that
-        the run covers in part ends where the run did.
+        Columns `start_s`, `end_s`, `flow` and `throughput_bps`, with a row per phase and flow, in
+            the
+        scenario's order; the flow "total" is the last of each phase. A phase that the run covers in
+        part ends with the run.
     """
     parts = (clip(dataset, seconds(phase)) for phase in dataset.scenario.phases_ps)
     windows = [part for part in parts if part is not None]
@@ -111,7 +112,7 @@ def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, 
 def series(
     dataset: Dataset, window: Window | None = None, interval_s: float | None = None
 ) -> pl.DataFrame:
-    """Throughput over time on a regular grid that starts with the run.
+    """Return the throughput over time on a regular grid that starts with the run.
 
     Args:
         dataset: The run.
@@ -152,13 +153,14 @@ SETTLED_TOTAL: Final = 0.02
 
 
 def settling(dataset: Dataset, flow: str, window: Window | None = None) -> float | None:
-    """How long after the start of a window a flow's throughput stays near its level there.
+    """Return the time from the start of a window until a flow's throughput stays near its level.
 
     The level is the median of the flow's throughput over the report intervals of the window. Near
-    is within 20% of it plus 2% of the median total: the second part keeps a flow that is pushed
-    down to a few packets an interval from counting as unsettled. The flow has settled where three
-    intervals in a row, or all that remain of the window, are near; so a level crossed on the way
-    does not count, and neither does a disturbance long after.
+    means within 20% of it plus 2% of the median total; the second term is for a flow that gets only
+    a
+    few packets per interval. The flow has settled when three intervals in a row, or all remaining
+    intervals of the window, are near. Crossing the level does not count, nor does a later
+    disturbance.
 
     Returns:
         Seconds, a multiple of the report interval unless a change cut one; 0 if the first interval

@@ -1,4 +1,4 @@
-"""Stretches of a run, and what part of a table lies in one."""
+"""Windows of a run, and the rows of tables in them."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,24 +20,26 @@ _ROUNDING: Final = 1e-9
 
 
 def seconds(window_ps: tuple[int, int]) -> Window:
-    """The window whose start and end are given in picoseconds."""
+    """Return the window between two instants in picoseconds, in seconds."""
     start, end = window_ps
     return start / PICOSECONDS, end / PICOSECONDS
 
 
 def clip(dataset: Dataset, window: Window | None) -> Window | None:
-    """The part of `window` (None: the whole run) that the run covers; None if it covers nothing."""
+    """Return the part of `window` (None: the whole run) that the run covers, or None."""
     start, end = (0.0, dataset.covered_s) if window is None else window
     start, end = max(start, 0.0), min(end, dataset.covered_s)
     return (start, end) if start < end else None
 
 
 def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The rows of a table of stretches that overlap `window`, each with its `weight`.
+    """Return the rows of a table that overlap `window`, each with its `weight`.
 
-    The weight is the part of the row's stretch that lies in the window: 1 for a row inside it, and
-    what a uniform rate over the stretch would give for one that straddles an edge. The windows
-    that a scenario names are exact unions of rows.
+    The weight is the share of the row's interval that lies in the window: 1 for a row inside it.
+    For a
+    row at an edge this assumes a uniform rate over the interval. The windows that a scenario names
+    are
+    exact unions of rows.
     """
     start, end = window
     if not table.is_empty() and start <= table["start_s"].min() and table["end_s"].max() <= end:  # type: ignore[operator]
@@ -47,7 +49,7 @@ def cut(table: pl.DataFrame, window: Window) -> pl.DataFrame:
 
 
 def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
-    """The part of a row's stretch that lies between two instants, as `cut` weighs it."""
+    """Return the share of a row's interval that lies between two instants, as in `cut`."""
     overlap = pl.min_horizontal("end_s", end) - pl.max_horizontal("start_s", start)
     weight = overlap / (pl.col("end_s") - pl.col("start_s"))
     whole = pl.when(weight > 1 - _ROUNDING).then(1.0).otherwise(weight)
@@ -55,7 +57,7 @@ def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def weighed(column: str) -> pl.Expr:
-    """The sum of a counting column over the rows of `cut`."""
+    """Return the weighted sum of a counting column over the rows of `cut`."""
     return (pl.col(column) * pl.col("weight")).sum()
 
 

@@ -1,15 +1,15 @@
-"""Why the service says no. Each error is what it says to people, and what it says to programs.
+"""The errors of the reservation service, with a message for people and details for programs.
 
 ::
 
     ReservationError (PerhopError)
-    ├── BadRequestError       422   it makes no sense
-    ├── NotAuthenticatedError 401   nobody knows who asks
-    ├── ForbiddenError        403   this user may not
-    ├── NotFoundError         404   there is none, or it is not theirs to see
-    ├── ConflictError         409   something is in the way
-    │   └── RefusedError      409   too little is free: where, how much, and when there would be
-    ├── ThrottledError        429   too often; when to try again
+    ├── BadRequestError       422   malformed request
+    ├── NotAuthenticatedError 401   not authenticated
+    ├── ForbiddenError        403   not allowed for this user
+    ├── NotFoundError         404   unknown, or of another user
+    ├── ConflictError         409   conflict with the state or with another reservation
+    │   └── RefusedError      409   not enough bandwidth: where, how much, and the earliest start
+    ├── ThrottledError        429   too many requests: when to try again
     └── UnavailableError      503   the database or an enforcing router does not answer
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def when(second: int) -> str:
-    """A second as messages write it, in UTC."""
+    """Format a second as in messages, in UTC."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class ReservationError(PerhopError):
-    """The root of what the service answers instead of doing something.
+    """The root of all errors of the service.
 
     Attributes:
         detail: The same for programs, by name.
@@ -45,25 +45,25 @@ class ReservationError(PerhopError):
 
 
 class BadRequestError(ReservationError):
-    """What was asked makes no sense."""
+    """Malformed or inconsistent request."""
 
     status = 422
 
 
 class NotAuthenticatedError(ReservationError):
-    """Nobody knows who asks."""
+    """Not authenticated."""
 
     status = 401
 
 
 class ForbiddenError(ReservationError):
-    """This user may not do that."""
+    """Not allowed for this user."""
 
     status = 403
 
 
 class NotFoundError(ReservationError):
-    """There is no such thing, or it is not this user's to see."""
+    """Unknown, or the property of another user."""
 
     status = 404
 

@@ -1,4 +1,4 @@
-"""What is in the way of a reservation, and from when on it would not be."""
+"""The reasons of refusals, and the earliest start without conflict."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Who asks, and whether a browser was led to ask.
+"""Authentication, and protection against cross-site requests.
 
-A program shows its token in the header `Authorization`; a browser shows its session's in a cookie,
-which other sites cannot read but can have sent. A change by cookie therefore needs the session's
-other secret in the header `X-CSRF-Token`, and must not come from another site (OWASP, Cross-Site
-Request Forgery Prevention).
+A program sends its token in the header `Authorization`. A browser sends its session's token in a
+cookie, which other sites cannot read but can have sent. A change by cookie therefore needs the
+second secret of the session in the header `X-CSRF-Token`, and must not come from another site
+(OWASP, Cross-Site Request Forgery Prevention).
 """
 
 import hmac
@@ -31,11 +31,11 @@ async def identity(
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
     session: Annotated[str | None, Security(_cookie)],
 ) -> Identity:
-    """Who asks.
+    """Return the user of a request.
 
     Raises:
-        NotAuthenticatedError: Nobody knows.
-        ForbiddenError: A browser may have been led to ask.
+        NotAuthenticatedError: The request is not authenticated.
+        ForbiddenError: The request may come from another site.
     """
     people: People = request.app.state.people
     if bearer is not None:
@@ -57,7 +57,7 @@ async def identity(
 
 
 def own_site(request: Request) -> None:
-    """Raise ForbiddenError if a browser says that another site made it ask."""
+    """Raise ForbiddenError if a browser says that the request comes from another site."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     if site not in ("same-origin", "none"):
         raise ForbiddenError("another site asked for this")
@@ -69,7 +69,7 @@ def own_site(request: Request) -> None:
 async def feed_identity(
     request: Request, token: Annotated[str, Query(min_length=1, max_length=200)]
 ) -> Identity:
-    """Whose feed it is."""
+    """Return the owner of a calendar feed."""
     people: People = request.app.state.people
     who = people.who(token)
     if who.kind != "feed":

@@ -1,4 +1,4 @@
-"""The application: routes, errors as JSON, and what every answer says to browsers."""
+"""The application: routes, errors as JSON, and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 
 
 async def _away(_request: Request, error: Exception) -> Response:
-    """The database does not answer; which question that was is nobody's business."""
+    """Answer that the database is not available, without details of the query."""
     if isinstance(error, (exc.IntegrityError, exc.DataError)):
         raise error  # a bug
     cause = str(getattr(error, "orig", None) or error).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Routes for reservations: what is free, booking, changing, counters."""
+"""Routes for reservations: search, book, change and read counters."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from perhop_services.reservations.service import Service
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": m.Problem, "description": text}
     for status, text in {
-        400: "The request is not one of HTTP's",
-        401: "Nobody knows who asks",
-        403: "This user may not",
-        404: "There is none, or it is another's",
-        409: "Something is in the way: what, and when it would not be",
+        400: "Malformed HTTP request",
+        401: "Not authenticated",
+        403: "Not allowed for this user",
+        404: "Unknown, or the property of another user",
+        409: "Conflict: with what, and the earliest start without it",
         413: "The request is too large",
-        415: "The request is not JSON",
-        422: "It makes no sense",
-        429: "Too often",
+        415: "The request body is not JSON",
+        422: "Malformed or inconsistent request",
+        429: "Too many requests",
         503: "The database or a router does not answer",
     }.items()
 }
@@ -47,13 +47,13 @@ def _enforcer(request: Request) -> Enforcer:
 
 
 def _json(model: m.Message, status: int = 200) -> Response:
-    """An answer that was made from what is known, and need not be checked again."""
+    """Return an answer that was made from valid data and needs no validation."""
     return Response(model.model_dump_json(by_alias=True), status, media_type="application/json")
 
 
 @router.get("/network")
 async def network(request: Request, _who: Who) -> m.NetworkMessage:
-    """What there is to reserve."""
+    """The links that can be reserved."""
     return m.NetworkMessage.of(_service(request).network)
 
 
@@ -61,7 +61,7 @@ async def network(request: Request, _who: Who) -> m.NetworkMessage:
 async def free(
     request: Request, _who: Who, asked: Annotated[m.FreeQuestion, Query()]
 ) -> m.FreeMessage:
-    """What is free between two nodes in a span, and from when on a rate is for as long."""
+    """The free bandwidth between two nodes in a span, and the earliest start for a rate."""
     service = _service(request)
     found = await asyncio.wrap_future(service.free(asked.terms(), asked.wishes(), asked.until))
     return m.FreeMessage.of(found)
@@ -75,7 +75,7 @@ async def timeline(
     end: Seconds,
     class_: Annotated[str | None, Query(alias="class", max_length=64)] = None,
 ) -> dict[str, list[m.Stretch]]:
-    """What is free on every link that can be reserved."""
+    """The free bandwidth of every link that can be reserved."""
     found = await asyncio.wrap_future(_service(request).timeline(start, end, class_))
     return {link: m.Stretch.all(stretches) for link, stretches in found.items()}
 
@@ -89,7 +89,10 @@ async def book(
         str | None, Header(min_length=1, max_length=128, pattern=r"^[!-~]+$")
     ] = None,
 ) -> Response:
-    """Book, or hold. Asked again with the same `Idempotency-Key`, the answer is the same one."""
+    """Book or hold a reservation.
+
+    A repeated request with the same `Idempotency-Key` has the same answer.
+    """
     service = _service(request)
     reservation = await asyncio.wrap_future(
         service.book(
@@ -116,7 +119,7 @@ def listed(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[m.ReservationMessage]:
-    """Your reservations, by number; an operator's are everybody's."""
+    """Your reservations, by number; operators get those of all users."""
     everybody = who.user.sees_all and not mine
     during = None if start is None and end is None else (start or 0, end or m.MAX_SECOND)
     found = _service(request).listed(
@@ -133,7 +136,7 @@ def show(request: Request, who: Who, number: Id) -> m.ReservationMessage:
 
 @router.patch("/reservations/{number}")
 def change(request: Request, who: Who, number: Id, body: m.Change) -> m.ReservationMessage:
-    """Change a reservation in place; the answer comes when the routers have it."""
+    """Change a reservation in place. The answer comes when the routers have the new values."""
     service, enforcer = _service(request), _enforcer(request)
     changed = service.change(
         who.user, number, body.changes(), reason=body.reason, version=body.version
@@ -145,7 +148,7 @@ def change(request: Request, who: Who, number: Id, body: m.Change) -> m.Reservat
 
 @router.post("/reservations/{number}/commit")
 async def commit(request: Request, who: Who, number: Id) -> m.ReservationMessage:
-    """Book what is held."""
+    """Commit a held reservation."""
     done = await asyncio.wrap_future(_service(request).commit(who.user, number))
     return m.ReservationMessage.of(done)
 
@@ -160,7 +163,7 @@ async def cancel(request: Request, who: Who, number: Id, body: m.Reason) -> m.Re
 
 @router.post("/reservations/{number}/confirm")
 def confirm(request: Request, who: Operator, number: Id) -> m.ReservationMessage:
-    """Say that people have configured the routers."""
+    """Confirm that the routers were configured by hand."""
     own = _service(request).seen_by(who.user, number)
     return m.ReservationMessage.of(_enforcer(request).confirm(who.user, own))
 
@@ -172,7 +175,7 @@ def configuration(
     number: Id,
     what: Annotated[str, Query(pattern="^(set|change|remove)$")] = "set",
 ) -> dict[str, str]:
-    """What its routers are told, as text."""
+    """The router configuration of a reservation, as text."""
     own = _service(request).seen_by(who.user, number)
     return {"configuration": _enforcer(request).routers.configuration(own, what)}
 
@@ -185,7 +188,7 @@ def log(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> list[m.LogMessage]:
-    """What happened to it, by number; after the last of one page comes the next."""
+    """The log of a reservation, by number. The next page begins after the last number."""
     service = _service(request)
     service.seen_by(who.user, number)
     return [m.LogMessage.of(entry) for entry in service.log(number, after, limit)]
@@ -198,11 +201,11 @@ def counters(
     number: Id,
     most: Annotated[int, Query(ge=2, le=10_000)] = 2_000,
 ) -> list[m.CountersMessage]:
-    """The readings of its counters, in order.
+    """The readings of a reservation's counters, in order.
 
-    Where there are more than `most`, every so many are left out: those that remain are about as
-    many, and go on counting from each other. The first and the last since counters were cleared
-    always remain.
+    If there are more than `most`, readings are left out at regular distances. The first and the
+    last
+    reading since counters were cleared always remain.
     """
     service = _service(request)
     service.seen_by(who.user, number)
@@ -215,14 +218,14 @@ def counters(
 
 @router.delete("/reservations/{number}/counters", status_code=204)
 def clear(request: Request, who: Who, number: Id) -> None:
-    """Set its counters to zero; the series keeps what they were."""
+    """Clear the counters of a reservation. The stored series remains."""
     own = _service(request).seen_by(who.user, number)
     _enforcer(request).clear(who.user, own)
 
 
 @router.get("/calendar.ics", response_class=Response)
 def feed(request: Request, who: Feed) -> Response:
-    """Your reservations for a calendar program (RFC 5545)."""
+    """Your reservations as a calendar feed (RFC 5545)."""
     service = _service(request)
     states = [*sorted(LIVE), State.FINISHED]
 

@@ -1,4 +1,4 @@
-"""Limits of connections, which hold before anybody has logged in."""
+"""Limits of connections, which apply before authentication."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def limited(proxies: Collection[str]) -> type[HttpToolsProtocol]:
     open_: Counter[str] = Counter()
 
     class Limited(HttpToolsProtocol):
-        """A connection that ends when it takes more than its share."""
+        """A connection that is closed when it exceeds its limits."""
 
         _address = ""
         _head = 0

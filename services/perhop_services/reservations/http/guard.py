@@ -1,4 +1,4 @@
-"""What holds for every request: its size, the name it was sent to, and what browsers may do."""
+"""Checks of every request: its size, its host name, and its headers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Guard:
             self._headers.append((b"strict-transport-security", b"max-age=31536000"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, if it is one that may be."""
+        """Pass on a request that is allowed."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

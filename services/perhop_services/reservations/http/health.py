@@ -1,4 +1,4 @@
-"""Routes for those who watch the service: whether it works, and figures for Prometheus."""
+"""Routes for monitoring: health, and metrics for Prometheus."""
 
 import threading
 import time
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class Recent:
-    """An answer that is made once in a while, however often it is asked for, and by one at a time.
+    """An answer that is computed at most once in a period, and by one request at a time.
 
-    Whoever asks has not logged in.
+    It needs no authentication.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Recent:
 
 
 def _troubles(request: Request) -> dict[str, str]:
-    """What is wrong, by what it is wrong with; "" where all is well."""
+    """Return the problem of each part; "" for a part that works."""
     enforcer: Enforcer = request.app.state.enforcer
     service: Service = request.app.state.service
     threads = [enforcer.thread, *request.app.state.threads]
@@ -70,9 +70,11 @@ def _troubles(request: Request) -> dict[str, str]:
     return found
 
 
-@router.get("/healthz", responses={503: {"description": "Something does not work: what"}})
+@router.get(
+    "/healthz", responses={503: {"description": "A part does not work; the answer names it"}}
+)
 def health(request: Request, response: Response) -> dict[str, Any]:
-    """Whether the enforcer, the webhooks and the database work; without login."""
+    """Whether the enforcer, the webhooks and the database work. Needs no login."""
     recent: Recent = request.app.state.recent
     troubles = recent.get("troubles", 1.0, lambda: _troubles(request))
     well = not any(troubles.values())
@@ -82,7 +84,7 @@ def health(request: Request, response: Response) -> dict[str, Any]:
 
 @router.get("/metrics", response_class=Response)
 def metrics(request: Request) -> Response:
-    """Figures in the text format of Prometheus, version 0.0.4; without login."""
+    """Metrics in the text format of Prometheus, version 0.0.4. Needs no login."""
     recent: Recent = request.app.state.recent
     text = recent.get("metrics", 5.0, lambda: _metrics(request))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,4 +1,4 @@
-"""Routes for people: sessions, tokens, users, webhooks."""
+"""Routes for users: sessions, tokens, users, webhooks."""
 
 import json
 from typing import Annotated
@@ -36,7 +36,7 @@ def _session(who: Identity) -> m.Session:
 
 @router.post("/session", status_code=201)
 def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
-    """Log in from a browser: the session is in a cookie."""
+    """Log in from a browser; sets a session cookie."""
     own_site(request)
     token, who = _people(request).log_in(body.name, body.password, _address(request))
     secure = bool(request.app.state.secure)
@@ -48,7 +48,7 @@ def log_in(request: Request, response: Response, body: m.LogIn) -> m.Session:
 
 @router.post("/token", status_code=201)
 def log_in_program(request: Request, body: m.LogIn) -> m.Token:
-    """Log in from a program: the token is the answer, and good for twelve hours."""
+    """Log in from a program; returns a token that is valid for twelve hours."""
     own_site(request)
     token, _ = _people(request).log_in(body.name, body.password, _address(request), "api")
     return m.Token(token=token)
@@ -56,26 +56,26 @@ def log_in_program(request: Request, body: m.LogIn) -> m.Token:
 
 @router.get("/session")
 async def session(who: Who) -> m.Session:
-    """Who is logged in."""
+    """The user of this session."""
     return _session(who)
 
 
 @router.delete("/session", status_code=204)
 def log_out(request: Request, response: Response, who: Who) -> None:
-    """Log out: the session or token that asks is no longer good."""
+    """Log out: revoke the session or token of this request."""
     _people(request).revoke(who.user, who.token)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
 @router.post("/password", status_code=204)
 def change_password(request: Request, who: Who, body: m.OwnPassword) -> None:
-    """Change your own password; you are logged out everywhere."""
+    """Change your password; ends all your sessions."""
     _people(request).change_password(who.user, body.old, body.new, _address(request))
 
 
 @router.post("/tokens", status_code=201)
 def new_token(request: Request, who: Who, body: m.NewToken) -> m.Token:
-    """A token for a program or a calendar feed."""
+    """Create a token for a program or a calendar feed."""
     token = _people(request).make_token(who.user, body.kind, body.label, body.seconds)
     return m.Token(token=token)
 
@@ -88,19 +88,19 @@ def tokens(request: Request, who: Who) -> list[m.TokenMessage]:
 
 @router.delete("/tokens/{number}", status_code=204)
 def revoke(request: Request, who: Who, number: Id) -> None:
-    """End a token of yours."""
+    """Revoke one of your tokens."""
     _people(request).revoke(who.user, number)
 
 
 @router.get("/users")
 def users(request: Request, _who: Administrator) -> list[m.UserMessage]:
-    """Everybody."""
+    """All users."""
     return [m.UserMessage.of(user) for user in _people(request).all()]
 
 
 @router.post("/users", status_code=201)
 def add_user(request: Request, who: Administrator, body: m.NewUser) -> m.UserMessage:
-    """A new user."""
+    """Create a user."""
     people, quota = _people(request), None if body.quota is None else body.quota.quota()
     made = people.add(body.name, body.password, body.role, quota)
     people.audit(who.user.name, "add", made.name, _address(request), made.role)
@@ -130,23 +130,23 @@ def audit(
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> list[m.AuditMessage]:
-    """Who logged in, and what was done with users; after the last of a page comes the next."""
+    """Logins and changes of users. The next page begins after the last number."""
     return [m.AuditMessage(**each) for each in _people(request).audited(after, limit)]
 
 
 @router.get("/webhooks")
 def webhooks(request: Request, who: Operator) -> list[m.WebhookMessage]:
-    """Where you have told what happens."""
+    """Your webhooks."""
     return [m.WebhookMessage(**each) for each in _webhooks(request).all(who.user)]
 
 
 @router.post("/webhooks", status_code=201)
 def add_webhook(request: Request, who: Operator, body: m.NewWebhook) -> m.Webhook:
-    """Have every entry of the log sent to an address, from now on."""
+    """Send every new entry of the log to an address."""
     return m.Webhook(**_webhooks(request).add(who.user, body.url))
 
 
 @router.delete("/webhooks/{number}", status_code=204)
 def remove_webhook(request: Request, who: Operator, number: Id) -> None:
-    """No longer."""
+    """Remove a webhook."""
     _webhooks(request).remove(who.user, number)

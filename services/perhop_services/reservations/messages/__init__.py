@@ -1,4 +1,4 @@
-"""What goes over HTTP: requests as they are checked, answers as they are promised."""
+"""The messages of the HTTP API: requests and answers."""
 
 from perhop_services.reservations.messages.basics import (
     MAX_RATE,

@@ -1,4 +1,4 @@
-"""What every message is made of: the base of all, and the kinds of values."""
+"""The base of all messages, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Number = Annotated[int, Field(ge=1, le=2**53)]
 
 
 class Message(BaseModel):
-    """The base of all: nothing unknown, nothing converted, nothing changed."""
+    """The base of all messages: no unknown fields, no conversions, immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -32,7 +32,7 @@ class Message(BaseModel):
 
 
 class Problem(Message):
-    """Why something was not done."""
+    """The reason of an error."""
 
     error: str
     detail: dict[str, Any] = {}

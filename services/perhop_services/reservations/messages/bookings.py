@@ -1,4 +1,4 @@
-"""Messages about reservations, and about what there is to reserve."""
+"""Messages about reservations and about the network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SelectorMessage(Message):
-    """Which packets between source and destination; what is not given matches every packet."""
+    """The packets between source and destination; a field that is not set matches every packet."""
 
     protocol: Protocol | None = None
     """tcp, udp or icmp."""
@@ -59,7 +59,7 @@ class SelectorMessage(Message):
 
 
 class WishesMessage(Message):
-    """What the path must keep to."""
+    """Conditions for the path."""
 
     avoid_nodes: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
     avoid_links: Annotated[list[Name], Field(max_length=100)] = Field(default_factory=list)
@@ -79,7 +79,7 @@ class WishesMessage(Message):
 
 
 class Booking(Message):
-    """A reservation that is asked for."""
+    """A request for a reservation."""
 
     source: Name
     """The host that packets come from."""
@@ -133,12 +133,12 @@ class Booking(Message):
 
 
 def default_burst(rate: int) -> int:
-    """The burst of a reservation that names none: what comes in 0.1 s, but ten full packets."""
+    """Return the default burst: the bytes of 0.1 s, but at least ten full packets."""
     return min(max(rate // 80, 15_000), 2**31 - 1)
 
 
 class Change(Message):
-    """What is to change; what is not given stays."""
+    """Changes of a reservation; fields that are not set keep their values."""
 
     rate: RateBps | None = None
     burst: BurstBytes | None = None
@@ -160,13 +160,13 @@ class Change(Message):
 
 
 class Reason(Message):
-    """Why."""
+    """The reason of a request."""
 
     reason: Text = ""
 
 
 class ReservationMessage(Message):
-    """A reservation as it is on file."""
+    """A stored reservation."""
 
     id: int
     owner: str
@@ -207,7 +207,7 @@ class ReservationMessage(Message):
 
 
 class LogMessage(Message):
-    """Something that happened to a reservation."""
+    """An entry of the log of a reservation."""
 
     id: int
     reservation: int
@@ -237,7 +237,7 @@ class CountersMessage(Message):
 
 
 class Stretch(Message):
-    """How much is free for a time."""
+    """The free bandwidth in an interval."""
 
     start: int
     end: int
@@ -250,7 +250,7 @@ class Stretch(Message):
 
 
 class FreeQuestion(WishesMessage):
-    """What is asked of what is free, as an address says it."""
+    """A search for free bandwidth."""
 
     source: Annotated[str, Field(max_length=64)]
     destination: Annotated[str, Field(max_length=64)]
@@ -280,7 +280,7 @@ class FreeQuestion(WishesMessage):
 
 
 class FreeMessage(Message):
-    """What is free between two hosts."""
+    """Free bandwidth between two hosts."""
 
     path: list[str]
     stretches: list[Stretch]
@@ -317,7 +317,7 @@ class LinkMessage(Message):
 
 
 class NetworkMessage(Message):
-    """What there is to reserve."""
+    """The links that can be reserved."""
 
     name: str
     title: str

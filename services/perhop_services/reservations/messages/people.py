@@ -1,4 +1,4 @@
-"""Messages about people: sessions, tokens, users, webhooks."""
+"""Messages about users: sessions, tokens, users, webhooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LogIn(Message):
 
 
 class Session(Message):
-    """Who is logged in."""
+    """The user of a session."""
 
     user: str
     role: Role
@@ -31,7 +31,7 @@ class Session(Message):
 
 
 class NewToken(Message):
-    """A token that is asked for."""
+    """A request for a token."""
 
     label: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
     kind: Literal["api", "feed"] = "api"
@@ -39,7 +39,7 @@ class NewToken(Message):
 
 
 class Token(Message):
-    """A token, told once."""
+    """A new token with its secret, which is shown only once."""
 
     token: str
 
@@ -55,7 +55,7 @@ class TokenMessage(Message):
 
 
 class QuotaMessage(Message):
-    """What a user may have."""
+    """The quota of a user."""
 
     reservations: Annotated[int, Field(ge=0, le=2**53)] | None = None
     rate: Annotated[int, Field(ge=0, le=MAX_RATE)] | None = None
@@ -72,7 +72,7 @@ class QuotaMessage(Message):
 
 
 class NewUser(Message):
-    """A user who is to be."""
+    """A request for a user."""
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     password: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -82,14 +82,14 @@ class NewUser(Message):
 
 
 class OwnPassword(Message):
-    """A new password of one's own."""
+    """A new password of the user who sends it."""
 
     old: Annotated[str, Field(max_length=1000)]
     new: Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class AuditMessage(Message):
-    """Who logged in, or did what with whom."""
+    """A login, or a change of a user."""
 
     id: int
     at: int
@@ -101,7 +101,7 @@ class AuditMessage(Message):
 
 
 class UserChange(Message):
-    """What of a user is to change."""
+    """Changes of a user."""
 
     password: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     role: Annotated[Role | None, Field(strict=False)] = None
@@ -124,7 +124,7 @@ class UserMessage(Message):
 
 
 class NewWebhook(Message):
-    """Where to tell what happens."""
+    """A request for a webhook."""
 
     url: Annotated[str, Field(min_length=8, max_length=2000, pattern=r"^https?://[!-~]+$")]
 
@@ -138,7 +138,7 @@ class NewWebhook(Message):
 
 
 class WebhookMessage(Message):
-    """Where is told what happens."""
+    """A webhook."""
 
     id: int
     url: str
@@ -147,6 +147,6 @@ class WebhookMessage(Message):
 
 
 class Webhook(WebhookMessage):
-    """The same when it is made: with the secret that deliveries are signed with."""
+    """A new webhook, with the secret that signs deliveries."""
 
     secret: str
