@@ -12,7 +12,7 @@ from conftest import Outcome
 from perhop import gallery, linux
 from perhop._core import Namespaces
 from perhop.errors import UnsupportedError
-from perhop.linux import policers, rules, tree
+from perhop.linux import htb, policers, rules
 from perhop.scenario import Police, Scenario, parse
 from tools import need
 
@@ -24,7 +24,7 @@ name: mapped
 nodes: {{a: host, r: {router}, s: router, b: host}}
 links:
   - {{ends: [a, r], rate: 1 Gbps}}
-  - {{ends: [r, s], rate: 10 Mbps, {link}}}
+  - {{ends: [r, s], rate: {rate} bps, {link}}}
   - {{ends: [s, b], rate: 1 Gbps}}
 {policies}
 flows:
@@ -35,13 +35,23 @@ flows:
 
 
 def scenario(
-    classes: str = "", *, link: str = "", router: str = "router", changes: str = "", head: str = ""
+    classes: str = "",
+    *,
+    link: str = "",
+    router: str = "router",
+    changes: str = "",
+    head: str = "",
+    rate: int = 10_000_000,
 ) -> Scenario:
     """Two hosts and two routers; `classes` are those of the policy by which r sends to s."""
     policies = f"policies: {{p: {{{head}classes: {{{classes}}}}}}}" if classes else ""
     parts = [part for part in (link, "egress: {r: p}" if classes else "") if part]
     text = BASE.format(
-        router=router, link=", ".join(parts) or "delay: 0 s", policies=policies, changes=changes
+        rate=rate,
+        router=router,
+        link=", ".join(parts) or "delay: 0 s",
+        policies=policies,
+        changes=changes,
     )
     return parse(text, "mapped.yaml")
 
@@ -92,9 +102,9 @@ def test_guarantees_are_rates_and_turns_are_in_their_proportion() -> None:
         )
     )
     x, y, z = found.interfaces["r>s"].htb.leaves.values()
-    assert (x.rate, y.rate, z.rate) == (100_000, 7_000_000, 2_900_000)
-    assert (x.ceil, y.ceil, z.ceil) == (10_000_000, 7_000_000, 5_000_000)
-    assert y.quantum == 70 * x.quantum
+    assert (x.settings.rate, y.settings.rate, z.settings.rate) == (100_000, 7_000_000, 2_900_000)
+    assert (x.settings.ceil, y.settings.ceil, z.settings.ceil) == (10_000_000, 7_000_000, 5_000_000)
+    assert y.settings.quantum == 70 * x.settings.quantum
     assert nft(found)[nft(found).index("chain to2 {") + 1 :][:5] == [
         "ip dscp 46 goto to2_10",
         "ip6 dscp 46 goto to2_10",
@@ -114,11 +124,10 @@ def test_guarantees_never_exceed_the_link(weights: list[int], rate: int) -> None
         f"{name}: {{match: {{dscp: {number + 1}}}, bandwidth: {share:.6f}%, unused: true}}"
         for number, (name, share) in enumerate(zip(names, shares, strict=True))
     )
-    found = linux.mapping(scenario(f"{classes}, rest: {{match: any}}", link=""))
+    found = linux.mapping(scenario(f"{classes}, rest: {{match: any}}", rate=rate))
     leaves = found.interfaces["r>s"].htb.leaves
-    del rate
-    assert sum(node.rate for node in leaves.values()) <= 10_000_000 + 64 * len(leaves)
-    assert all(node.quantum >= 1500 for node in leaves.values())
+    assert sum(node.settings.rate for node in leaves.values()) <= rate + 64 * len(leaves)
+    assert all(node.settings.quantum >= 1500 for node in leaves.values())
     assert len({node.minor for node in leaves.values()}) == len(leaves)
 
 
@@ -130,11 +139,11 @@ def test_strict_classes_borrow_everything_first() -> None:
         )
     )
     x, y, z = found.interfaces["r>s"].htb.leaves.values()
-    assert (x.prio, y.prio, z.prio) == (0, 1, 1)
+    assert (x.settings.prio, y.settings.prio, z.settings.prio) == (0, 1, 1)
     # What all are guaranteed together, and so could go before the strict one, is next to nothing.
-    assert x.rate + y.rate + z.rate <= 10_000_000 // 1000
-    assert x.ceil == y.ceil == z.ceil == 10_000_000
-    assert z.quantum == 9 * y.quantum
+    assert x.settings.rate + y.settings.rate + z.settings.rate <= 10_000_000 // 1000
+    assert x.settings.ceil == y.settings.ceil == z.settings.ceil == 10_000_000
+    assert z.settings.quantum == 9 * y.settings.quantum
 
 
 def test_nested_classes_and_numbered_priorities_are_the_tree() -> None:
@@ -148,12 +157,12 @@ def test_nested_classes_and_numbered_priorities_are_the_tree() -> None:
     nodes = {node.path: node for node in found.interfaces["r>s"].htb.nodes}
     assert nodes["x/web"].parent == nodes["x"].minor
     assert nodes["x"].leaf is None
-    assert (nodes["x"].rate, nodes["x/web"].rate, nodes["y"].rate) == (
+    assert (nodes["x"].settings.rate, nodes["x/web"].settings.rate, nodes["y"].settings.rate) == (
         6 * 10**6,
         3 * 10**6,
         4 * 10**6,
     )
-    assert (nodes["x"].prio, nodes["y"].prio) == (1, 3)
+    assert (nodes["x"].settings.prio, nodes["y"].settings.prio) == (1, 3)
     text = nft(found)
     assert "meta l4proto { tcp, udp } th sport 80 goto to2_11" in text
     assert "meta l4proto { tcp, udp } th dport 80 goto to2_11" in text
@@ -318,7 +327,7 @@ def test_policers_of_tc_change_in_place_and_are_never_taken_for_others() -> None
 def test_a_bucket_of_tc_holds_what_it_should(rate: int, size: int) -> None:
     police = Police.model_validate({"rate": f"{rate} bps", "burst": f"{size} B"})
     assert police.burst == size
-    told = re.search(r"rate (\d+)bit burst (\d+)b", policers.words(police, rate))
+    told = re.search(r"rate (\d+)bit burst (\d+)b", str(policers.action(police, rate)))
     assert told is not None
     per_second = int(told[1]) // 8
     assert abs(per_second - rate / 8) <= 0.5
@@ -398,7 +407,7 @@ def test_changes_are_steps() -> None:
     # The classes divide what is left in the same proportion, and no more than there is.
     assert slower.interface is not None
     x, z = slower.interface.htb.leaves.values()
-    assert (x.rate, z.rate, x.ceil) == (1_500_000, 3_500_000, 5_000_000)
+    assert (x.settings.rate, z.settings.rate, x.settings.ceil) == (1_500_000, 3_500_000, 5_000_000)
     assert all(line.startswith("class change") for line in slower.tc)
     assert back.node == "s"
     assert none.tc[0] == "qdisc del dev r-s root"
@@ -608,6 +617,7 @@ def test_the_command_prints_what_to_paste(perhop: Perhop) -> None:
 def test_the_command_says_what_linux_cannot_do(perhop: Perhop, place: Path) -> None:
     (place / "x.yaml").write_text(
         BASE.format(
+            rate=10_000_000,
             router="router",
             link="egress: {r: p}",
             policies="policies: {p: {classes: {x: {match: {dscp: ef}, police: {rate: 1 Mbps, "
@@ -630,9 +640,9 @@ def test_bursts_are_what_leaves_at_once() -> None:
     shaped = scenario(link="shape: {r: {rate: 8 Mbps, burst: 10 kB}}")
     root, only = linux.mapping(shaped).interfaces["r>s"].htb.nodes
     # HTB sends while a bucket is not empty, so that one packet more than it holds leaves at once.
-    assert root.burst == only.burst == 10_000 - 1500
-    assert (root.rate, root.ceil) == (8_000_000, 10_000_000)
-    assert tree.SLACK_S * 10e6 / 8 < root.cburst == 3028
+    assert root.settings.burst == only.settings.burst == 10_000 - 1500
+    assert (root.settings.rate, root.settings.ceil) == (8_000_000, 10_000_000)
+    assert htb.SLACK_S * 10e6 / 8 < root.settings.cburst == 3028
 
 
 @pytest.mark.parametrize("kind", ["borrow: false", "limit: 50%", "shape: {rate: 50%}"])
@@ -643,6 +653,9 @@ def test_every_bucket_holds_what_comes_while_a_kernel_sleeps(kind: str) -> None:
     )
     nodes = linux.mapping(shaped).interfaces["r>s"].htb.nodes
     for node in nodes:
-        for rate, bucket in ((node.rate, node.burst), (node.ceil, node.cburst)):
-            assert bucket >= rate / 8 * tree.SLACK_S
-    assert min(node.cburst for node in nodes) >= 2 * 1500
+        for rate, bucket in (
+            (node.settings.rate, node.settings.burst),
+            (node.settings.ceil, node.settings.cburst),
+        ):
+            assert bucket >= rate / 8 * htb.SLACK_S
+    assert min(node.settings.cburst for node in nodes) >= 2 * 1500

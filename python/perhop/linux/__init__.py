@@ -9,10 +9,14 @@
 `ways`          paths, as routes
 `script`        the commands as a text to read and to paste
 `gaps`          what Linux cannot express, each with its place in the scenario
-`probe`         what this kernel has of it
+`nft`           nftables: chains as text, conditions, and what it lists
+`htb`           a class of HTB in tc's words
+`buckets`       what the token buckets of tc and nftables hold
+`commands`      commands run, every failure as one error
+`probe`         what this kernel has
 ==============  ================================================================================
 
-Only `probe` runs anything: the rest are functions of the scenario.
+Only `commands` and `probe` run anything; the rest are functions.
 """
 
 from perhop.linux.gaps import Gap, refuse

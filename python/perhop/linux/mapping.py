@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop.linux import policers, rules, tree
+from perhop.linux import nft, policers, rules, tree
 from perhop.linux.gaps import Gap
 from perhop.linux.ways import routes, turns
 from perhop.scenario.resolve import Ways, steps, ways
@@ -15,7 +15,6 @@ from perhop.units import format_rate
 if TYPE_CHECKING:
     from collections import abc
 
-    from perhop.linux.rules import Chain
     from perhop.linux.tree import Htb
     from perhop.scenario import Scenario
     from perhop.scenario.resolve import Step as Change
@@ -135,7 +134,7 @@ def mapping(
     headers = {name: 0 if name in tunnels else tree.ETHERNET for name in scenario.directions}
     places = {id(link): f"links.{number}" for number, link in enumerate(scenario.links)}
     interfaces: dict[str, Interface] = {}
-    chains: dict[str, list[Chain]] = {node: [] for node in scenario.nodes}
+    chains: dict[str, list[nft.Chain]] = {node: [] for node in scenario.nodes}
     gaps: list[Gap] = []
     numbers = policers.Numbers(police)
     for number, (direction, (link, node)) in enumerate(scenario.directions.items()):
@@ -174,7 +173,7 @@ def mapping(
     gaps += more
     return Mapping(
         interfaces=interfaces,
-        nft={name: rules.text(own) if own else "" for name, own in chains.items()},
+        nft={name: nft.text(own) if own else "" for name, own in chains.items()},
         ip=lines,
         sysctls=sysctls,
         steps=tuple(changed),
@@ -184,7 +183,7 @@ def mapping(
 
 def _node_rules(
     scenario: Scenario, name: str, interfaces: abc.Mapping[str, Interface], there: Ways
-) -> tuple[list[Chain], list[Gap]]:
+) -> tuple[list[nft.Chain], list[Gap]]:
     """The chains of a node that come by themselves, and those that mark what arrives."""
     node = scenario.nodes[name]
     own = [each for each in interfaces.values() if each.node == name]
@@ -199,7 +198,7 @@ def _node_rules(
             marking.append(f'iifname "{each.device}" jump {label}')
     if marking:
         hook = "type filter hook prerouting priority raw"
-        found.append(rules.Chain("marks", tuple(marking), hook))
+        found.append(nft.Chain("marks", tuple(marking), hook))
     leaving = tuple(
         f'oifname "{each.device}" jump {each.chain}'
         for each in own
@@ -207,7 +206,7 @@ def _node_rules(
     )
     changes = any(change.policy and change.on in interfaces for change in scenario.changes)
     if leaving or changes:
-        found.append(rules.Chain("classes", leaving, CLASSES))
+        found.append(nft.Chain("classes", leaving, CLASSES))
     addresses = scenario.addresses
     groups = [
         (names, [str(addresses[to]) for to in destinations])
@@ -307,7 +306,7 @@ def _new_police(
         scenario, policy, interface.htb, interface.chain, divided, settings
     )
     own = [chain for chain in chains if chain.name == f"{interface.chain}_{minor:x}"]
-    return [Step(at, node, about, nft=rules.text(own, again=True))], gaps
+    return [Step(at, node, about, nft=nft.text(own, again=True))], gaps
 
 
 def _new_policy(
@@ -338,10 +337,10 @@ def _new_policy(
         scenario, change.policy, htb, chain, change.capacity, policed=policed
     )
     first = f"goto {chain}" if chains else "accept"
-    rule = f'insert rule {rules.TABLE} classes oifname "{device}" {first}'
-    nft = "\n".join([rules.text(chains), rule])
+    rule = f'insert rule {nft.TABLE} classes oifname "{device}" {first}'
+    said = "\n".join([nft.text(chains), rule])
     about = f"{change.change.on}: policy {change.change.policy}"
-    step = Step(change.change.at, interface.node, about, tc=lines, nft=nft, interface=made)
+    step = Step(change.change.at, interface.node, about, tc=lines, nft=said, interface=made)
     return made, step, [*htb.gaps, *gaps]
 
 
@@ -371,7 +370,7 @@ def _state(
         ]
         chains = rules.take_turns(groups)
         if not chains and turns(scenario, node, before):
-            chains = [rules.Chain("turns", ()), rules.Chain("own_turns", ())]
-        nft = rules.text(chains, again=bool(turns(scenario, node, before))) if chains else ""
-        found.append(Step(at, node, f"{node}: routes", nft=nft, ip=ip))
+            chains = [nft.Chain("turns", ()), nft.Chain("own_turns", ())]
+        said = nft.text(chains, again=bool(turns(scenario, node, before))) if chains else ""
+        found.append(Step(at, node, f"{node}: routes", nft=said, ip=ip))
     return found

@@ -1,7 +1,7 @@
 """Policers: tc's `police` action, or nftables' `limit`.
 
 The action's bucket holds what it is told, and so it is preferred where a kernel has it
-(`act_police`). The bucket of a limit holds what comes in a second, beside its burst. What marks is
+(`act_police`). That of a limit holds a second of its rate at least (see `buckets`). What marks is
 left to nftables in either case, because tc would have to write a packet's bytes and checksum.
 
 By tc, rules give a packet of a policed class a mark instead of its class, which filters of the
@@ -13,8 +13,9 @@ first, and filters of the class's own lead on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
+from perhop.linux.buckets import LONGEST_S, Limit, PoliceAction
 from perhop.linux.gaps import Gap
 from perhop.scenario.resolve import walk
 
@@ -24,16 +25,10 @@ if TYPE_CHECKING:
     from perhop.linux.tree import Htb
     from perhop.scenario import Police, PoliceChange, Scenario
 
-__all__ = ["Means", "Numbers", "by_limit", "change", "filters", "marked", "words"]
+__all__ = ["Means", "Numbers", "action", "by_limit", "change", "filters", "marked"]
 
 Means = Literal["tc", "nft"]
 """What polices: tc's action, or nftables' limit."""
-
-_LONGEST: Final = 2**32 * 8 // 125
-"""Of how many microseconds of its rate the bucket of tc's action must be less: Linux takes it as
-ticks of 64 ns in 32 bits."""
-
-_MICROSECONDS: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -117,8 +112,8 @@ def filters(
             if path in polices:
                 number = policers[path]
                 # Leaves of one class share its policer.
-                new = "" if path in told else f" {words(*polices[path])}"
-                line += f" action police{new} index {number} action ok index {number}"
+                words = "police" if path in told else action(*polices[path])
+                line += f" action {words} index {number} action ok index {number}"
                 told.add(path)
             lines.append(line)
             above = minors[path]
@@ -148,25 +143,9 @@ def change(
     before, capacity = _polices(scenario, policy, capacity)[path]
     police = before.model_copy(update=settings.given)
     if not _fits(police, capacity):
-        reason = f"its police action holds {_LONGEST // _MICROSECONDS} s of the rate at most"
+        reason = f"its police action holds {LONGEST_S} s of the rate at most"
         return [], [Gap(place, reason)]
-    return [f"actions change action police {words(police, capacity)} index {number}"], []
-
-
-def words(police: Police, capacity: int) -> str:
-    """A policer in tc's words.
-
-    Args:
-        police: One that tc's action can be.
-        capacity: What the policy divides, in bits per second.
-    """
-    rate, time = _rate(police, capacity), _microseconds(police, capacity)
-    burst = -(-time * rate // _MICROSECONDS)
-    if int(_MICROSECONDS * (burst / rate)) < time:
-        burst += 1  # tc computes with floating point, and rounds down
-    exceeds = "drop" if police.effective_exceed.drops else "ok"
-    # Without `mtu` what is longer than 2 kB exceeds; what conforms goes on to be counted.
-    return f"rate {8 * rate}bit burst {burst}b mtu 64kb conform-exceed {exceeds}/pipe"
+    return [f"actions change action {action(police, capacity)} index {number}"], []
 
 
 def _inside(path: str, above: str) -> bool:
@@ -178,12 +157,15 @@ def _rate(police: Police, capacity: int) -> int:
     return max(1, round(police.rate.of(capacity) / 8))
 
 
-def _microseconds(police: Police, capacity: int) -> int:
-    """What the bucket holds, as tc counts it: in microseconds of the rate, rounded down.
+def action(police: Police, capacity: int) -> PoliceAction:
+    """A policer as an action of tc.
 
-    Here it is rounded up: a packet as long as the burst would never conform.
+    Args:
+        police: One that tc's action can be.
+        capacity: What the policy divides, in bits per second.
     """
-    return -(-police.burst * _MICROSECONDS // _rate(police, capacity))
+    drops = police.effective_exceed.drops
+    return PoliceAction(_rate(police, capacity), police.burst, drops)
 
 
 def _fits(police: Police, capacity: int) -> bool:
@@ -191,7 +173,7 @@ def _fits(police: Police, capacity: int) -> bool:
     conform, exceed, _ = police.actions
     plain = not (police.three_colours or police.colour_aware)
     marks = any(each.remark is not None for each in (conform, exceed))
-    fits = _microseconds(police, capacity) < _LONGEST
+    fits = action(police, capacity).fits
     return plain and not marks and not conform.drops and fits
 
 
@@ -210,20 +192,20 @@ def by_limit(
     if police.three_colours or police.colour_aware:
         gaps.append(Gap(place, "its limits tell two colours apart, not three"))
         return
-    rate = _rate(police, capacity)
-    # The bucket of nft's limit holds what comes in its unit, a second at least, beside the burst:
-    # nft_limit_init in the kernel, and a train of packets in the tests.
-    burst = police.burst - rate
-    if burst < 0:
+    limit = Limit.holding(_rate(police, capacity), police.burst)
+    if limit.bucket > police.burst:
         gaps.append(
             Gap(
                 f"{place}.burst",
-                f"the bucket of its nft limit holds a second of the rate at least, {rate} B; that "
-                "of tc's police action holds less, where a kernel has it and nothing marks",
+                f"the bucket of its nft limit holds a second of the rate at least, {limit.bucket} "
+                "B; that of tc's police action holds less, where a kernel has it and nothing marks",
             )
         )
         return
-    over = f"limit rate over {rate} bytes/second" + (f" burst {burst} bytes" if burst else "")
+    if not limit.fits:
+        gaps.append(Gap(f"{place}.burst", "the burst of its nft limit is less than 4 GiB"))
+        return
+    over = str(limit)
     counted = f"counter name {label}_exceed"
     conform, exceed, _ = police.actions
     done = f"{label}_conform"

@@ -1,4 +1,8 @@
-"""What this kernel has of what a scenario needs: each is tried once in a namespace of its own."""
+"""Probes: what a kernel can do of what perhop asks of Linux.
+
+Each is tried once, in an empty network namespace, because nothing lists what a kernel has: modules
+are loaded when they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Counts, Namespaces
 from perhop.errors import UnsupportedError
-from perhop.linux import policers, rules
+from perhop.linux import nft
+from perhop.linux.buckets import PoliceAction
+from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perhop.linux.commands import Run
     from perhop.linux.mapping import Mapping
+    from perhop.linux.policers import Means
 
-__all__ = ["has_qdisc", "has_rule", "missing", "polices", "tools"]
+__all__ = ["Probes", "missing", "polices", "this_kernel", "tools"]
 
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 
@@ -39,6 +47,59 @@ _RULES: Final = {
 }
 """Expressions of nftables that may be missing, by what gives them away in a rule."""
 
+_BUCKET: Final = f"{PoliceAction(125_000, 2000)} index 1"
+_POLICE: Final = f"""\
+qdisc add dev lo root handle 1: htb default 10
+class add dev lo parent 1: classid 1:10 htb rate 1mbit
+filter add dev lo parent 1: protocol all prio 1 handle 0x10 fw classid 1:10 \
+action {_BUCKET} action ok index 1
+actions change action {_BUCKET}
+"""
+
+
+_UNDO: Final = {
+    "tc": ("tc", "qdisc", "del", "dev", "lo", "root"),
+    "nft": ("nft", "flush", "ruleset"),
+}
+
+
+class Probes:
+    """What a kernel has, asked in an empty network namespace.
+
+    Attributes:
+        run: Runs commands in that namespace.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def has_qdisc(self, kind: str) -> bool:
+        """Return whether there is a queueing discipline."""
+        add = f"qdisc add dev lo root handle 1: {_QDISCS.get(kind, kind)}\n"
+        return self._takes("tc", "-batch", add)
+
+    def has_rule(self, rule: str) -> bool:
+        """Return whether nftables takes a rule."""
+        chain = nft.Chain("c", (rule,), "type filter hook postrouting priority mangle")
+        return self._takes("nft", "-f", nft.text([chain]))
+
+    def has_police(self) -> bool:
+        """Return whether tc polices by an action that filters of HTB and changes find."""
+        return self._takes("tc", "-batch", _POLICE)
+
+    def _takes(self, tool: str, option: str, text: str) -> bool:
+        if (tool, text) not in self._known:
+            try:
+                self.run([tool, option, "-"], text)
+                self._known[tool, text] = True
+            except CommandError as error:
+                if error.code is None:
+                    raise
+                self._known[tool, text] = False
+            self.run(_UNDO[tool], check=False)
+        return self._known[tool, text]
+
 
 def tools() -> None:
     """Raise UnsupportedError if a program is missing that sets up Linux's network."""
@@ -60,62 +121,42 @@ def _scratch() -> Namespaces:
 
 
 @cache
-def has_qdisc(kind: str) -> bool:
-    """Whether the kernel has a queueing discipline."""
-    words = _QDISCS.get(kind, kind).split()
-    add = ["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", *words]
-    code, _, _ = _scratch().run(0, add, b"")
-    _scratch().run(0, ["tc", "qdisc", "del", "dev", "lo", "root"], b"")
-    return code == 0
+def this_kernel() -> Probes:
+    """Return the probes of the kernel that this process runs on.
+
+    Raises:
+        UnsupportedError: It can make no network namespace.
+    """
+    return Probes(InNamespace(_scratch(), 0))
 
 
 @cache
-def has_rule(rule: str) -> bool:
-    """Whether the kernel takes a rule of nftables."""
-    chain = rules.Chain("c", (rule,), "type filter hook postrouting priority mangle")
-    code, _, _ = _scratch().run(0, ["nft", "-f", "-"], rules.text([chain]).encode())
-    _scratch().run(0, ["nft", "flush", "ruleset"], b"")
-    return code == 0
-
-
-@cache
-def polices() -> policers.Means:
-    """What polices here: tc's action, if kernel and tc have it and it counts, or nftables."""
-    bucket = "police rate 1000000bit burst 2000b mtu 64kb conform-exceed drop/pipe index 1"
-    lines = (
-        "qdisc add dev lo root handle 1: htb default 10\n"
-        "class add dev lo parent 1: classid 1:10 htb rate 1mbit\n"
-        "filter add dev lo parent 1: protocol all prio 1 handle 0x10 fw classid 1:10 "
-        f"action {bucket} action ok index 1\n"
-        f"actions change action {bucket}\n"
-    )
+def polices() -> Means:
+    """Return what polices here: tc's action if this kernel has it and counts it, or nftables."""
+    if not this_kernel().has_police():
+        return "nft"
+    this_kernel().run(["tc", "-batch", "-"], _POLICE)
     try:
-        code, _, _ = _scratch().run(0, ["tc", "-batch", "-"], lines.encode())
-        if code:
-            return "nft"
         counts = Counts(_scratch(), 0)
-        if any(
-            1 not in [number for number, _, _ in counts.actions(kind)]
-            for kind in ("police", "gact")
-        ):
-            return "nft"
+        counted = [[number for number, _, _ in counts.actions(k)] for k in ("police", "gact")]
     except OSError:
         return "nft"
     finally:
-        _scratch().run(0, ["tc", "qdisc", "del", "dev", "lo", "root"], b"")
-    return "tc"
+        this_kernel().run(_UNDO["tc"], check=False)
+    return "tc" if all(1 in each for each in counted) else "nft"
 
 
 def missing(found: Mapping) -> Iterator[Gap]:
-    """What a mapping needs and this kernel has not."""
+    """Yield what a mapping needs and this kernel does not have."""
+    kernel = this_kernel()
     interfaces = [*found.interfaces.values()]
     interfaces += [step.interface for step in found.steps if step.interface is not None]
     for each in interfaces:
         kinds = ["htb", *(node.leaf.kind for node in each.htb.nodes if node.leaf is not None)]
         for kind in dict.fromkeys(kinds):
-            if not has_qdisc(kind):
+            if not kernel.has_qdisc(kind):
                 yield Gap(each.direction, f"this kernel has no {kind} (see `tc qdisc`)")
     for node, text in found.nft.items():
         for word, rule in _RULES.items():
-            if word in text and not has_rule(rule):
+            if word in text and not kernel.has_rule(rule):
                 yield Gap(f"nodes.{node}", f"this kernel's nftables has no `{word.strip()}`")

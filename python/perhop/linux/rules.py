@@ -7,12 +7,10 @@ and lengths are those of IP packets. Marks are set where packets arrive, before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from perhop.linux.gaps import Gap
+from perhop.linux.nft import Chain, conditions, one_of
 from perhop.linux.policers import by_limit, marked
 from perhop.linux.ways import FIRST_MARK
 from perhop.scenario.resolve import rates
@@ -25,112 +23,23 @@ if TYPE_CHECKING:
     from perhop.scenario import Match, Node, PoliceChange, Policy, Scenario
     from perhop.scenario.model.marking import MarkRule
 
-__all__ = ["TABLE", "Chain", "classify", "errors", "matches", "remark", "take_turns", "text"]
-
-TABLE: Final = "inet perhop"
-"""The table that everything is in."""
+__all__ = ["classify", "errors", "matches", "remark", "take_turns"]
 
 _UNITS: Final = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86400))
 _ERRORS: Final = "icmp type { destination-unreachable, time-exceeded }"
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A chain of rules.
-
-    Attributes:
-        name: What others jump to.
-        rules: Its rules.
-        hook: When it comes by itself, such as ``type filter hook postrouting priority mangle``.
-        counters: The names of counters that the rules use.
-    """
-
-    name: str
-    rules: tuple[str, ...]
-    hook: str = ""
-    counters: tuple[str, ...] = field(default=())
-
-
-def text(chains: Sequence[Chain], *, again: bool = False) -> str:
-    """Chains as a file for ``nft -f``, which changes everything at once.
-
-    Args:
-        chains: The chains, each after those that it jumps to.
-        again: Whether they are there already, and only get other rules.
-    """
-    counters = [name for chain in chains for name in chain.counters]
-    lines = [f"add table {TABLE}"]
-    if again:
-        lines += [f"flush chain {TABLE} {chain.name}" for chain in chains]
-    lines.append(f"table {TABLE} {{")
-    if not again:
-        lines += [line for name in counters for line in (f"  counter {name} {{", "  }")]
-    for chain in chains:
-        lines.append(f"  chain {chain.name} {{")
-        if chain.hook and not again:
-            lines.append(f"    {chain.hook};")
-        lines += [f"    {rule}" for rule in chain.rules]
-        lines.append("  }")
-    return "\n".join([*lines, "}"])
-
-
 def matches(scenario: Scenario, match: Match) -> list[str]:
-    """The conditions under which a packet matches: any of them, each in nft's words.
-
-    A match without conditions is one that is empty. None at all means that no packet matches.
-    """
-    alternatives: list[list[str]] = []
-    families = [[""]]
-    if match.dscp is not None:
-        points = _set(match.dscp)
-        families = [[f"ip dscp {points}"], [f"ip6 dscp {points}"]]
-    protocols = set(match.protocol or ())
-    ports = (match.port, match.source_port, match.destination_port)
-    if any(each is not None for each in ports):
-        # Only these have ports.
-        protocols = (protocols or {"tcp", "udp"}) & {"tcp", "udp"}
-        if not protocols:
-            return []
-    if protocols:
-        names: list[str] = sorted(protocols)
-        names += ["ipv6-icmp"] * ("icmp" in protocols)
-        alternatives.append([f"meta l4proto {_set(names)}"])
-    if match.source_port is not None:
-        alternatives.append([f"th sport {_ports(match.source_port)}"])
-    if match.destination_port is not None:
-        alternatives.append([f"th dport {_ports(match.destination_port)}"])
-    if match.port is not None:
-        either = _ports(match.port)
-        alternatives.append([f"th sport {either}", f"th dport {either}"])
-    for side, ends in (("saddr", match.source), ("daddr", match.destination)):
-        if ends is not None:
-            alternatives.append(_prefixes(side, scenario.prefixes(ends)))
-    found = []
-    for family in families:
-        for chosen in product(family, *alternatives):
-            condition = " ".join(part for part in chosen if part)
-            # An address of one family and a mark of the other: nothing is both.
-            if not ("ip " in f" {condition}" and "ip6 " in f" {condition}"):
-                found.append(condition)
-    return found
-
-
-def _prefixes(side: str, prefixes: tuple[IPv4Network | IPv6Network, ...]) -> list[str]:
-    found = []
-    for kind, word in ((IPv4Network, "ip"), (IPv6Network, "ip6")):
-        own = [str(prefix) for prefix in prefixes if isinstance(prefix, kind)]
-        if own:
-            found.append(f"{word} {side} {_set(own)}")
-    return found
-
-
-def _ports(ports: Sequence[tuple[int, int]]) -> str:
-    return _set([str(low) if low == high else f"{low}-{high}" for low, high in ports])
-
-
-def _set(values: Sequence[object]) -> str:
-    words = [str(value) for value in dict.fromkeys(values)]
-    return words[0] if len(words) == 1 else f"{{ {', '.join(words)} }}"
+    """The conditions of nftables under which a packet matches; see `nft.conditions`."""
+    return conditions(
+        dscp=match.dscp,
+        protocols=match.protocol,
+        port=match.port,
+        source_port=match.source_port,
+        destination_port=match.destination_port,
+        sources=None if match.source is None else scenario.prefixes(match.source),
+        destinations=(None if match.destination is None else scenario.prefixes(match.destination)),
+    )
 
 
 def classify(
@@ -225,7 +134,7 @@ def take_turns(
     mark = FIRST_MARK
     for directions, addresses in groups:
         rules.append(
-            f"ip daddr {_set(addresses)} meta mark set "
+            f"ip daddr {one_of(addresses)} meta mark set "
             f"numgen inc mod {len(directions)} offset {mark}"
         )
         mark += len(directions)

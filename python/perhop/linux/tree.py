@@ -8,7 +8,7 @@ A strict class has no counterpart: HTB serves guarantees first. Where a policy h
 are guaranteed no more than a thousandth of the link and everything is lent, strictly by `prio`.
 
 A link's rate is a token bucket as well. It must hold more than a packet, because tokens that come
-while the kernel sleeps too long are lost otherwise: `SLACK_S` at the link's rate.
+while the kernel sleeps too long are lost otherwise: `htb.SLACK_S` at the link's rate.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from perhop.linux import htb
 from perhop.linux.gaps import Gap
 from perhop.linux.qdiscs import Qdisc, qdisc
 from perhop.scenario.model.cbq import ALTQ_CBQ
@@ -32,8 +33,6 @@ __all__ = ["ETHERNET", "Htb", "Node", "commands", "tree"]
 ETHERNET: Final = 14
 """The bytes of an Ethernet header, which Linux counts with a packet that an Ethernet sends."""
 
-SLACK_S: Final = 0.001
-_PACKET: Final = 1514
 _LEAST_RATE: Final = 64
 _MOST_PRIO: Final = 7
 _MOST_DEPTH: Final = 7
@@ -43,30 +42,20 @@ _FIRST: Final = 0x10
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A class of HTB.
+    """A class of HTB in its place.
 
     Attributes:
         minor: Its number; its queue's is the same.
         parent: That of the class that lends to it; 0 for the root.
         path: What results call the class; "" for the whole link.
-        rate: What it is guaranteed, in bits per second.
-        burst: Bytes that it may send at once of that.
-        ceil: What it may have at most, in bits per second.
-        cburst: Bytes that it may send at once of that.
-        prio: Who borrows first: 0 to 7.
-        quantum: Bytes that it borrows in its turn.
+        settings: What it may send.
         leaf: Its queue; None for a class that is divided.
     """
 
     minor: int
     parent: int
     path: str
-    rate: int
-    burst: int
-    ceil: int
-    cburst: int
-    prio: int
-    quantum: int
+    settings: htb.Class
     leaf: Qdisc | None
 
 
@@ -133,7 +122,7 @@ def tree(
         capacity: What the policy divides where that is not what the link has by now.
     """
     shape = link.shape.get(node)
-    rate, burst = link.rate, _slack(link.rate)
+    rate, burst = link.rate, htb.slack(link.rate)
     if shape is not None and link.capacity(node) < link.rate:
         rate = link.capacity(node)
         burst = _bucket(shape.burst, rate)
@@ -148,7 +137,8 @@ def tree(
     )
     # What is shared of a link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
-    root = Node(1, 0, "", rate, burst, link.rate, _slack(link.rate), 0, _PACKET, None)
+    whole = htb.Class(rate, burst, link.rate, htb.slack(link.rate))
+    root = Node(1, 0, "", whole, None)
     leaves = [part for part in parts if not part.divided]
     least = min((part.rate for part in leaves if part.rate), default=1)
     tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
@@ -171,21 +161,21 @@ def tree(
                 minor=part.minor,
                 parent=part.parent,
                 path=part.path,
-                rate=min(own, most),
-                burst=max(_PACKET, int(min(own, most) / 8 * SLACK_S)),
-                ceil=most,
-                cburst=most_at_once,
-                prio=part.prio,
-                quantum=max(_PACKET, _PACKET * part.rate // least),
+                settings=htb.Class(
+                    rate=min(own, most),
+                    burst=max(htb.PACKET, int(min(own, most) / 8 * htb.SLACK_S)),
+                    ceil=most,
+                    cburst=most_at_once,
+                    prio=part.prio,
+                    quantum=max(htb.PACKET, htb.PACKET * part.rate // least),
+                ),
                 leaf=leaf,
             )
         )
     if policy is None:
         leaf = qdisc(link.queue, divided, f"{place}.queue", in_class=False)
         gaps += leaf.gaps
-        slack = _slack(link.rate)
-        only = Node(_FIRST, 1, "all", rate, burst, link.rate, slack, 0, _PACKET, leaf)
-        nodes.append(only)
+        nodes.append(Node(_FIRST, 1, "all", whole, leaf))
     return Htb(
         nodes=tuple(nodes),
         default=nodes[-1].minor,
@@ -270,42 +260,36 @@ def _ceiling(part: Class, rate: int | None, capacity: int) -> tuple[int, int] | 
     return None
 
 
-def _slack(rate: int) -> int:
-    """Return the bytes that a bucket needs so that a kernel that wakes up late loses nothing."""
-    return max(2 * _PACKET, int(rate / 8 * SLACK_S))
-
-
 def _bucket(burst: int, rate: int) -> int:
     """Return the bytes that a bucket holds so that `burst` leaves at once, and never less than due.
 
     HTB sends while a bucket is not empty, so a packet less is enough. What comes while the kernel
     sleeps must fit, or the class gets less than its rate.
     """
-    return max(burst - 1500, _slack(rate))
+    return max(burst - 1500, htb.slack(rate))
 
 
-def commands(htb: Htb, device: str, *, change: bool = False) -> list[str]:
+def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:
     """What tc is told: a line each, without the leading `tc`.
 
     Args:
-        htb: What stands before the transmitter.
+        made: What stands before the transmitter.
         device: The interface.
         change: Whether its classes are there already, and only their rates change.
     """
     # Everything counts IP packets: HTB adds what layer 2 does to what it charges, queues do not.
-    table = f" stab overhead -{htb.header}" if htb.header else ""
+    table = f" stab overhead -{made.header}" if made.header else ""
     lines = []
     if not change:
-        lines.append(f"qdisc add dev {device} root handle 1:{table} htb default {htb.default:x}")
-    layer = f" overhead {htb.overhead}" if htb.overhead else ""
-    layer += " linklayer atm" if htb.cells else ""
+        lines.append(f"qdisc add dev {device} root handle 1:{table} htb default {made.default:x}")
+    layer = f" overhead {made.overhead}" if made.overhead else ""
+    layer += " linklayer atm" if made.cells else ""
     verb = "change" if change else "add"
-    for node in htb.nodes:
+    for node in made.nodes:
         above = f"1:{node.parent:x}" if node.parent else "1:"
         lines.append(
-            f"class {verb} dev {device} parent {above} classid 1:{node.minor:x} htb "
-            f"rate {node.rate}bit burst {node.burst}b ceil {node.ceil}bit cburst {node.cburst}b "
-            f"prio {node.prio} quantum {node.quantum}{layer}"
+            f"class {verb} dev {device} parent {above} classid 1:{node.minor:x} "
+            f"{node.settings}{layer}"
         )
         if node.leaf is not None and not change:
             lines.append(

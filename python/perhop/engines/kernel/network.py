@@ -16,6 +16,7 @@ from perhop.engines.emu import longest as longest_packet
 from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
+from perhop.linux.commands import CommandError, InNamespace
 from perhop.linux.gaps import refuse
 from perhop.linux.mapping import device_names, mapping
 
@@ -217,14 +218,14 @@ class Network:
                     counters[f"{label}_exceed"] = (next(over), next(over))
         return found
 
-    def _run(self, node: str, command: list[str], text: str) -> str:
-        code, out, err = self.namespaces.run(self._hosts[node], command, text.encode())
-        if code != 0:
-            said = err.decode(errors="replace").strip()
+    def _run(self, node: str, command: list[str], text: str) -> None:
+        try:
+            InNamespace(self.namespaces, self._hosts[node])(command, text)
+        except CommandError as error:
             raise UnsupportedError(
-                f"nodes.{node}: this kernel refuses what `{' '.join(command)}` was told: {said}"
-            )
-        return out.decode(errors="replace")
+                f"nodes.{node}: this kernel refuses what `{' '.join(command)}` was told: "
+                f"{error.stderr or error}"
+            ) from None
 
 
 def _wired(scenario: Scenario) -> list[int]:
