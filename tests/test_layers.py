@@ -4,6 +4,7 @@ import ast
 import inspect
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,20 @@ NEVER = {
 }
 """What the order would allow; but nothing downstream of a dataset knows what it came from."""
 
+ROOMS = ["model", "resolve", "rules", "reading"]
+"""The rooms of `scenario`; each may import from itself and from those before it."""
+
+OUTSIDE = {"", "model", "resolve"}
+"""The rooms that other parts may import from: a scenario, and what follows from it."""
+
+JUDGES = {
+    "engines/__init__.py": {"rules"},
+    "engines/lateness.py": {"rules"},
+    "lab/present.py": {"rules", "reading"},
+    "gallery/__init__.py": {"reading"},
+}
+"""Those that read or judge scenarios themselves: warnings of a run, changes of a lab."""
+
 CRATES: dict[str, set[str]] = {
     "core": set(),
     "wire": {"core"},
@@ -82,24 +97,32 @@ def part(path: Path) -> str:
     return "" if first in ("__init__", "__main__") else first
 
 
+def dotted(path: Path) -> str:
+    """The name of a module: ``perhop.lab.client``, or ``perhop.lab`` for its ``__init__.py``."""
+    names = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
 def imported(path: Path) -> set[str]:
-    """The parts of perhop that a module names in its imports, wherever in it they stand."""
-    found = set()
+    """The modules of perhop that a module imports, wherever in it, and for types too."""
+    known = {*map(dotted, modules()), "perhop._core"}
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Import(names=names):
-                dotted = [name.name for name in names]
-            case ast.ImportFrom(level=0, module="perhop", names=names):
-                dotted = [f"perhop.{name.name}" for name in names]
-            case ast.ImportFrom(level=0, module=str(module)):
-                dotted = [module]
+                found |= {name.name for name in names}
+            case ast.ImportFrom(level=0, module=str(module), names=names):
+                inner = {f"{module}.{name.name}" for name in names}
+                found |= inner & known if inner <= known else {module, *(inner & known)}
             case ast.ImportFrom():
                 raise AssertionError(f"{path}:{node.lineno}: a relative import")
-            case _:
-                continue
-        found |= {name.split(".")[1] for name in dotted if name.startswith("perhop.")}
-        assert "perhop" not in dotted, f"{path}: the package as a whole is for its users"
-    return found
+    assert "perhop" not in found, f"{path}: the package as a whole is for its users"
+    return {name for name in found if name.startswith("perhop.")}
+
+
+def room(module: str) -> str:
+    """The room of `scenario` that a module is in; "" for the package's own."""
+    return module.removeprefix("perhop.scenario").strip(".").partition(".")[0]
 
 
 def test_every_part_has_its_place() -> None:
@@ -113,7 +136,21 @@ def test_imports_run_downwards(path: Path) -> None:
     allowed = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
     if own == "rights" or (own in {"linux", "engines", "lab"} and path.stem != "__init__"):
         allowed.add("_core")
-    assert imported(path) <= allowed - NEVER.get(own, set())
+    assert {name.split(".")[1] for name in imported(path)} <= allowed - NEVER.get(own, set())
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    # A package's `__init__` runs before its modules; that they need not name.
+    TopologicalSorter({dotted(path): imported(path) for path in modules()}).prepare()
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_of_a_scenario(path: Path) -> None:
+    used = {room(name) for name in imported(path) if name.startswith("perhop.scenario")}
+    if part(path) != "scenario":
+        assert used <= OUTSIDE | JUDGES.get(str(path.relative_to(PACKAGE)), set())
+    elif own := room(dotted(path)):
+        assert used <= set(ROOMS[: ROOMS.index(own) + 1])
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

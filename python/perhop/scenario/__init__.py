@@ -19,13 +19,14 @@ from perhop.scenario.model.network import Bandwidth, Limit, Overhead
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, format_window
 from perhop.scenario.model.queues import Queue
 from perhop.scenario.model.replay import Replay
-from perhop.scenario.model.scenario import Report, Scenario
+from perhop.scenario.model.scenario import Report
 from perhop.scenario.model.tcp import Tcp
 from perhop.scenario.model.topology import Link, Node, Reorder
 from perhop.scenario.model.traffic import Bursts, Flow, Ping, Udp
 from perhop.scenario.reading.loader import dump, load, parse, to_mapping
 from perhop.scenario.reading.overrides import Overrides
 from perhop.scenario.reading.schema import json_schema
+from perhop.scenario.rules.scenario import Scenario
 
 __all__ = [
     "DSCP_NAMES",

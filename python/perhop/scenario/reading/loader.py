@@ -10,9 +10,9 @@ import yaml
 
 from perhop.errors import Problem, ScenarioError
 from perhop.files import read_file, too_large
-from perhop.scenario.model.scenario import Scenario
 from perhop.scenario.reading.document import Document, line_and_column, read_yaml
 from perhop.scenario.reading.overrides import Overrides, override
+from perhop.scenario.rules.scenario import Scenario
 
 MAX_FILE = 2**20
 """The largest scenario file, in bytes."""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perhop.scenario.model.base import Model
-from perhop.scenario.model.scenario import Scenario
+from perhop.scenario.rules.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,7 @@
 """What follows from the data of a scenario; judges nothing.
 
 ================  ============================================================================
+`scenario`        instants, names of directions, addresses and ports
 `shares`          rates of classes, and all classes at the end of a link
 `nesting`         policies that divide classes of others
 `steps`           the network as changes leave it

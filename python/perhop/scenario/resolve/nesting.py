@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perhop.scenario.model.classes import Policy
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
-def with_nested(scenario: Scenario, names: Iterable[str]) -> set[str]:
+def with_nested(scenario: ResolvedScenario, names: Iterable[str]) -> set[str]:
     """Return these policies, and those that divide classes of them at any depth."""
     todo = list(names)
     found: set[str] = set()
@@ -23,7 +23,7 @@ def with_nested(scenario: Scenario, names: Iterable[str]) -> set[str]:
     return found
 
 
-def has_cycles(scenario: Scenario) -> bool:
+def has_cycles(scenario: ResolvedScenario) -> bool:
     """Whether some policy divides itself."""
     return next(cycles(scenario), None) is not None
 
@@ -32,7 +32,7 @@ Cycle = list[tuple[str, tuple[str, ...]]]
 """Policies, and the place in each of the class that the next one divides."""
 
 
-def cycles(scenario: Scenario) -> Iterator[Cycle]:
+def cycles(scenario: ResolvedScenario) -> Iterator[Cycle]:
     """Cycles of policies, each as the classes that close it; no two share all their policies."""
     done: set[str] = set()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.classes import Match
     from perhop.scenario.model.marking import MarkRule
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 Ranges = tuple[tuple[int, int], ...]
 """Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""
@@ -156,7 +156,7 @@ class Packets:
         )
 
 
-def markings(scenario: Scenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
+def markings(scenario: ResolvedScenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
     """Every marking, and where it stands."""
     for name, node in scenario.nodes.items():
         yield ("nodes", name, "remark"), node.remark
@@ -165,7 +165,7 @@ def markings(scenario: Scenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
             yield ("links", index, "remark", end), rules
 
 
-def sent(scenario: Scenario) -> list[Packets]:
+def sent(scenario: ResolvedScenario) -> list[Packets]:
     """What the scenario's flows and pings send: data and acknowledgements, requests and replies.
 
     Where something remarks, a packet may have its own code point or any of those that it sets.

@@ -10,7 +10,7 @@ from perhop.scenario.resolve.steps import steps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 __all__ = ["Ways", "only_path", "path_mtu", "ways"]
 
@@ -21,7 +21,7 @@ _FAR: Final = (2**63, 2**63)
 
 
 def ways(
-    scenario: Scenario, down: Iterable[int] = (), destinations: Iterable[str] | None = None
+    scenario: ResolvedScenario, down: Iterable[int] = (), destinations: Iterable[str] | None = None
 ) -> Ways:
     """Return the next directed links from every node to each destination.
 
@@ -66,7 +66,7 @@ def ways(
 
 
 def _costs(
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     destination: str,
     ports: Mapping[str, list[tuple[str, str]]],
     nearest: Mapping[tuple[str, str], int],
@@ -89,7 +89,7 @@ def _costs(
 
 
 def only_path(
-    scenario: Scenario, found: Ways, source: str, destination: str
+    scenario: ResolvedScenario, found: Ways, source: str, destination: str
 ) -> tuple[str, ...] | None:
     """Return the directed links from a node to another; None if paths fork, or none leads there.
 
@@ -112,7 +112,7 @@ def only_path(
     return tuple(path)
 
 
-def path_mtu(scenario: Scenario, source: str, destination: str) -> int | None:
+def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:
     """Return the least MTU on any way from a node to another, in bytes; None if no link has one.
 
     Ways that open only when links go down count, too: a path MTU that was discovered once is not
@@ -142,7 +142,7 @@ def path_mtu(scenario: Scenario, source: str, destination: str) -> int | None:
     return least
 
 
-def _outages(scenario: Scenario) -> Iterator[frozenset[int]]:
+def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:
     """The numbers of the links that are down, at first and after each change of a link's state."""
     down: frozenset[int] = frozenset()
     yield down

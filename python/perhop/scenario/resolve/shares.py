@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.classes import Class, Policy
     from perhop.scenario.model.network import Bandwidth
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
 def promised(policy: Policy, part: Class) -> Bandwidth | None:
@@ -42,7 +42,7 @@ class Placed:
         return self.path.rpartition("/")[2]
 
 
-def walk(scenario: Scenario, policy: Policy, capacity: int) -> Iterator[Placed]:
+def walk(scenario: ResolvedScenario, policy: Policy, capacity: int) -> Iterator[Placed]:
     """Every class of a policy, those of nested ones after the class that they divide."""
     capacity = policy.root(capacity)
     for name, rate in rates(policy, capacity).items():

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.changes import Change
-    from perhop.scenario.model.scenario import Scenario
     from perhop.scenario.model.topology import Link
+    from perhop.scenario.resolve.scenario import ResolvedScenario
     from perhop.scenario.resolve.shares import Placed
 
 
@@ -62,7 +62,7 @@ class NetworkState:
         down: The numbers of the links that are down.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: ResolvedScenario) -> None:
         """Begin with what the scenario says of time zero."""
         self.directions = scenario.directions
         self.links = list(scenario.links)
@@ -106,7 +106,7 @@ class NetworkState:
         return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
 
 
-def steps(scenario: Scenario) -> Iterator[Step]:
+def steps(scenario: ResolvedScenario) -> Iterator[Step]:
     """The changes on links that there are, in order of time and then of the file."""
     state = NetworkState(scenario)
     for index, change in sorted(enumerate(scenario.changes), key=lambda item: item[1].at):
@@ -119,7 +119,7 @@ Attachment = tuple[tuple[str | int, ...], str, str, int]
 the bits per second that it divides."""
 
 
-def attachments(scenario: Scenario) -> Iterator[Attachment]:
+def attachments(scenario: ResolvedScenario) -> Iterator[Attachment]:
     """Every policy that stands at the end of a link at some time."""
     names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
     for index, link in enumerate(scenario.links):
@@ -133,7 +133,7 @@ def attachments(scenario: Scenario) -> Iterator[Attachment]:
             yield (*step.loc, "policy"), step.change.on, step.policy, step.capacity
 
 
-def changed_class(scenario: Scenario, step: Step) -> Placed | list[str]:
+def changed_class(scenario: ResolvedScenario, step: Step) -> Placed | list[str]:
     """The class that a change is about, or the names of the classes that there are."""
     if step.policy is None:
         return []

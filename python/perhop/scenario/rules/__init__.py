@@ -10,7 +10,7 @@
 `ipv6`            … on links that carry IPv6, …
 `timeline`        … and on the changes
 `wording`         what is wrong in shape, in words
-`validation`      from data to a scenario, or to findings
+`scenario`        from data to a sound scenario, or to everything that is wrong with it
 `warnings`        what is sound, and yet makes results mean less than they seem to
 ================  ============================================================================
 """

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.cbq import Cbq
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 LEAST_TICK: Final = MILLISECOND // 10
 """The least time between two ticks: a clock of 10,000 Hz."""
 
 
-def altq_cbq(scenario: Scenario) -> Iterator[Finding]:
+def altq_cbq(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Policies of ALTQ's class-based queueing say only what it has."""
     for name, policy in scenario.policies.items():
         if policy.cbq is not None and policy.scheduler != ALTQ_CBQ:
@@ -83,7 +83,7 @@ def _settings(loc: Loc, cbq: Cbq) -> Iterator[Finding]:
         )
 
 
-def _roots(scenario: Scenario) -> Iterator[Finding]:
+def _roots(scenario: ResolvedScenario) -> Iterator[Finding]:
     """No root has more than its link."""
     told: set[str] = set()
     for direction, (link, node) in scenario.directions.items():

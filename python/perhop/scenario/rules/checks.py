@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.expectations import Expectation, Measured
-    from perhop.scenario.model.scenario import Scenario
     from perhop.scenario.model.traffic import Flow, Ping
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 MAX_INTERVALS = 1_000_000
 """The most reports of a flow that a scenario may ask for."""
@@ -48,7 +48,7 @@ MAX_REQUESTS = 10_000_000
 """The most requests that a ping may send."""
 
 
-def check(scenario: Scenario, sound: set[str]) -> Iterator[Finding]:
+def check(scenario: ResolvedScenario, sound: set[str]) -> Iterator[Finding]:
     """Everything that is wrong with `scenario`, as far as its `sound` sections tell."""
     for rule, sections in RULES:
         if sections <= sound:
@@ -58,7 +58,7 @@ def check(scenario: Scenario, sound: set[str]) -> Iterator[Finding]:
 # Nodes and links
 
 
-def addresses(scenario: Scenario) -> Iterator[Finding]:
+def addresses(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Every address belongs to one node."""
     owners: dict[object, str] = {}
     for name, node in scenario.nodes.items():
@@ -69,7 +69,7 @@ def addresses(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def link_ends(scenario: Scenario) -> Iterator[Finding]:
+def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Links join two different nodes that exist; names tell those between the same two apart."""
     seen: dict[tuple[frozenset[str], str], int] = {}
     for index, link in enumerate(scenario.links):
@@ -90,7 +90,7 @@ def link_ends(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
-def link_policies(scenario: Scenario) -> Iterator[Finding]:
+def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
     """An egress, a shape and a remark name an end of their link; a shape lets something pass."""
     for index, link in enumerate(scenario.links):
         keys = (("egress", [*link.egress]), ("shape", [*link.shape]), ("remark", [*link.remark]))
@@ -112,7 +112,7 @@ def link_policies(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
-def reservable(scenario: Scenario) -> Iterator[Finding]:
+def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
     """No more can be reserved than a link has, nor in a class than in all."""
     for index, link in enumerate(scenario.links):
         if link.reservable is None:
@@ -134,14 +134,14 @@ def reservable(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
-def egress_policies(scenario: Scenario) -> Iterator[Finding]:
+def egress_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
     """An egress names a policy that exists."""
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():
             yield from _known(policy, scenario.policies, "policy", ("links", index, "egress", node))
 
 
-def paths(scenario: Scenario) -> Iterator[Finding]:
+def paths(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Flows and pings go from one host to another that routers lead to."""
     regions = _regions(scenario)
     joined = next(link_ends(scenario), None) is None
@@ -173,7 +173,7 @@ def paths(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def _regions(scenario: Scenario) -> dict[str, set[object]]:
+def _regions(scenario: ResolvedScenario) -> dict[str, set[object]]:
     """For each node the connected sets of routers, and single links, that it touches.
 
     Two hosts reach each other where these meet: only routers forward.
@@ -203,7 +203,7 @@ def _regions(scenario: Scenario) -> dict[str, set[object]]:
 # Flows and pings
 
 
-def names_of_senders(scenario: Scenario) -> Iterator[Finding]:
+def names_of_senders(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Flows and pings have different names, and none is called total."""
     for section, name, _ in _senders(scenario):
         if name == "total":
@@ -220,7 +220,7 @@ def names_of_senders(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def transports(scenario: Scenario) -> Iterator[Finding]:
+def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
     for name, flow in scenario.flows.items():
         loc: Loc = ("flows", name)
@@ -285,7 +285,7 @@ def transports(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def times(scenario: Scenario) -> Iterator[Finding]:
+def times(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Flows and pings start before they stop, within a scenario that has an end."""
     open_ended = [
         (section, name)
@@ -323,7 +323,7 @@ def times(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(("duration",), "is missing; expected a duration such as `60 s`")
 
 
-def instants(scenario: Scenario) -> Iterator[Finding]:
+def instants(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Instants differ in results, too, which have them in seconds: by 1 ps up to two hours."""
     taken: dict[float, tuple[int, str]] = {}
     for loc, at in _instants(scenario):
@@ -336,7 +336,7 @@ def instants(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def _instants(scenario: Scenario) -> Iterator[tuple[Loc, int]]:
+def _instants(scenario: ResolvedScenario) -> Iterator[tuple[Loc, int]]:
     """Everything that cuts results, and its place."""
     yield ("duration",), scenario.end_ps
     for name, flow in scenario.flows.items():
@@ -348,7 +348,7 @@ def _instants(scenario: Scenario) -> Iterator[tuple[Loc, int]]:
         yield from (((*loc, "during"), edge) for edge in item.during or ())
 
 
-def amounts(scenario: Scenario) -> Iterator[Finding]:
+def amounts(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Reports and echo requests are few enough to keep."""
     end = scenario.end_ps
     if end > scenario.report.interval * MAX_INTERVALS:
@@ -370,7 +370,7 @@ def amounts(scenario: Scenario) -> Iterator[Finding]:
 # Expectations and published figures
 
 
-def metrics(scenario: Scenario) -> Iterator[Finding]:
+def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Each names exactly one metric, and its values make sense."""
     for loc, item in _measured(scenario):
         named = item.named
@@ -384,7 +384,7 @@ def metrics(scenario: Scenario) -> Iterator[Finding]:
         yield from _bounds(("expect", index), wanted)
 
 
-def targets(scenario: Scenario) -> Iterator[Finding]:
+def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
     """What is measured exists."""
     for loc, item in _measured(scenario):
         if len(item.named) != 1:
@@ -422,7 +422,7 @@ def targets(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def windows(scenario: Scenario) -> Iterator[Finding]:
+def windows(scenario: ResolvedScenario) -> Iterator[Finding]:
     """What is measured lies within the scenario."""
     end = scenario.end_ps
     for loc, item in _measured(scenario):
@@ -475,12 +475,12 @@ def _known(name: str, names: Iterable[str], kind: str, loc: Loc) -> Iterator[Fin
         yield Finding(loc, f"{quote(name)} is not a {kind}{few}", hint)
 
 
-def _senders(scenario: Scenario) -> Iterator[tuple[str, str, Flow | Ping]]:
+def _senders(scenario: ResolvedScenario) -> Iterator[tuple[str, str, Flow | Ping]]:
     yield from (("flows", name, flow) for name, flow in scenario.flows.items())
     yield from (("pings", name, ping) for name, ping in scenario.pings.items())
 
 
-def _measured(scenario: Scenario) -> Iterator[tuple[Loc, Measured]]:
+def _measured(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Measured]]:
     yield from ((("expect", index), item) for index, item in enumerate(scenario.expect))
     yield from ((("published", index), item) for index, item in enumerate(scenario.published))
 
@@ -490,7 +490,7 @@ TRAFFIC = {"flows", "pings"}
 TIMES = {*TRAFFIC, "duration"}
 MEASURED = {"expect", "published"}
 
-RULES: tuple[tuple[Callable[[Scenario], Iterator[Finding]], set[str]], ...] = (
+RULES: tuple[tuple[Callable[[ResolvedScenario], Iterator[Finding]], set[str]], ...] = (
     (addresses, {"nodes"}),
     (link_ends, NETWORK),
     (link_policies, {"links"}),

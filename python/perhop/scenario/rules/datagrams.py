@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.replay import Replay
-    from perhop.scenario.model.scenario import Scenario
     from perhop.scenario.model.traffic import Udp
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 DATAGRAM_HEADER = 28
 """The bytes of an IPv4 and a UDP header."""
@@ -24,7 +24,7 @@ MAX_REPLAYED = 100_000
 """The most packets that all replays of a scenario may have together."""
 
 
-def datagrams(scenario: Scenario) -> Iterator[Finding]:
+def datagrams(scenario: ResolvedScenario) -> Iterator[Finding]:
     """UDP flows have one pattern, packets have a payload, and bursts hold one of them."""
     replayed = 0
     for name, flow in scenario.flows.items():

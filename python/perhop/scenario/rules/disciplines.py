@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.network import Limit
     from perhop.scenario.model.queues import Queue, Wred
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
-def disciplines(scenario: Scenario) -> Iterator[Finding]:
+def disciplines(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A queue has one discipline, whose settings agree."""
     for loc, queue in _queues(scenario):
         names = queue.disciplines
@@ -42,7 +42,7 @@ def disciplines(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
-def _queues(scenario: Scenario) -> Iterator[tuple[Loc, Queue]]:
+def _queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
     for index, link in enumerate(scenario.links):
         yield ("links", index, "queue"), link.queue
     for loc, policy in scenario.all_policies():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.classes import Match
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 __all__ = ["LEAST_MTU", "ipv6_links"]
 
@@ -23,7 +23,7 @@ LEAST_MTU: Final = 1280
 """The least that every link of IPv6 carries, in bytes (RFC 8200, section 5)."""
 
 
-def ipv6_links(scenario: Scenario) -> Iterator[Finding]:
+def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Links carry packets of 1280 bytes where a scenario speaks of IPv6."""
     small = [
         (number, link.mtu)
@@ -41,7 +41,7 @@ def ipv6_links(scenario: Scenario) -> Iterator[Finding]:
         )
 
 
-def _about(scenario: Scenario) -> Iterator[Loc]:
+def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
     """The places of everything that matches addresses of IPv6."""
     classes: Iterator[tuple[Loc, Match]] = (
         ((*loc, key, "match"), part.match)

@@ -12,10 +12,10 @@ from perhop.units import quote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
-def marking_rules(scenario: Scenario) -> Iterator[Finding]:
+def marking_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Rules name nodes that exist, and can be reached."""
     for loc, rules in markings(scenario):
         for index, rule in enumerate(rules):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.classes import Class, Policy
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
     from perhop.scenario.resolve.steps import Attachment
 
 MAX_CLASSES = 1024
@@ -32,7 +32,7 @@ MOST_SHARED = 2**48
 virtual time must not overflow."""
 
 
-def last_classes(scenario: Scenario) -> Iterator[Finding]:
+def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """The last class takes what no other takes."""
     for loc, policy in scenario.all_policies():
         if not any(part.match.is_any for part in policy.classes.values()):
@@ -41,7 +41,7 @@ def last_classes(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def combinations(scenario: Scenario) -> Iterator[Finding]:
+def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Keys of a class that exclude each other."""
     for loc, policy, part in _classes(scenario):
         strict = "`priority: strict`" if part.priority == "strict" else "`scheduler: priority`"
@@ -98,7 +98,7 @@ def combinations(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def policers(scenario: Scenario) -> Iterator[Finding]:
+def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A policer tells two colours apart, or three in one of the two ways."""
     for loc, _, part in _classes(scenario):
         police = part.police
@@ -126,7 +126,7 @@ def policers(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
+def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Policies are few enough to compare."""
     total = sum(len(policy.classes) for _, policy in scenario.all_policies())
     if total > MAX_CLASSES:
@@ -135,7 +135,7 @@ def number_of_classes(scenario: Scenario) -> Iterator[Finding]:
         )
 
 
-def match_nodes(scenario: Scenario) -> Iterator[Finding]:
+def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Matches name nodes that exist."""
     for loc, _, part in _classes(scenario):
         for key in ("source", "destination"):
@@ -148,7 +148,7 @@ def match_nodes(scenario: Scenario) -> Iterator[Finding]:
                     )
 
 
-def cycles(scenario: Scenario) -> Iterator[Finding]:
+def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
     """No policy divides itself."""
     for cycle in nesting.cycles(scenario):
         policy, part = cycle[0]
@@ -158,7 +158,7 @@ def cycles(scenario: Scenario) -> Iterator[Finding]:
         )
 
 
-def unused_policies(scenario: Scenario) -> Iterator[Finding]:
+def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Every policy is at the end of a link, or part of one that is, or says that it is not."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
     reached += [name for name, policy in scenario.policies.items() if policy.unused]
@@ -178,7 +178,7 @@ def unused_policies(scenario: Scenario) -> Iterator[Finding]:
 
 
 def guarantees(
-    scenario: Scenario, attached: Iterable[Attachment] | None = None
+    scenario: ResolvedScenario, attached: Iterable[Attachment] | None = None
 ) -> Iterator[Finding]:
     """No policy promises more than its link, or the class that it divides, has.
 
@@ -219,7 +219,7 @@ def guarantees(
                 todo += _divided(scenario, loc, policy, capacity)
 
 
-def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
+def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """No class comes after one that takes all that it matches."""
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
@@ -241,7 +241,7 @@ def shadowed_classes(scenario: Scenario) -> Iterator[Finding]:
                 earlier.setdefault(handle, []).append((index, key, packets))
 
 
-def unmatched_classes(scenario: Scenario) -> Iterator[Finding]:
+def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Every class but one that matches any, or says that it is unused, has packets."""
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
@@ -344,7 +344,7 @@ def _ceilings(
 
 
 def _divided(
-    scenario: Scenario, loc: Loc, policy: Policy, capacity: int
+    scenario: ResolvedScenario, loc: Loc, policy: Policy, capacity: int
 ) -> Iterator[tuple[Loc, Policy, int, str]]:
     """The policies that divide classes of `policy`: where and which, how much, and whose it is."""
     for key, rate in rates(policy, capacity).items():
@@ -359,7 +359,7 @@ def _divided(
             yield place, nested, rate or capacity, f"class {quote(path)}"
 
 
-def _sizes(scenario: Scenario) -> dict[str, int]:
+def _sizes(scenario: ResolvedScenario) -> dict[str, int]:
     """How many classes each policy makes, nested ones included; policies have no cycles."""
     sizes: dict[str, int] = {}
 
@@ -382,7 +382,7 @@ def _sizes(scenario: Scenario) -> dict[str, int]:
     return sizes
 
 
-def _classes(scenario: Scenario) -> Iterator[tuple[Loc, Policy, Class]]:
+def _classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
     for loc, policy in scenario.all_policies():
         for key, part in policy.classes.items():
             yield (*loc, key), policy, part

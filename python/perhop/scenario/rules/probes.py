@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perhop.scenario.model.base import Loc
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
-def icmp_limits(scenario: Scenario) -> Iterator[Finding]:
+def icmp_limits(scenario: ResolvedScenario) -> Iterator[Finding]:
     """What limits ICMP errors limits some."""
     for name, node in scenario.nodes.items():
         if node.icmp_burst is not None and not node.icmp_interval:
@@ -25,7 +25,7 @@ def icmp_limits(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(loc, "means nothing where `icmp_errors` is false", at_key=True)
 
 
-def of_hosts(scenario: Scenario) -> Iterator[Finding]:
+def of_hosts(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Only hosts have senders to hold up, and devices that take work over from them."""
     for name, node in scenario.nodes.items():
         for key in ("backpressure", "offload"):
@@ -34,7 +34,7 @@ def of_hosts(scenario: Scenario) -> Iterator[Finding]:
                 yield Finding(loc, "means nothing for a router; expected a host", at_key=True)
 
 
-def probes(scenario: Scenario) -> Iterator[Finding]:
+def probes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Ports are of datagrams, and nobody listens on them."""
     listening = {
         (flow.destination, scenario.port_of(name)): name

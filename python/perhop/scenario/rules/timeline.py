@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.changes import Change
     from perhop.scenario.model.classes import Class
-    from perhop.scenario.model.scenario import Scenario
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 _OF_A_LINK = ("rate", "delay", "loss", "state", "policy", "class", "police")
 
 
-def changes(scenario: Scenario) -> Iterator[Finding]:
+def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Each changes something, of a link that there is, while the scenario runs."""
     directions = scenario.directions
     for index, change in enumerate(scenario.changes):
@@ -63,7 +63,7 @@ def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Ite
         yield Finding((*loc, "police"), "changes nothing; expected a `rate` or a `burst`")
 
 
-def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
+def policies_of_changes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Policies exist, and policers that change, which then promise no more than there is."""
     if NO_POLICY in scenario.policies:
         yield Finding(
@@ -77,7 +77,7 @@ def policies_of_changes(scenario: Scenario) -> Iterator[Finding]:
         yield from policy_of_step(scenario, step)
 
 
-def policy_of_step(scenario: Scenario, step: Step) -> Iterator[Finding]:
+def policy_of_step(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
     """The policy of a step exists, and its policers promise no more than there is."""
     if step.policy is None or step.policy in scenario.policies:
         yield from _policer(scenario, step)
@@ -89,7 +89,7 @@ def policy_of_step(scenario: Scenario, step: Step) -> Iterator[Finding]:
         )
 
 
-def _policer(scenario: Scenario, step: Step) -> Iterator[Finding]:
+def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
     """What is wrong with a policer's new settings."""
     change = step.change
     on = str(change.on)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perhop.scenario.model.classes import Match
-    from perhop.scenario.model.scenario import Scenario
     from perhop.scenario.model.traffic import Flow
+    from perhop.scenario.resolve.scenario import ResolvedScenario
 
 __all__ = ["is_random", "unused_seed", "warnings"]
 
@@ -27,19 +27,19 @@ UNSETTLED: Final = 0.2
 """The deviation of a mean, as a part of it, from which a warning is due."""
 
 
-def warnings(scenario: Scenario) -> Iterator[Finding]:
+def warnings(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Everything about `scenario` that whoever reads its results should know."""
     for rule in _RULES:
         yield from rule(scenario)
 
 
-def unused_seed(scenario: Scenario, engine: str, seed: int) -> Iterator[Finding]:
+def unused_seed(scenario: ResolvedScenario, engine: str, seed: int) -> Iterator[Finding]:
     """A seed other than the default that decides nothing, so that no runs differ by it."""
     if engine == "sim" and seed != 1 and not is_random(scenario):
         yield Finding((), f"seed {seed} changes nothing: nothing in the scenario is random")
 
 
-def is_random(scenario: Scenario) -> bool:
+def is_random(scenario: ResolvedScenario) -> bool:
     """Whether the simulator draws random numbers for a scenario.
 
     Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
@@ -68,7 +68,7 @@ def _is_random(flow: Flow) -> bool:
     return bursts or udp.pattern != "constant" or udp.sizes != "equal"
 
 
-def isolated_nodes(scenario: Scenario) -> Iterator[Finding]:
+def isolated_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Nodes without a link."""
     linked = {end for link in scenario.links for end in link.ends}
     for name in scenario.nodes:
@@ -76,7 +76,7 @@ def isolated_nodes(scenario: Scenario) -> Iterator[Finding]:
             yield Finding(("nodes", name), "has no link, so that nothing reaches it")
 
 
-def heavy_tails(scenario: Scenario) -> Iterator[Finding]:
+def heavy_tails(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Bursts whose mean length a run of this length does not come near.
 
     With a Pareto distribution of a shape a between 1 and 2 the variance is infinite, and the mean
@@ -100,7 +100,7 @@ def heavy_tails(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def small_buckets(scenario: Scenario) -> Iterator[Finding]:
+def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Policers whose burst is smaller than a packet that they may see, which never conforms."""
     largest: list[tuple[Packets, tuple[int, str]]] = []
     for name, flow in scenario.flows.items():
@@ -121,11 +121,11 @@ def small_buckets(scenario: Scenario) -> Iterator[Finding]:
                 )
 
 
-def _meets(scenario: Scenario, match: Match, packets: Packets) -> bool:
+def _meets(scenario: ResolvedScenario, match: Match, packets: Packets) -> bool:
     return match.is_any or Packets.of(match, scenario.addresses).meets(packets)
 
 
-def roots_above_links(scenario: Scenario) -> Iterator[Finding]:
+def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Roots of class-based queueing that a change leaves with more than their link has."""
     for step in steps(scenario):
         policy = scenario.policies.get(step.policy or "")
@@ -141,7 +141,7 @@ def roots_above_links(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-def small_mtus(scenario: Scenario) -> Iterator[Finding]:
+def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Flows whose packets do not fit a link on their way."""
     for name, flow in scenario.flows.items():
         mtu = path_mtu(scenario, flow.source, flow.destination)
@@ -157,7 +157,7 @@ def small_mtus(scenario: Scenario) -> Iterator[Finding]:
         yield Finding(place, f"{lengths[0]} do not fit {lengths[1]}: {what}")
 
 
-def late_replays(scenario: Scenario) -> Iterator[Finding]:
+def late_replays(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Replays whose first packet is due after their flow's end."""
     for name, flow in scenario.flows.items():
         if flow.udp is None or flow.udp.replay is None:
@@ -173,7 +173,7 @@ def late_replays(scenario: Scenario) -> Iterator[Finding]:
             )
 
 
-_RULES: Final[tuple[Callable[[Scenario], Iterator[Finding]], ...]] = (
+_RULES: Final[tuple[Callable[[ResolvedScenario], Iterator[Finding]], ...]] = (
     isolated_nodes,
     small_mtus,
     heavy_tails,

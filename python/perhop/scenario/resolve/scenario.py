@@ -1,0 +1,138 @@
+"""The instants, names, addresses and ports of a scenario."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Self
+
+from perhop.scenario.model.scenario import ScenarioData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.topology import Link
+    from perhop.scenario.model.traffic import Flow, Ping
+
+FIRST_PORT = 5001
+"""The receiver's port of the first flow that names none; the next flow's is one more."""
+
+
+class ResolvedScenario(ScenarioData):
+    """The data of a scenario, sound or not, with what follows from it."""
+
+    def __copy__(self) -> Self:
+        """Copy the fields, which `model_copy` then changes, and nothing that follows from them."""
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
+    @cached_property
+    def end_ps(self) -> int:
+        """When the scenario ends, in picoseconds: its `duration`, or the last stop."""
+        if self.duration is not None:
+            return self.duration
+        senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
+        return max((sender.stop for sender in senders if sender.stop is not None), default=0)
+
+    @cached_property
+    def changes_ps(self) -> list[int]:
+        """When flows start or stop or the network changes, sorted, each instant once."""
+        spans = [self.active_ps(flow) for flow in self.flows.values()]
+        network = {change.at for change in self.changes if change.clear is None}
+        return sorted(network.union(*spans))
+
+    @cached_property
+    def phases_ps(self) -> list[tuple[int, int]]:
+        """The stretches between changes, from 0 to the end: the same flows in the same network."""
+        instants = sorted({0, *self.changes_ps, self.end_ps})
+        return list(pairwise(instants))
+
+    @cached_property
+    def marks_ps(self) -> list[int]:
+        """Where results are cut, sorted, each instant once, from 0 to the end.
+
+        The report's grid, every change, and both edges of every stretch that an expectation or a
+        published figure is about, so that each such stretch is a union of results. Of the grid
+        those are left out that results, in seconds, could not tell from another one.
+        """
+        measured = (*self.expect, *self.published)
+        edges = (edge for item in measured if item.during for edge in item.during)
+        cleared = (change.at for change in self.changes)
+        wanted = {*self.changes_ps, *cleared, *edges, self.end_ps}
+        taken = {mark / 1e12 for mark in wanted}
+        grid = range(0, self.end_ps, self.report.interval)
+        return sorted(wanted.union(mark for mark in grid if mark / 1e12 not in taken))
+
+    @cached_property
+    def cuts_ps(self) -> list[int]:
+        """The edges of windows over which a delay is expected or published, sorted."""
+        measured = (*self.expect, *self.published)
+        delays = (item.during for item in measured if item.metric.name.startswith("owd"))
+        return sorted({edge for during in delays if during for edge in during})
+
+    @cached_property
+    def directions(self) -> dict[str, tuple[Link, str]]:
+        """Both directions of every link by their names in results: the link, and who sends.
+
+        The direction in which r1 sends to r2 is ``r1>r2``; of a link with a name ``r1>r2#name``, of
+        the second one without a name between them ``r1>r2#2``.
+        """
+        found: dict[str, tuple[Link, str]] = {}
+        numbers: dict[frozenset[str], int] = {}
+        for link in self.links:
+            number = numbers[frozenset(link.ends)] = numbers.get(frozenset(link.ends), 0) + 1
+            which = f"#{link.name or number}" if link.name or number > 1 else ""
+            found |= {f"{end}>{link.other(end)}{which}": (link, end) for end in link.ends}
+        return found
+
+    def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
+        """When `sender` starts and, at the latest, stops."""
+        return sender.start, self.end_ps if sender.stop is None else sender.stop
+
+    def address_of(self, node: str) -> IPv4Address:
+        """The address of `node`: its own, or the one it gets by its place in the file."""
+        return self.addresses[node]
+
+    @cached_property
+    def addresses(self) -> dict[str, IPv4Address]:
+        """The address of every node."""
+        taken = {node.address for node in self.nodes.values() if node.address}
+        free = (a for a in map(_FIRST_ADDRESS.__add__, count()) if a not in taken)
+        return {name: node.address or next(free) for name, node in self.nodes.items()}
+
+    def prefixes(
+        self, ends: tuple[str | IPv4Network | IPv6Network, ...]
+    ) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The address prefixes of a match's `ends`, nodes replaced by their address."""
+        addresses = self.addresses
+        return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in ends)
+
+    def all_policies(self) -> Iterator[tuple[tuple[str, ...], Policy]]:
+        """Every policy, and every one that the `classes` of a class make, with its place."""
+        todo: list[tuple[tuple[str, ...], Policy]]
+        todo = [((name,), policy) for name, policy in self.policies.items()]
+        while todo:
+            path, policy = todo.pop(0)
+            yield ("policies", path[0], "classes", *path[1:]), policy
+            for key, part in policy.classes.items():
+                inside = policy.inside(part)
+                if inside is not None:
+                    todo.append(((*path, key, "classes"), inside))
+
+    def divided(self, policy: Policy, part: Class) -> Policy | None:
+        """The policy that divides a class of `policy`; None if it has a queue."""
+        if part.policy is not None:
+            return self.policies.get(part.policy)
+        return policy.inside(part)
+
+    def port_of(self, flow: str) -> int:
+        """The receiver's port of `flow`: its own, or the one it gets by its place in the file."""
+        own = self.flows[flow].port
+        return FIRST_PORT + list(self.flows).index(flow) if own is None else own
+
+
+_FIRST_ADDRESS = IPv4Address("10.0.0.1")

@@ -1,0 +1,93 @@
+"""From data to a sound scenario, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import (
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from perhop.errors import ScenarioError
+from perhop.hints import did_you_mean
+from perhop.scenario.resolve.scenario import ResolvedScenario
+from perhop.scenario.rules.checks import check
+from perhop.scenario.rules.findings import Nowhere, problems
+from perhop.scenario.rules.wording import explain
+
+if TYPE_CHECKING:
+    from perhop.scenario.rules.findings import Finding, Source
+
+
+class Scenario(ResolvedScenario):
+    """An experiment: a network, what is sent across it and when, and what should come of it.
+
+    However it is made, from a file or in Python, a scenario that exists is sound: names refer to
+    something, hosts reach each other, classes can be reached, and times lie in the scenario.
+
+    Raises:
+        ScenarioError: On construction, with everything that is wrong.
+    """
+
+    model_config = ConfigDict(defer_build=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _sound(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        """Refuse data that is wrong in shape or, as far as its shape tells, in sense.
+
+        Shape is kinds, units, unknown and missing keys; sense is names, reachability, sums and
+        times. The validation's context is the `Source` of the data; None for Python.
+        """
+        source: Source | None = info.context
+        findings: list[Finding] = []
+        judged: ResolvedScenario
+        try:
+            judged = valid = handler(data)
+            sound = set(cls.model_fields)
+        except ValidationError as error:
+            findings += explain(error, cls)
+            judged, sound = _sound_sections(cls, data, source)
+        if source is None or not source.broken:
+            findings += check(judged, sound)
+        if findings:
+            raise ScenarioError(problems(findings, source or Nowhere(), data))
+        return valid
+
+
+def _sound_sections(
+    cls: type[Scenario], data: Any, source: Source | None
+) -> tuple[ResolvedScenario, set[str]]:
+    """The sections of `data` that are well-formed, and their names."""
+    sections: dict[str, Any] = {}
+    sound: set[str] = set()
+    given = data if isinstance(data, dict) else {}
+    unknown = [str(key) for key in given if key not in cls.model_fields]
+    for name, section in cls.model_fields.items():
+        if name in given:
+            try:
+                sections[name] = _adapter(cls, name).validate_python(given[name], context=source)
+            except ValidationError:
+                continue
+        elif section.is_required() or any(did_you_mean(key, [name]) for key in unknown):
+            continue  # it may be there under another name
+        sound.add(name)
+    return ResolvedScenario.model_construct(**sections), sound
+
+
+@cache
+def _adapter(cls: type[Scenario], name: str) -> TypeAdapter[Any]:
+    """The validation of one section, with all that constrains it."""
+    section = cls.model_fields[name]
+    annotation: Any = section.annotation
+    for extra in section.metadata:
+        annotation = Annotated[annotation, extra]
+    return TypeAdapter(annotation)
