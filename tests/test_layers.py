@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
@@ -162,6 +163,26 @@ def test_rich_stays_in_the_command_line(path: Path) -> None:
     }
     roots = {name.split(".")[0] for name in names if name}
     assert part(path) == "cli" or not roots & {"rich", "click"}
+
+
+IMPORTS = """
+import pkgutil, sys
+from importlib import import_module
+
+import perhop
+
+opened = []
+sys.addaudithook(lambda event, of: opened.append(str(of[0])) if event == "open" else None)
+for module in pkgutil.walk_packages(perhop.__path__, "perhop."):
+    if not module.name.endswith(("__main__", "migrations.env")):  # these run when imported
+        import_module(module.name)
+print(*{path for path in opened if "perhop" in path and path.endswith((".yaml", ".json", ".csv"))})
+"""
+
+
+def test_imports_read_no_data() -> None:
+    run = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "\n", "")
 
 
 # Rust

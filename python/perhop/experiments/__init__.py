@@ -35,6 +35,7 @@ partials of one, because worker processes are given them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
@@ -76,14 +77,15 @@ _DOCUMENTS: Final = (
     "transatlantic",
     "balancing",
 )
-"""The modules of this package that hold a document's experiments, in the order of the documents."""
+"""The modules of this package whose `experiments` returns those of a document, in its order."""
 
 
+@cache
 def _all() -> dict[str, Experiment]:
     from importlib import import_module
 
     modules = (import_module(f"perhop.experiments.{name}") for name in _DOCUMENTS)
-    return {each.name: each for module in modules for each in module.EXPERIMENTS}
+    return {each.name: each for module in modules for each in module.experiments()}
 
 
 def names() -> tuple[str, ...]:

@@ -174,43 +174,45 @@ _UNKNOWNS: Final = (
     ),
 )
 
-_BASE: Final = gallery.load(_SCENARIO)
 
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _BASE,
-        cases={
-            "main": Case(_SCENARIO),
-            "per-destination": Case(_SCENARIO, (*_PER_DESTINATION, "published=[]")),
-            "back-packet": Case(_SCENARIO, _FROM_CHICAGO),
-            "back-destination": Case(_SCENARIO, (*_FROM_CHICAGO, *_PER_DESTINATION)),
-            **{
-                name: Case(_SCENARIO, settings, "main", change)
-                for name, (change, settings) in _VARIANTS.items()
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load(_SCENARIO)
+    return (
+        Experiment.of_scenario(
+            base,
+            cases={
+                "main": Case(_SCENARIO),
+                "per-destination": Case(_SCENARIO, (*_PER_DESTINATION, "published=[]")),
+                "back-packet": Case(_SCENARIO, _FROM_CHICAGO),
+                "back-destination": Case(_SCENARIO, (*_FROM_CHICAGO, *_PER_DESTINATION)),
+                **{
+                    name: Case(_SCENARIO, settings, "main", change)
+                    for name, (change, settings) in _VARIANTS.items()
+                },
             },
-        },
-        unknowns=_UNKNOWNS,
-        effort=0.4,
-        values=(
-            Value(
-                "UDP datagrams",
-                "main",
-                35716,
-                "packets",
-                _datagrams,
-                qualifier="exactly",
-                within=0.05,
-                basis="assumed",
-                note="the rate that iperf was given, in datagrams",
+            unknowns=_UNKNOWNS,
+            effort=0.4,
+            values=(
+                Value(
+                    "UDP datagrams",
+                    "main",
+                    35716,
+                    "packets",
+                    _datagrams,
+                    qualifier="exactly",
+                    within=0.05,
+                    basis="assumed",
+                    note="the rate that iperf was given, in datagrams",
+                ),
             ),
-        ),
-        account="""\
+            account="""\
 No datagram is lost, whatever is drawn. One in two is late where one circuit takes longer by more
 than the spacing of the datagrams, 0.56 ms, and little other traffic changes whose turn it is;
 with less difference none is late. Jitter is that difference, or what iperf's own timing makes of
 it. TCP's throughput hangs most on the queues, which the document does not state.
 """,
-        between_hosts="""\
+            between_hosts="""\
 Measured with a window of 5700 KB and no other traffic. What the network does to datagrams is as
 simulated: one in two is late, none is lost. TCP of Linux finds losses by time (RACK), as the
 modelled hosts do here, and so does not mind; it gets what they get, half as much again as Linux
@@ -218,7 +220,7 @@ modelled hosts do here, and so does not mind; it gets what they get, half as muc
 something else: what has come meanwhile comes at once, overfills a queue, and at 116 ms it takes
 minutes to make up for that. Whether acknowledgements were selective no socket tells.
 """,
-        tables=_tables,
-        pictures=_charts,
-    ),
-)
+            tables=_tables,
+            pictures=_charts,
+        ),
+    )

@@ -374,16 +374,18 @@ _UNKNOWNS: Final = (
     ),
 )
 
-_BASE: Final = gallery.load(_SCENARIO)
 
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _BASE,
-        cases=_cases(),
-        values=_values(),
-        unknowns=_UNKNOWNS,
-        effort=0.2,
-        tables=_tables,
-        pictures=_charts,
-    ),
-)
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load(_SCENARIO)
+    return (
+        Experiment.of_scenario(
+            base,
+            cases=_cases(),
+            values=_values(),
+            unknowns=_UNKNOWNS,
+            effort=0.2,
+            tables=_tables,
+            pictures=_charts,
+        ),
+    )

@@ -329,56 +329,59 @@ had alone. Senders of 2 Mb/s at most, where that rate is put in and comes out ag
 class its share, of which the document's had two thirds.
 """
 
-_BASE: Final = gallery.load(_SCENARIO)
 
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _BASE,
-        cases=_cases(ROWS, _CHANGES),
-        values=(
-            *_values(ROWS, 0.05),
-            *_ratios(ROWS),
-            Value(
-                "TCP, times UDP in the same class, where that is highest",
-                None,
-                1.0,
-                "ratio",
-                across=_highest_of_tcp,
-                during=_DURING,
-                qualifier="below",
-                precision=0.0,
-                note="TCP is a bit less than UDP",
-                needs=("40-60-tcp-tcp", "40-60-udp-udp", "20-80-tcp-tcp", "20-80-udp-udp"),
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load(_SCENARIO)
+    return (
+        Experiment.of_scenario(
+            base,
+            cases=_cases(ROWS, _CHANGES),
+            values=(
+                *_values(ROWS, 0.05),
+                *_ratios(ROWS),
+                Value(
+                    "TCP, times UDP in the same class, where that is highest",
+                    None,
+                    1.0,
+                    "ratio",
+                    across=_highest_of_tcp,
+                    during=_DURING,
+                    qualifier="below",
+                    precision=0.0,
+                    note="TCP is a bit less than UDP",
+                    needs=("40-60-tcp-tcp", "40-60-udp-udp", "20-80-tcp-tcp", "20-80-udp-udp"),
+                ),
             ),
+            account=_ACCOUNT,
+            unknowns=(*CLOCK_AND_DRIVER, QUEUES),
+            effort=0.6,
+            tables=_side_by_side(ROWS),
+            pictures=lambda runs: {
+                "tcp-udp": throughput_chart(runs["20-80-tcp-udp"], interval_s=1.0, capacity=False),
+            },
         ),
-        account=_ACCOUNT,
-        unknowns=(*CLOCK_AND_DRIVER, QUEUES),
-        effort=0.6,
-        tables=_side_by_side(ROWS),
-        pictures=lambda runs: {
-            "tcp-udp": throughput_chart(runs["20-80-tcp-udp"], interval_s=1.0, capacity=False),
-        },
-    ),
-    Experiment(
-        name="altq-cbq-borrow",
-        title="ALTQ's CBQ with borrowing",
-        source=_BASE.source,
-        about=(
-            "As altq-cbq; one class may borrow, from the root or from a class between. What the "
-            "document saw is a fault of that implementation: shares are lost and the root exceeded."
+        Experiment(
+            name="altq-cbq-borrow",
+            title="ALTQ's CBQ with borrowing",
+            source=base.source,
+            about=(
+                "As altq-cbq; one class may borrow, from the root or from a class between. What "
+                "the document saw is a fault of that implementation: shares are lost and the root "
+                "exceeded."
+            ),
+            cases=_cases(BORROWING, _BORROWING_CHANGES),
+            values=_values(BORROWING, 0.2),
+            account=_BORROW_ACCOUNT,
+            unknowns=(*CLOCK_AND_DRIVER, _EFFICIENT),
+            tables=_side_by_side(BORROWING),
+            pictures=lambda runs: {
+                "borrowing": throughput_chart(
+                    runs["40-60-udp-udp-borrow-slow"], interval_s=1.0, capacity=False
+                ),
+                "borrowing-efficient": throughput_chart(
+                    runs["40-60-udp-udp-borrow-slow-2"], interval_s=1.0, capacity=False
+                ),
+            },
         ),
-        cases=_cases(BORROWING, _BORROWING_CHANGES),
-        values=_values(BORROWING, 0.2),
-        account=_BORROW_ACCOUNT,
-        unknowns=(*CLOCK_AND_DRIVER, _EFFICIENT),
-        tables=_side_by_side(BORROWING),
-        pictures=lambda runs: {
-            "borrowing": throughput_chart(
-                runs["40-60-udp-udp-borrow-slow"], interval_s=1.0, capacity=False
-            ),
-            "borrowing-efficient": throughput_chart(
-                runs["40-60-udp-udp-borrow-slow-2"], interval_s=1.0, capacity=False
-            ),
-        },
-    ),
-)
+    )

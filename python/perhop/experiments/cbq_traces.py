@@ -231,15 +231,17 @@ document does not say that the circuit was shaped. The same circuit cannot have 
 with borrowing, where two flows had 2.3 Mb/s together.
 """
 
-_BASE: Final = gallery.load(_SCENARIO)
 
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _BASE,
-        cases=_cases(),
-        values=_values(),
-        unknowns=_UNKNOWNS,
-        account=_ACCOUNT,
-        pictures=_charts,
-    ),
-)
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load(_SCENARIO)
+    return (
+        Experiment.of_scenario(
+            base,
+            cases=_cases(),
+            values=_values(),
+            unknowns=_UNKNOWNS,
+            account=_ACCOUNT,
+            pictures=_charts,
+        ),
+    )

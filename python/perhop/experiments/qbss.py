@@ -232,36 +232,42 @@ _VARIANTS: Final = {
     "deficit round robin": ("policies.qbss.scheduler=drr",),
 }
 
-EXPERIMENTS: Final = (
-    _shares(
-        "qbss-1-70",
-        _ACCOUNT,
-        _BETWEEN_HOSTS,
-        cases={
-            "reverse": Case("qbss-1-70", (*_REVERSE, "published=[]")),
-            **_variants("qbss-1-70", _VARIANTS),
-        },
-        values=(_STEADY, _alike("from pharlap to evagore, apart", "reverse", "similar results")),
-    ),
-    _shares(
-        "qbss-10-streams",
-        "The document has no percentages for ten streams; what it says of them is judged.",
-        _STREAMS_BETWEEN_HOSTS,
-        cases={"one-stream": Case("qbss-1-70", ("published=[]",))},
-        values=(
-            _STEADY,
-            _alike("from one stream of best effort, apart", "one-stream", "almost identical"),
+
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    return (
+        _shares(
+            "qbss-1-70",
+            _ACCOUNT,
+            _BETWEEN_HOSTS,
+            cases={
+                "reverse": Case("qbss-1-70", (*_REVERSE, "published=[]")),
+                **_variants("qbss-1-70", _VARIANTS),
+            },
+            values=(
+                _STEADY,
+                _alike("from pharlap to evagore, apart", "reverse", "similar results"),
+            ),
         ),
-    ),
-    _shares(
-        "qbss-30-1",
-        "Priority is 5.1% below “about 30%”, because headers and layer 2 take 5.1% of what it is "
-        "guaranteed; as a router counts, it has 30%.",
-        _STREAMS_BETWEEN_HOSTS,
-        cases=_variants(
+        _shares(
+            "qbss-10-streams",
+            "The document has no percentages for ten streams; what it says of them is judged.",
+            _STREAMS_BETWEEN_HOSTS,
+            cases={"one-stream": Case("qbss-1-70", ("published=[]",))},
+            values=(
+                _STEADY,
+                _alike("from one stream of best effort, apart", "one-stream", "almost identical"),
+            ),
+        ),
+        _shares(
             "qbss-30-1",
-            {"a link whose rate does not include layer 2": ("links.1.overhead=none",)},
+            "Priority is 5.1% below “about 30%”, because headers and layer 2 take 5.1% of what it "
+            "is guaranteed; as a router counts, it has 30%.",
+            _STREAMS_BETWEEN_HOSTS,
+            cases=_variants(
+                "qbss-30-1",
+                {"a link whose rate does not include layer 2": ("links.1.overhead=none",)},
+            ),
+            values=(),
         ),
-        values=(),
-    ),
-)
+    )

@@ -73,87 +73,88 @@ def _ping_charts(runs: Runs) -> Pictures:
     }
 
 
-_PING: Final = gallery.load("qbss-ping")
-
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _PING,
-        cases={
-            **{
-                case: Case(
-                    "qbss-ping",
-                    (
-                        f"flows.bulk.dscp={TOS[bulk]}",
-                        f"pings.ping.dscp={TOS[asked]}",
-                        f"published.0.label=iperf as {bulk}, ping as {asked}",
-                    ),
-                    member=_SHORT,
-                )
-                for case, (bulk, asked) in _pairs().items()
-            },
-            "unloaded": Case(
-                "qbss-ping",
-                ("flows.bulk.start=103 s", "expect=[]", "published=[]"),
-            ),
-        },
-        values=(
-            Value(
-                "bytes from antonia, times those back",
-                "iperf-be-ping-be",
-                100.0,
-                "ratio",
-                _there_and_back,
-                qualifier="above",
-                precision=0.0,
-                note="over 100 to 1",
-            ),
-        ),
-        unknowns=(
-            Unknown(
-                "delay of the bottleneck, one way",
-                "not in the document: a test bed in one room or building",
-                5e-6,
-                500e-6,
-                "s",
-                {"links.1.delay={:.7f} s": 1.0},
-                log=True,
-            ),
-            Unknown(
-                "queues of the classes",
-                "not in the document: IOS has 64 packets by default, which the window of 128 KB "
-                "overfills; a port of a Catalyst 6500 has some hundreds",
-                40,
-                500,
-                "packets",
-                {
-                    f"policies.qbss.classes.{name}.queue={{{{limit: {{:.0f}} packets}}}}": 1.0
-                    for name in ("scavenger", "priority", "best_effort")
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load("qbss-ping")
+    return (
+        Experiment.of_scenario(
+            base,
+            cases={
+                **{
+                    case: Case(
+                        "qbss-ping",
+                        (
+                            f"flows.bulk.dscp={TOS[bulk]}",
+                            f"pings.ping.dscp={TOS[asked]}",
+                            f"published.0.label=iperf as {bulk}, ping as {asked}",
+                        ),
+                        member=_SHORT,
+                    )
+                    for case, (bulk, asked) in _pairs().items()
                 },
-                log=True,
+                "unloaded": Case(
+                    "qbss-ping",
+                    ("flows.bulk.start=103 s", "expect=[]", "published=[]"),
+                ),
+            },
+            values=(
+                Value(
+                    "bytes from antonia, times those back",
+                    "iperf-be-ping-be",
+                    100.0,
+                    "ratio",
+                    _there_and_back,
+                    qualifier="above",
+                    precision=0.0,
+                    note="over 100 to 1",
+                ),
             ),
-            Unknown(
-                "delay of acknowledgements",
-                "Solaris 8 documents 100 ms, versions before it had 50 ms",
-                0.05,
-                0.1,
-                "s",
-                {"flows.bulk.tcp.delayed_ack={:.4f} s": 1.0},
+            unknowns=(
+                Unknown(
+                    "delay of the bottleneck, one way",
+                    "not in the document: a test bed in one room or building",
+                    5e-6,
+                    500e-6,
+                    "s",
+                    {"links.1.delay={:.7f} s": 1.0},
+                    log=True,
+                ),
+                Unknown(
+                    "queues of the classes",
+                    "not in the document: IOS has 64 packets by default, which the window of 128 "
+                    "KB overfills; a port of a Catalyst 6500 has some hundreds",
+                    40,
+                    500,
+                    "packets",
+                    {
+                        f"policies.qbss.classes.{name}.queue={{{{limit: {{:.0f}} packets}}}}": 1.0
+                        for name in ("scavenger", "priority", "best_effort")
+                    },
+                    log=True,
+                ),
+                Unknown(
+                    "delay of acknowledgements",
+                    "Solaris 8 documents 100 ms, versions before it had 50 ms",
+                    0.05,
+                    0.1,
+                    "s",
+                    {"flows.bulk.tcp.delayed_ack={:.4f} s": 1.0},
+                ),
+                SCHEDULER,
             ),
-            SCHEDULER,
-        ),
-        effort=0.6,
-        account="""\
+            effort=0.6,
+            account="""\
 The tables show what the captures at both ends showed: at pharlap nothing is marked any more,
 whatever antonia sent, and so replies and acknowledgements come back as best effort.
 """,
-        between_hosts="""\
+            between_hosts="""\
 No pair gets more than 94.1 Mb/s, which is what layer 2, headers and timestamps leave of 100. A ping
 in the class of the bulk flow waits some 6 ms, in another class 0.1 ms longer than modelled hosts
 take. Through Linux's own queues both depend on how soon the machine sees to its interfaces: with
 more to do than its cores can, bulk TCP gets down to 87 Mb/s and some pings take tens of
 milliseconds, in every class.
 """,
-        tables=_ping_tables,
-        pictures=_ping_charts,
-    ),
-)
+            tables=_ping_tables,
+            pictures=_ping_charts,
+        ),
+    )

@@ -299,46 +299,48 @@ UDP as a scavenger finds the free bandwidth, as the document hoped, and leaves b
 its datagrams have a little more payload than TCP's segments.
 """
 
-_BASE: Final = gallery.load(_SCENARIO)
 
-EXPERIMENTS: Final = (
-    Experiment.of_scenario(
-        _BASE,
-        cases=_cases(),
-        unknowns=_UNKNOWNS,
-        effort=0.4,
-        values=(
-            Value(
-                "scavenger alone, queue-limit 64",
-                "alone",
-                120e6,
-                "bps",
-                partial(_got, flow="scavenger"),
-                qualifier="below",
+def experiments() -> tuple[Experiment, ...]:
+    """Read the scenarios of the document, and return its experiments."""
+    base = gallery.load(_SCENARIO)
+    return (
+        Experiment.of_scenario(
+            base,
+            cases=_cases(),
+            unknowns=_UNKNOWNS,
+            effort=0.4,
+            values=(
+                Value(
+                    "scavenger alone, queue-limit 64",
+                    "alone",
+                    120e6,
+                    "bps",
+                    partial(_got, flow="scavenger"),
+                    qualifier="below",
+                ),
+                Value(
+                    "the same flow unmarked",
+                    "alone-unmarked",
+                    120e6,
+                    "bps",
+                    partial(_got, flow="scavenger"),
+                    qualifier="above",
+                ),
+                Value(
+                    "best effort beside the scavenger, of what an unmarked flow gets alone",
+                    None,
+                    1.0,
+                    "share",
+                    across=_kept,
+                    needs=("main", "alone-unmarked"),
+                    within=0.05,
+                    precision=0.05,
+                    basis="unstated",
+                    note="the document: does not affect",
+                ),
             ),
-            Value(
-                "the same flow unmarked",
-                "alone-unmarked",
-                120e6,
-                "bps",
-                partial(_got, flow="scavenger"),
-                qualifier="above",
-            ),
-            Value(
-                "best effort beside the scavenger, of what an unmarked flow gets alone",
-                None,
-                1.0,
-                "share",
-                across=_kept,
-                needs=("main", "alone-unmarked"),
-                within=0.05,
-                precision=0.05,
-                basis="unstated",
-                note="the document: does not affect",
-            ),
+            account=_ACCOUNT,
+            tables=_tables,
+            pictures=_charts,
         ),
-        account=_ACCOUNT,
-        tables=_tables,
-        pictures=_charts,
-    ),
-)
+    )
