@@ -26,11 +26,10 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "services" / "tests")]
 
 from perhop.scenario import load  # noqa: E402
-from perhop_services.reservations.database import Database  # noqa: E402
-from perhop_services.reservations.model import Role  # noqa: E402
+from perhop_services.common.people import People  # noqa: E402
+from perhop_services.common.users import Role  # noqa: E402
 from perhop_services.reservations.network import Network  # noqa: E402
-from perhop_services.reservations.people import People  # noqa: E402
-from perhop_services.reservations.schema import PATHS, RESERVATIONS  # noqa: E402
+from perhop_services.reservations.schema import PATHS, RESERVATIONS, open_database  # noqa: E402
 from perhop_services.reservations.service import Service  # noqa: E402
 from postgres import server as postgresql  # noqa: E402
 from reserving import PASSWORD  # noqa: E402
@@ -60,7 +59,7 @@ def network_file(folder: Path) -> Path:
 
 def made_ready(database: str) -> str:
     """An administrator in a database, and a token of theirs."""
-    opened = Database(database)
+    opened = open_database(database)
     try:
         people = People(opened)
         people.add("bench", PASSWORD, Role.ADMINISTRATOR)
@@ -149,7 +148,7 @@ async def booked(token: str) -> tuple[int, list[float]]:
 
 def fill(database: str, network: Path) -> None:
     """A million planned reservations, as the service would have written them."""
-    opened, own = Database(database), Network(load(network))
+    opened, own = open_database(database), Network(load(network))
     chance, now = random.Random(7), int(time.time())
     try:
         paths = {}
@@ -241,7 +240,7 @@ def start(name: str, database: str, network: Path) -> None:
     with serving(network, database) as seconds:
         say(f"{name}, start with {MILLION:,} on file", f"{seconds:.1f} s", "< 10 s")
         rate(name, token, " beside them")
-    opened = Database(database)
+    opened = open_database(database)
     try:
         began, worked = time.perf_counter(), time.process_time()
         service = Service(Network(load(network)), opened)

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from perhop.scenario import parse
-from perhop_services.reservations.database import Database
-from perhop_services.reservations.model import Selector, Terms, User
+from perhop_services.common.people import People
+from perhop_services.common.schema import USERS
+from perhop_services.common.users import User
+from perhop_services.reservations.model import Selector, Terms
 from perhop_services.reservations.network import Network
-from perhop_services.reservations.people import People
-from perhop_services.reservations.schema import USERS
+from perhop_services.reservations.schema import open_database
 from perhop_services.reservations.service import Service
 
 NETWORK = """
@@ -49,7 +50,7 @@ def network(text: str = NETWORK) -> Network:
 @contextmanager
 def service(place: Path | str, clock: Clock, text: str = NETWORK) -> Iterator[Service]:
     """A service on a database, which is let go of at the end."""
-    database = Database(str(place))
+    database = open_database(str(place))
     database.identity = ""  # so that rules have short names
     try:
         running = Service(network(text), database, clock=clock)

@@ -10,25 +10,28 @@ from typing import Any
 
 import pytest
 
+from perhop_services.common.http.server import Listening
+from perhop_services.common.people import People
+from perhop_services.common.users import Role
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
-from perhop_services.reservations.database import Database
 from perhop_services.reservations.drivers.file import FileDriver
 from perhop_services.reservations.http.server import Serving, running
-from perhop_services.reservations.model import Role
-from perhop_services.reservations.people import People
+from perhop_services.reservations.schema import open_database
 from reserving import MBPS, PASSWORD, network
 
 
 @contextmanager
-def served(place: str, folder: Path, **options: Any) -> Iterator[tuple[str, Any]]:
+def served(
+    place: str, folder: Path, proxies: tuple[str, ...] = (), **options: Any
+) -> Iterator[tuple[str, Any]]:
     """A service on a port of its own, with an administrator, and its address."""
-    Database(place).close()
+    open_database(place).close()
     serving = Serving(
         network(),
         place,
         {"*": FileDriver(str(folder / "router.json"))},
-        port=0,
+        Listening(port=0, proxies=proxies),
         webhooks=(ip_network("127.0.0.0/8"),),
         **options,
     )

@@ -11,14 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
 from perhop_services.reservations.drivers import driver
 from perhop_services.reservations.enforcement import Enforcer
-from perhop_services.reservations.errors import (
-    BadRequestError,
-    ConflictError,
-    NotFoundError,
-    RefusedError,
-)
+from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import LIVE, Reservation, Selector, State, Terms
 from perhop_services.reservations.service import Service
 from postgres import server

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from conftest import PERHOP, Outcome
-from perhop_services.reservations.model import Quota
-from perhop_services.reservations.people import People
+from perhop_services.common.people import People
+from perhop_services.common.users import Quota
 from reserving import NETWORK, PASSWORD
 from reserving_http import served
 from test_docs import ROOT, save_scenarios
@@ -279,9 +279,9 @@ def test_what_is_given_to_serve_is_served(
     assert perhop("reserve", "serve", network).code == 0
     given, plain = got
     assert given.quota == Quota(5, 100 * 10**6, 86_400)
-    assert (given.proxies, given.every) == (("192.0.2.1",), 60)
+    assert (given.listening.proxies, given.every) == (("192.0.2.1",), 60)
     assert given.webhooks == (ip_network("10.0.0.0/8"),)
-    assert (plain.quota, plain.proxies, plain.webhooks) == (Quota(), (), ())
+    assert (plain.quota, plain.listening.proxies, plain.webhooks) == (Quota(), (), ())
     # The unit in the documentation, whose command is one of perhop's.
     page = (ROOT / "docs" / "reservations.md").read_text()
     unit = re.search(r"```ini\n(.*?)```", page, re.DOTALL)

@@ -23,9 +23,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from perhop_services.common.errors import ServiceError, UnavailableError
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
-from perhop_services.reservations.errors import ReservationError, UnavailableError
 from perhop_services.reservations.model import State
 from postgres import server as postgresql
 from reserving import MBPS, NETWORK, PASSWORD, network
@@ -136,7 +136,7 @@ class Load:
                         mine.remove(one)
                 except UnavailableError:
                     return  # it was killed
-                except ReservationError:
+                except ServiceError:
                     continue  # another has the port
 
 
@@ -180,7 +180,7 @@ def test_what_was_acknowledged_is_there_after_it_was_killed(tmp_path: Path, data
                 for _ in range(2):
                     try:
                         ids.add(client.book(asked, key).id)
-                    except ReservationError as error:
+                    except ServiceError as error:
                         assert error.status in (409, 422), error  # by now its time has begun
                 assert len(ids) <= 1
             agree(client, tmp_path / "router.json")

@@ -11,8 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from perhop.errors import OutputError, PerhopError, UsageError
-from perhop_services.reservations.database import Database
-from perhop_services.reservations.schema import METADATA
+from perhop_services.common.schema import METADATA
+from perhop_services.reservations.schema import open_database
 from postgres import server
 from reserving import Clock, port, service, terms, user
 
@@ -29,7 +29,7 @@ def clock() -> Clock:
 
 
 def schema_is_as_declared(url: str) -> None:
-    database = Database(url)
+    database = open_database(url)
     try:
         with database.engine.connect() as connection:
             context = MigrationContext.configure(connection)
@@ -48,7 +48,7 @@ def test_one_process_has_a_database(tmp_path: Path, clock: Clock) -> None:
         service(tmp_path / "b.db", clock),
         pytest.raises(UsageError, match=f"in use by process {os.getpid()}; one process at a time"),
     ):
-        Database(str(tmp_path / "b.db"))
+        open_database(str(tmp_path / "b.db"))
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,20 @@ def test_one_process_has_a_database(tmp_path: Path, clock: Clock) -> None:
 )
 def test_a_database_that_cannot_be_had_is_explained(url: str, message: str) -> None:
     with pytest.raises(PerhopError, match=message) as told:
-        Database(url)
+        open_database(url)
     assert "secret" not in str(told.value)
 
 
 def test_a_database_is_not_made_by_serving(tmp_path: Path) -> None:
     for url in (str(tmp_path / "typo.db"), str(tmp_path)):
         with pytest.raises(UsageError, match="there is no database of reservations at"):
-            Database(url, create=False)
+            open_database(url, create=False)
     assert not list(tmp_path.iterdir())
     with server() as url, pytest.raises(UsageError, match="make one with"):
-        Database(url, create=False)
+        open_database(url, create=False)
     (tmp_path / "other.db").write_bytes(b"")
     with pytest.raises(UsageError, match="make one with"):
-        Database(str(tmp_path / "other.db"), create=False)
+        open_database(str(tmp_path / "other.db"), create=False)
 
 
 def test_nobody_else_may_read_a_database(tmp_path: Path, clock: Clock) -> None:
@@ -88,7 +88,7 @@ def test_nobody_else_may_read_a_database(tmp_path: Path, clock: Clock) -> None:
             modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
             assert modes == dict.fromkeys(("b.db", "b.db-wal", "b.db-shm", "b.db.lock"), 0o600)
         (tmp_path / "b.db").chmod(0o644)
-        Database(str(tmp_path / "b.db")).close()
+        open_database(str(tmp_path / "b.db")).close()
         assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
     finally:
         os.umask(old)
@@ -108,7 +108,7 @@ def test_a_damaged_database_is_refused(tmp_path: Path, clock: Clock) -> None:
         data[page : page + 100] = bytes(100)
     (tmp_path / "b.db").write_bytes(data)
     with pytest.raises(OutputError, match=r"(?s)b\.db is damaged .*: restore a backup"):
-        Database(str(tmp_path / "b.db"))
+        open_database(str(tmp_path / "b.db"))
 
 
 def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) -> None:
@@ -127,9 +127,9 @@ def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) ->
 
 
 def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "b.db"))
+    database = open_database(str(tmp_path / "b.db"))
     with database.writing() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     database.close()
     with pytest.raises(UsageError, match="made by a newer perhop"):
-        Database(str(tmp_path / "b.db"))
+        open_database(str(tmp_path / "b.db"))

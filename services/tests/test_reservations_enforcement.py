@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perhop.errors import UsageError
-from perhop_services.reservations.database import Database
+from perhop_services.common.errors import ConflictError, UnavailableError
+from perhop_services.common.users import User
 from perhop_services.reservations.drivers import (
     Counters,
     DriverError,
@@ -24,9 +25,9 @@ from perhop_services.reservations.drivers import (
 )
 from perhop_services.reservations.drivers.file import FileDriver
 from perhop_services.reservations.enforcement import Enforcer
-from perhop_services.reservations.errors import ConflictError, UnavailableError
-from perhop_services.reservations.model import Reservation, Selector, State, User
+from perhop_services.reservations.model import Reservation, Selector, State
 from perhop_services.reservations.plausible import doubt
+from perhop_services.reservations.schema import open_database
 from perhop_services.reservations.service import Service
 from reserving import MBPS, Clock, network, service, terms, user
 
@@ -292,7 +293,7 @@ def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router)
     FileDriver.set(router, theirs)
     FileDriver.set(router, replace(theirs, name="perhop_1"))
     clock = Clock(time.time())
-    database = Database(str(tmp_path / "b.db"))
+    database = open_database(str(tmp_path / "b.db"))
     identity = database.identity
     running = Service(network(), database, clock=clock)
     enforcer = Enforcer(running, {"*": router}, beat=0.05)
@@ -311,7 +312,7 @@ def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router)
         enforcer.close()
         running.close()
         database.close()
-    again = Database(str(tmp_path / "b.db"))
+    again = open_database(str(tmp_path / "b.db"))
     again.close()
     assert again.identity == identity
 

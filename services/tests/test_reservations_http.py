@@ -9,11 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from perhop_services.common.errors import ConflictError
+from perhop_services.common.people import People
 from perhop_services.reservations import messages as m
-from perhop_services.reservations.errors import (
-    ConflictError,
-)
-from perhop_services.reservations.people import People
 from postgres import server as postgresql
 from reserving import MBPS, PASSWORD
 from reserving_http import booking, client, served, service

@@ -13,23 +13,17 @@ from typing import Any
 import httpx
 import pytest
 
-from perhop_services.reservations import enforcement, routes
-from perhop_services.reservations import service as services
-from perhop_services.reservations.errors import (
+from perhop_services.common.errors import (
     BadRequestError,
     NotAuthenticatedError,
-    ReservationError,
+    ServiceError,
     ThrottledError,
 )
-from perhop_services.reservations.http import connections
+from perhop_services.common.http import connections
+from perhop_services.common.people import FREE_GUESSES, FREE_OF_ADDRESS, People, Throttle, _place
+from perhop_services.reservations import enforcement, routes
+from perhop_services.reservations import service as services
 from perhop_services.reservations.model import Wishes
-from perhop_services.reservations.people import (
-    FREE_GUESSES,
-    FREE_OF_ADDRESS,
-    People,
-    Throttle,
-    _place,
-)
 from perhop_services.reservations.schema import COUNTERS
 from reserving import MBPS, PASSWORD, T0, Clock, port, terms, user
 from reserving import service as running_service
@@ -107,7 +101,7 @@ def test_the_throttle_doubles_and_forgets() -> None:
             try:
                 throttle.check(("name les", "address ::1"))
                 break
-            except ReservationError:
+            except ServiceError:
                 clock.now += 1
         waits.append(clock.now - start)
     assert waits == [0] * 4 + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]

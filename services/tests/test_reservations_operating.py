@@ -14,19 +14,18 @@ import httpx
 import pytest
 
 from perhop.errors import OutputError, UsageError
+from perhop_services.common.errors import UnavailableError
+from perhop_services.common.http import health
+from perhop_services.common.http.health import Recent
+from perhop_services.common.people import People
+from perhop_services.common.steady import LEEWAY, TRIAL, SteadyClock
+from perhop_services.common.supervised import Supervised
+from perhop_services.common.writer import Writer
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
-from perhop_services.reservations.database import Database
 from perhop_services.reservations.decisions import Decisions
-from perhop_services.reservations.errors import UnavailableError
-from perhop_services.reservations.http import health
-from perhop_services.reservations.http.health import Recent
 from perhop_services.reservations.model import State
-from perhop_services.reservations.people import People
-from perhop_services.reservations.schema import RESERVATIONS
-from perhop_services.reservations.steady import LEEWAY, TRIAL, SteadyClock
-from perhop_services.reservations.supervised import Supervised
-from perhop_services.reservations.writer import Writer
+from perhop_services.reservations.schema import RESERVATIONS, open_database
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
 from reserving_http import booking, client, served
@@ -177,11 +176,11 @@ def test_a_database_has_one_process_whatever_it_is_called(
         for name in ("b.db", "link.db", "hard.db", "folder/../b.db"):
             for url in (str(tmp_path / name), f"sqlite:///{tmp_path / name}"):
                 with pytest.raises(UsageError, match="in use by"):
-                    Database(url)
+                    open_database(url)
         for url in ("sqlite:///file:b.db?uri=true", f"sqlite:///file:{place}?uri=true"):
             with pytest.raises(UsageError, match="without options"):
-                Database(url)
-    Database(str(tmp_path / "link.db")).close()
+                open_database(url)
+    open_database(str(tmp_path / "link.db")).close()
 
 
 def test_logs_and_feeds_go_on_to_their_end(
@@ -261,7 +260,7 @@ def test_a_signal_ends_it_and_the_address_is_printed_when_it_listens(tmp_path: P
 
 
 def test_what_a_changed_network_cannot_keep_is_reported(tmp_path: Path) -> None:
-    Database(str(tmp_path / "b.db")).close()
+    open_database(str(tmp_path / "b.db")).close()
     with service(tmp_path / "b.db", Clock(time.time())) as running:
         start = int(time.time()) + 3600
         own = running.book(user(running, "amy"), terms(MBPS, start, destination="bnl")).result()
@@ -288,17 +287,17 @@ def test_postgresql_is_spoken_to_over_tls(tmp_path: Path) -> None:
         right = f"sslrootcert={tmp_path / 'server.crt'}"
         wrong = f"sslrootcert={tmp_path / 'other.crt'}"
         for query in ("sslmode=require", f"sslmode=verify-full&{right}"):
-            opened = Database(f"{url}?{query}")
+            opened = open_database(f"{url}?{query}")
             with opened.engine.connect() as connection:
                 used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
                 assert connection.exec_driver_sql(used).scalar() is True
             opened.close()
         for query in (f"sslmode=verify-full&{wrong}", "sslmode=verify-full"):
             with pytest.raises(OutputError, match="certificate"):
-                Database(f"{url}?{query}")
+                open_database(f"{url}?{query}")
         name = url.replace("localhost", "127.0.0.1")
         with pytest.raises(OutputError, match="certificate"):
-            Database(f"{name}?sslmode=verify-full&{right}")
+            open_database(f"{name}?sslmode=verify-full&{right}")
         for query in ("sslmode=perhaps", "sslmode=require&sslrootcert=/nowhere"):
             with pytest.raises(UsageError, match="ssl"):
-                Database(f"{url}?{query}")
+                open_database(f"{url}?{query}")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from perhop_services.common.errors import ServiceError, UnavailableError
+from perhop_services.common.supervised import Supervised
 from perhop_services.reservations.devices import Device
 from perhop_services.reservations.drivers import Rule, driver
 from perhop_services.reservations.enforcement import WAITS, Enforcer
-from perhop_services.reservations.errors import ReservationError, UnavailableError
 from perhop_services.reservations.model import Selector, State
-from perhop_services.reservations.supervised import Supervised
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, Clock, service, terms, user
 from reserving_http import client, served
@@ -45,7 +45,7 @@ def test_postgresql_goes_away_under_load_and_nothing_is_missed(tmp_path: Path) -
                 asked = terms(1000, int(time.time()) + 9000, 60, selector=udp(len(told) + 100))
                 try:
                     told.append(running.book(who, asked).result(60).id)
-                except ReservationError:
+                except ServiceError:
                     time.sleep(0.01)
 
         try:

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from perhop_services.common.people import People
 from perhop_services.reservations import messages as m
-from perhop_services.reservations.people import People
 from perhop_services.reservations.schema import COUNTERS, LOG
 from reserving import MBPS, PASSWORD
 from reserving_http import booking, client, served

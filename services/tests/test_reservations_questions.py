@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from perhop._core import Calendar, Ledger
+from perhop_services.common.errors import ConflictError
+from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.admission import Admission
-from perhop_services.reservations.errors import ConflictError, RefusedError
-from perhop_services.reservations.model import Quota, Terms, Wishes
+from perhop_services.reservations.errors import RefusedError
+from perhop_services.reservations.model import Terms, Wishes
 from reserving import MBPS, T0, network, port, terms
 
 YEAR = 365 * 86_400

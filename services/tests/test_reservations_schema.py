@@ -8,7 +8,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from perhop_services.reservations.model import Role
+from perhop_services.common.users import Role
 from reserving import PASSWORD
 from reserving_http import served
 

@@ -11,17 +11,17 @@ import pytest
 import sqlalchemy as sa
 
 from perhop.errors import PerhopError, UsageError
-from perhop_services.reservations import database as databases
-from perhop_services.reservations.database import Database
-from perhop_services.reservations.errors import (
+from perhop_services.common import database as databases
+from perhop_services.common.errors import (
     BadRequestError,
     ConflictError,
     NotFoundError,
-    RefusedError,
     UnavailableError,
 )
-from perhop_services.reservations.model import Quota, Reservation, Selector, State, Wishes
-from perhop_services.reservations.schema import RESERVATIONS
+from perhop_services.common.users import Quota
+from perhop_services.reservations.errors import RefusedError
+from perhop_services.reservations.model import Reservation, Selector, State, Wishes
+from perhop_services.reservations.schema import RESERVATIONS, open_database
 from perhop_services.reservations.service import Service
 from postgres import server
 from reserving import MBPS, NETWORK, T0, Clock, network, port, service, terms, user
@@ -109,7 +109,7 @@ def test_the_last_capacity_is_booked_once_on_postgresql(
         assert again.timeline(T0, T0 + 10_000).result() == before
         monkeypatch.setattr(databases, "PATIENCE", 0.5)
         with pytest.raises(UsageError, match="in use by another perhop"):
-            Database(postgres)
+            open_database(postgres)
 
 
 def test_what_a_killed_process_had_sent_still_counts(postgres: str, clock: Clock) -> None:

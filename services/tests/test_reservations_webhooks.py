@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from perhop_services.reservations import destinations
+from perhop_services.common import destinations
+from perhop_services.common.errors import BadRequestError
+from perhop_services.common.people import People
+from perhop_services.common.users import Role
+from perhop_services.common.webhooks import Deliveries, Webhooks
 from perhop_services.reservations import messages as m
-from perhop_services.reservations.errors import (
-    BadRequestError,
-)
-from perhop_services.reservations.model import Role
-from perhop_services.reservations.people import People
-from perhop_services.reservations.webhooks import Deliveries, Webhooks
+from perhop_services.reservations.schema import LOG
 from reserving import Clock, terms, user
 from reserving import service as running_service
 from reserving_http import booking, client, service
@@ -138,10 +137,12 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
         receiver(well) as good,
         running_service(tmp_path / "b.db", Clock(time.time())) as service,
     ):
-        op, hooks = user(service, "op", "operator"), Webhooks(service)
+        op, hooks = user(service, "op", "operator"), Webhooks(service.database, LOG)
         numbers = [hooks.add(op, each)["id"] for each in (slow, large, good)]
         allowed = (ip_network("127.0.0.0/8"),)
-        deliveries = Deliveries(service, allowed=allowed, beat=0.05, patience=4)
+        deliveries = Deliveries(
+            service.database, service.log, allowed=allowed, beat=0.05, patience=4
+        )
         try:
             service.book(op, terms(start=int(time.time()) + 60)).result()
             wait_until(lambda: got)
@@ -173,7 +174,7 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
             deliveries.close()
         # Where loopback is not allowed, nothing is sent there.
         People(service.database).set("op", disabled=False)
-        deliveries = Deliveries(service, beat=0.05)
+        deliveries = Deliveries(service.database, service.log, beat=0.05)
         try:
             wait_until(lambda: "no public address" in hooks.all(op)[2]["trouble"])
             assert len(got) == told
@@ -191,9 +192,11 @@ def wait_until(what: Callable[[], Any]) -> None:
 def told_once(folder: Path, url: str, allowed: str = "127.0.0.0/8") -> str:
     """Deliver an entry to an address; return the trouble there was."""
     with running_service(folder / "b.db", Clock(time.time())) as service:
-        op, hooks = user(service, "op", "operator"), Webhooks(service)
+        op, hooks = user(service, "op", "operator"), Webhooks(service.database, LOG)
         last = hooks.add(op, url)["delivered"]
-        deliveries = Deliveries(service, allowed=(ip_network(allowed),), beat=0.05)
+        deliveries = Deliveries(
+            service.database, service.log, allowed=(ip_network(allowed),), beat=0.05
+        )
         try:
             service.book(op, terms(start=int(time.time()) + 60)).result()
             wait_until(lambda: hooks.all(op)[0]["delivered"] > last or hooks.all(op)[0]["trouble"])

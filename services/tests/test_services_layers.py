@@ -62,6 +62,12 @@ def test_services_use_the_laboratory_below_its_engines(path: Path) -> None:
     assert used <= {"_core", "errors", "interruption", "lab", "linux", "scenario", "units"}
 
 
+@pytest.mark.parametrize("path", files(SERVICES / "common"), ids=lambda path: path.stem)
+def test_what_services_share_knows_none_of_them(path: Path) -> None:
+    ours = {each for each in imported(path) if each.startswith("perhop_services")}
+    assert all(each.startswith("perhop_services.common") for each in ours)
+
+
 def test_the_laboratory_does_without_what_services_need() -> None:
     found = [each for lines in OWN["optional-dependencies"].values() for each in lines]
     assert services_own() == {

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Calendar, Ledger
+from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.holdings import Holdings
-from perhop_services.reservations.model import Quota
 from perhop_services.reservations.packets import OLD, Packets
 from perhop_services.reservations.refusals import Asked, Refusals
 from perhop_services.reservations.routes import Routes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perhop_services.common.errors import BadRequestError, ConflictError, ForbiddenError
 from perhop_services.reservations.admission import HORIZON
-from perhop_services.reservations.errors import BadRequestError, ConflictError, ForbiddenError
 from perhop_services.reservations.model import State
 
 if TYPE_CHECKING:
-    from perhop_services.reservations.model import Reservation, Terms, User
+    from perhop_services.common.users import User
+    from perhop_services.reservations.model import Reservation, Terms
     from perhop_services.reservations.network import Network
 
 LATE: Final = 60

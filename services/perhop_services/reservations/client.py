@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import httpx
 from pydantic import TypeAdapter
 
-from perhop_services.reservations import errors
+from perhop_services.common import errors
 from perhop_services.reservations import messages as m
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ T = TypeVar("T")
 URL = "http://127.0.0.1:8471"
 """Where the service is by default."""
 
-_ERRORS: dict[int, type[errors.ReservationError]] = {
+_ERRORS: dict[int, type[errors.ServiceError]] = {
     each.status: each
     for each in (
         errors.BadRequestError,
@@ -47,7 +47,7 @@ class Client:
     >>> with Client(token="perhop_…") as client:  # doctest: +SKIP
     ...     client.book(m.Booking(source="a", destination="b", rate=10**7, seconds=3600))
 
-    Every method raises a `ReservationError` as the service answers it.
+    Every method raises a `ServiceError` as the service answers it.
     """
 
     def __init__(
@@ -240,4 +240,4 @@ class Client:
             message, detail = str(said["error"]), dict(said["detail"])
         except (ValueError, KeyError, TypeError):
             message, detail = f"answered {answer.status_code}", {}
-        raise _ERRORS.get(answer.status_code, errors.ReservationError)(message, detail)
+        raise _ERRORS.get(answer.status_code, errors.ServiceError)(message, detail)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from perhop_services.common.writer import Writer
 from perhop_services.reservations import records
 from perhop_services.reservations.admission import Admission
 from perhop_services.reservations.checks import LATE
@@ -20,15 +21,14 @@ from perhop_services.reservations.keys import Keys
 from perhop_services.reservations.model import LIVE, State
 from perhop_services.reservations.register import Register
 from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS
-from perhop_services.reservations.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perhop_services.reservations.database import Database
+    from perhop_services.common.database import Database
+    from perhop_services.common.writer import Batch
     from perhop_services.reservations.model import Reservation, Terms
     from perhop_services.reservations.network import Network
-    from perhop_services.reservations.writer import Batch
 
 ITSELF: Final = "perhop"
 """The author of what nobody asked for."""

@@ -16,20 +16,20 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perhop_services.common.errors import ConflictError, ServiceError, UnavailableError
+from perhop_services.common.supervised import LOG, Supervised
 from perhop_services.reservations.counting import Counting
 from perhop_services.reservations.devices import PATIENCE, Device
 from perhop_services.reservations.drivers import DriverError, RefusedError
-from perhop_services.reservations.errors import ConflictError, ReservationError, UnavailableError
 from perhop_services.reservations.model import Reservation, State
 from perhop_services.reservations.routers import Routers
-from perhop_services.reservations.supervised import LOG, Supervised
 from perhop_services.reservations.tries import Alone, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perhop_services.common.users import User
     from perhop_services.reservations.drivers import Driver, Rule
-    from perhop_services.reservations.model import User
     from perhop_services.reservations.service import Service
 
 BEAT: Final = 0.2
@@ -257,7 +257,7 @@ class Enforcer:
         for what in (self._end, self._begin, lambda: self.service.expire().result()):
             try:
                 what()
-            except ReservationError as error:
+            except ServiceError as error:
                 wrong = wrong or error
         if wrong is not None:
             raise wrong
@@ -305,7 +305,7 @@ class Enforcer:
             work(reservation)
         except Exception as error:
             # The database may be away; the next look finds it again.
-            level = logging.WARNING if isinstance(error, ReservationError) else logging.ERROR
+            level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
             LOG.log(level, "reservation %d: %s", reservation.id, error, exc_info=error)
         finally:
             with self._lock:
@@ -356,7 +356,7 @@ class Enforcer:
             self.service.note_trouble(reservation.id, f"not in place: {reason}").result()
 
     def _finish(self, reservation: Reservation) -> None:
-        with suppress(ReservationError):
+        with suppress(ServiceError):
             self._counting.read([reservation])
         self._remove(reservation)
         self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
@@ -449,5 +449,5 @@ class Enforcer:
         """Whether a reservation is active, or may be by now."""
         try:
             return self.service.reservation(id_).state.is_live
-        except ReservationError:
+        except ServiceError:
             return False

@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Calendar
-from perhop_services.reservations.errors import ConflictError
+from perhop_services.common.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from perhop_services.reservations.model import Quota, Terms
+    from perhop_services.common.users import Quota
+    from perhop_services.reservations.model import Terms
 
 _BOUNDLESS: Final = 1 << 61
 """What can be reserved in the calendar that counts what a user has."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from perhop_services.reservations.errors import ConflictError
+from perhop_services.common.errors import ConflictError
 from perhop_services.reservations.schema import KEYS
 
 if TYPE_CHECKING:
-    from perhop_services.reservations.model import User
-    from perhop_services.reservations.writer import Batch
+    from perhop_services.common.users import User
+    from perhop_services.common.writer import Batch
 
 REMEMBERED: Final = 7 * 86_400
 """For how many seconds a request is known by its key."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.errors import UsageError
 from perhop.units import NANOSECOND
-from perhop_services.reservations.errors import BadRequestError
+from perhop_services.common.errors import BadRequestError
 
 if TYPE_CHECKING:
     from perhop.scenario import Scenario

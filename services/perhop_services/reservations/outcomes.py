@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
+    from perhop_services.common.writer import Batch
     from perhop_services.reservations.model import Reservation
-    from perhop_services.reservations.writer import Batch
 
 COUNTERS_KEPT: Final = 400 * 86_400
 """For how many seconds readings of counters are kept."""

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from perhop_services.reservations.model import (
-    LogEntry,
-    Quota,
-    Reservation,
-    Role,
-    Selector,
-    State,
-    Terms,
-    User,
-)
-from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS, USERS
+from perhop_services.common.schema import USERS
+from perhop_services.reservations.model import LogEntry, Reservation, Selector, State, Terms
+from perhop_services.reservations.schema import LOG, PATHS, RESERVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,17 +139,6 @@ def log_entry(row: Mapping[str, Any]) -> LogEntry:
         state=State(row["state"]),
         reason=row["reason"],
         detail=row["detail"],
-    )
-
-
-def user(row: Mapping[str, Any]) -> User:
-    """What a row of the users says."""
-    return User(
-        id=row["id"],
-        name=row["name"],
-        role=Role(row["role"]),
-        quota=Quota(row["max_reservations"], row["max_rate"], row["max_seconds"]),
-        disabled=bool(row["disabled"]),
     )
 
 

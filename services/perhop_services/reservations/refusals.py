@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perhop.units import format_rate
-from perhop_services.reservations.errors import ConflictError, RefusedError, when
+from perhop_services.common.errors import ConflictError, when
+from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.packets import mine
 from perhop_services.reservations.routes import ALTERNATIVES
 
 if TYPE_CHECKING:
     from perhop._core import Calendar
+    from perhop_services.common.users import Quota
     from perhop_services.reservations.holdings import Holdings
-    from perhop_services.reservations.model import Quota, Terms
+    from perhop_services.reservations.model import Terms
     from perhop_services.reservations.network import Network
     from perhop_services.reservations.packets import Claim, Packets
 

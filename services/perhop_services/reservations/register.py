@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from perhop_services.common.errors import NotFoundError
 from perhop_services.reservations import records
-from perhop_services.reservations.errors import NotFoundError
 from perhop_services.reservations.schema import COUNTERS, LOG, RESERVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perhop_services.reservations.database import Database
-    from perhop_services.reservations.model import LogEntry, Reservation, State, User
-    from perhop_services.reservations.writer import Batch
+    from perhop_services.common.database import Database
+    from perhop_services.common.users import User
+    from perhop_services.common.writer import Batch
+    from perhop_services.reservations.model import LogEntry, Reservation, State
 
 _PAGE: Final = 100
 

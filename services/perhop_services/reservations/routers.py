@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perhop_services.common.errors import BadRequestError, ConflictError
 from perhop_services.reservations.devices import Device
 from perhop_services.reservations.drivers import DriverError, Rule
-from perhop_services.reservations.errors import BadRequestError, ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop_services.reservations.errors import BadRequestError
+from perhop_services.common.errors import BadRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from perhop_services.common.errors import BadRequestError, ConflictError, ForbiddenError, when
+from perhop_services.common.users import User
 from perhop_services.reservations import records
 from perhop_services.reservations.admission import HORIZON, Free
 from perhop_services.reservations.checks import check_change, check_new, check_times
-from perhop_services.reservations.errors import BadRequestError, ConflictError, ForbiddenError, when
 from perhop_services.reservations.keys import digest
-from perhop_services.reservations.model import LIVE, Reservation, State, Terms, User, Wishes
+from perhop_services.reservations.model import LIVE, Reservation, State, Terms, Wishes
 from perhop_services.reservations.outcomes import Outcomes
 from perhop_services.reservations.register import visible
 from perhop_services.reservations.schema import RESERVATIONS
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
-    from perhop_services.reservations.writer import Batch
+    from perhop_services.common.writer import Batch
 
 
 _MOST_PARTS: Final = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from perhop_services.reservations.errors import UnavailableError
+from perhop_services.common.errors import UnavailableError
 
 if TYPE_CHECKING:
     import threading

@@ -113,11 +113,12 @@ def serve(
     """
     from perhop.errors import UsageError
     from perhop.scenario import load
+    from perhop_services.common.http.server import Listening
+    from perhop_services.common.users import Quota
     from perhop_services.reservations import drivers as kinds
     from perhop_services.reservations.cli import moments
     from perhop_services.reservations.http import Serving
     from perhop_services.reservations.http import serve as run
-    from perhop_services.reservations.model import Quota
     from perhop_services.reservations.network import Network
 
     host, _, port = listen.rpartition(":")
@@ -156,13 +157,15 @@ def serve(
             known,
             database,
             enforcing,
-            host,
-            int(port),
-            frozenset(names),
-            certificate,
-            key,
+            Listening(
+                host,
+                int(port),
+                frozenset(names),
+                certificate,
+                key,
+                tuple(str(_address(each)) for each in proxies),
+            ),
             every,
-            tuple(str(_address(each)) for each in proxies),
             tuple(_network(each) for each in webhooks),
             Quota(
                 max_reservations,
@@ -206,11 +209,11 @@ def _is_loopback(host: str) -> bool:
 @click.option("--generate", is_flag=True, help="Generate a password and print it.")
 def init(name: str, database: str, generate: bool) -> int:
     """Make NAME an administrator, while the service is not running."""
-    from perhop_services.reservations.database import Database
-    from perhop_services.reservations.model import Role
-    from perhop_services.reservations.people import People
+    from perhop_services.common.people import People
+    from perhop_services.common.users import Role
+    from perhop_services.reservations.schema import open_database
 
-    opened = Database(database)
+    opened = open_database(database)
     try:
         password = secrets.token_urlsafe(15) if generate else ask_password(new=True)
         People(opened).add(name, password, Role.ADMINISTRATOR)

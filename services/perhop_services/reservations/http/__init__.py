@@ -1,6 +1,5 @@
 """The service over HTTP: an API described by OpenAPI, and the page that uses it."""
 
-from perhop_services.reservations.http.application import application
 from perhop_services.reservations.http.server import Serving, serve
 
-__all__ = ["Serving", "application", "serve"]
+__all__ = ["Serving", "serve"]

@@ -2,33 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from perhop_services.common.http.access import Feed, Operator, Who
+from perhop_services.common.http.problems import PROBLEMS
 from perhop_services.reservations import icalendar
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.enforcement import Enforcer
-from perhop_services.reservations.http.access import Feed, Operator, Who
 from perhop_services.reservations.model import LIVE, State
 from perhop_services.reservations.service import Service
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": m.Problem, "description": text}
-    for status, text in {
-        400: "Malformed HTTP request",
-        401: "Not authenticated",
-        403: "Not allowed for this user",
-        404: "Unknown, or the property of another user",
-        409: "Conflict: with what, and the earliest start without it",
-        413: "The request is too large",
-        415: "The request body is not JSON",
-        422: "Malformed or inconsistent request",
-        429: "Too many requests",
-        503: "The database or a router does not answer",
-    }.items()
-}
 
 router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["reservations"])
 

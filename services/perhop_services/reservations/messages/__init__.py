@@ -1,10 +1,21 @@
 """The messages of the HTTP API: requests and answers."""
 
-from perhop_services.reservations.messages.basics import (
-    MAX_RATE,
-    MAX_SECOND,
-    Message,
-    Problem,
+from perhop_services.common.messages.basics import MAX_RATE, MAX_SECOND, Message, Problem
+from perhop_services.common.messages.people import (
+    AuditMessage,
+    LogIn,
+    NewToken,
+    NewUser,
+    NewWebhook,
+    OwnPassword,
+    QuotaMessage,
+    Session,
+    Token,
+    TokenMessage,
+    UserChange,
+    UserMessage,
+    Webhook,
+    WebhookMessage,
 )
 from perhop_services.reservations.messages.bookings import (
     Booking,
@@ -21,22 +32,6 @@ from perhop_services.reservations.messages.bookings import (
     Stretch,
     WishesMessage,
     default_burst,
-)
-from perhop_services.reservations.messages.people import (
-    AuditMessage,
-    LogIn,
-    NewToken,
-    NewUser,
-    NewWebhook,
-    OwnPassword,
-    QuotaMessage,
-    Session,
-    Token,
-    TokenMessage,
-    UserChange,
-    UserMessage,
-    Webhook,
-    WebhookMessage,
 )
 
 __all__ = [

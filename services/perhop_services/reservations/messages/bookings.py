@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from perhop_services.reservations.messages.basics import (
+from perhop_services.common.messages.basics import (
     MAX_SECOND,
     BurstBytes,
     Message,

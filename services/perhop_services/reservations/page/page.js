@@ -1,7 +1,8 @@
 // The page of the reservation service. It speaks to nobody but the service that it came from.
 
 import { api, logIn, logOut, session } from "./api.js";
-import { editable, element, mbps, packets, rate, say, selector, table, utc, value } from "./parts.js";
+import { packets, selector } from "./packets.js";
+import { editable, element, mbps, rate, say, table, utc, value } from "./parts.js";
 import { showReservation } from "./reservation.js";
 import { Timeline, hostsAcross } from "./timeline.js";
 

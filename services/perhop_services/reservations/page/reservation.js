@@ -2,9 +2,8 @@
 
 import { api, mayOperate } from "./api.js";
 import { throughput } from "./chart.js";
-import {
-  editable, element, mbps, packets, ports, rate, say, selector, table, utc, value,
-} from "./parts.js";
+import { packets, ports, selector } from "./packets.js";
+import { editable, element, mbps, rate, say, table, utc, value } from "./parts.js";
 
 const LIVE = ["held", "planned", "active"];
 const REFRESH = 5000;

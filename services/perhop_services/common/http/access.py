@@ -13,9 +13,9 @@ from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
-from perhop_services.reservations.errors import ForbiddenError, NotAuthenticatedError
-from perhop_services.reservations.model import Role
-from perhop_services.reservations.people import Identity, People, may
+from perhop_services.common.errors import ForbiddenError, NotAuthenticatedError
+from perhop_services.common.people import Identity, People, may
+from perhop_services.common.users import Role
 
 COOKIE: Final = "perhop_session"
 HEADER: Final = "X-CSRF-Token"

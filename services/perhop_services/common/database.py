@@ -12,6 +12,7 @@ import os
 import ssl
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from alembic import command
 from alembic.config import Config
 
 from perhop.errors import OutputError, UsageError
-from perhop_services.reservations.schema import LOG, RESERVATIONS, SERVICE
+from perhop_services.common.schema import SERVICE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,15 +36,35 @@ error: the server takes a moment to notice that one was killed."""
 _PAGE: Final = 100_000
 
 
-class Database:
-    """A database with the tables of `schema`, held against other processes until it is closed."""
+@dataclass(frozen=True)
+class Schema:
+    """Tables of a service, and how they came to be.
 
-    def __init__(self, url: str, *, create: bool = True) -> None:
+    Attributes:
+        about: What the database is of, in messages.
+        make: The command that makes a database, in messages.
+        metadata: All tables.
+        written: Tables of which every transaction of the writer's writes to one at least.
+        versions: Folder of the migrations' steps.
+    """
+
+    about: str
+    make: str
+    metadata: sa.MetaData
+    written: tuple[sa.Table, ...]
+    versions: Path
+
+
+class Database:
+    """A database with the tables of a schema, held against other processes until it is closed."""
+
+    def __init__(self, url: str, schema: Schema, *, create: bool = True) -> None:
         """Open, lock, check and migrate.
 
         Args:
             url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``, with
                 ``?sslmode=verify-full`` and ``sslrootcert=FILE`` for TLS.
+            schema: Tables of the service.
             create: Whether a database is made where there is none.
 
         Raises:
@@ -51,6 +72,9 @@ class Database:
             OutputError: The database cannot be opened, or is damaged.
         """
         self.url = _url(url)
+        self.schema = schema
+        self.tables = schema.metadata.sorted_tables
+        """All tables, those that others refer to first."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._lock: int | None = None
         self._held: int | None = None
@@ -184,8 +208,8 @@ class Database:
 
     def _nothing(self) -> UsageError:
         return UsageError(
-            f"there is no database of reservations at {self.name}; make one with "
-            "`perhop reserve init NAME --database …`"
+            f"there is no database of {self.schema.about} at {self.name}; make one with "
+            f"`{self.schema.make}`"
         )
 
     def _make_file(self) -> None:
@@ -275,7 +299,7 @@ class Database:
         """
         if self.is_sqlite:
             return
-        for table in (LOG, RESERVATIONS):
+        for table in self.schema.written:
             # One after the other: whoever holds one lock and waits for the other never ends.
             with self.engine.begin() as connection:
                 connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
@@ -314,8 +338,10 @@ class Database:
 
     def _migrate(self) -> None:
         config = Config()
-        config.set_main_option("script_location", "perhop_services:reservations/migrations")
-        config.set_main_option("path_separator", "os")
+        config.set_main_option("script_location", "perhop_services:common/migrations")
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", str(self.schema.versions).replace("%", "%%"))
+        config.attributes["metadata"] = self.schema.metadata
         with self.engine.connect() as connection:
             config.attributes["connection"] = connection
             try:

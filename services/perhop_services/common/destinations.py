@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
-from perhop_services.reservations.errors import BadRequestError
+from perhop_services.common.errors import BadRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from perhop_services.reservations.messages.basics import MAX_RATE, MAX_SECOND, Message
-from perhop_services.reservations.model import Quota, Role
+from perhop_services.common.messages.basics import MAX_RATE, MAX_SECOND, Message
+from perhop_services.common.users import Quota, Role
 
 if TYPE_CHECKING:
-    from perhop_services.reservations.model import User
+    from perhop_services.common.users import User
 
 
 class LogIn(Message):

@@ -14,24 +14,23 @@ import json
 import secrets
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import httpx
 import sqlalchemy as sa
 
-from perhop_services.reservations.destinations import addresses
-from perhop_services.reservations.errors import BadRequestError, ConflictError, NotFoundError
-from perhop_services.reservations.model import Role
-from perhop_services.reservations.schema import LOG as ENTRIES
-from perhop_services.reservations.schema import USERS, WEBHOOKS
-from perhop_services.reservations.supervised import LOG, Supervised
+from perhop_services.common.destinations import addresses
+from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
+from perhop_services.common.schema import USERS, WEBHOOKS
+from perhop_services.common.supervised import LOG, Supervised
+from perhop_services.common.users import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perhop_services.reservations.destinations import Network
-    from perhop_services.reservations.model import LogEntry, User
-    from perhop_services.reservations.service import Service
+    from perhop_services.common.database import Database
+    from perhop_services.common.destinations import Network
+    from perhop_services.common.users import User
 
 PATIENCE: Final = 5.0
 """Seconds within which a delivery is to be answered, from the name's address to the last byte."""
@@ -43,12 +42,32 @@ LONGEST_WAIT: Final = 600.0
 """Seconds between two tries, at most."""
 
 
+class Entry(Protocol):
+    """An entry of a service's log: a frozen dataclass, which is delivered as JSON."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def id(self) -> int:
+        """Its number; entries are in order of it."""
+        ...
+
+
+class Log(Protocol):
+    """Reads entries of a service's log in order: those after a number, so many at most."""
+
+    def __call__(self, *, after: int, limit: int) -> Sequence[Entry]:
+        """Read them."""
+        ...
+
+
 class Webhooks:
     """The webhooks of a service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._database = service.database
+    def __init__(self, database: Database, entries: sa.Table) -> None:
+        """Take the database, and the table of its log, whose `id` grows from entry to entry."""
+        self._database = database
+        self._entries = entries
 
     def add(self, user: User, url: str) -> dict[str, Any]:
         """A new webhook, with its secret; it is told what happens from now on.
@@ -57,7 +76,7 @@ class Webhooks:
             ConflictError: The user has one of that address.
         """
         with self._database.writing() as connection:
-            last = connection.scalar(sa.select(sa.func.max(ENTRIES.c.id))) or 0
+            last = connection.scalar(sa.select(sa.func.max(self._entries.c.id))) or 0
             row = {
                 "user_id": user.id,
                 "url": url,
@@ -98,7 +117,8 @@ class Deliveries:
 
     def __init__(
         self,
-        service: Service,
+        database: Database,
+        log: Log,
         *,
         allowed: Sequence[Network] = (),
         beat: float = 0.5,
@@ -107,12 +127,14 @@ class Deliveries:
         """Start.
 
         Args:
-            service: Whose log.
+            database: Where the webhooks are.
+            log: Reads the service's log.
             allowed: Networks beside the public internet to which webhooks may lead.
             beat: Seconds between two looks at the log.
             patience: Seconds within which a delivery is to be answered, from beginning to end.
         """
-        self._service = service
+        self._database = database
+        self._log = log
         self._allowed = allowed
         self._beat = beat
         self._patience = patience
@@ -161,12 +183,12 @@ class Deliveries:
         select = sa.select(WEBHOOKS).join(USERS, USERS.c.id == WEBHOOKS.c.user_id)
         roles = [Role.OPERATOR.value, Role.ADMINISTRATOR.value]
         select = select.where(USERS.c.role.in_(roles), USERS.c.disabled.is_(False))
-        with self._service.database.engine.connect() as connection:
+        with self._database.engine.connect() as connection:
             return [dict(row) for row in connection.execute(select).mappings()]
 
     async def _deliver_all(self, hook: Mapping[str, Any]) -> None:
         wait = self._waits.get(hook["id"], (0.0, 0.0))[0]
-        entries = await asyncio.to_thread(self._service.log, after=hook["delivered"], limit=50)
+        entries = await asyncio.to_thread(self._log, after=hook["delivered"], limit=50)
         for entry in entries:
             trouble = await self._deliver(hook["url"], hook["secret"], entry)
             delivered = None if trouble else entry.id
@@ -177,7 +199,7 @@ class Deliveries:
                 break
             self._waits.pop(hook["id"], None)
 
-    async def _deliver(self, url: str, secret: str, entry: LogEntry) -> str:
+    async def _deliver(self, url: str, secret: str, entry: Entry) -> str:
         """Deliver an entry; answers what went wrong, or ""."""
         body = json.dumps(asdict(entry)).encode()
         try:
@@ -218,7 +240,7 @@ class Deliveries:
         values: dict[str, Any] = {"trouble": trouble}
         if delivered is not None:
             values["delivered"] = delivered
-        with self._service.database.writing() as connection:
+        with self._database.writing() as connection:
             mine = WEBHOOKS.update().where(WEBHOOKS.c.id == number)
             connection.execute(mine.values(values))
 

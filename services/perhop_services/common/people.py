@@ -21,8 +21,7 @@ import sqlalchemy as sa
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from perhop_services.reservations import records
-from perhop_services.reservations.errors import (
+from perhop_services.common.errors import (
     BadRequestError,
     ConflictError,
     ForbiddenError,
@@ -30,13 +29,13 @@ from perhop_services.reservations.errors import (
     NotFoundError,
     ThrottledError,
 )
-from perhop_services.reservations.model import Quota, Role, User
-from perhop_services.reservations.schema import AUDIT, TOKENS, USERS
+from perhop_services.common.schema import AUDIT, TOKENS, USERS
+from perhop_services.common.users import Quota, Role, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from perhop_services.reservations.database import Database
+    from perhop_services.common.database import Database
 
 Kind = Literal["session", "api", "feed"]
 """What a token is for: a browser that logged in, a program, or reading a calendar feed."""
@@ -218,13 +217,13 @@ class People:
             )
         if row is None:
             raise NotFoundError(f"there is no user {name!r}")
-        return records.user(dict(row))
+        return _user(dict(row))
 
     def all(self) -> list[User]:
         """Everybody, by name."""
         with self._database.engine.connect() as connection:
             rows = connection.execute(sa.select(USERS).order_by(USERS.c.name)).mappings()
-            return [records.user(dict(row)) for row in rows]
+            return [_user(dict(row)) for row in rows]
 
     # Who asks
 
@@ -238,7 +237,7 @@ class People:
             ThrottledError: There were too many wrong ones, for the name from there, or from there.
         """
         row = self._check_password(name, password, address)
-        user = records.user(row)
+        user = _user(row)
         self.audit(user.name, "log-in", user.name, address, kind)
         token = self.make_token(user, kind, "log-in", SESSION)
         return token, self.who(token)
@@ -331,7 +330,7 @@ class People:
             row = connection.execute(select.where(TOKENS.c.digest == digest)).mappings().first()
         if row is None or row["disabled"]:
             raise NotAuthenticatedError("the token is not known; log in, or make another")
-        user = records.user(dict(row))
+        user = _user(dict(row))
         return Identity(user, row["kind"], row["token"], row["csrf"]), row["expires"]
 
     def tokens(self, user: User) -> list[Mapping[str, Any]]:
@@ -467,3 +466,14 @@ def _quota_row(quota: Quota) -> dict[str, int | None]:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _user(row: Mapping[str, Any]) -> User:
+    """What a row of the users says."""
+    return User(
+        id=row["id"],
+        name=row["name"],
+        role=Role(row["role"]),
+        quota=Quota(row["max_reservations"], row["max_rate"], row["max_seconds"]),
+        disabled=bool(row["disabled"]),
+    )

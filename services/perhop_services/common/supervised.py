@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOG = logging.getLogger("perhop_services.reservations")
+LOG = logging.getLogger("perhop_services")
 
 LONGEST_WAIT: Final = 5.0
 """Seconds between two steps at most, while they go wrong."""

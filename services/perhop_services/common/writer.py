@@ -16,18 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from perhop.errors import UsageError
-from perhop_services.reservations.errors import ReservationError, UnavailableError
-from perhop_services.reservations.schema import METADATA
+from perhop_services.common.errors import ServiceError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perhop_services.reservations.database import Database
+    from perhop_services.common.database import Database
 
 T = TypeVar("T")
-
-TABLES: Final = METADATA.sorted_tables
-"""All tables, those that others refer to first."""
 
 MOST: Final = 256
 """How many decisions one transaction takes at most."""
@@ -56,7 +52,7 @@ class Batch:
 
     def flush(self) -> None:
         """Write the rows that wait, in the order in which tables refer to each other."""
-        for table in TABLES:
+        for table in self._database.tables:
             if table in self._rows:
                 self._database.insert(self.connection, table, self._rows.pop(table))
 
@@ -72,7 +68,7 @@ class Writer:
             reload: Brings what is in memory in line with the database. It is called before the
                 next decision when a commit has failed, as then nobody knows what was written.
         """
-        self._database = database
+        self.database = database
         self._reload = reload
         self._stale = False
         self._waiting: queue.SimpleQueue[tuple[Callable[[Batch], Any], Future[Any]] | None]
@@ -114,16 +110,16 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             if self._stale:
-                if not self._database.holds_lock():
+                if not self.database.holds_lock():
                     self._take_lock()
                 self._reload()
                 self._stale = False
-            with self._database.deciding() as connection:
-                batch = Batch(self._database, connection)
+            with self.database.deciding() as connection:
+                batch = Batch(self.database, connection)
                 for decide, future in work:
                     try:
                         answers.append((future, decide(batch), None))
-                    except ReservationError as error:
+                    except ServiceError as error:
                         answers.append((future, None, error))
                 batch.flush()
         except BaseException as error:
@@ -144,7 +140,7 @@ class Writer:
 
     def _take_lock(self) -> None:
         try:
-            self._database.lock_again()
+            self.database.lock_again()
         except UsageError as error:
             raise UnavailableError(str(error)) from None
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from alembic import context
 
-from perhop_services.reservations.schema import METADATA
-
 _connection = context.config.attributes["connection"]
 context.configure(
     connection=_connection,
-    target_metadata=METADATA,
+    target_metadata=context.config.attributes["metadata"],
     transactional_ddl=True,
     # SQLite alters tables by copying them.
     render_as_batch=_connection.dialect.name == "sqlite",

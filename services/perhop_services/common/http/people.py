@@ -5,11 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from perhop_services.reservations import messages as m
-from perhop_services.reservations.http.access import COOKIE, Administrator, Operator, Who, own_site
-from perhop_services.reservations.http.bookings import PROBLEMS
-from perhop_services.reservations.people import SESSION, Identity, People
-from perhop_services.reservations.webhooks import Webhooks
+from perhop_services.common.http.access import COOKIE, Administrator, Operator, Who, own_site
+from perhop_services.common.http.problems import PROBLEMS
+from perhop_services.common.messages import people as m
+from perhop_services.common.people import SESSION, Identity, People
+from perhop_services.common.webhooks import Webhooks
 
 router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["people"])
 
@@ -23,7 +23,8 @@ def _people(request: Request) -> People:
 
 
 def _webhooks(request: Request) -> Webhooks:
-    return Webhooks(request.app.state.service)
+    found: Webhooks = request.app.state.webhooks
+    return found
 
 
 def _address(request: Request) -> str:

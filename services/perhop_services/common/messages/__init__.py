@@ -1,0 +1,1 @@
+"""Messages that every service has: problems, users, tokens, webhooks."""

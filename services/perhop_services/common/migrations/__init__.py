@@ -1,0 +1,1 @@
+"""Alembic's environment; the steps are each service's own."""
