@@ -339,7 +339,7 @@ impl<B: Clone> Network<B> {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         let due = port.busy_until().max(self.now);
-        if !port.books() && port.has_backlog() && due < port.wake {
+        if !port.schedules() && port.has_backlog() && due < port.wake {
             port.wake = due;
             self.agenda.push(due, event);
         }
@@ -546,11 +546,11 @@ impl<B: Clone> Network<B> {
             // There and back on the same link is by two ports.
             unreachable!("a packet is sent where it has come from");
         };
-        if !port.books() {
+        if !port.schedules() {
             let packet = self.take_off_wire(from).forwarded();
             return self.offer_to_discipline(to, packet);
         }
-        match port.book(self.now, size) {
+        match port.schedule(self.now, size) {
             Ok(at) => {
                 let first = source.hand_on(port, at);
                 if let Some(at) = source.next_arrival() {
@@ -680,8 +680,8 @@ impl<B: Clone> Network<B> {
     #[inline(always)]
     fn offer(&mut self, id: PortId, packet: Packet<B>) {
         let port = &mut self.ports[id.index()];
-        if port.books() {
-            match port.book(self.now, packet.size()) {
+        if port.schedules() {
+            match port.schedule(self.now, packet.size()) {
                 Ok(at) => self.put_on_wire(id, at, packet),
                 Err(cause) => self.lose(packet, Loss::Queue(cause), Some(id)),
             }

@@ -45,13 +45,13 @@ pub(crate) struct Port<B> {
     pub wake: Time,
     /// Whether packets that must wait are put on the wire at once, for when they will be sent:
     /// nothing that happens until then changes it. It saves the events and moves of a queue.
-    books: bool,
-    /// Whether the hosts are told of what leaves the queue, for which it is not booked.
+    schedules: bool,
+    /// Whether the hosts are told of what leaves the queue, for which it is not scheduled.
     departures: bool,
-    /// When the first transmission begins that is booked and was not counted; [`Time::MAX`] if none
+    /// When the first transmission begins that is scheduled and was not counted; [`Time::MAX`] if none
     /// is.
     begins: Time,
-    /// Packets on the wire, and those that are booked, by time of arrival.
+    /// Packets on the wire, and those that are scheduled, by time of arrival.
     under_way: UnderWay<B>,
     /// Packets that take a detour and arrive after all of those; others need not pass them one by one.
     /// None if there never were any.
@@ -77,7 +77,7 @@ pub(crate) struct Port<B> {
 impl<B> Port<B> {
     pub fn new(wire: Wire, to: NodeId, queue: Class<B>, random: Stream) -> Self {
         Self {
-            books: wire.is_certain() && queue.is_plain(),
+            schedules: wire.is_certain() && queue.is_plain(),
             departures: false,
             begins: Time::MAX,
             to,
@@ -123,10 +123,10 @@ impl<B> Port<B> {
             (true, Some(busy_until)) => {
                 self.busy_until = busy_until;
                 self.down = None;
-                self.rebook(now)
+                self.reschedule(now)
             }
             (false, None) => {
-                self.unbook(now);
+                self.unschedule(now);
                 self.down = Some(self.busy_until);
                 self.busy_until = Time::MAX;
                 self.wake = Time::MAX;
@@ -139,7 +139,7 @@ impl<B> Port<B> {
     /// From the next packet on, another wire. Nothing overtakes what is on the wire already.
     /// Returns an arrival that has become the next one.
     pub fn set_wire(&mut self, now: Time, wire: Wire) -> Option<Time> {
-        self.unbook(now);
+        self.unschedule(now);
         self.rejoin(Time::MAX);
         self.wire = wire;
         self.certain = wire.is_certain();
@@ -147,18 +147,18 @@ impl<B> Port<B> {
         self.special |= !self.plain;
         self.last = NO_PACKET;
         self.not_before = self.under_way.last().unwrap_or(Time::ZERO);
-        self.rebook(now)
+        self.reschedule(now)
     }
 
     /// Changes what stands before the transmitter. Returns an arrival that has become the next one.
     pub fn change_queue(&mut self, now: Time, change: impl FnOnce(&mut Class<B>)) -> Option<Time> {
-        self.unbook(now);
+        self.unschedule(now);
         change(&mut self.queue);
         self.wake = Time::MAX; // what was scheduled for the old one is void
-        self.rebook(now)
+        self.reschedule(now)
     }
 
-    /// Counts the booked transmissions that have begun by now.
+    /// Counts the scheduled transmissions that have begun by now.
     #[inline]
     pub fn settle(&mut self, now: Time) {
         if self.begins <= now {
@@ -177,7 +177,7 @@ impl<B> Port<B> {
 
     /// From now on somebody wants to know when a transmission begins: it needs its event.
     pub fn watch(&mut self, now: Time) {
-        self.unbook(now);
+        self.unschedule(now);
         self.watched_at_start = true;
     }
 
@@ -191,9 +191,9 @@ impl<B> Port<B> {
     /// the next one.
     pub fn unwatch(&mut self, now: Time) -> Option<Time> {
         self.watched_at_start = false;
-        self.unbook(now);
+        self.unschedule(now);
         self.wake = Time::MAX; // what was scheduled for transmissions that are watched is void
-        self.rebook(now)
+        self.reschedule(now)
     }
 
     /// Nobody wants to know any more of what arrives.
@@ -222,18 +222,18 @@ impl<B> Port<B> {
         self.plain
     }
 
-    /// Whether packets are booked, and not enqueued and transmitted.
+    /// Whether packets are scheduled, and not enqueued and transmitted.
     #[inline]
-    pub fn books(&self) -> bool {
-        self.books
+    pub fn schedules(&self) -> bool {
+        self.schedules
     }
 
-    /// Books the transmission of a packet of `size`, after those before it; returns when it arrives,
+    /// Schedules the transmission of a packet of `size`, after those before it; returns when it arrives,
     /// or why it is dropped.
     #[inline(always)]
-    pub fn book(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
+    pub fn schedule(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
         self.settle(now);
-        let begins = self.queue.book(now, self.busy_until, size)?;
+        let begins = self.queue.schedule(now, self.busy_until, size)?;
         let arrival = self.occupy(begins, size);
         if begins == now {
             self.count();
@@ -261,14 +261,14 @@ impl<B> Port<B> {
         self.counters.bytes += self.last.1;
     }
 
-    /// Moves what is booked and has not begun back into the queue.
-    fn unbook(&mut self, now: Time) {
+    /// Moves what is scheduled and has not begun back into the queue.
+    fn unschedule(&mut self, now: Time) {
         self.settle(now);
-        if !std::mem::take(&mut self.books) {
+        if !std::mem::take(&mut self.schedules) {
             return;
         }
         self.begins = Time::MAX;
-        if let Some((number, first)) = self.queue.unbook() {
+        if let Some((number, first)) = self.queue.unschedule() {
             // What is being transmitted stays, and with it the next arrival; unless the link has
             // lost it, and an arrival is scheduled of what goes back.
             self.plain &= number < self.under_way.len();
@@ -280,33 +280,33 @@ impl<B> Port<B> {
         }
     }
 
-    /// Books what waits in the queue, if it can be; returns the first arrival if none was due.
-    fn rebook(&mut self, now: Time) -> Option<Time> {
+    /// Schedules what waits in the queue, if it can be; returns the first arrival if none was due.
+    fn reschedule(&mut self, now: Time) -> Option<Time> {
         let reports = self.departures && self.has_backlog();
-        if !self.may_book() || reports {
+        if !self.may_schedule() || reports {
             return None;
         }
         self.departures = false;
         if self.watched_at_start {
             return None;
         }
-        self.books = true;
+        self.schedules = true;
         let first = self.under_way.len();
         for packet in self.queue.take() {
-            let at = self.book(now, packet.size()).expect("it had room before");
+            let at = self.schedule(now, packet.size()).expect("it had room before");
             self.put_on_wire(at, packet);
         }
         if first == 0 { self.next_arrival() } else { None }
     }
 
-    /// Whether packets can be booked, as far as nobody asks when transmissions begin.
-    fn may_book(&self) -> bool {
+    /// Whether packets can be scheduled, as far as nobody asks when transmissions begin.
+    fn may_schedule(&self) -> bool {
         self.certain && self.queue.is_plain() && self.down.is_none()
     }
 
     /// From now on the hosts are told of what leaves the queue: it needs its event.
     pub fn report_departures(&mut self, now: Time) {
-        self.unbook(now);
+        self.unschedule(now);
         self.departures = true;
     }
 
@@ -316,18 +316,18 @@ impl<B> Port<B> {
         self.departures
     }
 
-    /// Books again what can be booked, once nothing waits of which the hosts were to be told.
+    /// Schedules again what can be scheduled, once nothing waits of which the hosts were to be told.
     pub fn end_reports(&mut self, now: Time) {
         if !self.has_backlog() {
             // Nothing waits that could become the next arrival.
-            let _ = self.rebook(now);
+            let _ = self.reschedule(now);
         }
     }
 
     /// What waits in the queue, and how the hosts learn of its end.
     pub fn waits(&self, port: PortId) -> Waits {
         // Whoever watches changes nothing.
-        let scheduled = self.books || (self.watched_at_start && self.may_book());
+        let scheduled = self.schedules || (self.watched_at_start && self.may_schedule());
         let departures = match (self.departures, scheduled) {
             (true, _) => Departures::Reported,
             (false, true) => Departures::Scheduled,

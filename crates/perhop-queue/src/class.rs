@@ -104,26 +104,26 @@ impl<B> Class<B> {
     }
 
     /// Whether it is known of each packet, when it arrives, when it will be sent: the class is a
-    /// plain queue that drops at its tail. Then whoever drives it may [`book`](Self::book) packets
+    /// plain queue that drops at its tail. Then whoever drives it may [`schedule`](Self::schedule) packets
     /// instead of enqueueing them, and keep them.
     pub fn is_plain(&self) -> bool {
-        let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.keeps_its_word());
+        let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.departures_are_final());
         fifo && self.policer.is_none() && self.shaper.is_none()
     }
 
     fn plain(&mut self) -> &mut Fifo<B> {
         match &mut self.queue {
             Queue::Fifo(fifo) => fifo,
-            _ => unreachable!("only plain classes are booked"),
+            _ => unreachable!("only plain classes are scheduled"),
         }
     }
 
-    /// Books the transmission of a packet of `size`, the transmitter being `free` then, of a plain
-    /// class whose transmissions that have begun were counted. Returns when the
+    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is `free`.
+    /// The class is plain, and transmissions that have begun were counted. Returns when the
     /// transmission begins, or why the packet is dropped.
     #[inline(always)]
-    pub fn book(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
-        match self.plain().book(now, free, size) {
+    pub fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
+        match self.plain().schedule(now, free, size) {
             Some(at) => {
                 if at == now {
                     self.counters.sent.add(size);
@@ -137,7 +137,7 @@ impl<B> Class<B> {
         }
     }
 
-    /// Counts the first booked transmission, which has begun: the packet's length, and when the
+    /// Counts the first scheduled transmission, which has begun: the packet's length, and when the
     /// next one begins; [`Time::MAX`] if there is none.
     pub fn begin(&mut self) -> (Bytes, Time) {
         let (size, next) = self.plain().begin();
@@ -145,9 +145,9 @@ impl<B> Class<B> {
         (size, next)
     }
 
-    /// Forgets the bookings that have not begun: how many, and for when the first was.
-    pub fn unbook(&mut self) -> Option<(usize, Time)> {
-        self.plain().unbook()
+    /// Removes the scheduled transmissions that have not begun: their number, and the first instant.
+    pub fn unschedule(&mut self) -> Option<(usize, Time)> {
+        self.plain().unschedule()
     }
 
     /// Takes out what waits in a plain class.
@@ -163,7 +163,7 @@ impl<B> Class<B> {
         }
     }
 
-    /// What waits in a plain class, not booked, in order; nothing of others.
+    /// What waits in a plain class, not scheduled, in order; nothing of others.
     pub fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
         let plain = match &self.queue {
             Queue::Fifo(fifo) if self.is_plain() => Some(fifo),

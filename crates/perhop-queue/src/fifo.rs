@@ -48,7 +48,7 @@ pub struct Fifo<B> {
     packets: VecDeque<Packet<B>>,
     /// Packets that whoever drives the queue keeps, because it knows already when they are sent:
     /// when that is, and how long they are.
-    booked: Elastic<(Time, Bytes)>,
+    scheduled: Elastic<(Time, Bytes)>,
     /// Of both.
     bytes: Bytes,
     limit: Limit,
@@ -60,7 +60,7 @@ impl<B> Fifo<B> {
     pub const fn new(limit: Limit) -> Self {
         Self {
             packets: VecDeque::new(),
-            booked: Elastic::new(),
+            scheduled: Elastic::new(),
             bytes: Bytes::ZERO,
             limit,
             drop_head: false,
@@ -74,8 +74,8 @@ impl<B> Fifo<B> {
         Self { drop_head: true, ..self }
     }
 
-    /// Whether what arrives later changes nothing for what waits.
-    pub(crate) fn keeps_its_word(&self) -> bool {
+    /// Whether the departure times of waiting packets do not depend on later arrivals.
+    pub(crate) fn departures_are_final(&self) -> bool {
         !self.drop_head
     }
 
@@ -89,21 +89,21 @@ impl<B> Fifo<B> {
         self.limit
     }
 
-    /// What waits and is not booked, in order.
+    /// The waiting packets that are not scheduled, in order.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
         self.packets.iter()
     }
 
-    /// Takes out what waits and is not booked.
+    /// Takes out the waiting packets that are not scheduled.
     pub(crate) fn take(&mut self) -> Vec<Packet<B>> {
         self.bytes -= self.packets.iter().map(Packet::size).sum();
         self.packets.drain(..).collect()
     }
 
-    /// Books the transmission of a packet of `size` for when the transmitter is `free`; none if
-    /// there is no room. A packet that need not wait takes none.
+    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is `free`;
+    /// None if there is no room. A packet that need not wait takes no room.
     #[inline(always)]
-    pub(crate) fn book(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
+    pub(crate) fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog(), size) {
             return None;
         }
@@ -111,22 +111,22 @@ impl<B> Fifo<B> {
             return Some(now);
         }
         self.bytes += size;
-        self.booked.push_back((free, size));
+        self.scheduled.push_back((free, size));
         Some(free)
     }
 
-    /// The length of the first booked packet, which is no longer, and when the next one is sent.
+    /// Removes the first scheduled packet: its length, and the instant at which the next one is sent.
     pub(crate) fn begin(&mut self) -> (Bytes, Time) {
-        let (_, size) = self.booked.pop_front().expect("a packet was booked");
+        let (_, size) = self.scheduled.pop_front().expect("a packet was scheduled");
         self.bytes -= size;
-        (size, self.booked.front().map_or(Time::MAX, |(at, _)| *at))
+        (size, self.scheduled.front().map_or(Time::MAX, |(at, _)| *at))
     }
 
-    /// Forgets what is booked: how many packets, and when the first was to be sent.
-    pub(crate) fn unbook(&mut self) -> Option<(usize, Time)> {
-        let first = self.booked.front()?.0;
-        let number = self.booked.len();
-        self.bytes -= self.booked.drain(..).map(|(_, size)| size).sum();
+    /// Removes all scheduled packets: their number, and the instant at which the first was to be sent.
+    pub(crate) fn unschedule(&mut self) -> Option<(usize, Time)> {
+        let first = self.scheduled.front()?.0;
+        let number = self.scheduled.len();
+        self.bytes -= self.scheduled.drain(..).map(|(_, size)| size).sum();
         Some((number, first))
     }
 
@@ -172,7 +172,7 @@ impl<B> Discipline<B> for Fifo<B> {
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        let packets = self.packets.len() + self.booked.len();
+        let packets = self.packets.len() + self.scheduled.len();
         Backlog { packets: packets as u64, bytes: self.bytes }
     }
 

@@ -2,7 +2,6 @@
 //! down what happens.
 
 mod balance;
-mod booking;
 mod conservation;
 mod events;
 mod icmp;
@@ -10,4 +9,5 @@ mod lab;
 mod links;
 mod mtu;
 mod routes;
+mod scheduling;
 mod watch;

@@ -1,4 +1,4 @@
-//! Plain queues book transmissions ahead; nobody may be able to tell.
+//! Plain queues schedule transmissions in advance, which must not change any result.
 
 use perhop_core::{Bytes, Duration, Protocol, Rate, Stream, Time};
 use perhop_net::{Network, Wire};
@@ -8,7 +8,7 @@ use perhop_queue::{
 
 use crate::lab::*;
 
-/// One class alone is a queue that is not booked.
+/// One class alone is a queue that is not scheduled.
 fn class_of_its_own(limit: Limit) -> Class<Line> {
     let service = Service::Share(Weight::new(1).unwrap(), 0);
     let spec = ClassSpec { matches: Match::default(), service, class: fifo(limit) };
@@ -134,15 +134,15 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
 }
 
 #[test]
-fn a_booked_queue_is_the_same_queue() {
+fn a_scheduled_queue_is_the_same_queue() {
     let mut lost = 0;
     for seed in 0..300 {
         let (arrived, losses, counted) = run(seed, fifo, false);
-        let unbooked = run(seed, class_of_its_own, false);
-        assert_eq!(arrived, unbooked.0, "{seed}");
-        assert_eq!(losses, unbooked.1, "{seed}");
-        assert_eq!(counted, unbooked.2, "{seed}");
-        assert_eq!(run(seed, fifo, true), unbooked, "{seed}, reported");
+        let unscheduled = run(seed, class_of_its_own, false);
+        assert_eq!(arrived, unscheduled.0, "{seed}");
+        assert_eq!(losses, unscheduled.1, "{seed}");
+        assert_eq!(counted, unscheduled.2, "{seed}");
+        assert_eq!(run(seed, fifo, true), unscheduled, "{seed}, reported");
         lost += losses.len();
     }
     assert!(lost > 1000, "queues were hardly ever full: {lost}");
@@ -165,7 +165,7 @@ fn plain_queues_cost_no_events() {
     assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
 }
 
-/// A queue whose departures are reported says so of what waits, once, and is booked again when it is
+/// A queue whose departures are reported says so of what waits, once, and is scheduled again when it is
 /// empty.
 #[test]
 fn departures_are_reported_until_a_queue_is_empty() {
