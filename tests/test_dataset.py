@@ -158,11 +158,62 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_earlier_results(
         return rename(self, target)
 
     with monkeypatch.context() as patch:
+        patch.setattr("perhop.dataset._exchange", lambda *_: False)
         patch.setattr(Path, "rename", second_fails)
         with pytest.raises(OutputError, match="Input/output error"):
             scavenger(until=70).write(folder)
     assert contents(folder) == before
     assert list(tmp_path.iterdir()) == [folder]
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+
+from perhop import dataset
+
+folder, calls, exchange = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "exchange"
+if not exchange:
+    dataset._exchange = lambda *_: False
+
+
+def counted(function):
+    def call(*args, **others):
+        global calls
+        if calls == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        calls -= 1
+        return function(*args, **others)
+
+    return call
+
+
+Path.rename, shutil.rmtree = counted(Path.rename), counted(shutil.rmtree)
+dataset._exchange = counted(dataset._exchange)
+dataset.Dataset.read(folder + "-new").write(folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "calls", "left"),
+    [
+        *[("exchange", 0, "old"), ("exchange", 1, "new"), ("exchange", 2, "new")],
+        *[("rename", calls, left) for calls, left in enumerate(("old", "old", "old", "new"))],
+    ],
+)
+def test_a_kill_leaves_the_earlier_or_the_new_run(
+    run: Dataset, tmp_path: Path, how: str, calls: int, left: str
+) -> None:
+    new = scavenger(until=70)
+    folder = run.write(tmp_path / "run")
+    new.write(tmp_path / "run-new")
+    arguments = [str(folder), str(calls), how]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments]).returncode == -9
+    assert killed or (how, calls) == ("exchange", 2)
+    assert same(Dataset.read(folder), {"old": run, "new": new}[left])
+    # What was set aside goes when the folder is written again.
+    assert same(Dataset.read(run.write(folder)), run)
+    assert not [*tmp_path.glob("*.old")]
 
 
 @pytest.mark.parametrize(

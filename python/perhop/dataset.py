@@ -4,6 +4,7 @@ On disk a dataset is a folder of Parquet tables and a `manifest.json`. Times are
 start of the run, sizes are bytes; every column is always present.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from glob import escape
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -216,6 +218,12 @@ ANSWERS: Final = (
 _MANIFEST: Final = "manifest.json"
 _MANIFEST_LIMIT: Final = 16 * 2**20
 
+_OLD: Final = ".old"
+
+# The kernel's AT_FDCWD, and the flag of renameat2(2).
+_HERE: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
 # What perhop itself puts into a dataset's folder, and may therefore replace.
 _OWN_SUFFIXES: Final = {".parquet", ".json", ".html", ".png", ".svg"}
 
@@ -376,7 +384,8 @@ class Dataset:
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Write the dataset into `folder`, completely or not at all.
 
-        An earlier dataset in the folder is replaced, with its reports.
+        An earlier dataset in the folder is replaced, with its reports. `read` finds the earlier or
+        the new one at every instant, also if the process is killed.
 
         Returns:
             The folder, as an absolute path.
@@ -442,6 +451,7 @@ class Dataset:
         """
         source = Path(folder).resolve()
         with _explained(f"cannot read {source}", "give the folder of a finished run"):
+            source = _present(source)
             stored = _stored(source)
             try:
                 scenario = Scenario.model_validate(stored.scenario)
@@ -535,17 +545,38 @@ def _refuse_foreign(target: Path) -> None:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Replace the folder `target` with `fresh`; on failure leave `target` unchanged."""
-    old = _sibling(target)
-    if target.exists():
-        target.rename(old)
-    try:
+    """Put the folder `fresh` where `target` is; `read` finds one of them at every instant."""
+    if not target.exists():
         fresh.rename(target)
-    except BaseException:
-        if old.exists():
+    elif not _exchange(fresh, target):
+        old = target.with_name(f".{target.name}.{uuid4().hex[:8]}{_OLD}")
+        target.rename(old)
+        try:
+            fresh.rename(target)
+        except BaseException:
             old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+            raise
+    for old in _set_aside(target):
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step, by renameat2(2); False if the system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    paths = os.fsencode(one), os.fsencode(other)
+    return renameat2 is not None and not renameat2(
+        _HERE, paths[0], _HERE, paths[1], _RENAME_EXCHANGE
+    )
+
+
+def _set_aside(target: Path) -> list[Path]:
+    """Return the folders to which datasets in `target` were moved to be replaced."""
+    return [*target.parent.glob(f".{escape(target.name)}.????????{_OLD}")]
+
+
+def _present(folder: Path) -> Path:
+    """Return where the dataset of a folder is, also when its replacement was cut short."""
+    return folder if folder.exists() else next(iter(_set_aside(folder)), folder)
 
 
 def _sibling(target: Path) -> Path:
