@@ -1,7 +1,7 @@
-"""Labs: emulated networks that stay up, in which one runs programs of one's own.
+"""Labs: emulated networks that stay up, in which any program can run.
 
-`up` starts one in a process of its own, `Lab.find` finds one that is up. `records` are those that
-are up, and `endings` those that have ended otherwise than by `Lab.down`.
+`up` starts a lab in a process of its own, `Lab.find` finds a lab that is up. `records` returns the
+labs that are up, `endings` those that have ended otherwise than by `Lab.down`.
 """
 
 from perhop.lab.client import Lab

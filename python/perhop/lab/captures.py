@@ -1,4 +1,4 @@
-"""Captures of a lab, which nothing that happens to their files can hold up."""
+"""Captures of a lab, which a slow or full file cannot block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAITING: Final = 2**26
 
 
 def captured_as(file: str | os.PathLike[str]) -> str:
-    """What a capture's file is called: its path, which no folder of a process changes."""
+    """Return the name of a capture's file: its absolute path."""
     return "-" if os.fspath(file) == "-" else str(Path(file).absolute())
 
 
@@ -84,7 +84,7 @@ class Writer:
         return self._ended is not None
 
     def status(self) -> dict[str, Any]:
-        """How it stands."""
+        """The state of the capture."""
         return {
             "file": str(self._capture.path),
             "links": list(self._capture.interfaces),
@@ -96,7 +96,7 @@ class Writer:
         }
 
     def write(self, blocks: bytes) -> int:
-        """Take whole blocks; waits for nothing, and takes nothing once the capture has ended."""
+        """Queue whole blocks without blocking; ignore them if the capture has ended."""
         with self._changed:
             if self.ended:
                 return len(blocks)
@@ -109,7 +109,7 @@ class Writer:
         return len(blocks)
 
     def close(self, seconds: float | None = None) -> None:
-        """Have the file closed once it has everything; waits for that, if `seconds` are given."""
+        """Close the file once everything is written; wait for that, if `seconds` are given."""
         with self._changed:
             self._last = True
             self._changed.notify()
@@ -132,7 +132,7 @@ class Writer:
             os.close(self._file)
 
     def _next(self) -> bytes | None:
-        """The next blocks; None after the last."""
+        """Return the next blocks; None after the last."""
         with self._changed:
             while not self._blocks and not self._last:
                 self._changed.wait()

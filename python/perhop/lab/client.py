@@ -1,4 +1,4 @@
-"""What one does with a lab that is up."""
+"""The client of a lab that is up."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class Lab:
 
     @classmethod
     def find(cls, name: str | None = None) -> Lab:
-        """The lab with this name, or the only one.
+        """Return the lab with this name, or the only one.
 
         Raises:
-            UsageError: If there is none, or there are several and no name is given; it says how one
-                has ended that was up.
+            UsageError: There is none, or there are several and no name is given. If the lab has
+                ended,
+                the message says how.
         """
         known = {record.name: record for record in records()}
         ended = [each for each in endings() if name in (None, each.name)]
@@ -62,11 +63,11 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the lab."""
         return self.record.name
 
     def status(self) -> dict[str, Any]:
-        """How it stands: since when it is up, and by directed link and class what was counted.
+        """Return the state of the lab: its start, and the counters by directed link and class.
 
         Rates are bits per second over the last second.
         """
@@ -76,26 +77,26 @@ class Lab:
         """Change the network: an entry of a scenario's `changes` without its `at`.
 
         Raises:
-            UsageError: If it is wrong; nothing has changed then.
+            UsageError: The change is wrong; the network is unchanged.
         """
         self._ask({"do": "change", "change": dict(change)})
 
     def policy(self, on: str, policy: str | None = None, overrides: Sequence[str] = ()) -> None:
-        """Put another policy before a directed link, or the same one with other settings.
+        """Set another policy of a directed link, or change its present one.
 
         Args:
             on: The link, "r1>r2".
-            policy: A policy of the scenario, "none" for the link's queue; by default the one that
-                stands there.
-            overrides: What to change in it, "PATH=VALUE" with a path inside the policy.
+            policy: A policy of the scenario, "none" for the link's queue; by default the present
+                one.
+            overrides: Changes of the policy, "PATH=VALUE" with a path inside the policy.
 
         Raises:
-            UsageError: If it is wrong; nothing has changed then.
+            UsageError: The policy is wrong; the network is unchanged.
         """
         self._ask({"do": "policy", "on": on, "policy": policy, "set": list(overrides)})
 
     def capture(self, links: Sequence[str], file: str | os.PathLike[str], snaplen: int = 0) -> None:
-        """Write the packets at these interfaces to a file from now on.
+        """Capture the packets at some interfaces to a file from now on.
 
         Whatever happens to the file ends the capture at most: `status` says how it ended.
 
@@ -125,10 +126,10 @@ class Lab:
             os.close(opened)
 
     def end_capture(self, file: str | os.PathLike[str] | None = None) -> None:
-        """End the capture to a file, or every one, and return once the files have everything.
+        """End the capture to a file, or all captures, and return when the files are complete.
 
         Raises:
-            UsageError: If nothing is captured to that file.
+            UsageError: There is no capture to this file.
         """
         name = None if file is None else captured_as(file)
         self._ask({"do": "end-capture", "file": name})
@@ -142,7 +143,7 @@ class Lab:
     def reserve(
         self, name: str, links: Sequence[str], match: Mapping[str, Any], rate: int, burst: int
     ) -> None:
-        """Give some packets a rate for themselves: they go before everything else.
+        """Reserve a rate for some packets, which are served before all others.
 
         What exceeds is dropped at the first link. A reservation of that name is changed in place:
         no packet of others is lost, and its counters go on.
@@ -162,7 +163,7 @@ class Lab:
         self._ask({"do": "reserve", **asked, "rate": rate, "burst": burst})
 
     def release(self, name: str) -> None:
-        """End a reservation; nothing happens if there is none of that name."""
+        """End a reservation; do nothing if it does not exist."""
         self._ask({"do": "release", "name": name})
 
     def reserved(self) -> dict[str, Any]:
@@ -174,20 +175,20 @@ class Lab:
         return found
 
     def clear(self, name: str) -> None:
-        """Begin the counters of a reservation anew.
+        """Clear the counters of a reservation.
 
         Raises:
-            UsageError: If there is none of that name.
+            UsageError: Unknown reservation.
         """
         self._ask({"do": "clear", "name": name})
 
     def execute(self, host: str, command: Sequence[str]) -> NoReturn:
-        """Become a program that runs in a host. The caller must have one thread.
+        """Replace this process by a program in a host. The process must have one thread.
 
         Raises:
-            UsageError: If there is no such host.
-            CommandError: If the program may not be run.
-            NoCommandError: If there is none.
+            UsageError: Unknown host.
+            CommandError: The program cannot be executed.
+            NoCommandError: Unknown program.
         """
         from perhop.lab.enter import become  # which is a program, too
 
@@ -197,20 +198,20 @@ class Lab:
     def start(self, host: str, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a program in a host; `options` are those of `subprocess.Popen`.
 
-        It ends with exit code 127 if there is no such program, and 126 if it may not be run.
+        It ends with exit code 127 if the program does not exist, and 126 if it cannot be executed.
 
         Raises:
-            UsageError: If there is no such host.
+            UsageError: Unknown host.
         """
         self._check_host(host)
         enter = [sys.executable, "-m", "perhop.lab.enter", str(self.record.file), host]
         return subprocess.Popen([*enter, *command], **options)
 
     def down(self) -> list[str]:
-        """Remove the lab, with what still runs in it.
+        """End the lab and all programs in it.
 
         Returns:
-            The commands that were ended.
+            The commands of these programs.
         """
         record = self.record
         held = (f"/proc/{record.pid}/fd/{number}" for number in record.hosts.values())
@@ -235,7 +236,7 @@ class Lab:
             raise UsageError(f"{quote(host)} is not a host of the lab{said}")
 
     def _ask(self, request: Mapping[str, Any], file: int | None = None) -> dict[str, Any]:
-        """Have the lab do something, and return what it says; a file goes with the request."""
+        """Send a request to the lab, with a file if given, and return its answer."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
                 link.settimeout(_PATIENCE_S)
@@ -259,7 +260,7 @@ class Lab:
 
 
 def _connect(link: socket.socket, path: str) -> None:
-    """Connect, however many others do so at the same time."""
+    """Connect, even if many others do so at the same time."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

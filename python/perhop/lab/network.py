@@ -1,4 +1,4 @@
-"""An emulated network without an end: what it counts, and what changes in it."""
+"""The network of a lab: its counters and its changes."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Network:
     """The network of a scenario, in real time, until it is stopped."""
 
     def __init__(self, scenario: Scenario, seed: int, control: str | None) -> None:
-        """Make the hosts and let packets move.
+        """Create the hosts and start the network.
 
         Args:
             scenario: The network.
             seed: The seed of all random numbers.
-            control: The congestion control of TCP where a program asks for none; by default CUBIC.
+            control: The default congestion control of TCP; CUBIC unless set.
 
         Raises:
-            UnsupportedError: If this machine cannot, with what it lacks.
+            UnsupportedError: This machine lacks a feature, which the message names.
         """
         self.present = Present(scenario)
         self._classes = self.present.classes
@@ -81,7 +81,7 @@ class Network:
 
     @property
     def hosts(self) -> dict[str, int]:
-        """By host, the file descriptor of its namespace."""
+        """The file descriptor of each host's namespace."""
         nodes = enumerate(self.present.scenario.nodes.items())
         return {
             name: self._namespaces.fd(number)
@@ -90,26 +90,26 @@ class Network:
         }
 
     def check(self) -> None:
-        """Hand over what was captured."""
+        """Write captured packets to their files."""
         # That a host's device was taken away ends nothing; `without_device` says which.
         with suppress(OSError):
             self._core.check()
 
     def without_device(self) -> list[str]:
-        """The hosts whose devices were taken away."""
+        """The hosts whose device was deleted."""
         names = list(self.present.scenario.nodes)
         return [names[number] for number in self._core.without_device()]
 
     def totals(self) -> dict[str, int]:
-        """What the network has counted of itself; see docs/engines.md."""
+        """The counters of the network as a whole; see docs/engines.md."""
         return self._core.counters()
 
     def links(self) -> dict[str, dict[str, int]]:
-        """What left each directed link, and what became of it."""
+        """The counters of each directed link."""
         return dict(zip(self._classes, self._core.links(), strict=True))
 
     def counters(self) -> tuple[Counted, Counted]:
-        """What was counted since the network, or a class, began: of classes, of reservations."""
+        """The counters of classes and reservations since they began."""
         classes: Counted = {}
         reserved: Counted = {}
         ports = zip(self._classes.items(), self._core.read(), strict=True)
@@ -121,7 +121,7 @@ class Network:
         return classes, reserved
 
     def change(self, present: Present, effects: Iterable[Mapping[str, Any]]) -> None:
-        """Have the network be what `present` says from now on, by these effects."""
+        """Apply the effects of a change, which leaves `present`."""
         for effect in effects:
             self._changes += 1
             # A random stream of its own, so that the old one's numbers do not come again.
@@ -131,9 +131,9 @@ class Network:
             self._classes = present.classes
 
     def reserve(self, link: str, reservations: Mapping[str, Reservation]) -> None:
-        """Have a link with these reservations, and no others, from now on.
+        """Set the reservations of a link.
 
-        One that was there stays, with what waits in it, its tokens and counters.
+        A reservation that exists keeps its packets, its tokens and its counters.
         """
         so_far = self._reserved.get(link, [])
         plan = reserved_plan(self.present.scenario, link, reservations, so_far)
@@ -141,7 +141,7 @@ class Network:
         self._reserved[link] = list(reservations)
 
     def capture(self, capture: Capture, file: SupportsWrite[bytes]) -> int:
-        """Write what passes the capture's interfaces from now on to `file`, as pcapng.
+        """Capture the packets at the capture's interfaces to `file`, as pcapng, from now on.
 
         Returns:
             The number of the capture.
@@ -151,22 +151,22 @@ class Network:
         )
 
     def end_capture(self, number: int) -> None:
-        """End a capture: its file is handed everything."""
+        """End a capture, after writing everything to its file."""
         self._core.end_capture(number)
 
     def stop(self) -> None:
-        """End it; what was captured is written."""
+        """Stop the network; captured packets are written."""
         self._core.stop()
 
 
 def _default_control() -> str:
-    """CUBIC; Reno, which every kernel has, where it is not there."""
+    """Return CUBIC, or Reno, which every kernel has, if CUBIC is not available."""
     known = _available()
     return _CONTROL if not known or _CONTROL in known else "reno"
 
 
 def _available() -> list[str]:
-    """The congestion controls that are loaded; none if nobody says."""
+    """Return the congestion controls that are loaded; none if unknown."""
     with suppress(OSError):
         return _AVAILABLE.read_text(encoding="ascii").split()
     return []

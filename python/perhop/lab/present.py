@@ -1,7 +1,7 @@
-"""The network of a lab as it is now, and what a change makes of it.
+"""The present state of a lab's network, and its changes.
 
-A change is checked against the present network and leaves another one. No history is kept, so that
-the thousandth change costs what the first one did.
+A change is checked against the present network and returns another one. There is no history, so
+that the thousandth change costs as much as the first.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ __all__ = ["Present"]
 
 
 class Present:
-    """A network as changes have left it. Each change makes another one.
+    """The state of a network after changes. Each change returns another one.
 
     Attributes:
-        scenario: The nodes, the links as they were at first, and the policies as they are now.
-        state: The links as they are now.
+        scenario: The nodes, the links as they were at first, and the present policies.
+        state: The present links.
     """
 
     def __init__(self, scenario: Scenario, state: NetworkState | None = None) -> None:
-        """Begin with a scenario's network; its timeline counts for nothing."""
+        """Begin with a scenario's network, without its timeline."""
         self.scenario = scenario
         self.state = state or NetworkState(scenario)
 
     @property
     def policies(self) -> dict[str, str | None]:
-        """The policy on each directed link; None for the link's queue."""
+        """The policy of each directed link; None for the link's queue."""
         return {link: policy for link, (policy, _) in self.state.attached.items()}
 
     @property
@@ -115,7 +115,7 @@ class Present:
         return after, after._apply(changes), list(wanted)
 
     def _checked(self, asked: Mapping[str, Any]) -> Change:
-        """The change that is asked for, if it makes sense by itself."""
+        """Return the requested change, if it is valid by itself."""
         try:
             change = Change.model_validate({**asked, "at": "0 s"}, by_alias=True, by_name=False)
         except ValidationError as error:
@@ -124,7 +124,7 @@ class Present:
         return change
 
     def _apply(self, changes: Iterable[Change]) -> list[dict[str, Any]]:
-        """Make changes of directed links that exist; returns their effects."""
+        """Apply changes to directed links that exist; return their effects."""
         found: list[dict[str, Any]] = []
         for change in changes:
             step = self.state.apply(change)
@@ -136,7 +136,7 @@ class Present:
         return found
 
     def _overridden(self, name: str, overrides: Sequence[str]) -> Scenario:
-        """The scenario with other settings in one of its policies."""
+        """Return the scenario with other settings in one of its policies."""
         if name not in self.scenario.policies:
             if name == NO_POLICY:
                 raise UsageError(f"`{NO_POLICY}` has no settings to change; name a policy")
@@ -159,7 +159,7 @@ class Present:
 
 
 def _refuse(findings: Iterable[Finding]) -> None:
-    """Raise what is wrong, if anything is."""
+    """Raise an error for findings, if there are any."""
     found = [
         ": ".join(filter(None, [path, "; ".join(filter(None, [one.message, one.hint]))]))
         for one in findings
@@ -170,5 +170,5 @@ def _refuse(findings: Iterable[Finding]) -> None:
 
 
 def _malformed(error: ValidationError, model: type[BaseModel], asked: object) -> UsageError:
-    """What is wrong in shape with what should have been a `model`."""
+    """Return the problems of a value that does not fit `model`."""
     return UsageError("; ".join(map(str, problems(explain(error, model), Nowhere(), asked))))

@@ -36,7 +36,7 @@ _LONGEST: Final = 2**20
 
 
 def main() -> None:
-    """Start a lab, and be its keeper."""
+    """Start a lab, and become its keeper."""
     if os.fork():
         os._exit(0)  # whoever starts a lab need not be there when it ends
     name, folder = sys.argv[1:]
@@ -161,7 +161,7 @@ def _hold(record: Record, asked: dict[str, Any], keeper: socket.socket) -> None:
 
 
 def _receive(lab: socket.socket) -> dict[str, Any] | None:
-    """What the lab says; None once it is gone."""
+    """Return the next message of the lab; None if its process has ended."""
     try:
         said = lab.recv(_LONGEST)
     except OSError:
@@ -170,7 +170,7 @@ def _receive(lab: socket.socket) -> dict[str, Any] | None:
 
 
 def _open(pid: int, number: int) -> int:
-    """A file descriptor of what process `pid` has under a number; -1 if nobody may."""
+    """Open a namespace of process `pid` by its number; -1 if that is not allowed."""
     try:
         return os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -179,7 +179,7 @@ def _open(pid: int, number: int) -> int:
 
 
 def _spaces(held: Any) -> set[Space]:
-    """The namespaces behind file descriptors of this process."""
+    """Return the namespaces behind file descriptors of this process."""
     return {found for number in held if (found := space(f"/proc/self/fd/{number}"))}
 
 

@@ -25,7 +25,7 @@ Space = tuple[int, int]
 
 
 def space(path: str | Path) -> Space | None:
-    """The namespace behind a file; None if nobody may look."""
+    """Return the namespace behind a file; None if it may not be read."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -34,14 +34,14 @@ def space(path: str | Path) -> Space | None:
 
 
 def end_programs(spaces: Collection[Space], spare: Collection[int] = ()) -> list[str]:
-    """End what runs in network namespaces: programs are asked first, then made to.
+    """End the programs in network namespaces, by SIGTERM and then by SIGKILL.
 
     Args:
-        spaces: The namespaces, which the caller holds so that they are nobody else's by now.
+        spaces: The namespaces, which the caller holds open so that their numbers stay theirs.
         spare: Processes that go on.
 
     Returns:
-        The commands that were ended.
+        The commands of the programs.
     """
     ended: dict[int, str] = {}
     deadline = time.monotonic() + _PATIENCE_S
@@ -62,7 +62,7 @@ def end_programs(spaces: Collection[Space], spare: Collection[int] = ()) -> list
 
 
 def _running(spaces: Collection[Space], spare: Collection[int]) -> dict[int, str]:
-    """The processes in some namespaces, with their commands."""
+    """Return the processes in some namespaces, with their commands."""
     return {
         int(process.name): _command(process)
         for process in Path("/proc").iterdir()
@@ -74,7 +74,7 @@ def _running(spaces: Collection[Space], spare: Collection[int]) -> dict[int, str
 
 
 def _is_there(pid: int) -> bool:
-    """Whether a process is there, and no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,8 +1,8 @@
-"""Where labs are known: a file for each, which says what process holds it.
+"""The registry of labs: a file for each lab, with the process that holds it.
 
-A lab's hosts are network namespaces without names, which end with that process. So a record whose
-processes are gone stands for nothing. What is left of a lab that nobody has taken down is a file
-that says how it ended, until another one of that name comes up.
+A lab's hosts are network namespaces without names, which end with that process. A record whose
+processes have ended is ignored. A lab that ended by itself leaves a file that says how, until a lab
+of the same name is up.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ class Record:
     """A lab, or one that is being started.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         scenario: The name of its scenario.
-        folder: Where it is known.
+        folder: The folder of its record.
         since: When it was started, in seconds since 1970.
         keeper: The process that waits for its end, …
-        keeper_started: … and when that began, in clock ticks since boot: numbers come again.
-        pid: The process that holds it; the keeper until it is up.
-        started: When that began.
-        hosts: By node that a program can run in, the process's file descriptor of its namespace.
-        state: Whether it is up.
+        keeper_started: … and the start of that process in clock ticks since boot, because process
+            numbers are used again.
+        pid: The process that holds it; the keeper until the lab is up.
     """
 
     name: str
@@ -61,44 +59,44 @@ class Record:
 
     @property
     def file(self) -> Path:
-        """Where this stands."""
+        """The path of this record."""
         return self._place("json")
 
     @property
     def socket(self) -> Path:
-        """Where the lab takes requests."""
+        """The path of the socket for requests."""
         return self._place("sock")
 
     @property
     def log(self) -> Path:
-        """What its processes said."""
+        """The path of the log of its processes."""
         return self._place("log")
 
     @property
     def names(self) -> Path:
-        """What stands for /etc/hosts in its hosts."""
+        """The path of the file that is /etc/hosts in its hosts."""
         return self._place("hosts")
 
     @property
     def preferences(self) -> Path:
-        """What stands for /etc/gai.conf in its hosts."""
+        """The path of the file that is /etc/gai.conf in its hosts."""
         return self._place("gai")
 
     @property
     def alive(self) -> bool:
-        """Whether the process that holds it is there."""
+        """Whether the process that holds it exists."""
         return began(self.pid) == self.started
 
     @property
     def kept(self) -> bool:
-        """Whether its keeper is there."""
+        """Whether its keeper exists."""
         return began(self.keeper) == self.keeper_started
 
     def claim(self) -> None:
-        """Make it known that it is being started, unless another one has its name.
+        """Write the record of a lab that is being started, unless its name is taken.
 
         Raises:
-            UsageError: Another one has.
+            UsageError: The name is taken.
         """
         with _locked(Path(self.folder)):
             other = _read(self.file, Record)
@@ -114,14 +112,14 @@ class Record:
             self._write()
 
     def come_up(self, pid: int, hosts: dict[str, int]) -> None:
-        """Make it known that process `pid` holds it."""
+        """Write that process `pid` holds the lab."""
         with _locked(Path(self.folder)):
             replace(self, pid=pid, started=began(pid) or 0, hosts=hosts, state="up")._write()
 
     def end(self, how: str | None) -> None:
-        """Make it unknown; and known how it ended, unless that is None.
+        """Remove the record; write how the lab ended, unless that is None.
 
-        Its log stays if it ended in a way that somebody may want to know of.
+        Its log stays if the lab ended by itself.
         """
         with _locked(Path(self.folder)):
             found = _read(self.file, Record)
@@ -145,7 +143,7 @@ class Record:
 
     @staticmethod
     def read(file: str) -> Record:
-        """The record in a file.
+        """Read the record in a file.
 
         Raises:
             OutputError: There is none.
@@ -158,14 +156,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a lab ended that nobody has taken down.
+    """The end of a lab that ended by itself.
 
     Attributes:
-        name: What it was called.
+        name: Its name.
         scenario: The name of its scenario.
         since: When it was started, in seconds since 1970.
         ended: When it ended, in seconds since 1970.
-        how: What ended it.
+        how: The reason.
     """
 
     name: str
@@ -175,20 +173,20 @@ class Ending:
     how: str
 
     def __str__(self) -> str:
-        """When it ended, and how."""
+        """Return when it ended, and why."""
         return f"{quote(self.name)} ended at {clock(self.ended)}: {self.how}"
 
 
 def clock(seconds: float) -> str:
-    """A time of day with its date, where this process is."""
+    """Format a local time with its date."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def folder() -> Path:
-    """The user's own folder for records, which nobody else can write to.
+    """Return the user's folder for records, which others cannot write to.
 
     Raises:
-        OutputError: If it cannot be made, or is somebody else's.
+        OutputError: It cannot be made, or has another owner.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     own = Path(runtime) / "perhop" if runtime else Path(f"/tmp/perhop-{os.getuid()}")
@@ -204,7 +202,7 @@ def folder() -> Path:
 
 
 def records(*, starting: bool = False) -> list[Record]:
-    """The labs that are up, by name; with `starting` those that are being started, too."""
+    """Return the labs that are up, by name; with `starting` also those that are being started."""
     found = []
     for path in sorted(folder().glob("*.json")):
         record = _read(path, Record)
@@ -219,7 +217,7 @@ def records(*, starting: bool = False) -> list[Record]:
 
 
 def endings() -> list[Ending]:
-    """How labs ended that nobody has taken down, by name."""
+    """Return how labs ended by themselves, by name."""
     records()  # of those whose processes were all killed it is written now
     deadline = time.monotonic() + _CLEANING_S
     while time.monotonic() < deadline and any(
@@ -232,7 +230,7 @@ def endings() -> list[Ending]:
 
 
 def began(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None if it is not there (proc(5))."""
+    """Return the start of a process, in clock ticks since boot; None if it has ended (proc(5))."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -244,7 +242,7 @@ def began(pid: int) -> int | None:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Nobody else claims or ends a lab in the folder meanwhile."""
+    """Prevent that other processes claim or end a lab in the folder."""
     held = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -254,7 +252,7 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, completely or not at all."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(text, encoding="utf-8")
     fresh.rename(path)

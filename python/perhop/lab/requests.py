@@ -1,7 +1,8 @@
 """Requests to a lab: lines of JSON on a Unix socket, each answered by a line.
 
-Whoever connects can do no harm: a connection has a deadline, a request has a limit of length, and
-of many connections the oldest are closed.
+Clients cannot block the lab: a connection has a deadline, a request has a limited length, and of
+many
+connections the oldest are closed.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ class _Client:
 
     Attributes:
         link: The socket.
-        until: When it is closed at the latest, by the monotonic clock.
-        received: What came so far.
-        files: File descriptors that came with it.
-        answer: What is still to be sent; None until the request is whole.
+        until: The deadline of the connection, by the monotonic clock.
+        received: The bytes received so far.
+        files: The file descriptors received so far.
+        answer: The bytes still to be sent; None until the request is complete.
     """
 
     link: socket.socket
@@ -58,14 +59,14 @@ class _Client:
     answer: memoryview | None = None
 
     def close(self) -> None:
-        """End it, with what came."""
+        """Close the connection and the files that it received."""
         self.link.close()
         for number in self.files:
             os.close(number)
 
 
 class Requests:
-    """The socket of a lab, and who is connected to it."""
+    """The socket of a lab, and its connections."""
 
     def __init__(self, path: Path, answer: Callable[[bytes, list[int]], bytes]) -> None:
         """Listen.
@@ -91,7 +92,7 @@ class Requests:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
 
     def wait_for(self, file: socket.socket) -> None:
-        """Have `serve` return once this has something to read."""
+        """Let `serve` return when this can be read."""
         self._selector.register(file, selectors.EVENT_READ, file)
 
     def serve(self, seconds: float) -> bool:
@@ -117,7 +118,7 @@ class Requests:
         return False
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         for client in list(self._clients):
             self._close(client)
         self._selector.close()
@@ -145,7 +146,7 @@ class Requests:
         self._selector.register(link, selectors.EVENT_READ, client)
 
     def _go_on(self, client: _Client) -> None:
-        """Read what has come, and answer once it is a request."""
+        """Read from a connection, and answer when the request is complete."""
         try:
             if client.answer is None and not self._read(client):
                 return
@@ -183,7 +184,7 @@ class Requests:
 
 
 def _is_allowed(link: socket.socket) -> bool:
-    """Whether this user is at the other end, or root."""
+    """Return whether the client is this user, or root."""
     try:
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     except OSError:
@@ -196,6 +197,6 @@ def _is_allowed(link: socket.socket) -> bool:
 
 
 def _knows_all_users() -> bool:
-    """Whether this process is in the first user namespace, or one that has every user."""
+    """Return whether this process is in the first user namespace, or one that has every user."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     return sum(int(line.split()[2]) for line in lines) > 1

@@ -1,4 +1,4 @@
-"""Reservations in a lab: classes that go before everything else, on every link of a way."""
+"""Reservations in a lab: classes that are served before all others, on every link of a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that holds a lab: it carries the packets, and takes requests until it is told to end.
+"""The process that holds a lab: it carries the packets and answers requests until the lab ends.
 
 Only the user's own processes, and root's, can reach its socket.
 """
@@ -70,10 +70,10 @@ _MOST_TRACEBACKS: Final = 100
 
 
 class Server:
-    """An emulated network, and what may be asked of it."""
+    """An emulated network, and the requests to it."""
 
     def __init__(self, record: Record, scenario: Scenario, seed: int, control: str | None) -> None:
-        """Make the network, with `control` as the hosts' congestion control."""
+        """Create the network, with `control` as the hosts' congestion control."""
         self.scenario = scenario
         self.record = record
         self._network = Network(scenario, seed, control)
@@ -90,11 +90,11 @@ class Server:
 
     @property
     def hosts(self) -> dict[str, int]:
-        """By host, the file descriptor of its namespace."""
+        """The file descriptor of each host's namespace."""
         return self._network.hosts
 
     def sample(self) -> None:
-        """Note what was counted so far, for rates."""
+        """Store the counters, for rates."""
         now = time.monotonic()
         if self._samples and now < self._samples[-1][0] + _SAMPLE_EVERY_S:
             return
@@ -103,7 +103,7 @@ class Server:
             del self._samples[0]
 
     def tend(self) -> None:
-        """Do what is to be done every now and then: nothing of it ends the lab."""
+        """Do periodic work; errors do not end the lab."""
         try:
             self.sample()
             self._network.check()
@@ -114,7 +114,7 @@ class Server:
             self._tell_of_bug()
 
     def answer_line(self, line: bytes, files: list[int]) -> bytes:
-        """Do what a line asks; what goes wrong is the answer, and nothing else."""
+        """Answer a request; an error is an answer, too."""
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
@@ -145,7 +145,7 @@ class Server:
         self.record.names.write_text(text, encoding="utf-8")
 
     def _tell_of_bug(self) -> None:
-        """Have the log say what went wrong, unless it has said much already."""
+        """Log an internal error, unless the log is already long."""
         self._bugs += 1
         if self._bugs <= _MOST_TRACEBACKS:
             with suppress(OSError):
@@ -274,7 +274,7 @@ class Server:
         return {}
 
     def _renew(self, link: str) -> None:
-        """Have a link with the reservations that it should have."""
+        """Set the reservations of a link to those it should have."""
         reservations = self._reservations.items()
         self._network.reserve(link, {name: one for name, one in reservations if link in one.links})
 
@@ -307,7 +307,7 @@ class Server:
     def _make(
         self, present: Present, effects: Iterable[Mapping[str, Any]], links: Iterable[str]
     ) -> None:
-        """Have the network be `present`, by these effects; `links` have new classes."""
+        """Apply effects that leave the network `present`; `links` have new classes."""
         for one in self._reservations.values():
             for link in one.links:
                 check_policy(present.scenario, link, present.policies[link])
@@ -350,7 +350,7 @@ class Server:
         return {"captures": len(numbers)}
 
     def _end_capture(self, number: int) -> None:
-        """Forget a capture whose file is closed, but for what there is to say of it."""
+        """Remove a capture whose file is closed, but keep its last status."""
         self._network.end_capture(number)
         self._ended.append(self._captures.pop(number).status())
         del self._ended[:-_MOST_ENDED]
@@ -359,10 +359,10 @@ class Server:
 def serve(
     server: Server, keeper: socket.socket, signals: list[int], ready: Callable[[], None]
 ) -> str | None:
-    """Take requests until one says `down`, a signal has come, or the keeper is gone.
+    """Answer requests until one says `down`, a signal has come, or the keeper has ended.
 
     Returns:
-        What has ended the lab; None if somebody has taken it down.
+        The reason for the end; None if it was `down`.
     """
     path = server.record.socket
     path.unlink(missing_ok=True)
@@ -384,7 +384,7 @@ def serve(
 
 
 def _since(counters: dict[str, int], begun: dict[str, int]) -> dict[str, int]:
-    """What was counted since counters were `begun`."""
+    """Return the difference of counters to those at the time `begun`."""
     return {
         key: value if key in _NOW else value - begun.get(key, 0) for key, value in counters.items()
     }

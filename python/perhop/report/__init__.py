@@ -1,4 +1,4 @@
-"""A run as a page, as pictures, and as tables and sentences of plain text.
+"""Reports of a run: a page, pictures, and tables and sentences of plain text.
 
 `page`, `write` and `save_comparison` load the drawing library, which takes a while; nothing else
 here does.

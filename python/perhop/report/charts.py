@@ -1,4 +1,4 @@
-"""Charts of one run: specifications of Vega-Lite, drawn alike by a browser and by vl_convert."""
+"""Charts of one run, as specifications of Vega-Lite."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -137,7 +137,7 @@ def throughput_chart(
 
 
 def ping_chart(dataset: Dataset) -> Spec | None:
-    """The share of each ping's requests answered within a time: its distribution function.
+    """Return the chart of the distribution function of each ping's round-trip times.
 
     Those that ask several nodes are left out.
 
@@ -242,7 +242,7 @@ def _steps(
 
 
 def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
-    """A rule at each change of the timeline, and what changes written above the plot."""
+    """Return rules at the changes of the timeline, with their labels above the plot."""
     marks = labels.changes(dataset)
     layers: list[Spec] = [
         {
@@ -274,7 +274,7 @@ def _changes(dataset: Dataset, x: Spec, end: float) -> list[Spec]:
 
 @dataclass(frozen=True, slots=True)
 class _Ceiling:
-    """The rate of the bottleneck that all flows share, for some time."""
+    """The rate of the common bottleneck of all flows, for some time."""
 
     start_s: float
     end_s: float
@@ -283,7 +283,7 @@ class _Ceiling:
 
 
 def _ceilings(dataset: Dataset) -> list[_Ceiling]:
-    """The bottlenecks that all flows share, one after the other."""
+    """Return the common bottlenecks of all flows, in order of time."""
     found: list[_Ceiling] = []
     rows = analysis.bottlenecks(dataset).filter(flow=TOTAL).drop("flow")
     for row in rows.drop_nulls("link").iter_rows():
@@ -297,7 +297,7 @@ def _ceilings(dataset: Dataset) -> list[_Ceiling]:
 
 
 def _capacity(narrow: list[_Ceiling], x: Spec, y: Spec, factor: float) -> list[Spec]:
-    """Lines at the rates of the shared bottlenecks, with its name if it is one throughout."""
+    """Return lines at the rates of the common bottlenecks, with the name if there is only one."""
     lines = [{"t": c.start_s, "end": c.end_s, "y": c.rate_bps / factor} for c in narrow]
     layers: list[Spec] = [
         {
@@ -351,7 +351,7 @@ def _titled(dataset: Dataset, captions: list[str]) -> Spec:
 def _phases(
     dataset: Dataset, cells: pl.DataFrame, names: list[str], factor: float
 ) -> list[labels.TimelinePhase]:
-    """The timeline's phases, and what the lines named do in each."""
+    """Return the timeline's phases, with the values of the named lines in each."""
     middle = (pl.col("start_s") + pl.col("end_s")) / 2
     steps = cells.select("flow", middle.alias("t"), pl.col("throughput_bps") / factor)
     found = [
@@ -368,6 +368,6 @@ def _phases(
 
 
 def _floor(rates: pl.Series, top: float) -> float:
-    """Where a log axis begins: at 1, 2 or 5 times a power of ten, below what there is to show."""
+    """Return the lower end of a log axis: 1, 2 or 5 times a power of ten, below all values."""
     least = min((rate for rate in rates if rate > 0), default=top / 10)
     return max(tick for tick in ladder(top) if tick <= max(least, top / 10**_LOG_DECADES))

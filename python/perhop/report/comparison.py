@@ -1,4 +1,4 @@
-"""Runs side by side as tables, as a chart and as a page."""
+"""Comparisons of runs as tables, as a chart and as a page."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -37,7 +37,7 @@ _WORDS: Final = {
 
 
 def comparison_tables(compared: SideBySide) -> list[Table]:
-    """Everything that two or more runs can be compared by, each beside the first."""
+    """Return the tables of a comparison of two or more runs."""
     found = [
         _difference_table(compared),
         _phase_table(compared),
@@ -52,7 +52,7 @@ def comparison_tables(compared: SideBySide) -> list[Table]:
 
 
 def agreement_table(compared: SideBySide, deviations: Sequence[Deviation]) -> Table:
-    """How far runs differ in what matters, and how far they may."""
+    """Return the table of the differences between engines, and the tolerances."""
     rows = []
     for each in deviations:
         points = each.kind == "share"
@@ -174,7 +174,7 @@ def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
 
 
 def _difference_table(compared: SideBySide) -> Table:
-    """What the runs differ in."""
+    """Return the table of the differences between the scenarios of runs."""
     rows = [
         (each.path, *(_plain(value) for value in each.values))
         for each in compared.differences[:MOST_DIFFERENCES]
@@ -221,7 +221,7 @@ def _table(
 
 
 def _columns(compared: SideBySide) -> list[Column]:
-    """A column for each run, and one for its ratio to the first."""
+    """Return a column for each run, and one for its ratio to the first."""
     first, *others = compared.names
     return [Column(first), *(Column(name) for other in others for name in (other, "ratio"))]
 

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that needs nothing but itself."""
+"""The report of a run as one self-contained HTML page."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ for (const figure of document.querySelectorAll("figure[data-chart]")) {
 
 
 def page(dataset: Dataset) -> str:
-    """The report of a run as one HTML document without references to anything outside it."""
+    """Return the report of a run as one HTML document without external references."""
     scenario = dataset.scenario
     about, why = told_apart(scenario.description)
     ping = charts.ping_chart(dataset)
@@ -69,7 +69,7 @@ def page(dataset: Dataset) -> str:
 
 
 def comparison_page(compared: SideBySide, title: str) -> str:
-    """Runs side by side as one HTML document without references to anything outside it."""
+    """Return a comparison of runs as one HTML document without external references."""
     chart = comparison_chart(compared)
     differing, *others = comparison_tables(compared)
     body = join(
@@ -104,7 +104,7 @@ def document(title: str, body: Html) -> str:
 
 
 def figure(identifier: str, spec: Spec) -> Html:
-    """A chart, drawn when the page is opened; `identifier` is its own in the page."""
+    """Return a chart, drawn when the page is opened; `identifier` is unique in the page."""
     return join(
         element("figure", element("div"), data_chart=f"{identifier}-spec", id=identifier),
         data(f"{identifier}-spec", spec),
@@ -112,7 +112,7 @@ def figure(identifier: str, spec: Spec) -> Html:
 
 
 def grid(table: Table | None) -> Html:
-    """A table under its title; nothing for none."""
+    """Return a table under its title; nothing for None."""
     if table is None:
         return Html()
     heads = (element("th", c.name, class_=c.align, scope="col") for c in table.columns)
@@ -178,7 +178,7 @@ def paragraphs(description: str) -> list[str]:
 
 
 def told_apart(description: str) -> tuple[list[str], list[str]]:
-    """The paragraphs of a description, those on why results differ apart."""
+    """Return the paragraphs of a description, those on why results differ separately."""
     every = paragraphs(description)
     return [p for p in every if not p.startswith(WHY)], [p for p in every if p.startswith(WHY)]
 

@@ -1,4 +1,4 @@
-"""Where words go in a chart over time, so that they name a line without covering another."""
+"""The placement of labels in a chart over time, without overlaps."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Axis:
     log: bool
 
     def pixel(self, value: float) -> float:
-        """How far below the plot's top a value is."""
+        """Return the distance of a value from the plot's top, in pixels."""
         if not self.log:
             return HEIGHT * (1 - (value - self.low) / (self.high - self.low))
         part = log10(max(value, self.low) / self.low) / log10(self.high / self.low)
@@ -80,7 +80,7 @@ class Change:
 def place(
     phases: list[TimelinePhase], end: float, step: float, axis: Axis, ceiling: float
 ) -> list[Label]:
-    """Name each line in each phase, under it or else over it, wherever that covers nothing.
+    """Place the name of each line in each phase, below or above it, without overlaps.
 
     Args:
         phases: The timeline's phases.
@@ -128,7 +128,7 @@ def told_apart(instants: list[float], end: float) -> list[float]:
 
 
 def changes(dataset: Dataset) -> list[Change]:
-    """What starts, stops and changes and when, in rows that do not overlap."""
+    """Return the labels of starts, stops and changes, in rows that do not overlap."""
     happening: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     end = dataset.scenario.end_ps
     for name, flow in dataset.scenario.flows.items():

@@ -1,4 +1,4 @@
-"""A run in words."""
+"""Sentences about a run."""
 
 from perhop import analysis
 from perhop.dataset import Dataset
@@ -6,7 +6,7 @@ from perhop.report import text
 
 
 def warning_lines(dataset: Dataset) -> list[str]:
-    """What makes the results mean less than they seem to, a line each."""
+    """Return the warnings about the results, one per line."""
     return [
         f"warning: {f'{warned.path}: ' if warned.path else ''}{warned.message}"
         for warned in dataset.warnings
@@ -50,7 +50,7 @@ def lead(dataset: Dataset) -> str:
 
 
 def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int | None]:
-    """The bottleneck of all flows of a phase, and its rate; None where they share none."""
+    """Return the common bottleneck of all flows of a phase, and its rate; None if there is none."""
     rows = analysis.bottlenecks(dataset).filter(flow=analysis.TOTAL, start_s=span[0])
     link, rate = rows.select("link", "rate_bps").row(0)
     return link, rate
@@ -59,7 +59,7 @@ def _shared(dataset: Dataset, span: tuple[object, ...]) -> tuple[str | None, int
 def _senders(
     dataset: Dataset, spans: list[tuple[object, ...]]
 ) -> dict[tuple[object, ...], list[str]]:
-    """The flows that are active throughout each phase."""
+    """Return the flows that are active throughout each phase."""
     windows = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
     return {
         (start, end): [f for f, w in windows.items() if w and w[0] <= start and end <= w[1]]  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What all charts look like: Vega-Lite's settings, colours, dashes and shapes.
+"""The style of all charts: Vega-Lite's settings, colours, dashes and shapes.
 
 Colours are Okabe and Ito's, which every kind of colour vision tells apart; each has a dash pattern
 and a shape of its own, so that the charts also read in black and white.
@@ -68,7 +68,7 @@ def cycle(values: tuple[Any, ...], count: int, *, skip: bool = False) -> list[An
 
 
 def titled(title: str, captions: list[str]) -> Spec:
-    """A title, and under it what the reader must know of the chart."""
+    """Return a title, and a subtitle with what the reader must know."""
     return {
         "text": title,
         "limit": WIDTH,

@@ -1,4 +1,4 @@
-"""A sweep as a table and as a picture."""
+"""The table and the chart of a sweep."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ _MOST_MAPS: Final = 12
 
 
 def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
-    """The mean of one metric over the seeds at each combination of what is varied.
+    """Return the mean of one metric over the seeds, for each combination of the varied values.
 
     Args:
         table: As `perhop.sweep.Sweep.run` returns it.
@@ -57,7 +57,7 @@ def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:
 
 
 def sweep_table(table: pl.DataFrame, metric: str, target: str) -> Table:
-    """One metric at each combination: a grid if two paths are varied, a list otherwise."""
+    """Return one metric at each combination: a grid if two paths are varied, otherwise a list."""
     rows = chosen(table, metric, target)
     paths = _paths(table)
     unit = _UNITS.get(metric, "s")

@@ -1,4 +1,4 @@
-"""The tables of a report as plain text, for the page and the terminal alike."""
+"""The tables of a report as plain text, for the page and the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _SPREAD: Final = ("min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading, and the side its cells are aligned to."""
+    """A column's heading and alignment."""
 
     name: str
     align: Literal["left", "right"] = "right"
@@ -32,7 +32,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a title. `note` says how to read them; empty if that is plain."""
+    """Rows of text under a title. `note` explains the values, if that is necessary."""
 
     title: str
     columns: tuple[Column, ...]
@@ -41,7 +41,7 @@ class Table:
 
 
 def phase_table(dataset: Dataset) -> Table:
-    """Phases by flows: throughput, and its share of the flow's own bottleneck."""
+    """Return the throughput of each flow in each phase, and its share of the flow's bottleneck."""
     flows = largest_flows(dataset, MOST_COLUMNS)
     shown = {*flows, TOTAL}
     sending = {flow: analysis.active(dataset, flow) for flow in dataset.scenario.flows}
@@ -71,7 +71,7 @@ def phase_table(dataset: Dataset) -> Table:
 
 
 def largest_flows(dataset: Dataset, most: int) -> list[str]:
-    """The flows that delivered most, at most so many, in the scenario's order."""
+    """Return the flows that delivered most, at most `most` of them, in the scenario's order."""
     flows = list(dataset.scenario.flows)
     if len(flows) <= most:
         return flows
@@ -80,7 +80,7 @@ def largest_flows(dataset: Dataset, most: int) -> list[str]:
 
 
 def _of_links(narrow: list[tuple[str, int]]) -> str:
-    """What the shares in a table of phases are of."""
+    """Return the links to which the shares in a table of phases refer."""
     if not narrow:
         return ""
     if len(narrow) > 1:
@@ -90,7 +90,7 @@ def _of_links(narrow: list[tuple[str, int]]) -> str:
 
 
 def change_table(dataset: Dataset) -> Table | None:
-    """What changed in the network and when; None if nothing did."""
+    """Return the changes of the network over time; None if there are none."""
     changes = sorted(dataset.scenario.changes, key=lambda change: change.at)
     if not changes:
         return None
@@ -99,7 +99,7 @@ def change_table(dataset: Dataset) -> Table | None:
 
 
 def flow_table(dataset: Dataset) -> Table:
-    """What became of each flow over the time it was active."""
+    """Return the results of each flow over the time when it was active."""
     flows = analysis.flow_summaries(dataset)
     # A column of its own only where some flow has an end of its own.
     volumes = any(flow.volume is not None for flow in dataset.scenario.flows.values())
@@ -129,7 +129,7 @@ def flow_table(dataset: Dataset) -> Table:
 
 
 def loss_table(dataset: Dataset) -> Table | None:
-    """Where packets were lost and why, of flows or else of classes; None if none were."""
+    """Return where and why packets were lost, per flow or else per class; None without losses."""
     if dataset.losses.is_empty():
         owner = "class"
         lost = analysis.class_losses(dataset).to_dicts()
@@ -158,7 +158,7 @@ def loss_table(dataset: Dataset) -> Table | None:
 
 
 def delay_table(dataset: Dataset) -> Table | None:
-    """How long data was under way, and in which order it came; None without UDP and disorder."""
+    """Return one-way delays and reordering; None without UDP and reordering."""
     flows = analysis.flow_summaries(dataset)
     udp = any(flow.udp is not None for flow in dataset.scenario.flows.values())
     if not udp and not any(flow["reordered"] for flow in flows.values()):
@@ -185,13 +185,13 @@ def delay_table(dataset: Dataset) -> Table | None:
 
 
 def published_table(dataset: Dataset) -> Table | None:
-    """Published beside measured; None if the scenario publishes nothing."""
+    """Return published and measured values; None if the scenario publishes nothing."""
     compared = analysis.against_published(dataset)
     return value_table(compared) if compared else None
 
 
 def value_table(compared: Sequence[Comparison], title: str = "Published beside measured") -> Table:
-    """Published values beside measured ones, and whether they are as near as their yardsticks."""
+    """Return published and measured values, and whether they agree."""
     judged = any(c.within is not None for c in compared)
     rows = tuple(
         (
@@ -215,7 +215,7 @@ def value_table(compared: Sequence[Comparison], title: str = "Published beside m
 
 
 def expectation_table(dataset: Dataset) -> Table | None:
-    """The expectations and whether they hold; None if the scenario has none."""
+    """Return the expectations and their results; None if the scenario has none."""
     judged = analysis.verdicts(dataset)
     if not judged:
         return None
@@ -264,7 +264,7 @@ def class_tables(dataset: Dataset) -> list[Table]:
 
 
 def link_table(dataset: Dataset) -> Table | None:
-    """What each directed link carried; None if none did."""
+    """Return the traffic of each directed link; None without traffic."""
     loads = analysis.link_loads(dataset).filter(pl.col("sent_packets") > 0)
     if loads.is_empty():
         return None
@@ -286,7 +286,7 @@ def link_table(dataset: Dataset) -> Table | None:
 
 
 def ping_table(dataset: Dataset) -> Table | None:
-    """Round-trip times and loss of each ping of one node; None if the scenario has none."""
+    """Return round-trip times and loss of each ping of one node; None if the scenario has none."""
     pings = [name for name, ping in dataset.scenario.pings.items() if not ping.is_trace]
     if not pings:
         return None
@@ -301,7 +301,7 @@ def ping_table(dataset: Dataset) -> Table | None:
 
 
 def codepoint_table(dataset: Dataset) -> Table | None:
-    """The code points of flows and pings that changed on the way; None if none did."""
+    """Return the DSCPs of flows and pings that changed on the path; None if none did."""
     names = [
         *dataset.scenario.flows,
         *(name for name, ping in dataset.scenario.pings.items() if not ping.is_trace),
@@ -329,7 +329,7 @@ def codepoint_table(dataset: Dataset) -> Table | None:
 
 
 def hop_tables(dataset: Dataset) -> list[Table]:
-    """What each ping of several nodes learnt of them, one table a ping."""
+    """Return the hops of each ping of several nodes, one table per ping."""
     tables = []
     for name, ping in dataset.scenario.pings.items():
         if not ping.is_trace:
@@ -356,14 +356,14 @@ def hop_tables(dataset: Dataset) -> list[Table]:
 
 
 def _difference(compared: Comparison) -> str:
-    """The relative difference, or that a bound was kept."""
+    """Return the relative difference, or that a bound was met."""
     if compared.qualifier in ("above", "below") and compared.agrees:
         return "agrees"
     return text.difference(compared.difference)
 
 
 def _verdict(compared: Comparison) -> str:
-    """Whether the difference is within its yardstick; nothing where there is none."""
+    """Return whether the difference is within its tolerance; nothing without one."""
     if compared.within is None or compared.agrees is None:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits and a unit."""
+"""Numbers for people: three significant digits and a unit."""
 
 from typing import Final
 
