@@ -1,5 +1,6 @@
 """A Linux router polices what was booked, and gives it its rate under load."""
 
+import shlex
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ class Namespace:
 
     def run(self, command: str, given: str = "") -> str:
         return subprocess.run(
-            ["ip", "netns", "exec", self.name, *command.split()],
+            ["ip", "netns", "exec", self.name, *shlex.split(command)],
             input=given,
             capture_output=True,
             text=True,
@@ -170,7 +171,7 @@ def test_a_reservation_gets_its_rate_however_much_others_send(
     assert counted[second.name].exceeded_packets == 0
     # Others got less than they sent: there was not enough for all.
     assert heard(b, 5010) < 0.7 * 200 * 30
-    # The policer holds a second of the rate beside the burst; what is beyond is not sent.
+    # The policer holds a second of the rate; what is beyond is not sent.
     slower = replace(first, rate=MBPS)
     counted = sent(300, 30, 8, 1)
     assert counted[first.name].exceeded_packets > 0
@@ -254,7 +255,7 @@ def test_what_cannot_be_guaranteed_is_not_set(
     assert linux.installed() == linux.counters() == {}
     monkeypatch.undo()
     # What nftables refuses leaves no class behind, and what was there as it was.
-    broken = replace(rule, source="nowhere.invalid.")
+    broken = replace(rule, selector=Selector("udp", None, (5011, 5011), 99))
     with pytest.raises(DriverError):
         linux.set(broken)
     assert "htb" not in r.run("tc qdisc show dev out0")
@@ -292,6 +293,34 @@ def test_linux_sets_changes_counts_and_removes(alone: Namespace) -> None:
         linux.remove(rule.name)
         linux.remove(rule.name)
     assert linux.installed() == linux.counters() == {}
+
+
+# Sends 400 packets of 1000 bytes of IP, and says how many seconds that took.
+BURST = """
+import socket, time
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+began = time.monotonic()
+for _ in range(400):
+    out.sendto(bytes(972), ("10.9.9.9", 5011))
+print(time.monotonic() - began)
+"""
+
+
+@pytest.mark.parametrize(("burst", "held"), [(150_000, 150_000), (20_000, 100_000)])
+def test_a_burst_is_let_through_and_no_more(
+    router: tuple[Namespace, Namespace, Namespace], burst: int, held: int
+) -> None:
+    a, r, _ = router
+    linux = driver(f"linux:netns={r.name},guarantee=no")
+    # A second of the rate is what a bucket of nftables holds at least.
+    rule = replace(to(5011, 1, 800_000), burst=burst)
+    linux.set(rule)
+    assert linux.expected(rule).burst == held
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    took = float(a.run(f"{sys.executable} -c {shlex.quote(BURST)}"))
+    counted = linux.counters()[rule.name]
+    assert counted.conformed_packets + counted.exceeded_packets == 400
+    assert held <= counted.conformed_bytes <= held + took * 100_000
 
 
 def test_linux_says_why_it_did_not() -> None:

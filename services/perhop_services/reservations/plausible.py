@@ -19,10 +19,9 @@ def doubt(
 ) -> str:
     """What is wrong with a reading after another one, or "".
 
-    A token bucket of `rate` and `burst` lets through burst + rate · t in a time t, and, since some
-    buckets hold a second of the rate besides (nftables), that much more. No more than the router's
-    links carry can have come in all. Counters do not fall, and a packet has 20 to 65,535 bytes
-    (RFC 791).
+    A token bucket of `rate` and `burst` lets through burst + rate · t in a time t. Some buckets
+    hold a second of the rate at least (nftables). No more can have come in all than the router's
+    links carry. Counters do not fall, and a packet has 20 to 65,535 bytes (RFC 791).
 
     Args:
         before: The earlier reading.
@@ -43,7 +42,7 @@ def doubt(
         grown.append(size)
     conformed, exceeded = grown
     time = seconds + SLACK
-    most = burst + rate / 8 * (time + 1) + _LARGEST
+    most = max(burst, rate / 8) + rate / 8 * time + _LARGEST
     if conformed > most:
         return f"{conformed} bytes conformed in {seconds:.1f} s, where {most:.0f} can"
     if capacity and conformed + exceeded > capacity / 8 * time + burst + _LARGEST:

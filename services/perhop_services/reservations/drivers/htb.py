@@ -14,12 +14,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from perhop.linux import htb
 from perhop_services.reservations.drivers.protocol import DriverError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from perhop.linux.commands import Run
 
 HANDLE: Final = "7065"
 """The root's major number, in hexadecimal: perhop's own are known by it."""
@@ -29,27 +32,11 @@ _KIND: Final = "htb"
 _WHOLE, _OTHERS, _FIRST, _LAST = 1, 2, 0x10, 0xFFFE
 """The numbers of the whole link's class, of everybody else's, and of reservations'."""
 
-_PACKET: Final = 1514
-_SLACK_S: Final = 0.001
-"""For how long a link's bucket keeps tokens: those that come while the kernel sleeps longer are
-lost."""
-
 _OTHERS_RATE: Final = 8000
 """What everybody else is guaranteed, in bits per second: HTB takes no less than a byte a second."""
 
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _CLASS: Final = re.compile(rf"class htb {HANDLE}:([0-9a-f]+) .* rate (\d+)([KMGT]?)bit ")
-
-
-class Run(Protocol):
-    """Runs a command on the router."""
-
-    def __call__(self, command: list[str], given: str = "", *, strict: bool = True) -> str:
-        """What it prints, once it has read what is `given`; `strict` minds its exit code.
-
-        Raises:
-            DriverError: It failed, or cannot be run.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +77,7 @@ class Shares:
         if not lines:
             return {}
         # Without a way to one, the rest is answered, and the exit code says that one failed.
-        said = self._run(["ip", "-force", "-json", "-batch", "-"], "".join(lines), strict=False)
+        said = self._run(["ip", "-force", "-json", "-batch", "-"], "".join(lines), check=False)
         found = [route for line in said.splitlines() if line for route in json.loads(line)]
         return {route["dst"]: route["dev"] for route in found if "dev" in route}
 
@@ -116,7 +103,13 @@ class Shares:
         return found
 
     def put(
-        self, device: str, number: int | None, rate: int, burst: int, link_rate: int
+        self,
+        device: str,
+        number: int | None,
+        rate: int,
+        burst: int,
+        bucket: int,
+        link_rate: int,
     ) -> tuple[Share, Share | None]:
         """Make a class, or change it where it is; what waits in it goes on waiting.
 
@@ -124,7 +117,8 @@ class Shares:
             device: The device that the packets leave by.
             number: The class that they have by now; one on another device is left there.
             rate: What it is guaranteed, in bits per second.
-            burst: How many bytes of that may leave at once.
+            burst: How many bytes of that may leave at once, whatever the link has sent.
+            bucket: How many bytes the policer lets through at once.
             link_rate: What the device can send, in bits per second.
 
         Returns:
@@ -153,16 +147,17 @@ class Shares:
         if not root:
             root = f"root handle {HANDLE}: {_KIND} default {_OTHERS}"
             lines.append(f"qdisc replace dev {device} {root}")
-        slack = max(2 * _PACKET, int(link_rate / 8 * _SLACK_S))
-        whole = f"ceil {link_rate}bit cburst {slack}b quantum {_PACKET}"
-        above, top = f"{HANDLE}:{_WHOLE}", f"rate {link_rate}bit burst {slack}b {whole}"
+        slack = htb.slack(link_rate)
+        whole = htb.Class(link_rate, slack, link_rate, slack)
+        others = htb.Class(_OTHERS_RATE, htb.PACKET, link_rate, slack, prio=7)
+        own = htb.Class(rate, burst, link_rate, slack)
+        above = f"{HANDLE}:{_WHOLE}"
         lines += [
-            _class(device, f"{HANDLE}:", _WHOLE, top),
-            _class(device, above, _OTHERS, f"rate {_OTHERS_RATE}bit {whole} prio 7"),
-            _class(device, above, minor, f"rate {rate}bit burst {burst}b {whole} prio 0"),
-            # As much waits as the policer lets through at once: the burst and a second of the rate.
+            _class(device, f"{HANDLE}:", _WHOLE, whole),
+            _class(device, above, _OTHERS, others),
+            _class(device, above, minor, own),
             f"qdisc replace dev {device} parent {HANDLE}:{minor:x} handle {minor:x}: "
-            f"bfifo limit {min(burst + rate // 8 + 2 * _PACKET, 2**31 - 1)}",
+            f"bfifo limit {min(bucket + 2 * htb.PACKET, 2**31 - 1)}",
         ]
         try:
             self._tc(*lines)
@@ -181,5 +176,5 @@ class Shares:
         self._run(["tc", "-batch", "-"], "".join(f"{line}\n" for line in lines))
 
 
-def _class(device: str, parent: str, minor: int, words: str) -> str:
-    return f"class replace dev {device} parent {parent} classid {HANDLE}:{minor:x} htb {words}"
+def _class(device: str, parent: str, minor: int, own: htb.Class) -> str:
+    return f"class replace dev {device} parent {parent} classid {HANDLE}:{minor:x} {own}"

@@ -6,21 +6,22 @@ the old and the new, others' packets see nothing of it, and the named counters g
 gets a class of HTB's where the router sends it (see `htb`), so that it goes before what others
 send.
 
-The bucket of nftables holds a second of the rate beside the burst: ``nft_limit_init`` makes it
-``rate + burst`` bytes where the limit is in bytes (net/netfilter/nft_limit.c). A policer that must
-be tighter needs a router that has one.
+The bucket of nftables' limit holds a second of the rate at least (`perhop.linux.buckets`): a burst
+of less is let through as a second of the rate. `Setting.burst` says what the bucket holds.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import subprocess
 from dataclasses import dataclass, field
-from typing import Any, Final
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
+from perhop.linux import nft
+from perhop.linux.buckets import Limit
+from perhop.linux.commands import CommandError, Process
 from perhop_services.reservations.drivers.htb import HANDLE, Share, Shares
 from perhop_services.reservations.drivers.protocol import (
     Counters,
@@ -30,19 +31,17 @@ from perhop_services.reservations.drivers.protocol import (
     Setting,
 )
 
-_TABLE: Final = "inet perhop"
-
-_TIMEOUT: Final = 10
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 @dataclass(slots=True)
 class _Chain:
-    """What nftables has of a rule: rate, burst and packets, its class, where it leads; counters."""
+    """What nftables has of a rule: its policer and packets, its class, where it leads; counters."""
 
-    rate: int = 0
-    burst: int = 0
+    limit: Limit | None = None
     packets: str = ""
     minor: int | None = None
     destination: str = ""
@@ -72,22 +71,24 @@ class LinuxDriver:
         if guarantee not in ("yes", "no"):
             raise UsageError(f"guarantee={guarantee}: expected yes or no")
         self._guarantees = guarantee == "yes"
-        self._prefix = shlex.split(via)
+        prefix = shlex.split(via)
         if pid:
-            self._prefix += ["nsenter", "--net", "--target", pid, "--"]
+            prefix += ["nsenter", "--net", "--target", pid, "--"]
         if netns:
-            self._prefix += ["ip", "netns", "exec", netns]
+            prefix += ["ip", "netns", "exec", netns]
+        self._process = Process(tuple(prefix))
         self._shares = Shares(self._run)
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
         """The commands of nft; which class there is, the router decides when it is set."""
         del old
-        return _removal(rule.name) if remove else _script(rule)
+        return nft.removal(_chain(rule)) if remove else nft.replacement(_chain(rule))
 
     def expected(self, rule: Rule) -> Setting:
-        """Nftables limits whole bytes per second."""
-        rate = rule.rate // 8 * 8
-        return Setting(rate, rule.burst, rule.packets, rate if self._shared(rule) else None)
+        """Nftables limits whole bytes per second, and lets a second of them through at once."""
+        limit = _limit(rule)
+        rate = limit.rate * 8
+        return Setting(rate, limit.bucket, rule.packets, rate if self._shared(rule) else None)
 
     def _shared(self, rule: Rule) -> bool:
         return self._guarantees and rule.link_rate > 0
@@ -99,19 +100,24 @@ class LinuxDriver:
         old = self._chains().get(rule.name)
         minor = old.minor if old is not None else None
         if not self._shared(rule):
-            self._nft(_script(rule))
+            self._nft(nft.replacement(_chain(rule)))
             self._let_go(minor)
             return
         device = self._shares.devices([rule.destination]).get(rule.destination)
         if device is None:
             raise DriverError(f"the router has no way to {rule.destination}")
-        share, before = self._shares.put(device, minor, rule.rate, rule.burst, rule.link_rate)
+        limit = _limit(rule)
+        share, before = self._shares.put(
+            device, minor, rule.rate, rule.burst, limit.bucket, rule.link_rate
+        )
         stays = before is not None and before.device == device
         try:
-            self._nft(_script(rule, share))
+            self._nft(nft.replacement(_chain(rule, share)))
         except DriverError:
-            if old is not None and stays:
-                self._shares.put(device, minor, old.rate, old.burst, rule.link_rate)
+            if old is not None and old.limit is not None and stays:
+                rate, bucket = old.limit.rate * 8, old.limit.bucket
+                burst = min(rule.burst, bucket)
+                self._shares.put(device, minor, rate, burst, bucket, rule.link_rate)
             else:
                 self._shares.remove(share)
             raise
@@ -128,25 +134,27 @@ class LinuxDriver:
         chain = self._chains().get(name)
         if chain is None:
             return
-        self._nft(_removal(name))
+        self._nft(nft.removal(nft.Chain(name, (), counters=_counters(name))))
         self._let_go(chain.minor)
 
     def installed(self) -> dict[str, Setting]:
         """What the kernel has."""
-        chains = {name: chain for name, chain in self._chains().items() if chain.rate}
+        chains = self._chains()
         # Without chains, too: a root that waited to be empty may go by now.
         shares = self._shares.there() if self._guarantees else {}
         led = [each.destination for each in chains.values() if each.minor is not None]
         devices = self._shares.devices(led)
         found = {}
         for name, chain in chains.items():
-            guaranteed = None
+            if chain.limit is None:
+                continue
+            rate, guaranteed = chain.limit.rate * 8, None
             if chain.minor is not None:
                 share = shares.get(chain.minor)
                 # A class on a device that the packets no longer leave by gives them nothing.
                 here = share is not None and share.device == devices.get(chain.destination)
-                guaranteed = share.about(chain.rate) if share is not None and here else 0
-            found[name] = Setting(chain.rate, chain.burst, chain.packets, guaranteed)
+                guaranteed = share.about(rate) if share is not None and here else 0
+            found[name] = Setting(rate, chain.limit.bucket, chain.packets, guaranteed)
         return found
 
     def counters(self) -> dict[str, Counters]:
@@ -156,18 +164,14 @@ class LinuxDriver:
 
     def clear(self, name: str) -> None:
         """Set both counters of a rule to zero."""
-        for what in ("conformed", "exceeded"):
-            self._nft(f"reset counter {_TABLE} {name}_{what}\n")
+        for counter in _counters(name):
+            self._nft(f"reset counter {nft.TABLE} {counter}\n")
 
     def _chains(self) -> dict[str, _Chain]:
         # The whole family, as a table that is not there could not be listed.
-        family, table = _TABLE.split()
-        said = self._run(["nft", "-j", "list", "ruleset", family])
+        said = self._run(["nft", "-j", "list", "ruleset", nft.TABLE.split()[0]])
         found: dict[str, _Chain] = {}
-        for item in json.loads(said)["nftables"]:
-            ((kind, own),) = item.items()
-            if own.get("table") != table:
-                continue
+        for kind, own in nft.read(said):
             if kind == "rule" and _NAME.fullmatch(own["chain"]):
                 _read(own, found.setdefault(own["chain"], _Chain()))
             elif kind == "counter":
@@ -180,28 +184,18 @@ class LinuxDriver:
     def _nft(self, script: str) -> None:
         self._run(["nft", "-f", "-"], script)
 
-    def _run(self, command: list[str], given: str = "", *, strict: bool = True) -> str:
-        command = [*self._prefix, *command]
+    def _run(self, command: Sequence[str], given: str = "", *, check: bool = True) -> str:
         try:
-            done = subprocess.run(
-                command, input=given, capture_output=True, text=True, timeout=_TIMEOUT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise DriverError(f"{shlex.join(command)} took more than {_TIMEOUT} s") from None
-        except OSError as error:
-            raise DriverError(f"{command[0]}: {error.strerror}") from None
-        if strict and done.returncode:
-            said = done.stderr.strip().splitlines()
-            raise DriverError(said[0] if said else f"{command[0]} ended with {done.returncode}")
-        return done.stdout
+            return self._process(command, given, check=check)
+        except CommandError as error:
+            raise DriverError(str(error)) from None
 
 
 def _read(rule: dict[str, Any], chain: _Chain) -> None:
     """Take in what one rule of a chain says, in nft's JSON."""
     for part in rule["expr"]:
         if "limit" in part:
-            limit = part["limit"]
-            chain.rate, chain.burst = limit["rate"] * 8, limit.get("burst", 0)
+            chain.limit = Limit(part["limit"]["rate"], part["limit"].get("burst", 0))
             chain.packets = rule.get("comment", "")
         elif "mangle" in part:
             major, _, minor = str(part["mangle"]["value"]).partition(":")
@@ -213,44 +207,33 @@ def _read(rule: dict[str, Any], chain: _Chain) -> None:
                 chain.destination = part["match"]["right"]
 
 
-def _script(rule: Rule, share: Share | None = None) -> str:
-    name, match = rule.name, _match(rule)
-    limit = f"limit rate over {rule.rate // 8} bytes/second burst {rule.burst} bytes"
-    led = f" meta priority set {share.classid}" if share is not None else ""
-    return f"""\
-add table {_TABLE}
-add counter {_TABLE} {name}_conformed
-add counter {_TABLE} {name}_exceeded
-add chain {_TABLE} {name} {{ type filter hook forward priority filter; policy accept; }}
-flush chain {_TABLE} {name}
-add rule {_TABLE} {name} {match} {limit} counter name {name}_exceeded drop comment "{rule.packets}"
-add rule {_TABLE} {name} {match} counter name {name}_conformed{led}
-"""
+def _limit(rule: Rule) -> Limit:
+    """The policer of a rule, which lets through no more than its rate."""
+    return Limit.holding(rule.rate // 8, rule.burst)
 
 
-def _removal(name: str) -> str:
-    return f"""\
-flush chain {_TABLE} {name}
-delete chain {_TABLE} {name}
-delete counter {_TABLE} {name}_conformed
-delete counter {_TABLE} {name}_exceeded
-"""
+def _counters(name: str) -> tuple[str, str]:
+    return f"{name}_conformed", f"{name}_exceeded"
 
 
-def _match(rule: Rule) -> str:
-    family = "ip6" if ":" in rule.source else "ip"
+def _chain(rule: Rule, share: Share | None = None) -> nft.Chain:
+    """A rule as a chain: what exceeds is dropped, and the rest led to its class, if it has one."""
     selector = rule.selector
-    parts = [f"{family} saddr {rule.source}", f"{family} daddr {rule.destination}"]
-    if selector.dscp is not None:
-        parts.append(f"{family} dscp {selector.dscp}")
-    protocol = selector.protocol
-    if protocol is not None:
-        number = "ipv6-icmp" if protocol == "icmp" and family == "ip6" else protocol
-        parts.append(f"meta l4proto {number}")
-    elif selector.source_ports or selector.destination_ports:
-        parts.append("meta l4proto { tcp, udp }")
-    for which, ports in (("sport", selector.source_ports), ("dport", selector.destination_ports)):
-        if ports is not None:
-            low, high = ports
-            parts.append(f"th {which} {low}" + (f"-{high}" if high > low else ""))
-    return " ".join(parts)
+    (match,) = nft.conditions(
+        dscp=None if selector.dscp is None else (selector.dscp,),
+        protocols=None if selector.protocol is None else (selector.protocol,),
+        source_port=None if selector.source_ports is None else (selector.source_ports,),
+        destination_port=(
+            None if selector.destination_ports is None else (selector.destination_ports,)
+        ),
+        sources=(ip_network(rule.source),),
+        destinations=(ip_network(rule.destination),),
+    )
+    conformed, exceeded = _counters(rule.name)
+    led = f" meta priority set {share.classid}" if share is not None else ""
+    rules = (
+        f'{match} {_limit(rule)} counter name {exceeded} drop comment "{rule.packets}"',
+        f"{match} counter name {conformed}{led}",
+    )
+    hook = "type filter hook forward priority filter"
+    return nft.Chain(rule.name, rules, hook, (conformed, exceeded))

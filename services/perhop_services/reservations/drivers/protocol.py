@@ -58,7 +58,7 @@ class Setting:
 
     Attributes:
         rate: Bits per second.
-        burst: Bytes.
+        burst: The bytes that the policer lets through at once.
         packets: Which packets, in words that are equal for equal ones.
         guaranteed: What they get whatever else is sent, in bits per second; None where the router
             only polices.
