@@ -9,7 +9,7 @@ use std::{fmt, io};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use perhop_core::{Duration, NodeId, Time};
-use perhop_measure::{CapturePlan, Histogram, NetworkMeter, Sink, Stalls, Table};
+use perhop_measure::{CapturePlan, Histogram, Marks, NetworkMeter, Sink, Stalls, Table};
 use perhop_net::{NodeKind, PortId};
 use perhop_plan::{
     BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan, ProtocolPlan,
@@ -181,7 +181,7 @@ impl Emulation {
         if plan.mtus.len() != nodes || !plan.mtus.iter().all(|mtu| MTUS.contains(mtu)) {
             return Err(EmulationError::Mtu);
         }
-        let marks = plan.network.marks()?;
+        let marks = Marks::new(&plan.network.marks, &[]).ok_or(BuildError::Marks)?;
         let kinds = plan.network.kinds();
         // Whoever has none of the addresses, and no link.
         let nowhere = NodePlan {
@@ -234,10 +234,7 @@ impl Emulation {
             hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows),
             network,
             queues,
-            end: marks.last().copied(),
             marks,
-            next_mark: 0,
-            recorded: Time::ZERO,
             lateness: Histogram::default(),
             stalls: Stalls::longer_than(plan.bearable.map_or(Duration::MAX, Duration::from_picos)),
             first_in_line: false,
@@ -247,7 +244,7 @@ impl Emulation {
         running.follow();
         Ok(Self {
             namespaces,
-            end: running.end.unwrap_or(Time::MAX),
+            end: running.marks.end().unwrap_or(Time::MAX),
             waiting: Some(Box::new(running)),
             requests: None,
             bell: Arc::new(bell),
@@ -385,9 +382,7 @@ impl Emulation {
     /// Ends the measurement where it is: the tables then go up to here.
     pub fn stop(&mut self) {
         self.ask(|running| {
-            let now = running.network.now();
-            running.marks.truncate(running.next_mark);
-            if now > running.recorded && running.end.is_none_or(|end| running.recorded < end) {
+            if let Some(now) = running.marks.stop(running.network.now()) {
                 running.record(now);
             }
         });

@@ -18,7 +18,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use perhop_core::{Duration, NodeId, Time};
-use perhop_measure::{Histogram, NetworkMeter, Stalls};
+use perhop_measure::{Histogram, Marks, NetworkMeter, Stalls};
 use perhop_net::Network;
 use perhop_plan::{Effect, Timeline};
 
@@ -44,13 +44,7 @@ pub(crate) struct Running {
     pub queues: Vec<HostQueue>,
     pub meter: NetworkMeter,
     pub changes: Timeline<Buffer>,
-    pub marks: Vec<Time>,
-    /// The last of them, if there is one.
-    pub end: Option<Time>,
-    /// The first mark that was not reached.
-    pub next_mark: usize,
-    /// Up to where the tables go.
-    pub recorded: Time,
+    pub marks: Marks,
     /// How late the thread was when it slept until something was due.
     pub lateness: Histogram,
     /// How often and long it was later than results can bear.
@@ -64,11 +58,8 @@ pub(crate) struct Running {
 impl Running {
     /// Lets everything happen up to `now`, reading counters at marks.
     fn advance(&mut self, now: Time) {
-        while let Some(&mark) = self.marks.get(self.next_mark)
-            && mark <= now
-        {
+        while let Some(mark) = self.marks.due(now) {
             self.network.run(mark, &mut self.hosts);
-            self.next_mark += 1;
             self.record(mark);
             self.change();
         }
@@ -77,9 +68,9 @@ impl Running {
 
     /// Adds a row to each table for what happened since the last one.
     pub fn record(&mut self, now: Time) {
-        self.meter.record(&self.network, (self.recorded, now));
-        self.hosts.losses.record((self.recorded, now));
-        self.recorded = now;
+        let stretch = self.marks.read(now);
+        self.meter.record(&self.network, stretch);
+        self.hosts.losses.record(stretch);
     }
 
     /// Does what is to change by now.
@@ -111,7 +102,7 @@ impl Running {
 
     /// When something is due next.
     fn deadline(&self) -> Time {
-        let mark = self.marks.get(self.next_mark).copied().unwrap_or(Time::MAX);
+        let mark = self.marks.next().unwrap_or(Time::MAX);
         self.network.next_event().unwrap_or(Time::MAX).min(mark)
     }
 

@@ -1,6 +1,6 @@
 //! From a plan to the network.
 
-use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate, Time};
+use perhop_core::{Bytes, Dscp, Duration, InvalidDscp, NodeId, Overhead, Protocol, Rate};
 use perhop_net::{
     Balance, IcmpErrors, LinkSpec, Marker, Network, NodeKind, PortId, RouteError, Wire,
 };
@@ -106,21 +106,6 @@ impl NetworkPlan {
             KindPlan::Router => NodeKind::Router,
         };
         self.nodes.iter().map(kind).collect()
-    }
-
-    /// The marks.
-    ///
-    /// # Errors
-    /// [`BuildError::Marks`] if they do not rise from above zero, and [`BuildError::TooLarge`] if
-    /// no event can come after them.
-    pub fn marks(&self) -> Result<Vec<Time>, BuildError> {
-        if !self.marks.is_sorted_by(|a, b| a < b) || self.marks.first() == Some(&0) {
-            return Err(BuildError::Marks);
-        }
-        if self.marks.last() == Some(&Time::MAX.as_picos()) {
-            return Err(BuildError::TooLarge("the last mark is later than every event"));
-        }
-        Ok(self.marks.iter().copied().map(Time::from_picos).collect())
     }
 
     /// The rate of each port.

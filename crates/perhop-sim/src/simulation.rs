@@ -4,8 +4,8 @@ use std::io;
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, NetworkMeter, Pings,
-    Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
+    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Marks, NetworkMeter,
+    Pings, Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
 };
 use perhop_net::{Network, NodeKind, PortId};
 use perhop_plan::{BuildError, Effect, Timeline};
@@ -40,11 +40,7 @@ pub struct Simulation {
     /// The endpoints of the pings.
     pingers: Vec<usize>,
     meter: NetworkMeter,
-    marks: Vec<Time>,
-    /// The first mark that was not reached.
-    next_mark: usize,
-    /// Up to where the tables go.
-    recorded: Time,
+    marks: Marks,
     /// What is still to change.
     changes: Timeline<BodyId>,
     /// Of each flow: its destination and its source, and the mark of its packets.
@@ -52,10 +48,6 @@ pub struct Simulation {
     codepoints: Codepoints,
     intervals: Intervals,
     delays: Delays,
-    /// Where delays begin anew, the first of these that was not reached, and the last that was.
-    cuts: Vec<Time>,
-    next_cut: usize,
-    cut: Time,
 }
 
 impl Simulation {
@@ -64,10 +56,7 @@ impl Simulation {
     /// # Errors
     /// [`BuildError`] says what the plan has wrong.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
-        let marks = plan.network.marks()?;
-        if !plan.cuts.is_sorted_by(|a, b| a < b) {
-            return Err(BuildError::Marks);
-        }
+        let marks = Marks::new(&plan.network.marks, &plan.cuts).ok_or(BuildError::Marks)?;
         let streams = plan.flows.iter().map(|flow| 2 * usize::from(flow.streams));
         if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
             return Err(BuildError::TooLarge("there are more than half a million streams"));
@@ -127,16 +116,11 @@ impl Simulation {
             flows: plan.flows.len(),
             pingers,
             marks,
-            next_mark: 0,
-            recorded: Time::ZERO,
             hosts,
             codepoints: Codepoints::default(),
             ends,
             intervals: Intervals::default(),
             delays: Delays::default(),
-            cuts: plan.cuts.iter().copied().map(Time::from_picos).collect(),
-            next_cut: 0,
-            cut: Time::ZERO,
         };
         simulation.change();
         Ok(simulation)
@@ -186,7 +170,7 @@ impl Simulation {
 
     /// When it ends.
     pub fn end(&self) -> Time {
-        self.marks.last().copied().unwrap_or(Time::ZERO)
+        self.marks.end().unwrap_or(Time::ZERO)
     }
 
     /// Events processed so far.
@@ -212,11 +196,8 @@ impl Simulation {
     /// then go up to here.
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.end());
-        while let Some(&mark) = self.marks.get(self.next_mark)
-            && mark <= until
-        {
+        while let Some(mark) = self.marks.due(until) {
             self.network.run(mark, &mut self.hosts);
-            self.next_mark += 1;
             self.record(mark);
             self.change();
         }
@@ -226,12 +207,8 @@ impl Simulation {
 
     /// Ends the run where it is, and records what was measured since the last mark.
     pub fn stop(&mut self) {
-        let now = self.now();
-        self.marks.truncate(self.next_mark);
-        if now > self.recorded {
+        if let Some(now) = self.marks.stop(self.now()) {
             self.record(now);
-            self.marks.push(now);
-            self.next_mark += 1;
         }
     }
 
@@ -251,7 +228,9 @@ impl Simulation {
         let mut srtts = Rtts::default();
         srtts.push_flows(&self.hosts.srtts);
         let mut delays = self.delays.clone();
-        delays.push_flows((self.cut, self.now()), &self.hosts.delays);
+        if let Some(stretch) = self.marks.since_cut(self.now()) {
+            delays.push_flows(stretch, &self.hosts.delays);
+        }
         let [queues, links] = self.meter.tables();
         vec![
             ("intervals", self.intervals.clone().into_table()),
@@ -284,7 +263,7 @@ impl Simulation {
 
     /// Adds a row to each table for what happened since the last one.
     fn record(&mut self, now: Time) {
-        let stretch = (self.recorded, now);
+        let stretch = self.marks.read(now);
         self.intervals.reserve(self.streams.len());
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
@@ -312,15 +291,12 @@ impl Simulation {
                 self.codepoints.push((flow, node, sent), stretch, arrived.take());
             }
         }
-        if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= now) {
-            self.next_cut = self.cuts.partition_point(|&cut| cut <= now);
-            self.delays.push_flows((self.cut, now), &self.hosts.delays);
+        if let Some(since_cut) = self.marks.cut() {
+            self.delays.push_flows(since_cut, &self.hosts.delays);
             self.hosts.delays.iter_mut().for_each(Histogram::clear);
-            self.cut = now;
         }
         self.meter.record(&self.network, stretch);
         self.hosts.losses.record(stretch);
-        self.recorded = now;
     }
 
     fn read(&self, stream: &Stream) -> StreamReading {

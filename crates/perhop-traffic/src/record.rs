@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Pings, Rtts, SRTT_EVERY, Samples,
-    Stalls, StreamCounters, StreamReading, Table,
+    Codepoints, Delays, Displacements, Histogram, Intervals, Marks, Pings, Rtts, SRTT_EVERY,
+    Samples, Stalls, StreamCounters, StreamReading, Table,
 };
 
 use crate::clock::{duration, nanos, time};
@@ -50,13 +50,7 @@ struct Follow {
 /// Reads every counter at every mark.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    marks: Vec<Time>,
-    next_mark: usize,
-    /// Up to where the tables go.
-    recorded: Time,
-    cuts: Vec<Time>,
-    next_cut: usize,
-    cut: Time,
+    marks: Marks,
     places: Vec<Place>,
     follows: Vec<Follow>,
     srtts: Vec<Histogram>,
@@ -73,21 +67,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(
-        shared: &Shared,
-        marks: Vec<Time>,
-        cuts: Vec<Time>,
-        ends: Vec<[u16; 2]>,
-        bearable: Duration,
-    ) -> Self {
+    pub fn new(shared: &Shared, marks: Marks, ends: Vec<[u16; 2]>, bearable: Duration) -> Self {
         let places: Vec<_> = shared.places().collect();
         Self {
             marks,
-            next_mark: 0,
-            recorded: Time::ZERO,
-            cuts,
-            next_cut: 0,
-            cut: Time::ZERO,
             follows: places.iter().map(|_| Follow::default()).collect(),
             places,
             srtts: vec![Histogram::default(); shared.flows.len()],
@@ -101,25 +84,20 @@ impl Recorder {
         }
     }
 
-    /// The next mark.
-    fn mark(&self) -> Option<Time> {
-        self.marks.get(self.next_mark).copied()
-    }
-
     /// Whether the last mark is reached.
     pub fn is_done(&self) -> bool {
-        self.mark().is_none()
+        self.marks.next().is_none()
     }
 
     /// Up to where the tables go.
     pub fn recorded(&self) -> Time {
-        self.recorded
+        self.marks.recorded()
     }
 
     /// When there is something to read.
     pub fn deadline(&self, shared: &Shared) -> Nanos {
         let open = if shared.flows.is_empty() { Nanos::MAX } else { self.next_sample() };
-        self.mark().map_or(Nanos::MAX, |mark| nanos(mark.as_picos())).min(open)
+        self.marks.next().map_or(Nanos::MAX, |mark| nanos(mark.as_picos())).min(open)
     }
 
     fn next_sample(&self) -> Nanos {
@@ -133,24 +111,15 @@ impl Recorder {
             self.sample(shared, now);
             self.sampled = now;
         }
-        while let Some(mark) = self.mark()
-            && mark <= time(now)
-        {
+        while let Some(mark) = self.marks.due(time(now)) {
             self.record(shared, mark);
-            self.next_mark += 1;
         }
     }
 
     /// Records what was measured since the last mark, and no more.
     pub fn stop(&mut self, shared: &Shared) {
-        if let Some(last) = self.marks.last() {
-            let now = time(shared.clock.now()).min(*last);
-            self.marks.truncate(self.next_mark);
-            if now > self.recorded {
-                self.record(shared, now);
-                self.marks.push(now);
-                self.next_mark += 1;
-            }
+        if let Some(now) = self.marks.stop(time(shared.clock.now())) {
+            self.record(shared, now);
         }
     }
 
@@ -193,7 +162,7 @@ impl Recorder {
     }
 
     fn record(&mut self, shared: &Shared, mark: Time) {
-        let stretch = (self.recorded, mark);
+        let stretch = self.marks.read(mark);
         let now = shared.clock.now();
         let flows = shared.flows.len();
         let mut arrived = vec![[0_u64; 2]; flows];
@@ -232,16 +201,13 @@ impl Recorder {
                 self.codepoints.push((index, node, flow.dscp), stretch, arrived);
             }
         }
-        if self.cuts.get(self.next_cut).is_some_and(|&cut| cut <= mark) {
-            self.next_cut = self.cuts.partition_point(|&cut| cut <= mark);
+        if let Some(since_cut) = self.marks.cut() {
             for (index, flow) in shared.flows.iter().enumerate() {
                 let delays = &mut lock(&flow.received).delays;
-                self.delays.push_flow(index, (self.cut, mark), delays);
+                self.delays.push_flow(index, since_cut, delays);
                 delays.clear();
             }
-            self.cut = mark;
         }
-        self.recorded = mark;
     }
 
     /// The tables up to the last mark.
@@ -268,8 +234,8 @@ impl Recorder {
         for (index, flow) in shared.flows.iter().enumerate() {
             let received = lock(&flow.received);
             // Right after a cut there may be packets already, but no stretch yet to put them in.
-            if self.recorded > self.cut {
-                delays.push_flow(index, (self.cut, self.recorded), &received.delays);
+            if let Some(since_cut) = self.marks.since_cut(self.marks.recorded()) {
+                delays.push_flow(index, since_cut, &received.delays);
             }
             let streams = received.datagrams.iter().map(|stream| &stream.order.density);
             displacements.push_flow(index, streams);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use perhop_core::{Dscp, Duration, Time};
-use perhop_measure::Table;
+use perhop_measure::{Marks, Table};
 use perhop_workload::{TransportPlan, pattern};
 
 use crate::clock::{Clock, duration, nanos, time};
@@ -50,11 +50,8 @@ impl Traffic {
         job: &Job,
         enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
     ) -> Result<Self, TrafficError> {
-        let rising = |marks: &[u64]| marks.is_sorted_by(|a, b| a < b);
-        let Some(&end) = job.marks.last() else { return Err(TrafficError::Marks) };
-        if !rising(&job.marks) || !rising(&job.cuts) || job.marks[0] == 0 || end == u64::MAX {
-            return Err(TrafficError::Marks);
-        }
+        let marks = Marks::new(&job.marks, &job.cuts).ok_or(TrafficError::Marks)?;
+        let end = marks.end().ok_or(TrafficError::Marks)?;
         for ping in &job.pings {
             ping.check()?;
             open::same_family(open::host(job, ping.from)?, open::node(job, ping.to)?)?;
@@ -73,12 +70,10 @@ impl Traffic {
             .map(|(place, pattern)| Datagrams::new(place, shared.at(place).0, pattern))
             .collect();
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
-        let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
         let ends = job.flows.iter().map(|flow| [flow.to, flow.from]).collect();
         let recorder = Recorder::new(
             &shared,
-            times(&job.marks),
-            times(&job.cuts),
+            marks,
             ends,
             job.bearable.map_or(Duration::MAX, Duration::from_picos),
         );
@@ -87,7 +82,7 @@ impl Traffic {
             recorder: Arc::new(Mutex::new(recorder)),
             shared,
             threads: Vec::new(),
-            end: Time::from_picos(end),
+            end,
             real_time: job.real_time,
         })
     }

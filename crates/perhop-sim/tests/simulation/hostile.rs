@@ -89,8 +89,6 @@ fn what_goes_beyond_the_model_is_refused() {
             "/flows/3/transport/udp/replay",
             json!({"packets": [[0, 100], [1, 100]], "repeat": true}),
         )],
-        // The end of time, where nothing can be after anything.
-        vec![("/network/marks", json!([u64::MAX]))],
         vec![("/network/links/0/loss_ppb", json!(1_000_000_001))],
         // Virtual time would overflow.
         vec![("/network/links/1/queues/0/classes/0/weight", json!(u64::MAX))],
@@ -107,6 +105,8 @@ fn what_goes_beyond_the_model_is_refused() {
         );
         assert!(beyond, "{place}: {refusal:?}");
     }
+    // The end of time, where nothing can be after anything.
+    assert_eq!(refusal(&[("/network/marks", json!([u64::MAX]))]), Some(BuildError::Marks));
 }
 
 #[test]

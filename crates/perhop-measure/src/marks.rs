@@ -1,0 +1,154 @@
+//! The instants at which counters are read.
+
+use perhop_core::Time;
+
+use crate::tables::Stretch;
+
+/// The marks of a run: the instants at which every counter is read. At some of them, the cuts,
+/// distributions begin anew.
+///
+/// A run without marks has no end. It is read once, where it is stopped.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    marks: Vec<Time>,
+    /// The first mark that was not reached.
+    next: usize,
+    /// The last mark, or where the run was stopped.
+    end: Option<Time>,
+    /// When counters were read last.
+    recorded: Time,
+    cuts: Vec<Time>,
+    /// The last cut that was reached.
+    cut: Time,
+}
+
+impl Marks {
+    /// Marks and cuts in picoseconds; `None` unless both rise, the marks from above zero, and end
+    /// before [`Time::MAX`].
+    pub fn new(marks: &[u64], cuts: &[u64]) -> Option<Self> {
+        let rises = |times: &[u64]| times.is_sorted_by(|a, b| a < b);
+        let ends = marks.last() != Some(&Time::MAX.as_picos());
+        let sound = rises(marks) && rises(cuts) && marks.first() != Some(&0) && ends;
+        let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
+        sound.then(|| Self {
+            end: marks.last().copied().map(Time::from_picos),
+            marks: times(marks),
+            next: 0,
+            recorded: Time::ZERO,
+            cuts: times(cuts),
+            cut: Time::ZERO,
+        })
+    }
+
+    /// The next mark; `None` after the last one.
+    pub fn next(&self) -> Option<Time> {
+        self.marks.get(self.next).copied()
+    }
+
+    /// The next mark if it comes at `now` or before.
+    pub fn due(&self, now: Time) -> Option<Time> {
+        self.next().filter(|&mark| mark <= now)
+    }
+
+    /// The last mark, or where the run was stopped; `None` for a run without an end.
+    pub fn end(&self) -> Option<Time> {
+        self.end
+    }
+
+    /// When counters were read last.
+    pub fn recorded(&self) -> Time {
+        self.recorded
+    }
+
+    /// Notes that counters are read for `mark`; returns the time since they were read before.
+    pub fn read(&mut self, mark: Time) -> Stretch {
+        self.next += self.marks[self.next..].partition_point(|&each| each <= mark);
+        (std::mem::replace(&mut self.recorded, mark), mark)
+    }
+
+    /// Returns the time since distributions began, if they begin anew where counters were read
+    /// last.
+    pub fn cut(&mut self) -> Option<Stretch> {
+        let reached = self.cuts.partition_point(|&cut| cut <= self.recorded);
+        let due = reached > 0;
+        self.cuts.drain(..reached);
+        due.then(|| (std::mem::replace(&mut self.cut, self.recorded), self.recorded))
+    }
+
+    /// The time since distributions began, up to `now`; `None` if there is none.
+    pub fn since_cut(&self, now: Time) -> Option<Stretch> {
+        (now > self.cut).then_some((self.cut, now))
+    }
+
+    /// Ends the run at `now`, or at its end if that is before. Returns the instant for which
+    /// counters have to be read once more, if there is one.
+    pub fn stop(&mut self, now: Time) -> Option<Time> {
+        let now = self.end.map_or(now, |end| now.min(end));
+        self.marks.truncate(self.next);
+        self.end = Some(now);
+        (now > self.recorded).then_some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(picos: u64) -> Time {
+        Time::from_picos(picos)
+    }
+
+    #[test]
+    fn each_mark_is_read_once_and_rows_join() {
+        let mut marks = Marks::new(&[10, 20, 40], &[20]).unwrap();
+        assert_eq!((marks.due(at(9)), marks.due(at(25))), (None, Some(at(10))));
+        assert_eq!(marks.read(at(10)), (at(0), at(10)));
+        assert_eq!((marks.cut(), marks.since_cut(at(15))), (None, Some((at(0), at(15)))));
+        assert_eq!(marks.read(at(20)), (at(10), at(20)));
+        assert_eq!((marks.cut(), marks.cut()), (Some((at(0), at(20))), None));
+        assert_eq!(
+            (marks.since_cut(at(20)), marks.since_cut(at(21))),
+            (None, Some((at(20), at(21))))
+        );
+        assert_eq!(
+            (marks.read(at(40)), marks.next(), marks.recorded()),
+            ((at(20), at(40)), None, at(40))
+        );
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_is_read_once_more_and_never_again() {
+        let mut marks = Marks::new(&[10, 20], &[]).unwrap();
+        marks.read(at(10));
+        assert_eq!(marks.stop(at(15)), Some(at(15)));
+        assert_eq!(marks.read(at(15)), (at(10), at(15)));
+        assert_eq!((marks.next(), marks.end(), marks.stop(at(18))), (None, Some(at(15)), None));
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_the_end() {
+        let mut marks = Marks::new(&[10], &[]).unwrap();
+        marks.read(at(10));
+        assert_eq!((marks.stop(at(15)), marks.end()), (None, Some(at(10))));
+        // What is late to read its last mark reads that.
+        let mut late = Marks::new(&[10], &[]).unwrap();
+        assert_eq!(late.stop(at(15)), Some(at(10)));
+    }
+
+    #[test]
+    fn a_run_without_marks_is_read_where_it_stops() {
+        let mut marks = Marks::new(&[], &[]).unwrap();
+        assert_eq!((marks.next(), marks.end(), marks.stop(at(7))), (None, None, Some(at(7))));
+        assert_eq!(marks.read(at(7)), (at(0), at(7)));
+    }
+
+    #[test]
+    fn marks_rise_from_above_zero_and_end() {
+        let never = Time::MAX.as_picos();
+        for (marks, cuts) in
+            [(&[0, 1][..], &[][..]), (&[2, 2], &[]), (&[3], &[2, 1]), (&[never], &[])]
+        {
+            assert!(Marks::new(marks, cuts).is_none(), "{marks:?} {cuts:?}");
+        }
+    }
+}
