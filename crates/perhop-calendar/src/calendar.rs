@@ -396,6 +396,12 @@ impl Calendar {
         self.has(ends).then(|| self.graph().widest(ends, constraints, free)).flatten()
     }
 
+    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads over
+    /// it, whatever is booked; `None` if it is on no such path. Hosts forward nothing.
+    pub fn users(&self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
+        self.graph().users(hosts)
+    }
+
     /// Forgets how much was booked before `instant`, and the bookings that had ended by then. One
     /// can no longer book before it.
     pub fn forget_before(&mut self, instant: u64) {

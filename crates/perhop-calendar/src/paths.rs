@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use perhop_core::distances;
+
 use crate::calendar::Edge;
 
 /// A way from one node to another.
@@ -160,6 +162,52 @@ impl Graph<'_> {
         at_least(width).map(|path| (path, width))
     }
 
+    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads over
+    /// it: the one that [`Self::paths`] finds first where all is open. Hosts forward nothing.
+    pub fn users(self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
+        let nodes = self.leaving.len();
+        let hosts: Vec<u32> =
+            hosts.iter().copied().filter(|&host| (host as usize) < nodes).collect();
+        let mut forwards = vec![true; nodes];
+        hosts.iter().for_each(|&host| forwards[host as usize] = false);
+        let arriving = self.arriving(&vec![true; self.edges.len()]);
+        let further = |(links, delay): (u32, u64), link: u32| {
+            (links + 1, delay + self.edges[link as usize].delay_ns)
+        };
+        let mut found = vec![None; self.edges.len()];
+        for (second, &to) in hosts.iter().enumerate() {
+            let passes = |node: usize| forwards[node] || node == to as usize;
+            let rest = distances(nodes, to as usize, (0, 0), |node, rest| {
+                let links = if passes(node) { &arriving[node][..] } else { &[] };
+                let from = |link: u32| self.edges[link as usize].ends[0] as usize;
+                links.iter().map(move |&link| (from(link), further(rest, link)))
+            });
+            let shortest = |&link: &u32| {
+                let [from, next] = self.edges[link as usize].ends.map(|node| node as usize);
+                let through = rest[next].map(|rest| further(rest, link));
+                passes(next) && through.is_some() && through == rest[from]
+            };
+            let next: Vec<Option<u32>> = self
+                .leaving
+                .iter()
+                .map(|links| links.iter().copied().filter(shortest).min())
+                .collect();
+            for (first, &from) in hosts.iter().enumerate() {
+                let mut at = from;
+                while at != to
+                    && let Some(link) = next[at as usize]
+                {
+                    let pair = &mut found[link as usize];
+                    *pair =
+                        Some(pair.map_or((first, second), |before| (first, second).min(before)));
+                    at = self.edges[link as usize].ends[1];
+                }
+            }
+        }
+        let named = |(first, second): (usize, usize)| (hosts[first], hosts[second]);
+        found.into_iter().map(|pair| pair.map(named)).collect()
+    }
+
     fn touches(self, from: u32, links: &[u32], node: u32) -> bool {
         node == from || links.iter().any(|&link| self.edges[link as usize].ends[1] == node)
     }
@@ -171,28 +219,22 @@ impl Graph<'_> {
         }
     }
 
-    /// How far each node is from `to`, by Dijkstra's algorithm; `u64::MAX` without a way.
+    /// How far each node is from `to`; `u64::MAX` without a way.
     fn distances(self, to: u32, usable: &[bool], length: impl Fn(&Edge) -> u64) -> Vec<u64> {
-        let mut arriving: Vec<Vec<u32>> = vec![Vec::new(); self.leaving.len()];
+        let (arriving, length) = (self.arriving(usable), &length);
+        let found = distances(self.leaving.len(), to as usize, 0, |node, rest| {
+            let edges = arriving[node].iter().map(|&link| &self.edges[link as usize]);
+            edges.map(move |edge| (edge.ends[0] as usize, rest + length(edge)))
+        });
+        found.into_iter().map(|distance| distance.unwrap_or(u64::MAX)).collect()
+    }
+
+    /// The usable links that lead to each node.
+    fn arriving(self, usable: &[bool]) -> Vec<Vec<u32>> {
+        let mut arriving = vec![Vec::new(); self.leaving.len()];
         for (link, edge) in self.edges.iter().enumerate().filter(|&(link, _)| usable[link]) {
             arriving[edge.ends[1] as usize].push(link as u32);
         }
-        let mut distances = vec![u64::MAX; self.leaving.len()];
-        let mut queue = BinaryHeap::from([Reverse((0, to))]);
-        distances[to as usize] = 0;
-        while let Some(Reverse((distance, node))) = queue.pop() {
-            if distance > distances[node as usize] {
-                continue;
-            }
-            for &link in &arriving[node as usize] {
-                let edge = &self.edges[link as usize];
-                let further = distance + length(edge);
-                if further < distances[edge.ends[0] as usize] {
-                    distances[edge.ends[0] as usize] = further;
-                    queue.push(Reverse((further, edge.ends[0])));
-                }
-            }
-        }
-        distances
+        arriving
     }
 }

@@ -4,6 +4,7 @@
 //! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is
 //! exact at 100 Gb/s (a bit lasts 10 ps) and lasts 213 days in a `u64`.
 
+mod distances;
 mod dscp;
 mod elastic;
 mod elementary;
@@ -13,6 +14,7 @@ mod prefetch;
 mod random;
 mod units;
 
+pub use distances::distances;
 pub use dscp::{Dscp, Ecn, InvalidDscp, TrafficClass};
 pub use elastic::Elastic;
 pub use elementary::power;

@@ -15,6 +15,7 @@ mod marker;
 mod network;
 mod port;
 mod routes;
+mod topology;
 mod under_way;
 mod wire;
 
@@ -26,4 +27,5 @@ pub use network::{
 };
 pub use port::PortId;
 pub use routes::RouteError;
+pub use topology::Topology;
 pub use wire::{Impairments, LinkCounters, Wire};

@@ -1,14 +1,13 @@
 //! Where packets go: the shortest paths.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perhop_core::{Duration, Header, NodeId, Stream};
+use perhop_core::{Header, NodeId, Stream};
 use thiserror::Error;
 
 use crate::balance::Group;
-use crate::{Balance, IcmpError, LinkSpec, Loss, NodeKind, PortId};
+use crate::{Balance, IcmpError, LinkSpec, Loss, NodeKind, PortId, Topology};
 
 /// A network that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,15 +24,11 @@ pub enum RouteError {
     TooLarge(&'static str),
 }
 
-/// For each node and destination the ports to send through: fewest hops, then least delay. Hosts
-/// end paths and are never on them.
-///
-/// Links that join the same two nodes are one hop, as long as the shortest of them, and share what
-/// goes that way; so do paths that cost the same. Who gets what is up to the node's [`Balance`].
+/// For each node and destination the ports to send through, as [`Topology`] has them. Ports that
+/// lead there equally well share what goes that way; who gets what is up to the node's [`Balance`].
 #[derive(Debug)]
 pub(crate) struct Routes {
-    kinds: Vec<NodeKind>,
-    links: Vec<Edge>,
+    topology: Topology,
     /// What to do at each node with more than one way, and what its hashes begin with.
     policies: Vec<(Balance, u64)>,
     /// By destination, then node: a port, or [`GROUP`] and the number of a group; [`UNKNOWN`] for
@@ -43,16 +38,7 @@ pub(crate) struct Routes {
     resolved: Vec<usize>,
     groups: Vec<Group>,
     /// The number of the group of each node and its ways.
-    known: BTreeMap<(usize, Vec<u32>), u32>,
-    /// Each node's ports that are up: to whom, and how far the nearest link to them is.
-    towards: Vec<Vec<(NodeId, u32, Duration)>>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Edge {
-    ends: [NodeId; 2],
-    delay: Duration,
-    up: bool,
+    known: BTreeMap<(usize, Vec<PortId>), u32>,
 }
 
 /// Why a router sends a packet no further: what it says of that, and what becomes of the packet.
@@ -62,31 +48,24 @@ const NONE: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
 const GROUP: u32 = 1 << 31;
 
-/// Hops, then delay.
-type Cost = (u32, Duration);
-const FAR: Cost = (u32::MAX, Duration::MAX);
-
 impl Routes {
     pub fn new<B>(nodes: &[NodeKind], links: &[LinkSpec<B>], seed: u64) -> Self {
-        let edge = |link: &LinkSpec<B>| Edge { ends: link.ends, delay: link.wire.delay, up: true };
-        Self::over(nodes, links.iter().map(edge).collect(), seed)
+        let links = links.iter().map(|link| (link.ends, link.wire.delay));
+        Self::over(Topology::new(nodes, links), seed)
     }
 
-    fn over(nodes: &[NodeKind], links: Vec<Edge>, seed: u64) -> Self {
+    fn over(topology: Topology, seed: u64) -> Self {
         // Routers that hashed alike would send all that reaches the second of two one way.
         let salt = |node| Stream::new(seed, &format!("balance/{node}")).up_to(u64::MAX);
-        let mut routes = Self {
-            kinds: nodes.to_vec(),
-            links,
-            policies: (0..nodes.len()).map(|node| (Balance::default(), salt(node))).collect(),
-            next_hop: vec![UNKNOWN; nodes.len() * nodes.len()],
+        let nodes = topology.nodes();
+        Self {
+            topology,
+            policies: (0..nodes).map(|node| (Balance::default(), salt(node))).collect(),
+            next_hop: vec![UNKNOWN; nodes * nodes],
             resolved: Vec::new(),
             groups: Vec::new(),
             known: BTreeMap::new(),
-            towards: vec![Vec::new(); nodes.len()],
-        };
-        routes.reset();
-        routes
+        }
     }
 
     /// From now on `node` chooses among several ways like this.
@@ -97,33 +76,15 @@ impl Routes {
         }
     }
 
-    /// A link goes up or down.
+    /// A link goes up or down. All ways are forgotten then; those to a destination are found when
+    /// a packet goes there.
     pub fn set_up(&mut self, link: usize, up: bool) {
-        if std::mem::replace(&mut self.links[link].up, up) != up {
-            self.reset();
-        }
-    }
-
-    /// Forgets all ways; those to a destination are found when a packet goes there.
-    fn reset(&mut self) {
-        for destination in self.resolved.drain(..) {
-            self.next_hop[row(destination, self.kinds.len())].fill(UNKNOWN);
-        }
-        self.groups.clear();
-        self.known.clear();
-        self.towards.iter_mut().for_each(Vec::clear);
-        for (link, edge) in self.links.iter().enumerate().filter(|(_, edge)| edge.up) {
-            let [a, b] = edge.ends;
-            self.towards[a.index()].push((b, 2 * link as u32, edge.delay));
-            self.towards[b.index()].push((a, 2 * link as u32 + 1, edge.delay));
-        }
-        for ports in &mut self.towards {
-            ports.sort_unstable_by_key(|&(to, port, delay)| (to, delay, port));
-            for index in 1..ports.len() {
-                if ports[index].0 == ports[index - 1].0 {
-                    ports[index].2 = ports[index - 1].2;
-                }
+        if self.topology.set_up(link, up) {
+            for destination in self.resolved.drain(..) {
+                self.next_hop[row(destination, self.topology.nodes())].fill(UNKNOWN);
             }
+            self.groups.clear();
+            self.known.clear();
         }
     }
 
@@ -136,77 +97,27 @@ impl Routes {
 
     /// Finds the ways to a destination.
     fn resolve(&mut self, destination: usize) {
-        let nodes = self.kinds.len();
-        let best = self.costs(destination);
-        for node in 0..nodes {
-            let ports = &self.towards[node];
-            let leads = |&&(to, _, delay): &&(NodeId, u32, Duration)| {
-                let (hops, length) = best[to.index()];
-                let forwards = self.kinds[to.index()] == NodeKind::Router;
-                (forwards || to.index() == destination)
-                    && hops != FAR.0
-                    && node != destination
-                    && (hops + 1, length + delay) == best[node]
+        let nodes = self.topology.nodes();
+        for (node, ways) in self.topology.ways(NodeId(destination as u16)).into_iter().enumerate() {
+            self.next_hop[destination * nodes + node] = match ways[..] {
+                [] => NONE,
+                [PortId(port)] => port,
+                _ => self.group(node, ways),
             };
-            let mut ways: Vec<u32> = ports.iter().filter(leads).map(|way| way.1).collect();
-            ways.sort_unstable();
-            let found = match ways[..] {
-                [] => self.default_route(node, destination, ports),
-                [port] => port,
-                _ => {
-                    let (balance, salt) = self.policies[node];
-                    let groups = &mut self.groups;
-                    let number = *self.known.entry((node, ways)).or_insert_with_key(|(_, ways)| {
-                        let ports = ways.iter().copied().map(PortId).collect();
-                        let node = NodeId(node as u16);
-                        groups.push(Group { node, ports, balance, salt, turn: 0 });
-                        groups.len() as u32 - 1
-                    });
-                    GROUP | number
-                }
-            };
-            self.next_hop[destination * nodes + node] = found;
         }
         self.resolved.push(destination);
     }
 
-    /// Where a host sends what it knows no way for, as hosts do by default: to a router, the one on
-    /// its first link. Routers have no such way.
-    fn default_route(
-        &self,
-        node: usize,
-        destination: usize,
-        ports: &[(NodeId, u32, Duration)],
-    ) -> u32 {
-        let to_router = |way: &&(NodeId, u32, Duration)| {
-            self.kinds[way.0.index()] == NodeKind::Router && node != destination
-        };
-        match self.kinds[node] {
-            NodeKind::Host => ports.iter().filter(to_router).map(|way| way.1).min().unwrap_or(NONE),
-            NodeKind::Router => NONE,
-        }
-    }
-
-    /// What it costs from each node to `destination`: Dijkstra's algorithm, backwards from there.
-    fn costs(&self, destination: usize) -> Vec<Cost> {
-        let mut best = vec![FAR; self.kinds.len()];
-        best[destination] = (0, Duration::ZERO);
-        let mut queue = BinaryHeap::from([Reverse(((0, Duration::ZERO), destination))]);
-        while let Some(Reverse((cost, node))) = queue.pop() {
-            let ends_here = self.kinds[node] == NodeKind::Host && node != destination;
-            if cost > best[node] || ends_here {
-                continue;
-            }
-            // Links are as long one way as the other.
-            for &(from, _, delay) in &self.towards[node] {
-                let through = (cost.0 + 1, cost.1 + delay);
-                if through < best[from.index()] {
-                    best[from.index()] = through;
-                    queue.push(Reverse((through, from.index())));
-                }
-            }
-        }
-        best
+    /// The group of a node and its ways.
+    fn group(&mut self, node: usize, ways: Vec<PortId>) -> u32 {
+        let (balance, salt) = self.policies[node];
+        let groups = &mut self.groups;
+        let number = *self.known.entry((node, ways)).or_insert_with_key(|(_, ways)| {
+            let node = NodeId(node as u16);
+            groups.push(Group { node, ports: ways.clone(), balance, salt, turn: 0 });
+            groups.len() as u32 - 1
+        });
+        GROUP | number
     }
 
     /// The port on which `node`, a router, sends a packet on that is not for it.
@@ -221,7 +132,7 @@ impl Routes {
     /// The port on which `node` sends this packet.
     #[inline(always)]
     pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
-        let place = header.destination.index() * self.kinds.len() + node.index();
+        let place = header.destination.index() * self.topology.nodes() + node.index();
         let way = self.next_hop[place];
         if way < GROUP {
             Some(PortId(way))
@@ -242,7 +153,7 @@ fn row(destination: usize, nodes: usize) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use perhop_core::{Protocol, TrafficClass};
+    use perhop_core::{Duration, Protocol, TrafficClass};
 
     use super::*;
 
@@ -262,8 +173,8 @@ mod tests {
     /// With 500 routers and 1000 changes, ways between all nodes would take minutes.
     #[test]
     fn ways_are_found_where_packets_go_and_nowhere_else() {
-        let edge = |n| Edge { ends: [NodeId(n), NodeId(n + 1)], delay: Duration::ZERO, up: true };
-        let mut routes = Routes::over(&[NodeKind::Router; 50], (0..49).map(edge).collect(), 1);
+        let links = (0..49).map(|n| ([NodeId(n), NodeId(n + 1)], Duration::ZERO));
+        let mut routes = Routes::over(Topology::new(&[NodeKind::Router; 50], links), 1);
         assert!(routes.resolved.is_empty());
         for up in [false, true, false, true] {
             routes.set_up(40, up);

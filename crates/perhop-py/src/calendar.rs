@@ -244,6 +244,11 @@ impl Calendar {
         Ok(widest.map(|(Path { links, delay_ns }, rate)| (links, delay_ns, rate)))
     }
 
+    /// For each link the first two hosts whose shortest path leads over it.
+    fn users(&self, py: Python<'_>, hosts: Vec<u32>) -> Vec<Option<(u32, u32)>> {
+        py.detach(|| self.calendar.users(&hosts))
+    }
+
     /// Forgets what was booked before `instant`.
     fn forget_before(&mut self, instant: u64) {
         self.calendar.forget_before(instant);

@@ -5,6 +5,7 @@ mod calendar;
 mod counts;
 mod emulation;
 mod namespaces;
+mod topology;
 mod traffic;
 mod wires;
 
@@ -171,6 +172,8 @@ mod _core {
     use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
+    #[pymodule_export]
+    use super::topology::Topology;
     #[pymodule_export]
     use super::traffic::Traffic;
     #[pymodule_export]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from perhop._core import Calendar
 from perhop.errors import UsageError
 from perhop.units import NANOSECOND
 from perhop_services.common.errors import BadRequestError
@@ -106,6 +108,13 @@ class Network:
             )
             for link in self.links
         ]
+
+    @cached_property
+    def users(self) -> list[tuple[str, str] | None]:
+        """The first two hosts whose shortest path leads over each link; None without any."""
+        calendar = Calendar(0, self.specs)
+        found = calendar.users([self.node(name) for name in self.hosts])
+        return [pair and (self.nodes[pair[0]], self.nodes[pair[1]]) for pair in found]
 
     def node(self, name: str) -> int:
         """The number of a node.

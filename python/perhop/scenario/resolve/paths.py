@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from perhop._core import Topology
 from perhop.scenario.resolve.steps import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
@@ -17,8 +17,6 @@ __all__ = ["Ways", "only_path", "path_mtu", "ways"]
 Ways = dict[str, dict[str, tuple[str, ...]]]
 """For every node and destination the directions, "r1>r2", that lead there at the least cost."""
 
-_FAR: Final = (2**63, 2**63)
-
 
 def ways(
     scenario: ResolvedScenario, down: Iterable[int] = (), destinations: Iterable[str] | None = None
@@ -26,66 +24,28 @@ def ways(
     """Return the next directed links from every node to each destination.
 
     Paths have the fewest links, then the least delay. Links that join the same two nodes count as
-    one, as long as the shortest of them, and hosts are never on the way.
+    one, as long as the shortest of them, and hosts are never on the way. A host that knows no way
+    asks the router on its first link. Every engine goes by these paths.
 
     Args:
         scenario: The network.
         down: The numbers of the links that are down.
         destinations: The nodes to find paths to; all by default.
     """
-    away = set(down)
-    directions = list(scenario.directions.items())
-    nearest: dict[tuple[str, str], int] = {}
-    ports: dict[str, list[tuple[str, str]]] = {node: [] for node in scenario.nodes}
-    for number, (name, (link, node)) in enumerate(directions):
-        if number // 2 in away:
-            continue
-        to = link.other(node)
-        ports[node].append((name, to))
-        nearest[node, to] = min(link.delay, nearest.get((node, to), link.delay))
+    numbers = {node: number for number, node in enumerate(scenario.nodes)}
+    topology = Topology(
+        [node.kind == "router" for node in scenario.nodes.values()],
+        [(numbers[link.ends[0]], numbers[link.ends[1]], link.delay) for link in scenario.links],
+    )
+    for number in down:
+        topology.set_up(number, False)
+    directions = list(scenario.directions)
     found: Ways = {node: {} for node in scenario.nodes}
     for destination in scenario.nodes if destinations is None else destinations:
-        cost = _costs(scenario, destination, ports, nearest)
-        for node, own in ports.items():
-            if node == destination:
-                continue
-            best = tuple(
-                name
-                for name, to in own
-                if (to == destination or scenario.nodes[to].kind == "router")
-                and cost[to] != _FAR
-                and (cost[to][0] + 1, cost[to][1] + nearest[node, to]) == cost[node]
-            )
-            if not best and scenario.nodes[node].kind == "host":
-                # A host that knows no way asks the router on its first link.
-                routers = [name for name, to in own if scenario.nodes[to].kind == "router"]
-                best = tuple(routers[:1])
-            if best:
-                found[node][destination] = best
+        for node, ports in zip(found, topology.ways(numbers[destination]), strict=True):
+            if ports:
+                found[node][destination] = tuple(directions[port] for port in ports)
     return found
-
-
-def _costs(
-    scenario: ResolvedScenario,
-    destination: str,
-    ports: Mapping[str, list[tuple[str, str]]],
-    nearest: Mapping[tuple[str, str], int],
-) -> dict[str, tuple[int, int]]:
-    """Hops and delay from each node to `destination`: Dijkstra's algorithm, backwards."""
-    best = dict.fromkeys(scenario.nodes, _FAR)
-    best[destination] = (0, 0)
-    queue = [((0, 0), destination)]
-    while queue:
-        cost, node = heappop(queue)
-        ends_here = scenario.nodes[node].kind == "host" and node != destination
-        if cost > best[node] or ends_here:
-            continue
-        for _, before in ports[node]:
-            through = (cost[0] + 1, cost[1] + nearest[node, before])
-            if through < best[before]:
-                best[before] = through
-                heappush(queue, (through, before))
-    return best
 
 
 def only_path(

@@ -314,6 +314,8 @@ class LinkMessage(Message):
     delay_ns: int
     reservable: int
     classes: dict[str, int]
+    hosts: tuple[str, str] | None
+    """Two hosts whose shortest path it is on; null if there are none."""
 
 
 class NetworkMessage(Message):
@@ -337,7 +339,8 @@ class NetworkMessage(Message):
                     link,
                     delay_ns=link.delay,
                     classes=dict(zip(network.classes, link.classes, strict=True)),
+                    hosts=hosts,
                 )
-                for link in network.links
+                for link, hosts in zip(network.links, network.users, strict=True)
             ],
         )

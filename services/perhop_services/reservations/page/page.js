@@ -4,7 +4,7 @@ import { api, logIn, logOut, session } from "./api.js";
 import { packets, selector } from "./packets.js";
 import { editable, element, mbps, rate, say, table, utc, value } from "./parts.js";
 import { showReservation } from "./reservation.js";
-import { Timeline, hostsAcross } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 
 const $ = (selector) => document.querySelector(selector);
 let network = null;
@@ -102,10 +102,7 @@ function openBooking({ start, end, free, link }) {
   field("start").value = editable(start);
   field("end").value = editable(end);
   if (free) field("rate").value = mbps(free);
-  if (link) {
-    const ends = hostsAcross(network, link);
-    if (ends) [field("source").value, field("destination").value] = ends;
-  }
+  if (link?.hosts) [field("source").value, field("destination").value] = link.hosts;
   if (field("source").value === field("destination").value && network.hosts.length > 1) {
     field("destination").selectedIndex = (field("source").selectedIndex + 1) % network.hosts.length;
   }

@@ -156,23 +156,3 @@ export class Timeline {
     return this.start + Math.round((second - this.start) / this.step) * this.step;
   }
 }
-
-// Two hosts whose shortest path takes a link; a path of fewest links, as the service prefers.
-export function hostsAcross(network, link) {
-  for (const source of network.hosts) {
-    const ways = new Map([[source, null]]);
-    for (const node of ways.keys()) {
-      // Only routers forward.
-      if (node !== source && network.hosts.includes(node)) continue;
-      for (const each of network.links) {
-        if (each.source === node && !ways.has(each.target)) ways.set(each.target, each);
-      }
-    }
-    for (const target of network.hosts) {
-      for (let way = ways.get(target); way; way = ways.get(way.source)) {
-        if (way.name === link.name) return [source, target];
-      }
-    }
-  }
-  return null;
-}

@@ -1,0 +1,142 @@
+//! The paths of a network: which ports lead to a destination.
+
+use perhop_core::{Duration, NodeId, distances};
+
+use crate::{NodeKind, PortId};
+
+/// Nodes and links, as far as paths depend on them.
+///
+/// A path has the fewest links, then the least delay. Hosts end paths and are never on them. Links
+/// that join the same two nodes are one hop, as long as the shortest of them.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    kinds: Vec<NodeKind>,
+    links: Vec<Edge>,
+    /// Each node's ports that are up.
+    ports: Vec<Vec<Exit>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    ends: [NodeId; 2],
+    delay: Duration,
+    up: bool,
+}
+
+/// A port of a node.
+#[derive(Clone, Copy, Debug)]
+struct Exit {
+    to: NodeId,
+    /// The delay of the shortest link to that node.
+    delay: Duration,
+    port: PortId,
+}
+
+/// Links, then delay.
+type Distance = (u32, Duration);
+
+impl Topology {
+    /// A network of nodes and of links between them, which are up.
+    ///
+    /// # Panics
+    /// If a link ends at a node that does not exist.
+    pub fn new(
+        nodes: &[NodeKind],
+        links: impl IntoIterator<Item = ([NodeId; 2], Duration)>,
+    ) -> Self {
+        let edge = |(ends, delay)| Edge { ends, delay, up: true };
+        let mut topology = Self {
+            kinds: nodes.to_vec(),
+            links: links.into_iter().map(edge).collect(),
+            ports: vec![Vec::new(); nodes.len()],
+        };
+        topology.connect();
+        topology
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// A link goes up or down. Returns whether that is a change.
+    ///
+    /// # Panics
+    /// If the link does not exist.
+    pub fn set_up(&mut self, link: usize, up: bool) -> bool {
+        let changed = std::mem::replace(&mut self.links[link].up, up) != up;
+        if changed {
+            self.connect();
+        }
+        changed
+    }
+
+    fn connect(&mut self) {
+        self.ports.iter_mut().for_each(Vec::clear);
+        for (link, edge) in self.links.iter().enumerate().filter(|(_, edge)| edge.up) {
+            let [a, b] = edge.ends;
+            for (from, to, port) in [(a, b, 2 * link), (b, a, 2 * link + 1)] {
+                let exit = Exit { to, delay: edge.delay, port: PortId(port as u32) };
+                self.ports[from.index()].push(exit);
+            }
+        }
+        for exits in &mut self.ports {
+            exits.sort_unstable_by_key(|exit| (exit.to, exit.delay, exit.port));
+            for index in 1..exits.len() {
+                if exits[index].to == exits[index - 1].to {
+                    exits[index].delay = exits[index - 1].delay;
+                }
+            }
+        }
+    }
+
+    /// Returns, for each node, the ports on its shortest paths to `destination`, by number. A host
+    /// without a path has the port to the router on its first link, as hosts have a default
+    /// gateway.
+    ///
+    /// # Panics
+    /// If the destination does not exist.
+    pub fn ways(&self, destination: NodeId) -> Vec<Vec<PortId>> {
+        let distances = self.distances(destination);
+        (0..self.nodes()).map(|node| self.ways_from(node, destination, &distances)).collect()
+    }
+
+    fn ways_from(
+        &self,
+        node: usize,
+        destination: NodeId,
+        distances: &[Option<Distance>],
+    ) -> Vec<PortId> {
+        if node == destination.index() {
+            return Vec::new();
+        }
+        let is_router = |exit: &&Exit| self.kinds[exit.to.index()] == NodeKind::Router;
+        let leads = |exit: &&Exit| {
+            let through = distances[exit.to.index()].map(|rest| further(rest, exit.delay));
+            (is_router(exit) || exit.to == destination)
+                && through.is_some()
+                && through == distances[node]
+        };
+        let exits = &self.ports[node];
+        let mut ways: Vec<PortId> = exits.iter().filter(leads).map(|exit| exit.port).collect();
+        ways.sort_unstable();
+        if ways.is_empty() && self.kinds[node] == NodeKind::Host {
+            ways.extend(exits.iter().filter(is_router).map(|exit| exit.port).min());
+        }
+        ways
+    }
+
+    fn distances(&self, destination: NodeId) -> Vec<Option<Distance>> {
+        distances(self.nodes(), destination.index(), (0, Duration::ZERO), |node, rest| {
+            let ends_here = self.kinds[node] == NodeKind::Host && node != destination.index();
+            let exits = if ends_here { &[] } else { &self.ports[node][..] };
+            // Links are as long one way as the other.
+            exits.iter().map(move |exit| (exit.to.index(), further(rest, exit.delay)))
+        })
+    }
+}
+
+/// One link more.
+fn further((links, delay): Distance, more: Duration) -> Distance {
+    (links + 1, delay + more)
+}

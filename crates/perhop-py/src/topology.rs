@@ -1,0 +1,54 @@
+//! Paths of a network, for Python.
+
+use perhop_core::{Duration, NodeId};
+use perhop_net::{NodeKind, PortId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Nodes and links, as far as paths depend on them.
+#[pyclass(module = "perhop._core")]
+pub struct Topology {
+    topology: perhop_net::Topology,
+    links: usize,
+}
+
+#[pymethods]
+impl Topology {
+    /// Nodes, given by whether each is a router, and links: two nodes and a delay in picoseconds.
+    #[new]
+    fn new(routers: Vec<bool>, links: Vec<(u16, u16, u64)>) -> PyResult<Self> {
+        let nodes = routers.len();
+        if let Some((a, b, _)) = links.iter().find(|(a, b, _)| usize::from(*a.max(b)) >= nodes) {
+            return Err(PyValueError::new_err(format!(
+                "a link joins {a} and {b}, of {nodes} nodes"
+            )));
+        }
+        let kind = |router| if router { NodeKind::Router } else { NodeKind::Host };
+        let kinds: Vec<NodeKind> = routers.into_iter().map(kind).collect();
+        let number = links.len();
+        let links = links
+            .into_iter()
+            .map(|(a, b, delay)| ([NodeId(a), NodeId(b)], Duration::from_picos(delay)));
+        Ok(Self { topology: perhop_net::Topology::new(&kinds, links), links: number })
+    }
+
+    /// A link goes up or down.
+    fn set_up(&mut self, link: usize, up: bool) -> PyResult<()> {
+        if link >= self.links {
+            return Err(PyValueError::new_err(format!("there is no link {link}")));
+        }
+        self.topology.set_up(link, up);
+        Ok(())
+    }
+
+    /// For each node the directions that lead to a destination: `2 · link` from the link's first
+    /// end, `2 · link + 1` back.
+    fn ways(&self, py: Python<'_>, destination: u16) -> PyResult<Vec<Vec<u32>>> {
+        if usize::from(destination) >= self.topology.nodes() {
+            return Err(PyValueError::new_err(format!("there is no node {destination}")));
+        }
+        let ways = py.detach(|| self.topology.ways(NodeId(destination)));
+        let numbers = |ports: Vec<PortId>| ports.into_iter().map(|port| port.0).collect();
+        Ok(ways.into_iter().map(numbers).collect())
+    }
+}
