@@ -18,6 +18,9 @@ pub struct Job {
     pub cuts: Vec<u64>,
     /// The nodes that flows and pings name by number.
     pub nodes: Vec<NodeJob>,
+    /// The timers that Linux has by itself. A flow that asks for these sets no option, which kernels
+    /// may lack.
+    pub timers: Timers,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<FlowPlan>,
@@ -30,6 +33,16 @@ pub struct Job {
     /// Whether threads are to go before those that do not compute in real time.
     #[serde(default)]
     pub real_time: bool,
+}
+
+/// TCP's timers in picoseconds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timers {
+    /// The floor of the retransmission timeout.
+    pub min_rto: u64,
+    /// How long a receiver holds back an acknowledgement.
+    pub delayed_ack: u64,
 }
 
 /// A node.

@@ -28,5 +28,5 @@ mod traffic;
 mod udp;
 
 pub use error::TrafficError;
-pub use job::{Job, NodeJob};
+pub use job::{Job, NodeJob, Timers};
 pub use traffic::Traffic;

@@ -8,7 +8,7 @@ use std::thread;
 
 use perhop_core::{Dscp, Ecn, TrafficClass};
 use perhop_wire::{icmpv4, icmpv6};
-use perhop_workload::{EcnModePlan, FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan};
+use perhop_workload::{FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan};
 
 use crate::error::TrafficError;
 use crate::job::{Job, flow_name, linux_name};
@@ -26,9 +26,6 @@ const FIRST_SOURCE_PORT: u16 = 49_152;
 // linux/tcp.h; not in every libc.
 const TCP_RTO_MIN_US: libc::c_int = 45;
 const TCP_DELACK_MAX_US: libc::c_int = 46;
-/// What `min_rto` and `delayed_ack` are unless somebody sets them, in picoseconds.
-const USUAL_MIN_RTO: u64 = 200_000_000_000;
-const USUAL_DELAYED_ACK: u64 = 40_000_000_000;
 
 const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
 const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
@@ -297,11 +294,11 @@ impl Host<'_> {
         let options = if tcp.timestamps { 12 } else { 0 };
         let mss = libc::c_int::from(tcp.mss) + options;
         socket.set(TCP(libc::TCP_MAXSEG), mss).map_err(refused("a segment size"))?;
-        if tcp.min_rto != USUAL_MIN_RTO {
+        if tcp.min_rto != self.job.timers.min_rto {
             let micros = (tcp.min_rto / 1_000_000).max(1) as libc::c_int;
             socket.set(TCP(TCP_RTO_MIN_US), micros).map_err(refused("min_rto"))?;
         }
-        if tcp.delayed_ack != USUAL_DELAYED_ACK {
+        if tcp.delayed_ack != self.job.timers.delayed_ack {
             let micros = (tcp.delayed_ack / 1_000_000).max(1) as libc::c_int;
             socket.set(TCP(TCP_DELACK_MAX_US), micros).map_err(refused("delayed_ack"))?;
         }
@@ -310,10 +307,6 @@ impl Host<'_> {
             let most = u64::MAX / 2;
             socket.set(SOCKET(libc::SO_MAX_PACING_RATE), most).map_err(refused("pacing"))?;
         }
-        debug_assert!(matches!(
-            tcp.ecn,
-            EcnModePlan::Off | EcnModePlan::Classic | EcnModePlan::Dctcp | EcnModePlan::Accurate
-        ));
         Ok(())
     }
 

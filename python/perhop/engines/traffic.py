@@ -16,7 +16,7 @@ from perhop.engines.naming import Naming
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
-from perhop.scenario.model.tcp import AUTOTUNED_BUFFER
+from perhop.scenario.model.tcp import AUTOTUNED_BUFFER, Tcp
 from perhop.units import MILLISECOND, format_size
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from perhop.scenario import Flow, Scenario, Udp
-    from perhop.scenario.model.tcp import Tcp
 
 __all__ = ["Traffic", "gaps", "job"]
 
@@ -45,6 +44,9 @@ _EVERY_HOST: Final = {
     # Every probe is answered, as routers do that limit nothing.
     "net.ipv4.icmp_ratelimit": "0",
 }
+_UNSET: Final = Tcp()
+"""A connection of which a scenario says nothing: its timers are those of Linux."""
+
 _OF_LINUX: Final = {
     "initial_window": 10,
     "limited_transmit": True,
@@ -167,6 +169,7 @@ def job(
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
+        "timers": {"min_rto": _UNSET.effective_min_rto, "delayed_ack": _UNSET.delayed_ack},
         "nodes": [
             {
                 "namespace": hosts.get(name),

@@ -57,7 +57,10 @@ pub fn job(v6: bool, marks: &[u64], flows: Vec<Value>, pings: Vec<Value>) -> Val
         false => json!([node("127.0.9.1"), node("127.0.9.2")]),
         true => json!([node("::1"), node("::1")]),
     };
-    json!({"seed": 1, "marks": marks, "nodes": nodes, "flows": flows, "pings": pings})
+    let timers = json!({"min_rto": 200 * MS, "delayed_ack": 40 * MS});
+    json!({
+        "seed": 1, "marks": marks, "timers": timers, "nodes": nodes, "flows": flows, "pings": pings,
+    })
 }
 
 pub fn open(job: &Value) -> Result<Traffic, TrafficError> {
