@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop.linux import nft, policers, rules, tree
 from perhop.linux.gaps import Gap
-from perhop.linux.ways import routes, turns
+from perhop.linux.ways import Routes, turns
 from perhop.scenario.resolve import Ways, steps, ways
 from perhop.units import format_rate
 
@@ -88,6 +88,7 @@ class Mapping:
         sysctls: For every node the settings of its network namespace.
         steps: What changes, in order of time.
         gaps: What Linux cannot express.
+        ways: The paths that its routes follow.
     """
 
     interfaces: dict[str, Interface]
@@ -96,6 +97,7 @@ class Mapping:
     sysctls: dict[str, dict[str, str]]
     steps: tuple[Step, ...]
     gaps: tuple[Gap, ...]
+    ways: Ways
 
 
 def device_names(scenario: Scenario) -> dict[str, str]:
@@ -159,35 +161,33 @@ def mapping(
         classes, more = rules.classify(scenario, policy, htb, chain, capacity, policed=policed)
         chains[node] += classes
         gaps += [*htb.gaps, *more]
-    there = ways(scenario)
-    sysctls: dict[str, dict[str, str]] = {}
-    lines: dict[str, tuple[str, ...]] = {}
+    there, routes = ways(scenario), Routes(scenario, names)
+    own: dict[str, list[Interface]] = {node: [] for node in scenario.nodes}
+    for each in interfaces.values():
+        own[each.node].append(each)
     for name in scenario.nodes:
-        more_chains, more = _node_rules(scenario, name, interfaces, there)
+        more_chains, more = _node_rules(scenario, name, own[name], there)
         chains[name] += more_chains
         gaps += more
-        own, settings = routes(scenario, name, there, names)
-        lines[name] = tuple(own)
-        sysctls[name] = settings
-    changed, more = _steps(scenario, interfaces, names, headers, numbers)
+    changed, more = _steps(scenario, interfaces, routes, headers, numbers)
     gaps += more
     return Mapping(
         interfaces=interfaces,
-        nft={name: nft.text(own) if own else "" for name, own in chains.items()},
-        ip=lines,
-        sysctls=sysctls,
+        nft={name: nft.text(each) if each else "" for name, each in chains.items()},
+        ip={name: tuple(routes.lines(name, there)) for name in scenario.nodes},
+        sysctls={name: routes.sysctls(name, there) for name in scenario.nodes},
         steps=tuple(changed),
         gaps=tuple(dict.fromkeys(gaps)),
+        ways=there,
     )
 
 
 def _node_rules(
-    scenario: Scenario, name: str, interfaces: abc.Mapping[str, Interface], there: Ways
+    scenario: Scenario, name: str, own: abc.Sequence[Interface], there: Ways
 ) -> tuple[list[nft.Chain], list[Gap]]:
     """The chains of a node that come by themselves, and those that mark what arrives."""
     node = scenario.nodes[name]
-    own = [each for each in interfaces.values() if each.node == name]
-    found = []
+    found: list[nft.Chain] = []
     marking = []
     for each in own:
         link, _ = scenario.directions[each.direction]
@@ -204,7 +204,7 @@ def _node_rules(
         for each in own
         if scenario.directions[each.direction][0].egress.get(name) is not None
     )
-    changes = any(change.policy and change.on in interfaces for change in scenario.changes)
+    changes = any(change.policy and change.on in scenario.directions for change in scenario.changes)
     if leaving or changes:
         found.append(nft.Chain("classes", leaving, CLASSES))
     addresses = scenario.addresses
@@ -223,7 +223,7 @@ def _node_rules(
 def _steps(
     scenario: Scenario,
     interfaces: abc.Mapping[str, Interface],
-    names: abc.Mapping[str, str],
+    routes: Routes,
     headers: abc.Mapping[str, int],
     numbers: policers.Numbers,
 ) -> tuple[list[Step], list[Gap]]:
@@ -257,7 +257,7 @@ def _steps(
             before = ways(scenario, down)
             (down.discard if change.change.state == "up" else down.add)(change.number)
             found += _state(
-                scenario, change, [now[name] for name in both], before, ways(scenario, down), names
+                scenario, change, [now[name] for name in both], before, ways(scenario, down), routes
             )
     return found, gaps
 
@@ -350,7 +350,7 @@ def _state(
     ends: abc.Sequence[Interface],
     before: Ways,
     there: Ways,
-    names: abc.Mapping[str, str],
+    routes: Routes,
 ) -> list[Step]:
     """A link goes up or down, and routes follow everywhere."""
     at, state = change.change.at, str(change.change.state)
@@ -360,8 +360,7 @@ def _state(
     ]
     addresses = scenario.addresses
     for node in scenario.nodes:
-        lines, _ = routes(scenario, node, there, names)
-        old, _ = routes(scenario, node, before, names)
+        lines, old = routes.lines(node, there), routes.lines(node, before)
         gone = [line.replace("rule add", "rule del") for line in old if line.startswith("rule")]
         ip = ("route flush scope global table main", *gone, *lines)
         groups = [

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.linux.ways import turns
-from perhop.scenario.resolve import ways
 from perhop.units import format_duration
 
 if TYPE_CHECKING:
-    from perhop.linux.mapping import Mapping
+    from perhop.linux.mapping import Interface, Mapping
     from perhop.scenario import Scenario
 
 __all__ = ["script"]
@@ -26,9 +25,11 @@ def script(scenario: Scenario, found: Mapping) -> str:
         f"# {scenario.title or scenario.name}",
         "# Each part is for one machine. Interfaces are called as below; give yours by --device.",
     ]
-    there = ways(scenario)
+    interfaces: dict[str, list[Interface]] = {node: [] for node in scenario.nodes}
+    for each in found.interfaces.values():
+        interfaces[each.node].append(each)
     for name, node in scenario.nodes.items():
-        own = [each for each in found.interfaces.values() if each.node == name]
+        own = interfaces[name]
         policies = [each for each in own if scenario.directions[each.direction][0].egress.get(name)]
         if node.kind == "host" and not (policies or found.nft[name]):
             lines += [
@@ -43,10 +44,12 @@ def script(scenario: Scenario, found: Mapping) -> str:
             lines += [f"ethtool -K {each.device} gro off lro off", _one_by_one(each.device)]
         lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
         several = {
-            f"{scenario.addresses[to]}/32" for to, names in there[name].items() if len(names) > 1
+            f"{scenario.addresses[to]}/32"
+            for to, names in found.ways[name].items()
+            if len(names) > 1
         }
         if several:
-            in_turn = bool(turns(scenario, name, there))
+            in_turn = bool(turns(scenario, name, found.ways))
             lines += [
                 f"ip {line}"
                 for line in found.ip[name]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Scenario
     from perhop.scenario.resolve import Ways
 
-__all__ = ["FIRST_MARK", "routes", "turns"]
+__all__ = ["FIRST_MARK", "Routes", "turns"]
 
 FIRST_MARK: Final = 0x100
 """The mark of the first way of the first group, which is also the number of its routing table."""
@@ -29,43 +29,52 @@ def turns(scenario: Scenario, node: str, found: Ways) -> list[tuple[tuple[str, .
     return list(groups.items())
 
 
-def routes(
-    scenario: Scenario, node: str, found: Ways, devices: Mapping[str, str]
-) -> tuple[list[str], dict[str, str]]:
-    """A node's routes as lines of ip, without the leading `ip`; and the sysctls that go with them.
+class Routes:
+    """Writes nodes' routes.
 
     The next hop's address is its node's, on every link. Where packets take turns, a mark chooses
     the routing table (see `rules`).
     """
-    addresses = scenario.addresses
-    directions = scenario.directions
 
-    def hop(name: str) -> str:
-        link, sender = directions[name]
-        return f"via {addresses[link.other(sender)]} dev {devices[name]} onlink"
+    def __init__(self, scenario: Scenario, devices: Mapping[str, str]) -> None:
+        """Take the network, and the name of the interface for each direction."""
+        self._scenario = scenario
+        self._numbers = {node: number for number, node in enumerate(scenario.nodes, 1)}
+        addresses = {node: str(address) for node, address in scenario.addresses.items()}
+        self._prefixes = {node: f"{address}/32" for node, address in addresses.items()}
+        self._hops = {
+            name: f"via {addresses[link.other(sender)]} dev {devices[name]} onlink"
+            for name, (link, sender) in scenario.directions.items()
+        }
 
-    lines = []
-    for destination, names in found[node].items():
-        to = f"{addresses[destination]}/32"
-        if len(names) == 1 or scenario.nodes[node].balance == "per-packet":
-            lines.append(f"route replace {to} {hop(names[0])}")
-        else:
-            hops = " ".join(f"nexthop {hop(name)} weight 1" for name in names)
-            lines.append(f"route replace {to} {hops}")
-    mark = FIRST_MARK
-    for names, _ in turns(scenario, node, found):
-        for name in names:
-            lines.append(f"route replace default {hop(name)} table {mark}")
-            lines.append(f"rule add fwmark {mark:#x} lookup {mark} priority {mark}")
-            mark += 1
-    sysctls = {}
-    if any(len(names) > 1 for names in found[node].values()):
+    def lines(self, node: str, found: Ways) -> list[str]:
+        """Return a node's routes as lines of ip, without the leading `ip`."""
+        in_turn = self._scenario.nodes[node].balance == "per-packet"
+        lines = []
+        for destination, names in found[node].items():
+            to = self._prefixes[destination]
+            if len(names) == 1 or in_turn:
+                lines.append(f"route replace {to} {self._hops[names[0]]}")
+            else:
+                hops = " ".join(f"nexthop {self._hops[name]} weight 1" for name in names)
+                lines.append(f"route replace {to} {hops}")
+        mark = FIRST_MARK
+        for names, _ in turns(self._scenario, node, found):
+            for name in names:
+                lines.append(f"route replace default {self._hops[name]} table {mark}")
+                lines.append(f"rule add fwmark {mark:#x} lookup {mark} priority {mark}")
+                mark += 1
+        return lines
+
+    def sysctls(self, node: str, found: Ways) -> dict[str, str]:
+        """Return the settings of a node that go with its routes."""
+        if all(len(names) == 1 for names in found[node].values()):
+            return {}
         # Routers that hashed alike would send all that reaches the second of two one way.
-        number = list(scenario.nodes).index(node) + 1
-        sysctls["net.ipv4.fib_multipath_hash_seed"] = str(_SEED * number % 2**32)
-        if scenario.nodes[node].balance == "per-destination":
+        sysctls = {"net.ipv4.fib_multipath_hash_seed": str(_SEED * self._numbers[node] % 2**32)}
+        if self._scenario.nodes[node].balance == "per-destination":
             sysctls["net.ipv4.fib_multipath_hash_fields"] = "0x0002"  # the destination's address
             sysctls["net.ipv4.fib_multipath_hash_policy"] = "3"
         else:
             sysctls["net.ipv4.fib_multipath_hash_policy"] = "1"
-    return lines, sysctls
+        return sysctls
