@@ -22,15 +22,15 @@ Only `commands` and `probe` run anything; the rest are functions.
 from perhop.linux.gaps import Gap, refuse
 from perhop.linux.mapping import Interface, Mapping, Step, device_names, mapping
 from perhop.linux.script import script
-from perhop.linux.tree import Htb, Node
+from perhop.linux.tree import Htb, HtbClass
 from perhop.scenario.resolve import ways
 
 __all__ = [
     "Gap",
     "Htb",
+    "HtbClass",
     "Interface",
     "Mapping",
-    "Node",
     "Step",
     "device_names",
     "mapping",

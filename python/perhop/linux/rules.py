@@ -76,7 +76,7 @@ def classify(
     def walk(policy: Policy, path: str, called: str, place: str, rate: int) -> None:
         rules: list[str] = []
         guaranteed = rates(policy, rate)
-        for key, part in policy.classes.items():
+        for key, class_ in policy.classes.items():
             own = f"{path}/{key}" if path else key
             node = numbers.get(own)
             if node is None:
@@ -85,23 +85,26 @@ def classify(
             label = f"{name}_{node.minor:x}"
             inside: list[str] = []
             counters: list[str] = []
-            if part.police is not None and own not in policed:
-                now = part.police.model_copy(update=changed[own].given) if own in changed else None
-                inside += by_limit(now or part.police, rate, label, f"{at}.police", gaps)
+            if class_.police is not None and own not in policed:
+                now = (
+                    class_.police.model_copy(update=changed[own].given) if own in changed else None
+                )
+                inside += by_limit(now or class_.police, rate, label, f"{at}.police", gaps)
                 counters += [f"{label}_conform", f"{label}_exceed"]
             if own in by_tc:
                 inside.append(f"meta mark set {node.minor:#x} accept")
             elif node.leaf is not None:
                 inside.append(f"meta priority set 1:{node.minor:x} accept")
             else:
-                nested = scenario.divided(policy, part)
+                nested = scenario.divided(policy, class_)
                 assert nested is not None
-                within = f"policies.{part.policy}.classes" if part.policy else f"{at}.classes"
+                within = f"policies.{class_.policy}.classes" if class_.policy else f"{at}.classes"
                 walk(nested, own, f"{label}_in", within, guaranteed[key] or rate)
                 inside.append(f"goto {label}_in")
             chains.append(Chain(label, tuple(inside), counters=tuple(counters)))
             rules += [
-                f"{condition} goto {label}".lstrip() for condition in matches(scenario, part.match)
+                f"{condition} goto {label}".lstrip()
+                for condition in matches(scenario, class_.match)
             ]
         chains.append(Chain(called, tuple(rules)))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from perhop.scenario import Class, Link, Policy, Scenario
 
-__all__ = ["ETHERNET", "Htb", "Node", "commands", "tree"]
+__all__ = ["ETHERNET", "Htb", "HtbClass", "commands", "tree"]
 
 ETHERNET: Final = 14
 """The bytes of an Ethernet header, which Linux counts with a packet that an Ethernet sends."""
@@ -41,7 +41,7 @@ _FIRST: Final = 0x10
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class HtbClass:
     """A class of HTB in its place.
 
     Attributes:
@@ -72,7 +72,7 @@ class Htb:
         gaps: What it leaves open.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[HtbClass, ...]
     default: int
     overhead: int
     cells: bool
@@ -80,20 +80,20 @@ class Htb:
     gaps: tuple[Gap, ...]
 
     @property
-    def leaves(self) -> dict[str, Node]:
+    def leaves(self) -> dict[str, HtbClass]:
         """The classes with a queue, by what results call them."""
         return {node.path: node for node in self.nodes if node.leaf is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PlacedClass:
     """A class of the scenario: its place, its number, its guarantee and its ceiling."""
 
     minor: int
     parent: int
     path: str
     place: str
-    part: Class
+    class_: Class
     rate: int
     ceiling: tuple[int, int] | None
     prio: int
@@ -127,47 +127,49 @@ def tree(
         rate = link.capacity(node)
         burst = _bucket(shape.burst, rate)
     divided = link.capacity(node) if capacity is None else capacity
-    parts: list[_Part] = []
+    classes: list[_PlacedClass] = []
     gaps: list[Gap] = []
     if policy is not None:
         found = scenario.policies[policy]
-        parts = list(_parts(scenario, found, divided, f"policies.{policy}.classes", gaps))
-    strict = any(part.part.priority == "strict" for part in parts) or (
+        classes = list(
+            _placed_classes(scenario, found, divided, f"policies.{policy}.classes", gaps)
+        )
+    strict = any(placed.class_.priority == "strict" for placed in classes) or (
         policy is not None and scenario.policies[policy].scheduler == "priority"
     )
     # What is shared of a link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
     whole = htb.Class(rate, burst, link.rate, htb.slack(link.rate))
-    root = Node(1, 0, "", whole, None)
-    leaves = [part for part in parts if not part.divided]
-    least = min((part.rate for part in leaves if part.rate), default=1)
+    root = HtbClass(1, 0, "", whole, None)
+    leaves = [placed for placed in classes if not placed.divided]
+    least = min((placed.rate for placed in leaves if placed.rate), default=1)
     tiny = max(rate // (_STRICT_SHARE * max(len(leaves), 1)), _LEAST_RATE)
     nodes = [root]
-    for part in parts:
-        own = tiny if strict else max(int(part.rate * scale), _LEAST_RATE)
-        most, most_at_once = part.ceiling or (rate, burst)
+    for placed in classes:
+        own = tiny if strict else max(int(placed.rate * scale), _LEAST_RATE)
+        most, most_at_once = placed.ceiling or (rate, burst)
         most = max(min(most, rate), _LEAST_RATE)
         leaf = None
-        if not part.divided:
+        if not placed.divided:
             leaf = qdisc(
-                part.part.effective_queue,
-                part.rate or divided,
-                f"{part.place}.queue",
+                placed.class_.effective_queue,
+                placed.rate or divided,
+                f"{placed.place}.queue",
                 in_class=True,
             )
             gaps += leaf.gaps
         nodes.append(
-            Node(
-                minor=part.minor,
-                parent=part.parent,
-                path=part.path,
+            HtbClass(
+                minor=placed.minor,
+                parent=placed.parent,
+                path=placed.path,
                 settings=htb.Class(
                     rate=min(own, most),
                     burst=max(htb.PACKET, int(min(own, most) / 8 * htb.SLACK_S)),
                     ceil=most,
                     cburst=most_at_once,
-                    prio=part.prio,
-                    quantum=max(htb.PACKET, htb.PACKET * part.rate // least),
+                    prio=placed.prio,
+                    quantum=max(htb.PACKET, htb.PACKET * placed.rate // least),
                 ),
                 leaf=leaf,
             )
@@ -175,7 +177,7 @@ def tree(
     if policy is None:
         leaf = qdisc(link.queue, divided, f"{place}.queue", in_class=False)
         gaps += leaf.gaps
-        nodes.append(Node(_FIRST, 1, "all", whole, leaf))
+        nodes.append(HtbClass(_FIRST, 1, "all", whole, leaf))
     return Htb(
         nodes=tuple(nodes),
         default=nodes[-1].minor,
@@ -186,15 +188,15 @@ def tree(
     )
 
 
-def _parts(
+def _placed_classes(
     scenario: Scenario,
     policy: Policy,
     capacity: int,
     place: str,
     gaps: list[Gap],
-    parent: _Part | None = None,
+    parent: _PlacedClass | None = None,
     counter: list[int] | None = None,
-) -> Iterator[_Part]:
+) -> Iterator[_PlacedClass]:
     """The classes of a policy, those of nested ones after the class that they divide."""
     count = [_FIRST] if counter is None else counter
     if policy.scheduler == ALTQ_CBQ:
@@ -206,57 +208,59 @@ def _parts(
         gaps.append(Gap(place, f"its HTB nests {_MOST_DEPTH} deep at most"))
         return
     guaranteed = rates(policy, capacity)
-    stricts = [name for name, part in policy.classes.items() if policy.strict(part)]
-    for name, part in policy.classes.items():
+    stricts = [name for name, class_ in policy.classes.items() if policy.strict(class_)]
+    for name, class_ in policy.classes.items():
         at = f"{place}.{name}"
-        nested = scenario.divided(policy, part)
+        nested = scenario.divided(policy, class_)
         rate = guaranteed[name]
-        if policy.strict(part):
+        if policy.strict(class_):
             prio = stricts.index(name)
         else:
-            prio = len(stricts) + (int(part.priority) if part.borrows_late else 0)  # type: ignore[arg-type]
+            prio = len(stricts) + (int(class_.priority) if class_.borrows_late else 0)  # type: ignore[arg-type]
         if stricts:
-            gaps += _beside_strict(part, at, prio, nested=nested, inner=parent is not None)
-        found = _Part(
+            gaps += _beside_strict(class_, at, prio, nested=nested, inner=parent is not None)
+        found = _PlacedClass(
             minor=count[0],
             parent=1 if parent is None else parent.minor,
             path=name if parent is None else f"{parent.path}/{name}",
             place=at,
-            part=part,
+            class_=class_,
             rate=rate or 0,
-            ceiling=_ceiling(part, rate, capacity),
+            ceiling=_ceiling(class_, rate, capacity),
             prio=prio,
             divided=nested is not None,
         )
         count[0] += 1
         yield found
         if nested is not None:
-            inside = f"policies.{part.policy}.classes" if part.policy else f"{at}.classes"
-            yield from _parts(scenario, nested, rate or capacity, inside, gaps, found, count)
+            inside = f"policies.{class_.policy}.classes" if class_.policy else f"{at}.classes"
+            yield from _placed_classes(
+                scenario, nested, rate or capacity, inside, gaps, found, count
+            )
 
 
 def _beside_strict(
-    part: Class, place: str, prio: int, *, nested: Policy | None, inner: bool
+    class_: Class, place: str, prio: int, *, nested: Policy | None, inner: bool
 ) -> Iterator[Gap]:
     """What cannot be in a policy that has a strict class."""
     if nested is not None or inner:
         yield Gap(place, "its HTB has no strict priority where classes are divided further")
-    if part.borrows_late:
+    if class_.borrows_late:
         yield Gap(f"{place}.priority", "its HTB has no numbered priorities beside strict ones")
     if prio > _MOST_PRIO:
         yield Gap(place, f"its HTB has {_MOST_PRIO + 1} priorities")
 
 
-def _ceiling(part: Class, rate: int | None, capacity: int) -> tuple[int, int] | None:
+def _ceiling(class_: Class, rate: int | None, capacity: int) -> tuple[int, int] | None:
     """What a class may have at most, and at once."""
-    if part.limit is not None:
-        most = part.limit.of(capacity)
+    if class_.limit is not None:
+        most = class_.limit.of(capacity)
         return most, _bucket(CEILING_BURST, most)
-    if not part.borrow and rate is not None:
+    if not class_.borrow and rate is not None:
         return rate, _bucket(CEILING_BURST, rate)
-    if part.shape is not None:
-        most = part.shape.rate.of(capacity)
-        return most, _bucket(part.shape.burst, most)
+    if class_.shape is not None:
+        most = class_.shape.rate.of(capacity)
+        return most, _bucket(class_.shape.burst, most)
     return None
 
 

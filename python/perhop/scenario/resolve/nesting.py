@@ -52,9 +52,9 @@ def cycles(scenario: ResolvedScenario) -> Iterator[Cycle]:
 
 def references(policy: Policy) -> Iterator[tuple[tuple[str, ...], str]]:
     """The policies that classes of `policy` name, with the place of the class in it."""
-    for key, part in policy.classes.items():
-        if part.policy is not None:
-            yield (key,), part.policy
-        inside = policy.inside(part)
+    for key, class_ in policy.classes.items():
+        if class_.policy is not None:
+            yield (key,), class_.policy
+        inside = policy.inside(class_)
         if inside is not None:
             yield from (((key, "classes", *place), named) for place, named in references(inside))

@@ -174,9 +174,9 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
     remarks = {
         action.remark
         for _, policy in scenario.all_policies()
-        for part in policy.classes.values()
-        if part.police is not None
-        for action in part.police.actions
+        for class_ in policy.classes.values()
+        if class_.police is not None
+        for action in class_.police.actions
         if action.remark is not None
     } | {rule.dscp for _, rules in markings(scenario) for rule in rules}
 

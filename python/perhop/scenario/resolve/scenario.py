@@ -118,16 +118,16 @@ class ResolvedScenario(ScenarioData):
         while todo:
             path, policy = todo.pop(0)
             yield ("policies", path[0], "classes", *path[1:]), policy
-            for key, part in policy.classes.items():
-                inside = policy.inside(part)
+            for key, class_ in policy.classes.items():
+                inside = policy.inside(class_)
                 if inside is not None:
                     todo.append(((*path, key, "classes"), inside))
 
-    def divided(self, policy: Policy, part: Class) -> Policy | None:
+    def divided(self, policy: Policy, class_: Class) -> Policy | None:
         """The policy that divides a class of `policy`; None if it has a queue."""
-        if part.policy is not None:
-            return self.policies.get(part.policy)
-        return policy.inside(part)
+        if class_.policy is not None:
+            return self.policies.get(class_.policy)
+        return policy.inside(class_)
 
     def port_of(self, flow: str) -> int:
         """The receiver's port of `flow`: its own, or the one it gets by its place in the file."""

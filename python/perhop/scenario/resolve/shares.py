@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
-def promised(policy: Policy, part: Class) -> Bandwidth | None:
+def guarantee(policy: Policy, class_: Class) -> Bandwidth | None:
     """What a class is guaranteed: its bandwidth, or what a policer lets into a strict class."""
-    if policy.strict(part):
-        return part.police.rate if part.police is not None else None
-    return part.bandwidth
+    if policy.strict(class_):
+        return class_.police.rate if class_.police is not None else None
+    return class_.bandwidth
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ def walk(scenario: ResolvedScenario, policy: Policy, capacity: int) -> Iterator[
     """Every class of a policy, those of nested ones after the class that they divide."""
     capacity = policy.root(capacity)
     for name, rate in rates(policy, capacity).items():
-        part = policy.classes[name]
-        yield Placed(name, part, policy, capacity)
-        nested = scenario.divided(policy, part)
+        class_ = policy.classes[name]
+        yield Placed(name, class_, policy, capacity)
+        nested = scenario.divided(policy, class_)
         if nested is not None:
             for inner in walk(scenario, nested, rate or capacity):
                 yield replace(inner, path=f"{name}/{inner.path}")
@@ -61,19 +61,19 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
     """
     left = rest(policy, capacity)
 
-    def rate(part: Class) -> int | None:
-        bandwidth = promised(policy, part)
+    def rate(class_: Class) -> int | None:
+        bandwidth = guarantee(policy, class_)
         if bandwidth is not None:
             return bandwidth.of(capacity)
-        return None if policy.strict(part) else left
+        return None if policy.strict(class_) else left
 
-    return {name: rate(part) for name, part in policy.classes.items()}
+    return {name: rate(class_) for name, class_ in policy.classes.items()}
 
 
 def rest(policy: Policy, capacity: int) -> int:
-    """What each class without a bandwidth gets: an equal part of what the others leave."""
-    parts = policy.classes.values()
-    given = [promised(policy, part) for part in parts]
+    """Return the share of each class without a bandwidth: an equal part of what others leave."""
+    classes = policy.classes.values()
+    given = [guarantee(policy, class_) for class_ in classes]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)
-    takers = sum(part.bandwidth is None and not policy.strict(part) for part in parts)
+    takers = sum(class_.bandwidth is None and not policy.strict(class_) for class_ in classes)
     return left // takers if takers else 0

@@ -32,21 +32,26 @@ def altq_cbq(scenario: ResolvedScenario) -> Iterator[Finding]:
             yield from _settings(("policies", name, "cbq"), policy.cbq)
     yield from _roots(scenario)
     for loc, policy in scenario.all_policies():
-        for key, part in policy.classes.items():
-            nested = scenario.policies.get(part.policy or "")
+        for key, class_ in policy.classes.items():
+            nested = scenario.policies.get(class_.policy or "")
             if policy.scheduler != ALTQ_CBQ:
                 if nested is not None and nested.scheduler == ALTQ_CBQ:
                     yield Finding(
                         (*loc, key, "policy"),
-                        f"{quote(part.policy or '')} has `scheduler: {ALTQ_CBQ}`, which divides "
+                        f"{quote(class_.policy or '')} has `scheduler: {ALTQ_CBQ}`, which divides "
                         "links only; expected another policy",
                     )
                 continue
             for word, given, what, better in (
-                ("priority", part.priority == "strict", "is strict", "a number from 0 to 7"),
-                ("limit", part.limit is not None, "is a ceiling", "`borrow: false`"),
-                ("shape", part.shape is not None, "is a ceiling", "`borrow: false`"),
-                ("policy", part.policy is not None, "is another scheduler", "`classes`"),
+                (
+                    "priority",
+                    class_.priority == "strict",
+                    "is strict",
+                    "a number from 0 to 7",
+                ),
+                ("limit", class_.limit is not None, "is a ceiling", "`borrow: false`"),
+                ("shape", class_.shape is not None, "is a ceiling", "`borrow: false`"),
+                ("policy", class_.policy is not None, "is another scheduler", "`classes`"),
             ):
                 if given:
                     yield Finding(
@@ -55,10 +60,10 @@ def altq_cbq(scenario: ResolvedScenario) -> Iterator[Finding]:
                         f"expected {better}",
                         at_key=word != "priority",
                     )
-            if part.classes is not None:
+            if class_.classes is not None:
                 for word, given in (
-                    ("priority", part.borrows_late),
-                    ("police", part.police is not None),
+                    ("priority", class_.borrows_late),
+                    ("police", class_.police is not None),
                 ):
                     if given:
                         yield Finding(

@@ -44,9 +44,9 @@ def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
 def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
     """The places of everything that matches addresses of IPv6."""
     classes: Iterator[tuple[Loc, Match]] = (
-        ((*loc, key, "match"), part.match)
+        ((*loc, key, "match"), class_.match)
         for loc, policy in scenario.all_policies()
-        for key, part in policy.classes.items()
+        for key, class_ in policy.classes.items()
     )
     marks: Iterator[tuple[Loc, Match]] = (
         ((*loc, number, "match"), rule.match)

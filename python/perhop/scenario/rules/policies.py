@@ -1,4 +1,4 @@
-"""What must hold in policies: classes that can be reached, and promises that can be kept."""
+"""What must hold in policies: classes that can be reached, and guarantees that can be kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.resolve import nesting
 from perhop.scenario.resolve.nesting import has_cycles, references, with_nested
 from perhop.scenario.resolve.packets import Index, Packets, sent
-from perhop.scenario.resolve.shares import promised, rates, rest
+from perhop.scenario.resolve.shares import guarantee, rates, rest
 from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.rules.findings import Finding
 from perhop.units import WHOLE, format_rate, format_share, quote
@@ -35,7 +35,7 @@ virtual time must not overflow."""
 def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """The last class takes what no other takes."""
     for loc, policy in scenario.all_policies():
-        if not any(part.match.is_any for part in policy.classes.values()):
+        if not any(class_.match.is_any for class_ in policy.classes.values()):
             yield Finding(
                 loc, "leaves packets without a class; expected the last one to have `match: any`"
             )
@@ -43,44 +43,47 @@ def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Keys of a class that exclude each other."""
-    for loc, policy, part in _classes(scenario):
-        strict = "`priority: strict`" if part.priority == "strict" else "`scheduler: priority`"
-        if policy.strict(part) and part.bandwidth is not None:
+    for loc, policy, class_ in _classes(scenario):
+        strict = "`priority: strict`" if class_.priority == "strict" else "`scheduler: priority`"
+        if policy.strict(class_) and class_.bandwidth is not None:
             yield Finding(
                 (*loc, "bandwidth"),
                 f"is given beside {strict}; expected one of the two "
                 "(`police` limits a strict class)",
                 at_key=True,
             )
-        if policy.strict(part) and not part.borrow:
+        if policy.strict(class_) and not class_.borrow:
             yield Finding(
                 (*loc, "borrow"),
                 f"is given beside {strict}; expected one of the two (`limit` is a ceiling)",
                 at_key=True,
             )
-        if part.borrows_late and policy.effective_scheduler not in ("link-sharing", ALTQ_CBQ):
+        if class_.borrows_late and policy.effective_scheduler not in (
+            "link-sharing",
+            ALTQ_CBQ,
+        ):
             yield Finding(
                 (*loc, "priority"),
                 f"is a number, which `scheduler: {policy.scheduler}` has no use for; "
                 "expected `scheduler: link-sharing`",
             )
         for key, have in (("policy", "whose classes have"), ("classes", "which have")):
-            if getattr(part, key) is not None and part.queue is not None:
+            if getattr(class_, key) is not None and class_.queue is not None:
                 yield Finding(
                     (*loc, "queue"),
                     f"is given beside `{key}`, {have} the queues; expected one of the two",
                     at_key=True,
                 )
-        if part.policy is not None and part.classes is not None:
+        if class_.policy is not None and class_.classes is not None:
             yield Finding(
                 (*loc, "classes"), "is given beside `policy`; expected one of the two", at_key=True
             )
         ceilings = [
             key
             for key, given in (
-                ("borrow", not part.borrow),
-                ("limit", part.limit is not None),
-                ("shape", part.shape is not None),
+                ("borrow", not class_.borrow),
+                ("limit", class_.limit is not None),
+                ("shape", class_.shape is not None),
             )
             if given
         ]
@@ -90,18 +93,18 @@ def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
                 f"is given beside `{ceilings[0]}`, another ceiling; expected one of the two",
                 at_key=True,
             )
-        if part.policy is not None and part.policy not in scenario.policies:
+        if class_.policy is not None and class_.policy not in scenario.policies:
             yield Finding(
                 (*loc, "policy"),
-                f"{quote(part.policy)} is not a policy",
-                did_you_mean(part.policy, scenario.policies),
+                f"{quote(class_.policy)} is not a policy",
+                did_you_mean(class_.policy, scenario.policies),
             )
 
 
 def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A policer tells two colours apart, or three in one of the two ways."""
-    for loc, _, part in _classes(scenario):
-        police = part.police
+    for loc, _, class_ in _classes(scenario):
+        police = class_.police
         if police is None:
             continue
         at: Loc = (*loc, "police")
@@ -137,9 +140,9 @@ def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Matches name nodes that exist."""
-    for loc, _, part in _classes(scenario):
+    for loc, _, class_ in _classes(scenario):
         for key in ("source", "destination"):
-            for index, end in enumerate(getattr(part.match, key) or ()):
+            for index, end in enumerate(getattr(class_.match, key) or ()):
                 if isinstance(end, str) and end not in scenario.nodes:
                     yield Finding(
                         (*loc, "match", key, index),
@@ -151,9 +154,9 @@ def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
 def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
     """No policy divides itself."""
     for cycle in nesting.cycles(scenario):
-        policy, part = cycle[0]
+        policy, keys = cycle[0]
         yield Finding(
-            ("policies", policy, "classes", *part, "policy"),
+            ("policies", policy, "classes", *keys, "policy"),
             f"makes a cycle: {' > '.join([name for name, _ in cycle] + [policy])}",
         )
 
@@ -180,7 +183,7 @@ def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
 def guarantees(
     scenario: ResolvedScenario, attached: Iterable[Attachment] | None = None
 ) -> Iterator[Finding]:
-    """No policy promises more than its link, or the class that it divides, has.
+    """No policy guarantees more than its link, or the class that it divides, has.
 
     Args:
         scenario: The policies, and the network.
@@ -215,7 +218,7 @@ def guarantees(
             loc, policy, capacity, where = todo.pop()
             if (loc, capacity) not in told:
                 told.add((loc, capacity))
-                yield from promises(loc, policy, capacity, where)
+                yield from excess_guarantees(loc, policy, capacity, where)
                 todo += _divided(scenario, loc, policy, capacity)
 
 
@@ -227,8 +230,8 @@ def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     for loc, policy in scenario.all_policies():
         # By a value that packets must have to be theirs, so that few need to be compared.
         earlier: dict[object, list[tuple[int, str, Packets]]] = {}
-        for index, (key, part) in enumerate(policy.classes.items()):
-            packets = Packets.of(part.match, addresses)
+        for index, (key, class_) in enumerate(policy.classes.items()):
+            packets = Packets.of(class_.match, addresses)
             near = (earlier.get(handle, ()) for handle in packets.samples())
             takers = [t for group in near for t in group if t[2].contains(packets)]
             if takers:
@@ -249,10 +252,10 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
         return  # what is sent is up to whoever uses the network
     packets = Index(sent(scenario))
     addresses = scenario.addresses
-    for loc, _, part in _classes(scenario):
-        if part.unused or part.match.is_any:
+    for loc, _, class_ in _classes(scenario):
+        if class_.unused or class_.match.is_any:
             continue
-        taken = Packets.of(part.match, addresses)
+        taken = Packets.of(class_.match, addresses)
         if not packets.any_of(taken):
             yield Finding(
                 loc,
@@ -264,10 +267,10 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 # Promises
 
 
-def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
-    """What a policy promises of `capacity` bits per second, `where` being their source."""
+def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Finding]:
+    """Find guarantees of a policy above `capacity` bits per second, `where` being their source."""
     classes = policy.classes
-    given_to = {key: promised(policy, part) for key, part in classes.items()}
+    given_to = {key: guarantee(policy, class_) for key, class_ in classes.items()}
     given = [bandwidth for bandwidth in given_to.values() if bandwidth is not None]
     # In billionths of a bit per second, so that nothing is rounded.
     total = sum(
@@ -282,7 +285,7 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
                 f"guarantee {format_rate(total // WHOLE)} of the {format_rate(capacity)} of {where}"
             )
         strict = [
-            quote(key) for key, part in classes.items() if policy.strict(part) and part.police
+            quote(key) for key, class_ in classes.items() if policy.strict(class_) and class_.police
         ]
         counted = (
             f", what the policer of {' and '.join(strict)} lets pass included" if strict else ""
@@ -290,30 +293,30 @@ def promises(loc: Loc, policy: Policy, capacity: int, where: str) -> Iterator[Fi
         yield Finding(loc, f"{said}; expected at most 100%{counted}")
         return
     left, guaranteed = rest(policy, capacity), rates(policy, capacity)
-    for key, part in classes.items():
+    for key, class_ in classes.items():
         bandwidth = given_to[key]
         if bandwidth is not None and bandwidth.of(capacity) < 1:
             yield Finding(
-                (*loc, key, "police" if policy.strict(part) else "bandwidth"),
+                (*loc, key, "police" if policy.strict(class_) else "bandwidth"),
                 f"is less than 1 bps of the {format_rate(capacity)} of {where}",
             )
-        elif bandwidth is None and not policy.strict(part) and left < 1:
+        elif bandwidth is None and not policy.strict(class_) and left < 1:
             yield Finding(
                 (*loc, key),
                 "has no `bandwidth`, and the other classes leave nothing; expected less for them",
                 at_key=True,
             )
         else:
-            yield from _ceilings((*loc, key), part, guaranteed[key], capacity, where)
+            yield from _ceilings((*loc, key), class_, guaranteed[key], capacity, where)
 
 
 def _ceilings(
-    loc: Loc, part: Class, rate: int | None, capacity: int, where: str
+    loc: Loc, class_: Class, rate: int | None, capacity: int, where: str
 ) -> Iterator[Finding]:
     """A ceiling of a class that is guaranteed `rate` leaves room for it; a peak is above it."""
     ceilings = (
-        (("limit",), part.limit),
-        (("shape", "rate"), part.shape.rate if part.shape is not None else None),
+        (("limit",), class_.limit),
+        (("shape", "rate"), class_.shape.rate if class_.shape is not None else None),
     )
     for key, ceiling in ceilings:
         if ceiling is None:
@@ -328,7 +331,7 @@ def _ceilings(
                 f"is less than the {format_rate(rate)} that the class is guaranteed; "
                 "expected no less",
             )
-    police = part.police
+    police = class_.police
     if police is None:
         return
     if police.rate.of(capacity) < 1:
@@ -348,12 +351,12 @@ def _divided(
 ) -> Iterator[tuple[Loc, Policy, int, str]]:
     """The policies that divide classes of `policy`: where and which, how much, and whose it is."""
     for key, rate in rates(policy, capacity).items():
-        part = policy.classes[key]
-        nested = scenario.divided(policy, part)
+        class_ = policy.classes[key]
+        nested = scenario.divided(policy, class_)
         if nested is not None and rate != 0:
-            named = part.policy is not None
+            named = class_.policy is not None
             place: Loc = (
-                ("policies", str(part.policy), "classes") if named else (*loc, key, "classes")
+                ("policies", str(class_.policy), "classes") if named else (*loc, key, "classes")
             )
             path = "/".join(map(str, (*loc[1::2], key)))
             yield place, nested, rate or capacity, f"class {quote(path)}"
@@ -369,8 +372,8 @@ def _sizes(scenario: ResolvedScenario) -> dict[str, int]:
         return sizes[name]
 
     def count(policy: Policy) -> int:
-        inside = [policy.inside(part) for part in policy.classes.values()]
-        named = [part.policy for part in policy.classes.values()]
+        inside = [policy.inside(class_) for class_ in policy.classes.values()]
+        named = [class_.policy for class_ in policy.classes.values()]
         return (
             len(policy.classes)
             + sum(count(nested) for nested in inside if nested is not None)
@@ -384,5 +387,5 @@ def _sizes(scenario: ResolvedScenario) -> dict[str, int]:
 
 def _classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
     for loc, policy in scenario.all_policies():
-        for key, part in policy.classes.items():
-            yield (*loc, key), policy, part
+        for key, class_ in policy.classes.items():
+            yield (*loc, key), policy, class_

@@ -9,7 +9,7 @@ from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.resolve.nesting import has_cycles
 from perhop.scenario.resolve.steps import Step, changed_class, steps
 from perhop.scenario.rules.findings import Finding
-from perhop.scenario.rules.policies import promises
+from perhop.scenario.rules.policies import excess_guarantees
 from perhop.units import format_duration, format_rate, quote
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
         )
         return
     above = change.part.removesuffix(placed.name)
-    classes = {name: _now(step, above, name, part) for name, part in placed.policy.classes.items()}
+    classes = {
+        name: _now(step, above, name, class_) for name, class_ in placed.policy.classes.items()
+    }
     police = classes[placed.name].police
     if police is None:
         yield Finding(
@@ -122,14 +124,14 @@ def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
         yield Finding(loc, f"is above the policer's peak rate of {peak}; expected no more")
     elif placed.policy.strict(placed.part):
         policy = placed.policy.model_copy(update={"classes": classes})
-        for finding in promises(loc, policy, placed.capacity, f"link {quote(on)}"):
+        for finding in excess_guarantees(loc, policy, placed.capacity, f"link {quote(on)}"):
             yield Finding(loc, f"is too high: with it, the classes {finding.message}")
             break
 
 
-def _now(step: Step, above: str, name: str, part: Class) -> Class:
+def _now(step: Step, above: str, name: str, class_: Class) -> Class:
     """A class as it is from `step` on."""
     change = step.police.get(above + name)
-    if change is None or part.police is None:
-        return part
-    return part.model_copy(update={"police": part.police.model_copy(update=change.given)})
+    if change is None or class_.police is None:
+        return class_
+    return class_.model_copy(update={"police": class_.police.model_copy(update=change.given)})
