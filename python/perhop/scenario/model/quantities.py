@@ -51,6 +51,12 @@ _A_DURATION = "a duration such as `100 ms`"
 _A_SIZE = "a size such as `64 KiB`"
 _A_SHARE = "a share such as `1%`"
 
+
+def _positive(quantity: Quantity, write: Callable[[int], str], expected: str) -> Text:
+    """A quantity above zero."""
+    return Text(_at_least_one(quantity), write, expected, schema_of(quantity))
+
+
 ANY_RATE = Text(parse_rate, format_rate, _A_RATE, schema_of(RATE))
 """Bits per second, perhaps zero."""
 
@@ -61,21 +67,19 @@ ANY_SHARE = Text(parse_share, format_share, _A_SHARE, schema_of(SHARE))
 """Parts per billion, perhaps zero."""
 
 
-Rate = Annotated[int, Text(_at_least_one(RATE), format_rate, _A_RATE, schema_of(RATE))]
+Rate = Annotated[int, _positive(RATE, format_rate, _A_RATE)]
 """Bits per second, above zero."""
 
 Duration = Annotated[int, ANY_DURATION]
 """Picoseconds; as an instant, since the scenario's start."""
 
-PositiveDuration = Annotated[
-    int, Text(_at_least_one(DURATION), format_duration, _A_DURATION, schema_of(DURATION))
-]
+PositiveDuration = Annotated[int, _positive(DURATION, format_duration, _A_DURATION)]
 """Picoseconds, above zero."""
 
-Size = Annotated[int, Text(_at_least_one(SIZE), format_size, _A_SIZE, schema_of(SIZE))]
+Size = Annotated[int, _positive(SIZE, format_size, _A_SIZE)]
 """Bytes, above zero."""
 
-Share = Annotated[int, Text(_at_least_one(SHARE), format_share, _A_SHARE, schema_of(SHARE))]
+Share = Annotated[int, _positive(SHARE, format_share, _A_SHARE)]
 """Parts per billion, above zero."""
 
 
@@ -94,29 +98,25 @@ Loss = Annotated[int, Text(_parse_loss, format_share, _A_SHARE, schema_of(SHARE)
 """The probability of a loss in parts per billion, below 100%."""
 
 
-def _size_between(low: int, high: int) -> Callable[[str], int]:
+def _size(low: int, high: int, example: str) -> Text:
+    """A size from `low` to `high` bytes."""
+
     def parse(text: str) -> int:
         size = parse_size(text)
         if not low <= size <= high:
             raise ValueError(f"{quote(text)} is out of range; expected {low} B to {high} B")
         return size
 
-    return parse
+    return Text(parse, format_size, f"a size such as `{example}`", schema_of(SIZE))
 
 
-SegmentSize = Annotated[
-    int, Text(_size_between(536, 65495), format_size, "a size such as `1448 B`", schema_of(SIZE))
-]
+SegmentSize = Annotated[int, _size(536, 65495, "1448 B")]
 """A TCP payload in bytes: from the least that RFC 9293 lets a peer assume to what IPv4 holds."""
 
-DatagramSize = Annotated[
-    int, Text(_size_between(1, 65507), format_size, "a size such as `1470 B`", schema_of(SIZE))
-]
+DatagramSize = Annotated[int, _size(1, 65507, "1470 B")]
 """A UDP payload in bytes that IPv4 holds."""
 
-EchoSize = Annotated[
-    int, Text(_size_between(0, 65507), format_size, "a size such as `56 B`", schema_of(SIZE))
-]
+EchoSize = Annotated[int, _size(0, 65507, "56 B")]
 """An ICMP echo payload in bytes that IPv4 holds."""
 
 
@@ -138,15 +138,11 @@ WindowSize = Annotated[
 ]
 """A TCP window in bytes."""
 
-PacketSize = Annotated[
-    int, Text(_size_between(1, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
-]
+PacketSize = Annotated[int, _size(1, 65535, "1500 B")]
 """The length of an IP packet in bytes."""
 
 
-Mtu = Annotated[
-    int, Text(_size_between(576, 65535), format_size, "a size such as `1500 B`", schema_of(SIZE))
-]
+Mtu = Annotated[int, _size(576, 65535, "1500 B")]
 """The longest IP packet of a link in bytes; at least what every host must take (RFC 791)."""
 
 
@@ -162,45 +158,24 @@ def _count(low: int, high: int) -> Callable[[str], int]:
     return parse
 
 
+def _whole(low: int, high: int, what: str = "a whole number") -> Text:
+    """A whole number from `low` to `high`."""
+    schema = {"type": "integer", "minimum": low, "maximum": high}
+    return Text(_count(low, high), int, f"{what} from {low} to {high}", schema, accepts=(int,))
+
+
 ANY_COUNT = Text(
     _count(0, 2**53), int, "a whole number", {"type": "integer", "minimum": 0}, accepts=(int,)
 )
 """A number of things, perhaps none."""
 
-Streams = Annotated[
-    int,
-    Text(
-        _count(1, 1000),
-        int,
-        "a whole number from 1 to 1000",
-        {"type": "integer", "minimum": 1, "maximum": 1000},
-        accepts=(int,),
-    ),
-]
+Streams = Annotated[int, _whole(1, 1000)]
 """How many connections a flow is made of."""
 
-FlowQueues = Annotated[
-    int,
-    Text(
-        _count(1, 65535),
-        int,
-        "a whole number from 1 to 65535",
-        {"type": "integer", "minimum": 1, "maximum": 65535},
-        accepts=(int,),
-    ),
-]
+FlowQueues = Annotated[int, _whole(1, 65535)]
 """How many queues flows are spread over."""
 
-Coupling = Annotated[
-    int,
-    Text(
-        _count(1, 100),
-        int,
-        "a whole number from 1 to 100",
-        {"type": "integer", "minimum": 1, "maximum": 100},
-        accepts=(int,),
-    ),
-]
+Coupling = Annotated[int, _whole(1, 100)]
 """A coupling factor (RFC 9332, section 2.1)."""
 
 
@@ -226,31 +201,13 @@ ParetoShape = Annotated[
 ]
 """The shape of a Pareto distribution in thousandths."""
 
-Burst = Annotated[
-    int,
-    Text(
-        _count(1, 1000),
-        int,
-        "a whole number of packets from 1 to 1000",
-        {"type": "integer", "minimum": 1, "maximum": 1000},
-        accepts=(int,),
-    ),
-]
+Burst = Annotated[int, _whole(1, 1000, "a whole number of packets")]
 """How many packets follow each other at once."""
 
 EPHEMERAL_PORTS = (49152, 65535)
 """Where the senders' own ports lie (RFC 6335)."""
 
-Port = Annotated[
-    int,
-    Text(
-        _count(1, 65535),
-        int,
-        "a port from 1 to 65535",
-        {"type": "integer", "minimum": 1, "maximum": 65535},
-        accepts=(int,),
-    ),
-]
+Port = Annotated[int, _whole(1, 65535, "a port")]
 """A TCP or UDP port."""
 
 
