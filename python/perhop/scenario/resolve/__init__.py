@@ -2,6 +2,7 @@
 
 ================  ============================================================================
 `scenario`        instants, names of directions, addresses and ports
+`elements`        all elements of one kind, with their places
 `shares`          rates of classes, and all classes at the end of a link
 `nesting`         policies that divide classes of others
 `steps`           the network as changes leave it

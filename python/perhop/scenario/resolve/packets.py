@@ -14,14 +14,13 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from perhop.scenario.model.quantities import EPHEMERAL_PORTS, USUAL_TTL
+from perhop.scenario.resolve.elements import markings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from ipaddress import IPv4Address
 
-    from perhop.scenario.model.base import Loc
     from perhop.scenario.model.classes import Match
-    from perhop.scenario.model.marking import MarkRule
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 Ranges = tuple[tuple[int, int], ...]
@@ -154,15 +153,6 @@ class Packets:
             and _overlap(self.origins, other.origins)
             and _overlap(self.goals, other.goals)
         )
-
-
-def markings(scenario: ResolvedScenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
-    """Every marking, and where it stands."""
-    for name, node in scenario.nodes.items():
-        yield ("nodes", name, "remark"), node.remark
-    for index, link in enumerate(scenario.links):
-        for end, rules in link.remark.items():
-            yield ("links", index, "remark", end), rules
 
 
 def sent(scenario: ResolvedScenario) -> list[Packets]:

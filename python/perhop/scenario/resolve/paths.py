@@ -110,3 +110,30 @@ def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:
         if step.change.state is not None:
             down = down | {step.number} if step.change.state == "down" else down - {step.number}
             yield down
+
+
+def regions(scenario: ResolvedScenario) -> dict[str, set[object]]:
+    """For each node the connected sets of routers, and single links, that it touches.
+
+    Two hosts reach each other where these meet: only routers forward.
+    """
+    root: dict[str, str] = {name: name for name in scenario.nodes}
+
+    def find(node: str) -> str:
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    links = [link.ends for link in scenario.links if set(link.ends) <= scenario.nodes.keys()]
+    routers = {name for name, node in scenario.nodes.items() if node.kind == "router"}
+    for first, second in links:
+        if {first, second} <= routers:
+            root[find(first)] = find(second)
+    regions: dict[str, set[object]] = {name: set() for name in scenario.nodes}
+    for router in routers:
+        regions[router].add(find(router))
+    for index, (first, second) in enumerate(links):
+        for node, other in ((first, second), (second, first)):
+            regions[node].add(find(other) if other in routers else index)
+    return regions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perhop.scenario.resolve.elements import queues
 from perhop.scenario.rules.findings import Finding
 from perhop.units import format_duration
 
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.network import Limit
-    from perhop.scenario.model.queues import Queue, Wred
+    from perhop.scenario.model.queues import Wred
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
 def disciplines(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A queue has one discipline, whose settings agree."""
-    for loc, queue in _queues(scenario):
+    for loc, queue in queues(scenario):
         names = queue.disciplines
         for other in names[1:]:
             yield Finding(
@@ -40,15 +41,6 @@ def disciplines(scenario: ResolvedScenario) -> Iterator[Finding]:
                     f"{format_duration(codel.target)} is not less than the interval, "
                     f"{format_duration(codel.interval)}",
                 )
-
-
-def _queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
-    for index, link in enumerate(scenario.links):
-        yield ("links", index, "queue"), link.queue
-    for loc, policy in scenario.all_policies():
-        for name, part in policy.classes.items():
-            if part.queue is not None:
-                yield (*loc, name, "queue"), part.queue
 
 
 def _profiles(loc: Loc, wred: Wred) -> Iterator[Finding]:

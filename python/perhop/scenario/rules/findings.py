@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from perhop.errors import Problem
+from perhop.hints import did_you_mean, listed
+from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from perhop.scenario.model.base import Loc
 
@@ -83,3 +85,11 @@ def written(loc: Loc, data: object) -> Loc:
         else:
             return loc[:depth]
     return loc
+
+
+def known(name: str, names: Iterable[str], kind: str, loc: Loc) -> Iterator[Finding]:
+    """A finding unless `name` is one of `names`."""
+    if name not in names:
+        hint = did_you_mean(name, names)
+        few = "" if hint else listed(names)
+        yield Finding(loc, f"{quote(name)} is not a {kind}{few}", hint)

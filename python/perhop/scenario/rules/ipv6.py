@@ -6,7 +6,7 @@ from ipaddress import IPv6Network
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from perhop.scenario.resolve.packets import markings
+from perhop.scenario.resolve.elements import markings
 from perhop.scenario.rules.findings import Finding
 from perhop.units import format_size
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.hints import did_you_mean
-from perhop.scenario.resolve.packets import markings
+from perhop.scenario.resolve.elements import markings
 from perhop.scenario.rules.findings import Finding
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Match
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 
@@ -23,11 +25,14 @@ def marking_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
                 yield Finding(
                     (*loc, index + 1), "comes after a rule that matches `any`; expected it before"
                 )
-            for key in ("source", "destination"):
-                for place, end in enumerate(getattr(rule.match, key) or ()):
-                    if isinstance(end, str) and end not in scenario.nodes:
-                        yield Finding(
-                            (*loc, index, "match", key, place),
-                            f"{quote(end)} is not a node",
-                            did_you_mean(end, scenario.nodes),
-                        )
+            yield from known_ends(rule.match, scenario.nodes, (*loc, index, "match"))
+
+
+def known_ends(match: Match, nodes: Iterable[str], loc: Loc) -> Iterator[Finding]:
+    """A match names nodes that exist."""
+    for key in ("source", "destination"):
+        for place, end in enumerate(getattr(match, key) or ()):
+            if isinstance(end, str) and end not in nodes:
+                yield Finding(
+                    (*loc, key, place), f"{quote(end)} is not a node", did_you_mean(end, nodes)
+                )

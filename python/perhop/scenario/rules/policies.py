@@ -8,11 +8,13 @@ from perhop.hints import did_you_mean
 from perhop.scenario.model.cbq import ALTQ_CBQ
 from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.resolve import nesting
+from perhop.scenario.resolve.elements import classes
 from perhop.scenario.resolve.nesting import has_cycles, references, with_nested
 from perhop.scenario.resolve.packets import Index, Packets, sent
 from perhop.scenario.resolve.shares import guarantee, rates, rest
 from perhop.scenario.resolve.steps import attachments
 from perhop.scenario.rules.findings import Finding
+from perhop.scenario.rules.marking import known_ends
 from perhop.units import WHOLE, format_rate, format_share, quote
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Keys of a class that exclude each other."""
-    for loc, policy, class_ in _classes(scenario):
+    for loc, policy, class_ in classes(scenario):
         strict = "`priority: strict`" if class_.priority == "strict" else "`scheduler: priority`"
         if policy.strict(class_) and class_.bandwidth is not None:
             yield Finding(
@@ -103,7 +105,7 @@ def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
     """A policer tells two colours apart, or three in one of the two ways."""
-    for loc, _, class_ in _classes(scenario):
+    for loc, _, class_ in classes(scenario):
         police = class_.police
         if police is None:
             continue
@@ -140,15 +142,8 @@ def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Matches name nodes that exist."""
-    for loc, _, class_ in _classes(scenario):
-        for key in ("source", "destination"):
-            for index, end in enumerate(getattr(class_.match, key) or ()):
-                if isinstance(end, str) and end not in scenario.nodes:
-                    yield Finding(
-                        (*loc, "match", key, index),
-                        f"{quote(end)} is not a node",
-                        did_you_mean(end, scenario.nodes),
-                    )
+    for loc, _, class_ in classes(scenario):
+        yield from known_ends(class_.match, scenario.nodes, (*loc, "match"))
 
 
 def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
@@ -252,7 +247,7 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
         return  # what is sent is up to whoever uses the network
     packets = Index(sent(scenario))
     addresses = scenario.addresses
-    for loc, _, class_ in _classes(scenario):
+    for loc, _, class_ in classes(scenario):
         if class_.unused or class_.match.is_any:
             continue
         taken = Packets.of(class_.match, addresses)
@@ -383,9 +378,3 @@ def _sizes(scenario: ResolvedScenario) -> dict[str, int]:
     for name in scenario.policies:
         size(name)
     return sizes
-
-
-def _classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
-    for loc, policy in scenario.all_policies():
-        for key, class_ in policy.classes.items():
-            yield (*loc, key), policy, class_

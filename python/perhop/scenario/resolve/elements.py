@@ -1,0 +1,53 @@
+"""All elements of a scenario of one kind, wherever they stand, with their places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.model.classes import Class, Policy
+    from perhop.scenario.model.expectations import Measured
+    from perhop.scenario.model.marking import MarkRule
+    from perhop.scenario.model.queues import Queue
+    from perhop.scenario.model.traffic import Flow, Ping
+    from perhop.scenario.resolve.scenario import ResolvedScenario
+
+
+def senders(scenario: ResolvedScenario) -> Iterator[tuple[str, str, Flow | Ping]]:
+    """Yield every flow and ping with its section and name."""
+    yield from (("flows", name, flow) for name, flow in scenario.flows.items())
+    yield from (("pings", name, ping) for name, ping in scenario.pings.items())
+
+
+def measured(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Measured]]:
+    """Yield every expectation and published figure."""
+    yield from ((("expect", index), item) for index, item in enumerate(scenario.expect))
+    yield from ((("published", index), item) for index, item in enumerate(scenario.published))
+
+
+def classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
+    """Yield every class, nested ones included, with the policy that it belongs to."""
+    for loc, policy in scenario.all_policies():
+        for key, class_ in policy.classes.items():
+            yield (*loc, key), policy, class_
+
+
+def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
+    """Yield the queue of every link, and those that classes are given."""
+    for index, link in enumerate(scenario.links):
+        yield ("links", index, "queue"), link.queue
+    for loc, _, class_ in classes(scenario):
+        if class_.queue is not None:
+            yield (*loc, "queue"), class_.queue
+
+
+def markings(scenario: ResolvedScenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
+    """Yield the rules by which every node, and every end of a link, marks packets."""
+    for name, node in scenario.nodes.items():
+        yield ("nodes", name, "remark"), node.remark
+    for index, link in enumerate(scenario.links):
+        for end, rules in link.remark.items():
+            yield ("links", index, "remark", end), rules

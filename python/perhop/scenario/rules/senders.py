@@ -1,0 +1,221 @@
+"""Rules on flows and pings: where they go, when, and by which transport."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perhop.scenario.model.tcp import BBR, FEEDBACK, PACED
+from perhop.scenario.resolve.elements import measured, senders
+from perhop.scenario.resolve.paths import regions
+from perhop.scenario.rules.findings import Finding, known
+from perhop.scenario.rules.network import link_ends
+from perhop.units import format_duration, format_size, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perhop.scenario.model.base import Loc
+    from perhop.scenario.resolve.scenario import ResolvedScenario
+
+
+MAX_INTERVALS = 1_000_000
+"""The most reports of a flow that a scenario may ask for."""
+
+MAX_REQUESTS = 10_000_000
+"""The most requests that a ping may send."""
+
+
+def paths(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Flows and pings go from one host to another that routers lead to."""
+    touched = regions(scenario)
+    joined = next(link_ends(scenario), None) is None
+    for section, name, sender in senders(scenario):
+        ends = (("from", sender.source), ("to", sender.destination))
+        unknown = [
+            finding
+            for key, node in ends
+            for finding in known(node, scenario.nodes, "node", (section, name, key))
+        ]
+        yield from unknown
+        if unknown:
+            continue
+        if sender.source == sender.destination:
+            yield Finding(
+                (section, name, "to"), f"is {quote(sender.source)} too; expected another host"
+            )
+            continue
+        # Routers answer pings, and send and receive nothing else.
+        hosts = ends if section == "flows" else ends[:1]
+        routers = [end for end in hosts if scenario.nodes[end[1]].kind == "router"]
+        for key, node in routers:
+            yield Finding((section, name, key), f"{quote(node)} is a router; expected a host")
+        if joined and not routers and not touched[sender.source] & touched[sender.destination]:
+            yield Finding(
+                (section, name, "to"),
+                f"{quote(sender.destination)} cannot be reached from {quote(sender.source)}; "
+                "expected a path of links and routers between them",
+            )
+
+
+def names_of_senders(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Flows and pings have different names, and none is called total."""
+    for section, name, _ in senders(scenario):
+        if name == "total":
+            yield Finding(
+                (section, name),
+                "`total` is the sum of all flows; expected another name",
+                at_key=True,
+            )
+        elif section == "pings" and name in scenario.flows:
+            yield Finding(
+                (section, name),
+                f"{quote(name)} is a flow already; expected another name",
+                at_key=True,
+            )
+
+
+def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
+    for name, flow in scenario.flows.items():
+        loc: Loc = ("flows", name)
+        if flow.tcp is not None and flow.udp is not None:
+            yield Finding(
+                (*loc, "udp"), "is given beside `tcp`; expected one of the two", at_key=True
+            )
+        if flow.stop is not None and flow.volume is not None:
+            yield Finding(
+                (*loc, "volume"), "is given beside `stop`; expected one of the two", at_key=True
+            )
+        if flow.tcp is None:
+            continue
+        if flow.tcp.loss_detection == "rack" and not flow.tcp.sack:
+            yield Finding(
+                (*loc, "tcp", "loss_detection"),
+                "`rack` needs selective acknowledgements; expected `sack: true` beside it",
+            )
+        control = flow.tcp.congestion_control
+        feedback = FEEDBACK.get(control, (flow.tcp.effective_ecn,))
+        if flow.tcp.effective_ecn not in feedback:
+            yield Finding(
+                (*loc, "tcp", "ecn"),
+                f"{quote(control)} needs to know how much is marked; "
+                f"expected {' or '.join(map(quote, feedback))}",
+            )
+        if control in BBR and not flow.tcp.sack:
+            yield Finding(
+                (*loc, "tcp", "sack"),
+                f"{quote(control)} needs selective acknowledgements; expected `true`",
+            )
+        if control in BBR and flow.tcp.effective_ecn != "off":
+            yield Finding(
+                (*loc, "tcp", "ecn"),
+                f"{quote(control)} does not respond to marks; expected `off`",
+            )
+        if control in PACED and not flow.tcp.effective_pacing:
+            yield Finding(
+                (*loc, "tcp", "pacing"), f"{quote(control)} sends by pacing; expected `true`"
+            )
+        fixed = next((k for k in ("receive_window", "window") if getattr(flow.tcp, k)), None)
+        if flow.tcp.autotuning and fixed:
+            yield Finding(
+                (*loc, "tcp", fixed), "the receive window is autotuned; expected no size of it"
+            )
+        windows = (
+            ("send_window", flow.tcp.effective_send_window, flow.tcp.send_window),
+            ("receive_window", flow.tcp.effective_receive_window, flow.tcp.receive_window),
+        )
+        for key, size, own in windows:
+            if size < flow.tcp.mss:
+                yield Finding(
+                    (*loc, "tcp", key if own else "window"),
+                    f"{format_size(size)} is less than one segment; "
+                    f"expected at least the mss, {format_size(flow.tcp.mss)}",
+                )
+        if flow.tcp.timestamps and flow.tcp.mss > 65495 - 12:
+            yield Finding(
+                (*loc, "tcp", "mss"),
+                f"{format_size(flow.tcp.mss)} and timestamps do not fit a packet; "
+                "expected at most 65483 B",
+            )
+
+
+def times(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Flows and pings start before they stop, within a scenario that has an end."""
+    open_ended = [
+        (section, name)
+        for section, name, sender in senders(scenario)
+        if section == "flows" and sender.stop is None
+    ]
+    for section, name, sender in senders(scenario):
+        loc: Loc = (section, name)
+        if sender.stop is not None and sender.start >= sender.stop:
+            yield Finding(
+                (*loc, "stop"),
+                f"{format_duration(sender.stop)} is not after the start, "
+                f"{format_duration(sender.start)}",
+            )
+        elif scenario.duration is not None:
+            end = format_duration(scenario.duration)
+            if sender.stop is not None and sender.stop > scenario.duration:
+                yield Finding(
+                    (*loc, "stop"),
+                    f"{format_duration(sender.stop)} is after the end of the scenario, {end}",
+                )
+            elif sender.start >= scenario.duration:
+                yield Finding(
+                    (*loc, "start"),
+                    f"{format_duration(sender.start)} is not before the end of the scenario, {end}",
+                )
+    if scenario.duration is None:
+        for section, name in open_ended:
+            yield Finding(
+                (section, name),
+                "has no `stop`, and the scenario no `duration`; expected one of them",
+                at_key=True,
+            )
+        if not open_ended and not scenario.end_ps and (scenario.flows or scenario.pings):
+            yield Finding(("duration",), "is missing; expected a duration such as `60 s`")
+
+
+def instants(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Instants differ in results, too, which have them in seconds: by 1 ps up to two hours."""
+    taken: dict[float, tuple[int, str]] = {}
+    for loc, at in _instants(scenario):
+        first, place = taken.setdefault(at / 1e12, (at, ".".join(map(str, loc))))
+        if first != at:
+            yield Finding(
+                loc,
+                f"{format_duration(at)} cannot be told from {place}, {format_duration(first)}, "
+                "that late; expected the same, or microseconds between them",
+            )
+
+
+def _instants(scenario: ResolvedScenario) -> Iterator[tuple[Loc, int]]:
+    """Everything that cuts results, and its place."""
+    yield ("duration",), scenario.end_ps
+    for name, flow in scenario.flows.items():
+        start, stop = scenario.active_ps(flow)
+        yield ("flows", name, "start"), start
+        yield ("flows", name, "stop"), stop
+    yield from ((("changes", index, "at"), each.at) for index, each in enumerate(scenario.changes))
+    for loc, item in measured(scenario):
+        yield from (((*loc, "during"), edge) for edge in item.during or ())
+
+
+def amounts(scenario: ResolvedScenario) -> Iterator[Finding]:
+    """Reports and echo requests are few enough to keep."""
+    end = scenario.end_ps
+    if end > scenario.report.interval * MAX_INTERVALS:
+        yield Finding(
+            ("report", "interval"),
+            f"{format_duration(scenario.report.interval)} makes more than {MAX_INTERVALS:,} "
+            f"intervals of {format_duration(end)}; expected a longer one",
+        )
+    for name, ping in scenario.pings.items():
+        start, stop = scenario.active_ps(ping)
+        if (stop - start) * ping.requests > ping.every * MAX_REQUESTS:
+            yield Finding(
+                ("pings", name, "every"),
+                f"{format_duration(ping.every)} makes more than {MAX_REQUESTS:,} requests; "
+                "expected a longer time",
+            )
