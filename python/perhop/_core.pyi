@@ -6,9 +6,9 @@ from _typeshed import SupportsWrite
 __all__ = [
     "Calendar",
     "Emulation",
-    "Ledger",
     "Namespaces",
     "Simulation",
+    "StoredReservations",
     "Topology",
     "Traffic",
     "Wires",
@@ -20,14 +20,14 @@ __version__: str
 _Short = tuple[int, int | None, int, int, int]
 _Limits = tuple[list[int], list[int], list[int], int | None, int | None]
 
-_Place = tuple[tuple[list[int], int | None] | None, list[tuple[int, bool]]]
+_StoredPath = tuple[tuple[list[int], int | None] | None, list[tuple[int, bool]]]
 
 @final
-class Ledger:
-    def __new__(cls) -> Ledger: ...
+class StoredReservations:
+    def __new__(cls) -> StoredReservations: ...
     def read(self, lines: str) -> None: ...
     @property
-    def places(self) -> list[str]: ...
+    def paths(self) -> list[str]: ...
     @property
     def selectors(self) -> list[str]: ...
     @property
@@ -47,8 +47,8 @@ class Calendar:
     ) -> None: ...
     def load(
         self,
-        ledger: Ledger,
-        places: list[_Place],
+        stored: StoredReservations,
+        stored_paths: list[_StoredPath],
         selectors: list[tuple[int, int]],
         times: tuple[int, int],
     ) -> list[int]: ...

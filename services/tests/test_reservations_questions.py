@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perhop._core import Calendar, Ledger
+from perhop._core import Calendar, StoredReservations
 from perhop_services.common.errors import ConflictError
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
@@ -108,7 +108,7 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "claim": lambda: gaps().claim([(0, gaps().about(6, None, None, None))], [], T0, T0 + YEAR),
     "paths": lambda: mesh().paths((0, 7), None, T0, T0 + 1, 0, ANY, 10**6),
     "widest": lambda: mesh().widest((0, 7), None, T0, T0 + 1, ANY),
-    "read": lambda: Ledger().read(lines()),
+    "read": lambda: StoredReservations().read(lines()),
 }
 
 

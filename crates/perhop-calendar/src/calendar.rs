@@ -233,7 +233,8 @@ impl Calendar {
     pub fn check(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
         self.check_sense(booking)?;
-        let short = |&(_, resource): &(Place, usize)| self.resources[resource].free(span) < rate;
+        let short =
+            |&(_, resource): &(LinkClass, usize)| self.resources[resource].free(span) < rate;
         let worst = self
             .taken(links, class)
             .filter(short)
@@ -350,7 +351,7 @@ impl Calendar {
         while let Some(part) =
             Span::new(start, (start / length + 1).saturating_mul(length).min(span.end()))
         {
-            let least = |(_, resource): (Place, usize)| self.resources[resource].free(part);
+            let least = |(_, resource): (LinkClass, usize)| self.resources[resource].free(part);
             append(&mut free, part, self.taken(links, class).map(least).min().unwrap_or(0));
             start = part.end();
         }
@@ -464,7 +465,7 @@ impl Calendar {
         &'a self,
         links: &'a [u32],
         class: Option<u32>,
-    ) -> impl Iterator<Item = (Place, usize)> + 'a {
+    ) -> impl Iterator<Item = (LinkClass, usize)> + 'a {
         links.iter().flat_map(move |&link| {
             let first = self.first[link as usize] as usize;
             let whole = ((link, None), first);
@@ -503,4 +504,4 @@ fn append(all: &mut Vec<Stretch>, span: Span, level: u64) {
 }
 
 /// A link, and a class of it if it is not the link as a whole.
-type Place = (u32, Option<u32>);
+type LinkClass = (u32, Option<u32>);

@@ -10,16 +10,16 @@
 
 mod calendar;
 mod fit;
-mod ledger;
 mod overlaps;
 mod paths;
 mod span;
+mod stored;
 mod timeline;
 
 pub use calendar::{Booking, Calendar, LinkSpec, Refusal, Shortage};
 pub use fit::{Effort, Fit, Wanted};
-pub use ledger::{Ledger, Place, Unreadable};
 pub use overlaps::{Overlaps, Packets, Ports};
 pub use paths::{Constraints, Path};
 pub use span::Span;
+pub use stored::{StoredPath, StoredReservations, Unreadable};
 pub use timeline::Stretch;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perhop_calendar::{
-    Booking, Constraints, Effort, LinkSpec, Overlaps, Packets, Path, Place, Refusal, Shortage,
-    Span, Wanted,
+    Booking, Constraints, Effort, LinkSpec, Overlaps, Packets, Path, Refusal, Shortage, Span,
+    StoredPath, Wanted,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,16 +21,16 @@ type Row = (u64, usize, Option<u32>, u64, u64, u64);
 /// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at most.
 type Limits = (Vec<u32>, Vec<u32>, Vec<u32>, Option<u32>, Option<u64>);
 
-/// A place's links and class, if there are such, and its lanes.
+/// A stored path's links and class, if the network has them, and its lanes.
 type Meaning = (Option<(Vec<u32>, Option<u32>)>, Vec<(u32, bool)>);
 
 /// Reservations as they are on file.
 #[pyclass(module = "perhop._core")]
 #[derive(Default)]
-pub struct Ledger(perhop_calendar::Ledger);
+pub struct StoredReservations(perhop_calendar::StoredReservations);
 
 #[pymethods]
-impl Ledger {
+impl StoredReservations {
     #[new]
     fn new() -> Self {
         Self::default()
@@ -43,8 +43,8 @@ impl Ledger {
 
     /// What has to be understood: path, class and between what, with tabs between them.
     #[getter]
-    fn places(&self) -> Vec<&str> {
-        self.0.places()
+    fn paths(&self) -> Vec<&str> {
+        self.0.paths()
     }
 
     /// What else has to be: the rests of arrays.
@@ -102,19 +102,19 @@ impl Calendar {
         .map_err(PyValueError::new_err)
     }
 
-    /// Takes in what is on file, whether or not there is room: `restore` of `perhop_calendar::Ledger`.
+    /// Takes in what is on file, whether or not there is room: `restore` of `perhop_calendar::StoredReservations`.
     fn load(
         &mut self,
         py: Python<'_>,
-        ledger: &Ledger,
-        places: Vec<Meaning>,
+        stored: &StoredReservations,
+        stored_paths: Vec<Meaning>,
         selectors: Vec<[u32; 2]>,
         times: (u64, u64),
     ) -> PyResult<Vec<u64>> {
-        let places: Vec<Place> =
-            places.into_iter().map(|(taken, lanes)| Place { taken, lanes }).collect();
+        let stored_paths: Vec<StoredPath> =
+            stored_paths.into_iter().map(|(taken, lanes)| StoredPath { taken, lanes }).collect();
         let Self { calendar, overlaps } = self;
-        py.detach(|| ledger.0.restore(&places, &selectors, times, calendar, overlaps))
+        py.detach(|| stored.0.restore(&stored_paths, &selectors, times, calendar, overlaps))
             .map_err(refused)
     }
 

@@ -165,7 +165,7 @@ mod _core {
     #[pymodule_export]
     use super::Simulation;
     #[pymodule_export]
-    use super::calendar::{Calendar, Ledger};
+    use super::calendar::{Calendar, StoredReservations};
     #[pymodule_export]
     use super::counts::Counts;
     #[pymodule_export]

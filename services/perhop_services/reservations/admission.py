@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Calendar, Ledger
+from perhop._core import Calendar, StoredReservations
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.holdings import Holdings
@@ -95,24 +95,24 @@ class Admission:
         Returns:
             The numbers of those that name a link or class that the network no longer has.
         """
-        ledger = Ledger()
+        stored = StoredReservations()
         for page in pages:
-            ledger.read(page)
-        places = [self._place(paths, place) for place in ledger.places]
-        turned = any(turned for _, lanes in places for _, turned in lanes)
+            stored.read(page)
+        stored_paths = [self._stored_path(paths, text) for text in stored.paths]
+        turned = any(turned for _, lanes in stored_paths for _, turned in lanes)
         selectors: list[tuple[int, int]] = []
-        for text in ledger.selectors:
+        for text in stored.selectors:
             selector = records.selector(text)
             number = self._packets.selector(selector)
             other = self._packets.selector(selector.reversed()) if turned else number
             selectors.append((number, other))
-        self.holdings.count(ledger.owners)
-        return self._calendar.load(ledger, places, selectors, (self.origin, now))
+        self.holdings.count(stored.owners)
+        return self._calendar.load(stored, stored_paths, selectors, (self.origin, now))
 
-    def _place(self, paths: Mapping[int, Sequence[str]], text: str) -> tuple[_Taken, _Lanes]:
-        """What a place of the ledger means: links and class, if there are such, and lanes."""
+    def _stored_path(self, paths: Mapping[int, Sequence[str]], text: str) -> tuple[_Taken, _Lanes]:
+        """Resolve a stored path: links and class, if the network has them, and lanes."""
         network = self.network
-        path, class_, source, destination, direction = records.place(text)
+        path, class_, source, destination, direction = records.stored_path(text)
         taken: _Taken = None
         if all(map(network.has_link, paths[path])) and (not class_ or class_ in network.classes):
             forward = [network.link(name) for name in paths[path]]

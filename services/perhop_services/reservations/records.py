@@ -49,15 +49,15 @@ def about(terms: Terms) -> str:
     return json.dumps(packets, separators=(",", ":"))
 
 
-def place(text: str) -> tuple[int, str | None, str, str, Direction]:
-    """Path, class, source, destination and direction, from a place of `perhop._core.Ledger`."""
+def stored_path(text: str) -> tuple[int, str | None, str, str, Direction]:
+    """Path, class, source, destination and direction, from a stored path of the core."""
     path, class_, ends = text.split("\t")
     source, destination, direction = json.loads(f"{ends}]")
     return int(path), class_ or None, source, destination, direction
 
 
 def selector(text: str) -> Selector:
-    """Which packets, from a selector of `perhop._core.Ledger`."""
+    """Which packets, from a selector of `perhop._core.StoredReservations`."""
     return _selector(*json.loads(f"[{text[1:]}"))
 
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perhop_calendar::{Booking, Calendar, Ledger, LinkSpec, Overlaps, Place, Refusal, Span};
+use perhop_calendar::{
+    Booking, Calendar, LinkSpec, Overlaps, Refusal, Span, StoredPath, StoredReservations,
+};
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 1_700_000_000;
@@ -15,7 +17,7 @@ const BETWEEN: [&str; 3] =
 const PACKETS: [&str; 3] =
     [r#","tcp",null,[80,90],null]"#, ",null,null,null,46]", r#","udp",[1,2],[3,3],0]"#];
 
-/// A reservation on file; `between` and `packets` are places in what there is.
+/// A reservation on file; `between` and `packets` are paths in what there is.
 #[derive(Clone, Debug)]
 struct Row {
     span: Span,
@@ -73,7 +75,7 @@ proptest! {
         late in 0_u64..5000,
     ) {
         let now = ORIGIN + late;
-        let mut ledger = Ledger::default();
+        let mut stored = StoredReservations::default();
         let line = |(id, row): (usize, &Row)| format!(
             "{id}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{}",
             row.span.start(), row.span.end(), row.rate, row.owner, row.path,
@@ -82,24 +84,24 @@ proptest! {
         );
         let lines: Vec<String> = rows.iter().enumerate().map(line).collect();
         for page in lines.chunks(page) {
-            ledger.read(&page.join("\n")).expect("lines");
+            stored.read(&page.join("\n")).expect("lines");
         }
 
         // What the words mean, understood from the words.
-        let places: Vec<Place> = ledger.places().iter().map(|words| {
+        let paths: Vec<StoredPath> = stored.paths().iter().map(|words| {
             let words: Vec<&str> = words.split('\t').collect();
             let path: usize = words[0].parse().expect("a path");
             let class = words[1].strip_prefix("class ").map(|class| class.parse().expect("a class"));
             let between = BETWEEN.iter().position(|&known| known == words[2]).expect("two ends");
             let taken = PATHS.get(path).map(|links| (links.to_vec(), class));
-            Place { taken, lanes: lanes(between) }
+            StoredPath { taken, lanes: lanes(between) }
         }).collect();
-        let selectors: Vec<[u32; 2]> = ledger.selectors().iter().map(|words| {
+        let selectors: Vec<[u32; 2]> = stored.selectors().iter().map(|words| {
             let known = PACKETS.iter().position(|known| known == words).expect("packets") as u32;
             [known, known + 10]
         }).collect();
         let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
-        let lost = ledger.restore(&places, &selectors, (ORIGIN, now), &mut calendar, &mut overlaps);
+        let lost = stored.restore(&paths, &selectors, (ORIGIN, now), &mut calendar, &mut overlaps);
 
         let (mut expected, mut meant, mut gone) = (self::calendar(), Overlaps::default(), vec![]);
         let mut owners = BTreeMap::new();
@@ -122,7 +124,7 @@ proptest! {
             expected.book(id, booking).expect("room");
         }
         prop_assert_eq!(lost, Ok(gone));
-        prop_assert_eq!(ledger.owners(), &owners);
+        prop_assert_eq!(stored.owners(), &owners);
         prop_assert_eq!(calendar.len(), expected.len());
         same(&calendar, &expected)?;
         for ends in [1, 10, 20] {
@@ -154,10 +156,10 @@ fn same(one: &Calendar, other: &Calendar) -> Result<(), TestCaseError> {
 #[test]
 fn what_is_no_reservation_is_named() {
     let good = "7\t5\t9\t3\t1\t1\t\t[\"a\",\"b\",\"both\",null,null,null,null]";
-    let mut ledger = Ledger::default();
-    assert_eq!(ledger.read(good), Ok(()));
-    assert_eq!(ledger.places(), ["1\t\t[\"a\",\"b\",\"both\""]);
-    assert_eq!(ledger.selectors(), [",null,null,null,null]"]);
+    let mut stored = StoredReservations::default();
+    assert_eq!(stored.read(good), Ok(()));
+    assert_eq!(stored.paths(), ["1\t\t[\"a\",\"b\",\"both\""]);
+    assert_eq!(stored.selectors(), [",null,null,null,null]"]);
     for bad in [
         "7",
         "7\t5\t9\t3\t1\t1\t",
@@ -166,21 +168,21 @@ fn what_is_no_reservation_is_named() {
         &good.replacen("\"both\",null", "\"both\"", 1).replace(",null", ""),
         &good.replacen('"', "", 1),
     ] {
-        let error = Ledger::default().read(&format!("{good}\n{bad}")).expect_err(bad);
+        let error = StoredReservations::default().read(&format!("{good}\n{bad}")).expect_err(bad);
         assert_eq!(error.0, *bad);
     }
 }
 
 #[test]
 fn nothing_is_restored_twice() {
-    let mut ledger = Ledger::default();
+    let mut stored = StoredReservations::default();
     let line = format!("7\t{ORIGIN}\t{}\t3\t1\t1\t\t[1,2,3,4]", ORIGIN + 9);
-    ledger.read(&line).expect("a line");
-    let place = Place { taken: Some((vec![0], None)), lanes: vec![(0, false)] };
+    stored.read(&line).expect("a line");
+    let path = StoredPath { taken: Some((vec![0], None)), lanes: vec![(0, false)] };
     let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
     let mut restore = || {
-        ledger.restore(
-            std::slice::from_ref(&place),
+        stored.restore(
+            std::slice::from_ref(&path),
             &[[0, 0]],
             (ORIGIN, ORIGIN),
             &mut calendar,

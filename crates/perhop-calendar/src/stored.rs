@@ -1,4 +1,4 @@
-//! What is on file, read as text and taken in at once.
+//! Stored reservations, read as text and added to a calendar at once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,18 +9,18 @@ use crate::{Booking, Calendar, Overlaps, Refusal, Span};
 /// How many elements of the last column say between what; the rest say which packets.
 const BETWEEN: usize = 3;
 
-/// Reservations as they are on file, before anybody has said what the words in them mean.
+/// Stored reservations, before the names in them are resolved.
 ///
 /// A reservation is a line of eight columns with tabs between them: its number, start, end, rate
 /// and owner, the number of its path, its class or nothing, and a JSON array, of which the first
-/// three elements say between what it is and which way, and the others for which packets. A million
-/// lines say few different things of either, so that only those need to be understood: the *places*
-/// (path, class and the array's beginning) and the *selectors* (the rest of the array).
+/// three elements are source, destination and direction, and the others the selector of its packets. A
+/// million lines have few distinct values of both, so that only these need to be resolved: the *stored
+/// paths* (path, class and the array's beginning) and the *selectors* (the rest of the array).
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct StoredReservations {
     entries: Vec<Entry>,
-    places: Words,
-    selectors: Words,
+    paths: Texts,
+    selectors: Texts,
     owners: BTreeMap<u64, u64>,
 }
 
@@ -29,17 +29,16 @@ struct Entry {
     id: u64,
     span: Span,
     rate: u64,
-    place: u32,
+    path: u32,
     selector: u32,
 }
 
-/// What a place means.
+/// A stored path, resolved.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// The links that reservations there take part of, and the class; none if there are no such
-    /// links or class any more.
+pub struct StoredPath {
+    /// The links of the path, and the class; None if the network no longer has them.
     pub taken: Option<(Vec<u32>, Option<u32>)>,
-    /// Between which ends packets go, once for each way, and whether the selector is turned round.
+    /// The ends of each direction, and whether the selector is reversed.
     pub lanes: Vec<(u32, bool)>,
 }
 
@@ -48,7 +47,7 @@ pub struct Place {
 #[error("no reservation is {0:?}")]
 pub struct Unreadable(pub String);
 
-impl Ledger {
+impl StoredReservations {
     /// Reads lines.
     ///
     /// # Errors
@@ -65,12 +64,12 @@ impl Ledger {
         let (id, start, end, rate, owner) = (number()?, number()?, number()?, number()?, number()?);
         let said = columns.next()?;
         let array = said.match_indices('\t').nth(1)?.0 + 1;
-        let (place, selector) = said.split_at(array + beginning(&said[array..])?);
+        let (path, selector) = said.split_at(array + beginning(&said[array..])?);
         let entry = Entry {
             id,
             span: Span::new(start, end)?,
             rate,
-            place: self.places.number(place),
+            path: self.paths.number(path),
             selector: self.selectors.number(selector),
         };
         self.entries.push(entry);
@@ -78,10 +77,10 @@ impl Ledger {
         Some(())
     }
 
-    /// The places, by number: a path's number, a class or nothing, and the beginning of the array,
+    /// The stored paths, by index: a path's number, a class or nothing, and the beginning of the array,
     /// with tabs between them.
-    pub fn places(&self) -> Vec<&str> {
-        self.places.all()
+    pub fn paths(&self) -> Vec<&str> {
+        self.paths.all()
     }
 
     /// The rests of arrays, by number; each begins with a comma.
@@ -97,20 +96,20 @@ impl Ledger {
     /// Takes everything into a calendar and an index of overlaps, whether or not there is room. What
     /// was over by `now` takes no room; what began before `origin` takes it from then on.
     ///
-    /// Args: what each place means, by its number; the number of each selector as it is, and turned
-    /// round.
+    /// Args: each stored path, resolved, by its index; the number of each selector as it is, and
+    /// reversed.
     ///
-    /// Returns the numbers of those that name links or a class that there are not.
+    /// Returns the ids of reservations with unknown links or classes.
     ///
     /// # Errors
     /// [`Refusal`] if one makes no sense, or there is one with its number; the calendar has not
     /// changed then.
     ///
     /// # Panics
-    /// If there are fewer meanings than places or selectors.
+    /// If `paths` or `selectors` are too few.
     pub fn restore(
         &self,
-        places: &[Place],
+        paths: &[StoredPath],
         selectors: &[[u32; 2]],
         (origin, now): (u64, u64),
         calendar: &mut Calendar,
@@ -118,12 +117,12 @@ impl Ledger {
     ) -> Result<Vec<u64>, Refusal> {
         let mut lost = Vec::new();
         let mut bookings = Vec::with_capacity(self.entries.len());
-        for &Entry { id, span, rate, place, .. } in &self.entries {
+        for &Entry { id, span, rate, path, .. } in &self.entries {
             if span.end() <= now {
                 continue;
             }
             let span = Span::new(span.start().max(origin), span.end());
-            match (&places[place as usize].taken, span) {
+            match (&paths[path as usize].taken, span) {
                 (Some((links, class)), Some(span)) => {
                     bookings
                         .push((id, Booking { links: links.clone(), class: *class, span, rate }));
@@ -135,7 +134,7 @@ impl Ledger {
         calendar.restore(bookings)?;
         overlaps.add_all(self.entries.iter().flat_map(|entry| {
             let [straight, reversed] = selectors[entry.selector as usize];
-            places[entry.place as usize].lanes.iter().map(move |&(ends, turned)| {
+            paths[entry.path as usize].lanes.iter().map(move |&(ends, turned)| {
                 (ends, entry.id, if turned { reversed } else { straight }, entry.span)
             })
         }));
@@ -146,7 +145,7 @@ impl Ledger {
 /// The length of a JSON array's beginning: up to the comma behind its third element.
 fn beginning(array: &str) -> Option<usize> {
     let (mut quoted, mut escaped, mut depth, mut commas) = (false, false, 0, 0);
-    for (place, byte) in array.bytes().enumerate() {
+    for (index, byte) in array.bytes().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
@@ -157,7 +156,7 @@ fn beginning(array: &str) -> Option<usize> {
             b',' if depth == 1 => {
                 commas += 1;
                 if commas == BETWEEN {
-                    return Some(place);
+                    return Some(index);
                 }
             }
             _ => {}
@@ -168,9 +167,9 @@ fn beginning(array: &str) -> Option<usize> {
 
 /// Texts, numbered in the order in which they came.
 #[derive(Clone, Debug, Default)]
-struct Words(HashMap<String, u32>);
+struct Texts(HashMap<String, u32>);
 
-impl Words {
+impl Texts {
     fn number(&mut self, word: &str) -> u32 {
         if let Some(&number) = self.0.get(word) {
             return number;
