@@ -5,12 +5,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from perhop._core import Emulation
 from perhop.engines.plan import network_plan
 from perhop.scenario import parse
-from tools import need
+from tools import need, unable
 
 ROW = """
 perhop: 1
@@ -38,7 +36,7 @@ class Lab:
         try:
             self.core = Emulation(json.dumps(plan))
         except OSError as error:
-            pytest.skip(str(error))
+            unable(error)
         self.hosts = {"a": 0, "b": 3}
         self.namespaces = self.core.namespaces()
         self.core.start(Emulation.monotonic_ns())

@@ -2,17 +2,19 @@
 
 import os
 import shutil
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 
 PACKAGES: Final = {
     "chromium": "chromium",
+    "ethtool": "ethtool",
     "ip": "iproute2",
     "iperf3": "iperf3",
     "jq": "jq",
     "mtr": "mtr-tiny",
     "nft": "nftables",
+    "openssl": "openssl",
     "ping": "iputils-ping",
     "postgres": "postgresql",
     "setpriv": "util-linux",
@@ -24,7 +26,8 @@ PACKAGES: Final = {
 }
 """The Debian package of each."""
 
-_REASON: Final = "needs "
+_NEEDS: Final = "needs "
+_CANNOT: Final = "this machine cannot do it: "
 
 
 def need(*programs: str) -> None:
@@ -34,18 +37,26 @@ def need(*programs: str) -> None:
             missing(program)
 
 
-def missing(program: str) -> None:
+def missing(program: str) -> NoReturn:
     """Skip the test, or fail it in CI, for a program that is not there."""
-    reason = f"{_REASON}{program} (Debian: {PACKAGES.get(program, 'unknown')})"
+    reason = f"{_NEEDS}{program} (Debian: {PACKAGES.get(program, 'unknown')})"
     if os.environ.get("CI") == "true":
         pytest.fail(f"{reason}, which CI installs", pytrace=False)
     pytest.skip(reason)
 
 
+def unable(why: object) -> NoReturn:
+    """Skip the test for what this machine's kernel or user cannot do, as an error says."""
+    text = str(why).strip().split("\n")[0]
+    if "apt install" in text and os.environ.get("CI") == "true":
+        pytest.fail(f"{text}, which CI does", pytrace=False)
+    pytest.skip(f"{_CANNOT}{text}")
+
+
 def left_out(reasons: list[str]) -> list[str]:
     """Lines that say what was skipped for want of what; `reasons` are those of skipped tests."""
     ours = [reason.removeprefix("Skipped: ") for reason in reasons]
-    ours = [reason for reason in ours if reason.startswith(_REASON) and "(Debian: " in reason]
+    ours = [reason for reason in ours if reason.startswith((_NEEDS, _CANNOT))]
     return [
         f"{ours.count(each)} test{'s' if ours.count(each) > 1 else ''} left out: {each}"
         for each in dict.fromkeys(ours)
