@@ -33,8 +33,11 @@ demo-reserve: .venv/built ## Reserve bandwidth in a lab, as OSCARS did, and draw
 
 .PHONY: test
 test: .venv/built ## Run every test
-	$(CARGO) test --workspace --quiet
-	$(BIN)/python -m pytest
+	@CARGO=$(CARGO) $(BIN)/python tests/everything.py
+
+.PHONY: test-fast
+test-fast: target/fast/tested .venv/current ## Run what takes less than half a second: for every change
+	@$(BIN)/python tests/everything.py fast
 
 TIME ?= 3600
 
@@ -103,8 +106,24 @@ clean: ## Remove what the targets above have made
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
 	@touch $@
 
-.venv/built: .venv/installed pyproject.toml services/pyproject.toml $(RUST)
-	$(BIN)/maturin develop --release --quiet > .venv/maturin.log 2>&1 \
-	  || { cat .venv/maturin.log >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable services
+# Builds the extension with some options of maturin, and installs the packages where they lie.
+define build
+$(BIN)/maturin develop $(1) --quiet > .venv/maturin.log 2>&1 || { cat .venv/maturin.log >&2; exit 1; }
+$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable services
+endef
+
+BUILT_FROM := .venv/installed pyproject.toml services/pyproject.toml $(RUST)
+
+.venv/built: $(BUILT_FROM)
+	$(call build,--release)
+	@touch .venv/current $@
+
+# Either the release or a build for development; what needs the former builds it again.
+.venv/current: $(BUILT_FROM)
+	@rm -f .venv/built
+	$(call build,--profile fast)
+	@touch $@
+
+target/fast/tested: $(RUST)
+	$(CARGO) test --workspace --profile fast --lib --quiet
 	@touch $@

@@ -1,5 +1,6 @@
 """The command line, in this process and as a process of its own, in a folder with a space."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,18 +20,53 @@ from tools import left_out
 hypothesis.settings.register_profile("perhop", deadline=None)
 hypothesis.settings.load_profile("perhop")
 
-REAL_TIME: Final = pytest.mark.flaky(reruns=2)
-"""For tests that measure real hosts in real time, where any process of this machine can take the
-processor at the wrong moment: they are tried again."""
+MEASURES: Final = pytest.mark.measures
+"""For tests that measure real hosts in real time. They run one after the other and first in line
+for the processor, and are tried again, because any process can take it at the wrong moment."""
+
+REAL_HOSTS: Final = pytest.mark.real_hosts
+"""For tests that need real hosts and measure nothing. They run beside others, and are tried again,
+because a busy machine can exceed their deadlines."""
+
+SLOW: Final = pytest.mark.slow
+"""For tests of more than half a second, which `make test-fast` leaves out."""
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 """The command as it is installed."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Three for two processors: tests wait for a third of their time."""
+    return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+
+
+LONGEST: Final = (
+    "test_experiments",
+    "test_lab_faults",
+    "test_docs",
+    "test_costs",
+    "test_fuzz_runs",
+)
+"""Files that begin first, because others fill the time that is left beside them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long files first, and have tests with real hosts tried again."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+    for item in items:
+        if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was left out for want of programs, and the packages to install."""
+    """Tell what was left out for want of programs, or keep it for `make test` to tell."""
     skipped = terminalreporter.stats.get("skipped", [])
-    reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+    reasons = [str(report.longrepr[2]) for report in skipped if report.longrepr]
+    if name := os.environ.get("PERHOP_SKIPPED"):
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.writelines(f"{reason.splitlines()[0]}\n" for reason in reasons)
+        return
     for line in left_out(reasons):
         terminalreporter.write_line(line, yellow=True)
 

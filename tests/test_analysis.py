@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from datasets import LEVELS, SCAVENGER, dataset, scavenger
 from perhop import analysis
 from perhop.dataset import Dataset
@@ -243,6 +244,7 @@ def test_the_scavenger_experiment_settles_within_a_second() -> None:
 times = st.floats(1e-6, 10, allow_nan=False)
 
 
+@SLOW
 @given(st.lists(times, min_size=2, max_size=60))
 def test_ping_statistics_are_those_of_the_standard_library(rtts: list[float]) -> None:
     found = analysis.rtt(probes([*rtts]), "probe")
@@ -290,6 +292,7 @@ def histogram(samples: list[float]) -> list[dict[str, Any]]:
     ]
 
 
+@SLOW
 @settings(max_examples=20)
 @given(
     st.lists(st.floats(1e-3, 10), min_size=200, max_size=300),

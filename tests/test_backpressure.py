@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from conftest import REAL_TIME
+from conftest import MEASURES
 from perhop.engines import run
 from perhop.scenario import parse
 
@@ -151,7 +151,7 @@ duration: 20 s
     assert rate(held) == pytest.approx(rate(free), rel=0.02)
 
 
-@REAL_TIME
+@MEASURES
 def test_linux_hosts_on_slow_links_hold_up_their_senders() -> None:
     upload = slow("stop: 5 s", "emu", duration="5 s")
     assert upload.manifest.counters["hosts_held_up"] == 2
@@ -162,7 +162,7 @@ def test_linux_hosts_on_slow_links_hold_up_their_senders() -> None:
     assert pings_ms(datagrams).max() < 150  # type: ignore[operator]
 
 
-@REAL_TIME
+@MEASURES
 def test_a_policy_at_a_linux_hosts_end_decides_there() -> None:
     text = SLOW.replace("NODE", "host").replace("DURATION", "4 s").replace("FLOW", "stop: 4 s")
     text = text.replace(

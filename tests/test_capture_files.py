@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import perhop as library
-from conftest import Outcome, Start, ended
+from conftest import SLOW, Outcome, Start, ended
 from perhop.scenario import parse
 
 SCENARIO = """\
@@ -167,6 +167,7 @@ def test_a_capture_is_replaced_by_another(perhop: Callable[..., Outcome], small:
     assert (small / "a.pcapng").read_bytes() == file
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 def test_a_pipe_is_written_as_it_goes(start: Start, place: Path) -> None:
     os.mkfifo(place / "pipe")
@@ -179,6 +180,7 @@ def test_a_pipe_is_written_as_it_goes(start: Start, place: Path) -> None:
 # Runs that end early
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_whole_packets(
@@ -207,6 +209,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 """No file grows beyond this: as if the disk were full."""
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 def test_a_full_disk_leaves_whole_packets(start: Start, place: Path) -> None:
     process = start("run", "long.yaml", "--out", "out", "--pcap", "a=a.pcapng", prelude=FULL)

@@ -9,10 +9,13 @@ from statistics import mean, median
 import pytest
 
 import perhop
+from conftest import SLOW
 from perhop import analysis
 from perhop.dataset import Dataset
 from perhop.scenario import parse
 from tools import need
+
+pytestmark = SLOW
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ import pytest
 
 import broken
 import perhop as library
-from conftest import Outcome, Start, ended, tree
+from conftest import SLOW, Outcome, Start, ended, tree
 from perhop import cli, gallery, report
 from perhop.dataset import TABLES, Dataset
 
@@ -57,6 +57,7 @@ def small(place: Path) -> Path:
 # Results
 
 
+@SLOW
 def test_json_is_one_object_with_everything_that_is_promised(start: Start, place: Path) -> None:
     code, out, err = ended(start("run", "qbss-1-70", "--json"))
     assert (code, err) == (0, "")
@@ -147,6 +148,7 @@ def test_numbers_are_whole_on_a_narrow_terminal(
     assert set(narrow.split()) == set(wide.split())
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 def test_pings_alone_are_a_scenario(perhop: Perhop, place: Path) -> None:
     head, _, _ = SMALL.partition("flows:")
@@ -261,6 +263,7 @@ def test_a_bug_is_exit_code_70(
 # Where output goes
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("arguments", ["schema", "run small.yaml", "run small.yaml --json"])
 def test_a_reader_that_goes_away_ends_a_command_quietly(
@@ -274,6 +277,7 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(
     assert arguments == "schema" or Dataset.read(place / "runs" / "small-1").manifest.complete
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_stdout_is_said(start: Start, place: Path) -> None:
@@ -305,6 +309,7 @@ def test_schema_is_a_json_schema(perhop: Perhop) -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+@SLOW
 @pytest.mark.usefixtures("small")
 def test_report_writes_a_page_and_pictures(perhop: Perhop, place: Path) -> None:
     assert perhop("run", "small.yaml", "--out", "run").code == 0

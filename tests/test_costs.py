@@ -14,12 +14,15 @@ import polars as pl
 import pytest
 
 from bench.costs import CASES
+from conftest import SLOW
 from perhop import analysis, report
 from perhop.cli.run import _print_tables
 from perhop.dataset import TABLES, Dataset
 from perhop.engines import run
 from perhop.engines.plan import plan
 from perhop.scenario import dump, parse
+
+pytestmark = SLOW
 
 GROWTH = 3
 """How much larger the larger scenario of two is."""

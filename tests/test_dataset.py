@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import SLOW
 from datasets import dataset, scavenger, table
 from perhop.dataset import _NULLABLE, ANSWERS, CAUSES, FORMAT, TABLES, Dataset, Manifest
 from perhop.errors import OutputError
@@ -301,6 +302,7 @@ def test_a_wrong_table_is_refused(run: Dataset, name: str, wrong: pl.DataFrame, 
         Dataset(run.scenario, run.manifest, **tables)
 
 
+@SLOW
 def test_reading_and_analysing_load_no_drawing_library() -> None:
     program = (
         "import sys, perhop.dataset, perhop.analysis, perhop.report.tables, perhop.report;"

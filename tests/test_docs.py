@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pytest
 
 import perhop
-from conftest import PERHOP
+from conftest import PERHOP, SLOW
 from perhop.errors import UnsupportedError
-from tools import PACKAGES, need
+from tools import PACKAGES, need, unable
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -73,6 +73,7 @@ def save_scenarios(page: Path, folder: Path) -> None:
 ALL = [block for page in PAGES for block in blocks(page)]
 
 
+@SLOW
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
 def test_commands_run(page: Path, lab_folder: Path) -> None:
     path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -89,10 +90,11 @@ def test_commands_run(page: Path, lab_folder: Path) -> None:
                 text=True,
             )
             if done.returncode == UnsupportedError.exit_code:
-                pytest.skip(done.stderr)
+                unable(done.stderr)
             assert done.returncode == 0, f"{name(block)}: {command}: {done.stdout}{done.stderr}"
 
 
+@SLOW
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "python"], ids=name)
 def test_python_runs(block: Block, lab_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lab_folder)
@@ -101,7 +103,7 @@ def test_python_runs(block: Block, lab_folder: Path, monkeypatch: pytest.MonkeyP
     try:
         exec(compile(code, block.page, "exec"), {"__name__": "__main__"})
     except UnsupportedError as error:
-        pytest.skip(str(error))
+        unable(error)
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.begins_a_scenario], ids=name)

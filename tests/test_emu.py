@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 import perhop
-from conftest import REAL_TIME
+from conftest import MEASURES
 from perhop import Dataset, Scenario, analysis
 from perhop._core import Namespaces
 from perhop.engines import Progress, emu
 from perhop.scenario import parse
-from tools import need
+from tools import need, unable
 
 CLASSES = """
 perhop: 1
@@ -45,7 +45,7 @@ report: {interval: 500 ms}
 RUN = [sys.executable, "-c", "import sys; from perhop.cli import main; main(sys.argv[1:])", "run"]
 
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def dataset(attempt: int) -> Dataset:
     try:
         Namespaces(1)
     except OSError as error:
-        pytest.skip(str(error))
+        unable(error)
     return run(attempt)
 
 
@@ -177,7 +177,7 @@ def test_what_was_measured_before_an_interruption_is_kept(scenario: Scenario) ->
 
 def test_a_capture_that_has_no_room_is_said(scenario: Scenario) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full")
+        unable("there is no /dev/full")
     with pytest.raises(perhop.OutputError, match="/dev/full"):
         perhop.run(scenario, engine="emu", captures={"r1>r2": "/dev/full"})
 
@@ -212,7 +212,7 @@ def test_a_user_without_rights_runs_it_too(tmp_path: Path) -> None:
         command = [*without, *command]
     told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if told.returncode == 3 and "user namespaces" in told.stderr:
-        pytest.skip(told.stderr.strip())
+        unable(told.stderr)
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["flows"]["much"]["bytes"] > 0
 

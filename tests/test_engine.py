@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import perhop
-from conftest import Start, ended
+from conftest import SLOW, Start, ended
 from perhop import scenario as model
 from perhop.dataset import TABLES
 from perhop.engines import ENGINES, Progress, sim
@@ -177,6 +177,7 @@ def test_slices_make_no_difference(
     assert len(seen) == 5 if slice_s == 10 else len(seen) > 100  # 5: one up to each change
 
 
+@SLOW
 def test_checkpoints_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = parse(CHANCE)
     whole = digests(perhop.run(scenario), tmp_path / "whole")
@@ -186,6 +187,7 @@ def test_checkpoints_make_no_difference(tmp_path: Path, monkeypatch: pytest.Monk
     assert digests(perhop.Dataset.read(tmp_path / "saved"), tmp_path / "again") == whole
 
 
+@SLOW
 @pytest.mark.skipif(sys.platform != "linux", reason="needs sched_setaffinity")
 def test_the_number_of_cores_makes_no_difference(start: Start, place: Path) -> None:
     (place / "chance.yaml").write_text(CHANCE)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conftest import SLOW
 from perhop import experiments
 from perhop.analysis import Comparison, throughput
 from perhop.dataset import Dataset
@@ -77,6 +78,7 @@ def test_indices_of_the_ishigami_function() -> None:
     assert [influence.shown for influence in found] == [True, True, False]
 
 
+@SLOW
 def test_noise_is_not_shown_as_influence() -> None:
     """Inputs without influence are shown once in a hundred times, of a skewed result, too."""
     random = Random(5)
@@ -274,6 +276,7 @@ def test_members_are_a_function_of_the_seed(tmp_path: Path) -> None:
     assert [member.drawn[1] for member in drawn].count("yes") == 15
 
 
+@SLOW
 def test_an_ensemble_is_the_same_in_any_number_of_processes(tmp_path: Path) -> None:
     experiment = small(tmp_path)
     seen: list[tuple[int, int]] = []
@@ -297,6 +300,7 @@ def test_an_ensemble_is_the_same_in_any_number_of_processes(tmp_path: Path) -> N
     assert {path.name for path in (tmp_path / "one" / "small" / "runs").iterdir()} == {"main"}
 
 
+@SLOW
 def test_tables_show_interval_unknowns_and_choices(tmp_path: Path) -> None:
     (found,) = experiments.reproduce([small(tmp_path)], tmp_path / "out", runs=60)
     shown = judged_table(found)
@@ -318,6 +322,7 @@ def test_tables_show_interval_unknowns_and_choices(tmp_path: Path) -> None:
     assert said["values"][1]["ensemble"]["influences"]["rate"]["shown"] is True
 
 
+@SLOW
 def test_effort_and_runs_decide_the_number_of_members(tmp_path: Path) -> None:
     (few,) = experiments.reproduce([small(tmp_path, effort=0.5)], tmp_path / "out", runs=50)
     assert len(few.members) == 25
@@ -336,6 +341,7 @@ def test_a_setting_that_is_wrong_is_found_before_anything_is_run(tmp_path: Path)
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
+@SLOW
 @pytest.mark.parametrize("name", experiments.names())
 def test_every_experiment_can_be_given_to_a_process(name: str) -> None:
     experiment = experiments.get(name)

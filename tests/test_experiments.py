@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from perhop import analysis, experiments, gallery
 from perhop.errors import UnsupportedError, UsageError
 from perhop.experiments import Case, Experiment, Reproduction, Value
 from perhop.experiments.tables import change_tables
 from perhop.report import value_table
 from test_report_browser import browser, opened
+from tools import unable
+
+pytestmark = SLOW
 
 __all__ = ["browser"]
 
@@ -301,7 +304,7 @@ def test_real_hosts_reproduce_what_the_document_has_beside_the_simulator(tmp_pat
     try:
         (done,) = experiments.reproduce([experiment], tmp_path / "out", engine="emu")
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
     engines = {name: run.manifest.engine for name, run in done.runs.items()}
     assert engines == {"main": "emu", "main-sim": "sim", "main-sim-6": "sim"}
     for variant in done.variants:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perhop
+from conftest import SLOW
 from fuzzing.mutation import HOSTILE, damaged, places, replanted
 from fuzzing.running import fuzzed
 from perhop import gallery, report
@@ -24,6 +25,8 @@ from perhop.errors import OutputError, PerhopError, ScenarioError
 from perhop.scenario import dump, load, parse
 from perhop.sweep import Sweep
 from perhop.workers import Task
+
+pytestmark = SLOW
 
 VALID = (Path(__file__).parent / "valid.yaml").read_text("utf-8")
 FILES = [text.encode() for text in (VALID, *map(gallery.text, gallery.names()))]

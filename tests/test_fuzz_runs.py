@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 import perhop
+from conftest import SLOW
 from fuzzing import invariants
 from fuzzing.running import fuzzed, memory_mb, noted
 from fuzzing.scenarios import scenarios
@@ -19,6 +20,8 @@ from perhop.engines.sim import SimRun
 from perhop.engines.traffic import gaps
 from perhop.errors import PerhopError
 from perhop.scenario import Scenario, dump, parse
+
+pytestmark = SLOW
 
 LONGEST_S = 30
 MOST_MB = 400

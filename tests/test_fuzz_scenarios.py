@@ -8,10 +8,13 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from conftest import SLOW
 from fuzzing.language import models
 from fuzzing.scenarios import scenarios
 from perhop.scenario import METRICS, Scenario
 from perhop.scenario.model.base import Model
+
+pytestmark = SLOW
 
 REPLACED = {"Replay.file"}
 """What a loaded scenario no longer has: a file's packets take its place."""

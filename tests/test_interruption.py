@@ -10,11 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import OFTEN, Start, ended, tree, under_way
+from conftest import OFTEN, SLOW, Start, ended, tree, under_way
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.engines import Progress, run
 from perhop.scenario import parse
+
+pytestmark = SLOW
 
 LONG = """\
 perhop: 1

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import perhop as library
-from conftest import REAL_TIME, Outcome, Start, under_way
+from conftest import MEASURES, Outcome, Start, under_way
 from perhop import analysis, engines
 from perhop._core import Namespaces
 from perhop.dataset import Dataset
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
-from tools import need
+from tools import need, unable
 
 Perhop = Callable[..., Outcome]
 
@@ -49,7 +49,7 @@ expect: [{throughput: total, during: 2500 ms..4 s, at_least: 8 Mbps}]
 LONG = THREE.replace("stop: 4 s", "stop: 100 s").replace("4200 ms", "100 s")
 """What no test waits for."""
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -58,7 +58,7 @@ def able() -> None:
     try:
         Namespaces(1)
     except OSError as error:
-        pytest.skip(str(error))
+        unable(error)
 
 
 def scenario(**overrides: str) -> Scenario:

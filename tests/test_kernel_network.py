@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from conftest import REAL_TIME
+from conftest import MEASURES
 from perhop.engines.kernel.counts import Recorder
 from perhop.engines.kernel.network import Network
 from perhop.errors import UnsupportedError
 from perhop.linux import probe
 from perhop.scenario import Scenario, parse
+from tools import need, unable
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 SEND = """
 import json, socket, sys, time
@@ -103,7 +104,7 @@ class Lab:
             self.network = Network(whole, 1)
         except UnsupportedError as error:
             if "namespaces" in str(error) or "needs" in str(error):
-                pytest.skip(str(error))
+                unable(error)
             raise
         self.scenario = whole
         self.recorder = Recorder(whole, self.network)
@@ -144,6 +145,8 @@ class Lab:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
+    need("ip", "tc", "nft", "ping")
+
     def here() -> str:
         return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
 
@@ -315,7 +318,7 @@ policies:
 @pytest.mark.parametrize("exceed", ["drop", "send"])
 def test_a_policer_of_tc_holds_less_than_a_second(exceed: str) -> None:
     if probe.polices() != "tc":
-        pytest.skip("this kernel has no police action (CONFIG_NET_ACT_POLICE)")
+        unable("its kernel has no police action (CONFIG_NET_ACT_POLICE)")
     outer = f"police: {{rate: 800 kbps, burst: 5 kB, exceed: {exceed}}}"
     policies = f"""
 policies:
@@ -349,7 +352,7 @@ policies:
 
 def test_a_policer_of_tc_changes_in_place() -> None:
     if probe.polices() != "tc":
-        pytest.skip("this kernel has no police action (CONFIG_NET_ACT_POLICE)")
+        unable("its kernel has no police action (CONFIG_NET_ACT_POLICE)")
     policies = """
 policies:
   p:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REAL_TIME
+from conftest import MEASURES, REAL_HOSTS
 from perhop.errors import PerhopError, UnsupportedError, UsageError
 from perhop.lab import Lab, records, up
 from perhop.scenario import parse
-from tools import need
+from tools import need, unable
 
-pytestmark = REAL_TIME
+pytestmark = REAL_HOSTS
 
 PERHOP = str(Path(sys.executable).with_name("perhop"))
 
@@ -50,7 +50,7 @@ def lab(lab_folder: Path) -> Lab:
     try:
         return up(parse(SCENARIO, "office.yaml"))
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
 
 
 def output(lab: Lab, host: str, *command: str) -> str:
@@ -79,6 +79,7 @@ def counters(lab: Lab, name: str) -> dict[str, int]:
     return found
 
 
+@MEASURES
 def test_programs_run_in_hosts_and_know_each_other_by_name(lab: Lab) -> None:
     said = output(lab, "a", "ping", "-c", "5", "-i", "0.2", "b")
     times = [
@@ -89,6 +90,7 @@ def test_programs_run_in_hosts_and_know_each_other_by_name(lab: Lab) -> None:
     assert Path("/etc/hosts").read_text("utf-8") != lab.record.names.read_text("utf-8")
 
 
+@MEASURES
 def test_a_foreign_client_gets_what_the_class_gets(lab: Lab) -> None:
     need("iperf3")
     with lab.start("b", ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL):
@@ -101,6 +103,7 @@ def test_a_foreign_client_gets_what_the_class_gets(lab: Lab) -> None:
     assert 16e6 < received < 20e6 * 1448 / 1500
 
 
+@MEASURES
 def test_policers_and_policies_change_under_traffic(lab: Lab) -> None:
     send(lab, 5011, 400)
     before = counters(lab, "reserved")
@@ -129,6 +132,7 @@ def test_policers_and_policies_change_under_traffic(lab: Lab) -> None:
     assert list(lab.status()["links"]["r>b"]["classes"]) == ["all"]
 
 
+@MEASURES
 def test_links_change_and_go_down(lab: Lab) -> None:
     lab.change({"on": "r>b", "delay": "20 ms"})
     said = output(lab, "a", "ping", "-c", "3", "-i", "0.2", "b")
@@ -161,6 +165,7 @@ def test_wrong_changes_are_explained_and_change_nothing(
 
 
 def test_a_capture_has_the_packets(lab: Lab, tmp_path: Path) -> None:
+    need("tshark")
     file = tmp_path / "r.pcapng"
     lab.capture(["r>b"], file, 0)
     output(lab, "a", "ping", "-c", "3", "-i", "0.2", "b")
@@ -221,6 +226,7 @@ def network() -> list[Path]:
     return sorted([*Path("/sys/class/net").iterdir(), *(named.iterdir() if named.exists() else [])])
 
 
+@MEASURES
 @pytest.mark.usefixtures("lab")
 def test_labs_live_side_by_side() -> None:
     with pytest.raises(UsageError, match="is up; end it"):
@@ -251,7 +257,7 @@ def test_the_command_line(tmp_path: Path) -> None:
 
     done = perhop("up", str(file), "--set", "links.1.delay=9 ms")
     if done.returncode == 3:
-        pytest.skip(done.stderr)
+        unable(done.stderr)
     try:
         assert done.stdout == "lab office is up; its hosts are a, b\n"
         assert perhop("exec", "a", "--", "ping", "-c", "1", "b").returncode == 0

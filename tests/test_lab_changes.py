@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import REAL_TIME
+from conftest import REAL_HOSTS
 from perhop.engines.plan import effects
 from perhop.errors import ScenarioError, UnsupportedError, UsageError
 from perhop.lab import Lab, up
 from perhop.lab.present import Present
 from perhop.scenario import Scenario, parse, to_mapping
 from perhop.scenario.resolve import steps
+from tools import unable
 
 SCENARIO = """
 perhop: 1
@@ -179,7 +180,7 @@ def lab(lab_folder: Path) -> Lab:
     try:
         return up(scenario())
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
 
 
 def memory(lab: Lab) -> int:
@@ -188,7 +189,7 @@ def memory(lab: Lab) -> int:
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
 
 
-@REAL_TIME
+@REAL_HOSTS
 def test_a_lab_outlives_any_number_of_changes(lab: Lab) -> None:
     def change(number: int) -> None:
         match number % 5:

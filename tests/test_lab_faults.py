@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from conftest import PERHOP, REAL_TIME
+from conftest import PERHOP, REAL_HOSTS
 from perhop.errors import OutputError, PerhopError, UnsupportedError, UsageError
 from perhop.lab import Lab, endings, records, up
 from perhop.scenario import parse
 from test_lab import output
-from tools import need
+from tools import need, unable
 
-pytestmark = REAL_TIME
+pytestmark = REAL_HOSTS
 
 SCENARIO = """
 perhop: 1
@@ -41,7 +41,7 @@ def lab(lab_folder: Path) -> Lab:
     try:
         return up(parse(SCENARIO))
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
 
 
 def until(what: Callable[[], Any], seconds: float = 30) -> Any:
@@ -96,12 +96,7 @@ def test_a_reader_that_goes_ends_its_capture_only(lab: Lab, tmp_path: Path) -> N
     assert [(each["file"], each["reason"]) for each in ended] == [(str(pipe), "Broken pipe")]
     assert carries(lab)
     lab.end_capture()
-    read = subprocess.run(
-        ["tshark", "-r", tmp_path / "whole.pcapng", "-Y", "icmp.type in {0, 8}"],
-        capture_output=True,
-        check=True,
-    )
-    assert len(read.stdout.splitlines()) == 4
+    assert pings(tmp_path / "whole.pcapng") == 4
 
 
 def test_a_reader_that_does_not_read_holds_up_nothing(lab: Lab, tmp_path: Path) -> None:
@@ -125,7 +120,7 @@ def test_a_full_disk_ends_its_capture_with_whole_packets(lab: Lab, tmp_path: Pat
     disk.mkdir()
     size = "size=256k"
     if subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", disk], stderr=-3).returncode:
-        pytest.skip("this user may not mount")
+        unable("this user may not mount")
     try:
         file = disk / "a.pcapng"
         lab.capture(["a>r"], file)
@@ -164,12 +159,7 @@ def test_captures_begin_and_end_while_a_lab_is_up(lab: Lab, tmp_path: Path) -> N
         command = [str(PERHOP), "lab", *arguments]
         return subprocess.run(command, capture_output=True, timeout=60, cwd=tmp_path)
 
-    def pings(file: Path) -> int:
-        read = subprocess.run(
-            ["tshark", "-r", file, "-Y", "icmp.type in {0, 8}"], capture_output=True, check=True
-        )
-        return len(read.stdout.splitlines())
-
+    need("tshark")
     for _ in range(3):  # over the same file, and none before is left
         assert perhop("capture", "a>r=a.pcapng", "b=b.pcapng").returncode == 0
         assert carries(lab)
@@ -405,7 +395,7 @@ def test_of_eight_labs_of_one_name_one_comes_up() -> None:
     for thread in threads:
         thread.join()
     if "unsupported" in said:
-        pytest.skip("this machine cannot emulate")
+        unable("it cannot emulate")
     assert said.count("up") == 1
     said.remove("up")
     for message in said:
@@ -446,9 +436,10 @@ def test_a_test_that_fails_leaves_no_lab(tmp_path: Path) -> None:
     folder.mkdir()
     file = folder / "test_failing.py"
     file.write_text(FAILING.format(scenario=SCENARIO))
+    ours = Path(__file__).parent
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "conftest", file],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, "PYTHONPATH": f"{ours.parent}{os.pathsep}{ours}"},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -461,7 +452,7 @@ def test_a_test_that_fails_leaves_no_lab(tmp_path: Path) -> None:
 def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     """Another user than root, without XDG_RUNTIME_DIR; root can see into that user's lab."""
     if os.getuid() != 0:
-        pytest.skip("needs root, to be somebody else")
+        unable("only root can be somebody else")
     user = 61_234
     folder = Path(f"/tmp/perhop-{user}")
     if folder.exists():
@@ -482,7 +473,7 @@ def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
             if not subprocess.run([*run, "--version"], **as_user, capture_output=True).returncode:
                 break
     else:
-        pytest.skip("this installation is root's alone")
+        unable("this installation is root's alone")
 
     def perhop(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [*run, "lab", *arguments]
@@ -500,7 +491,7 @@ def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     try:
         done = perhop_with_devices("up", str(file))
         if done.returncode == 3:
-            pytest.skip(done.stderr)
+            unable(done.stderr)
         assert done.returncode == 0, done.stderr
         assert [path.name for path in folder.glob("*.json")] == ["pair.json"]
         assert perhop("status").returncode == 0

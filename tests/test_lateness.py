@@ -4,13 +4,12 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
-from conftest import OFTEN, REAL_TIME, Start
+from conftest import MEASURES, OFTEN, Start
 from perhop.dataset import Dataset
 from perhop.engines.lateness import bearable, is_light, late
 from perhop.scenario import parse
 from perhop.units import MILLISECOND
+from tools import unable
 
 TEXT = """
 perhop: 1
@@ -61,7 +60,7 @@ def test_stalls_are_told_from_a_hundredth_of_the_run_on() -> None:
     assert list(late(scenario, {}, 0.0)) == []
 
 
-@REAL_TIME
+@MEASURES
 def test_a_run_that_was_held_up_says_so(place: Path, start: Start) -> None:
     (place / "x.yaml").write_text(TEXT)
     process = start("run", "x.yaml", "--engine", "emu", "--out", "out", prelude=OFTEN)
@@ -74,7 +73,7 @@ def test_a_run_that_was_held_up_says_so(place: Path, start: Start) -> None:
     process.send_signal(signal.SIGCONT)
     _, err = process.communicate(timeout=60)
     if process.returncode == 3:
-        pytest.skip(err)
+        unable(err)
     assert process.returncode == 0, err
     run = Dataset.read(place / "out")
     counters = run.manifest.counters

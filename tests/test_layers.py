@@ -242,7 +242,7 @@ def public() -> list[tuple[str, Any]]:
     return [(n, e) for n, e in ours if getattr(e, "__module__", "").startswith("perhop")]
 
 
-@pytest.mark.parametrize(("name", "thing"), public(), ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("name", "thing"), public(), ids=[name for name, _ in public()])
 def test_every_public_name_is_documented(name: str, thing: Any) -> None:
     documented = [thing]
     if inspect.isclass(thing):

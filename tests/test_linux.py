@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from perhop import gallery, linux
 from perhop._core import Namespaces
 from perhop.errors import UnsupportedError
 from perhop.linux import htb, policers, rules
 from perhop.scenario import Police, Scenario, parse
-from tools import need
+from tools import need, unable
 
 Perhop = Callable[..., Outcome]
 
@@ -116,6 +116,7 @@ def test_guarantees_are_rates_and_turns_are_in_their_proportion() -> None:
     assert 'oifname "r-s" jump to2' in nft(found)
 
 
+@SLOW
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=12), st.integers(100_000, 10**10))
 def test_guarantees_never_exceed_the_link(weights: list[int], rate: int) -> None:
     shares = [weight / sum(weights) * 99 for weight in weights]
@@ -322,6 +323,7 @@ def test_policers_of_tc_change_in_place_and_are_never_taken_for_others() -> None
     assert list(gaps(found)) == ["changes.3.police"]
 
 
+@SLOW
 @settings(max_examples=1000)
 @given(st.integers(8, 10**11), st.integers(1, 10**9))
 def test_a_bucket_of_tc_holds_what_it_should(rate: int, size: int) -> None:
@@ -497,7 +499,7 @@ def host() -> Namespaces:
     try:
         return Namespaces(1)
     except OSError as error:
-        pytest.skip(str(error))
+        unable(error)
 
 
 def tell(host: Namespaces, command: list[str], text: str) -> None:
@@ -540,11 +542,13 @@ def test_linux_takes_the_gallery(host: Namespaces, name: str) -> None:
     try_out(host, linux.mapping(gallery.load(name)))
 
 
+@SLOW
 @pytest.mark.parametrize("balance", ["per-flow", "per-packet", "per-destination"])
 def test_linux_takes_every_balance(host: Namespaces, balance: str) -> None:
     try_out(host, linux.mapping(parse(PARALLEL.format(balance=balance))))
 
 
+@SLOW
 def test_linux_takes_everything_at_once(host: Namespaces) -> None:
     found = linux.mapping(
         scenario(
@@ -565,6 +569,7 @@ def test_linux_takes_everything_at_once(host: Namespaces) -> None:
     try_out(host, found)
 
 
+@SLOW
 @settings(max_examples=15)
 @given(st.data())
 def test_linux_takes_any_tree(host: Namespaces, data: st.DataObject) -> None:

@@ -3,18 +3,18 @@
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 
 import pytest
 
-from conftest import REAL_TIME
+from conftest import MEASURES
 from perhop import linux
 from perhop._core import Namespaces
 from perhop.scenario import parse
+from tools import need, unable
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 SCENARIO = """
 perhop: 1
@@ -92,7 +92,7 @@ def routed() -> Namespaces:
     try:
         namespaces = Namespaces(3)
     except OSError as error:
-        pytest.skip(str(error))
+        unable(error)
     router = f"/proc/{os.getpid()}/fd/{namespaces.fd(1)}"
     for host, end, there in ((0, "a-r", "r-a"), (2, "b-r", "r-b")):
         shell(
@@ -113,9 +113,7 @@ def routed() -> Namespaces:
 
 
 def test_shares_are_those_of_packets_where_links_carry_trains() -> None:
-    for tool in ("tc", "nft", "ip", "ethtool"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool} here")
+    need("tc", "nft", "ip", "ethtool")
     scenario = parse(SCENARIO, "offload.yaml")
     devices = {"a>r": "a-r", "r>a": "r-a", "r>b": "r-b", "b>r": "b-r"}
     text = linux.script(scenario, linux.mapping(scenario, devices=devices))

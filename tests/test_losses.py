@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import perhop as library
-from conftest import REAL_TIME, Outcome
+from conftest import MEASURES, SLOW, Outcome
 from datasets import dataset
 from perhop import analysis, report
 from perhop.dataset import Dataset
@@ -99,6 +99,7 @@ def test_json_says_who_lost_packets(run: Dataset) -> None:
     assert sum(row["share"] for row in voice["lost_by"]) == pytest.approx(voice["loss"])
 
 
+@SLOW
 def test_terminal_and_page_name_the_policer(
     run: Dataset, perhop: Callable[..., Outcome], place: Path
 ) -> None:
@@ -145,7 +146,7 @@ def test_an_engine_that_cannot_tell_flows_apart_tells_classes() -> None:
     )
 
 
-@REAL_TIME
+@MEASURES
 def test_real_packets_are_told_apart_too() -> None:
     data = library.run(parse(LOSSY, "lossy"), engine="emu")
     voice = analysis.losses(data, "voice").filter(pl.col("cause") == "policer")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perhop._core import Namespaces
-from tools import need
+from tools import need, unable
 
 WITHOUT_RIGHTS = """
 import ctypes, os, threading
@@ -32,7 +32,7 @@ def pair() -> Namespaces:
     try:
         return Namespaces(2)
     except OSError as error:
-        pytest.skip(str(error))
+        unable(error)
 
 
 def inside(namespaces: Namespaces, host: int, *command: str) -> str:
@@ -106,13 +106,13 @@ def test_nothing_is_left_of_a_process_that_is_killed() -> None:
 
 def test_a_user_without_rights_has_namespaces_too() -> None:
     if not int(Path("/proc/sys/user/max_user_namespaces").read_text()):
-        pytest.skip("there are no user namespaces here")
+        unable("there are no user namespaces")
     told = without_rights("""
 Namespaces.enable()
 print(Namespaces(1).run(0, ["id", "-u"], b"")[1].decode())
 """)
     if "may not make user namespaces" in told.stderr:
-        pytest.skip(told.stderr.splitlines()[-1])
+        unable(told.stderr.splitlines()[-1])
     assert told.stdout.strip() == "0", told.stderr
 
 

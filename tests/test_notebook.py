@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from conftest import SLOW
+
+pytestmark = SLOW
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs").glob("*.ipynb"))
 
 EXECUTE = """

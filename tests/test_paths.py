@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perhop
+from conftest import SLOW
 from perhop import analysis
 from perhop.dataset import Dataset
 
@@ -37,6 +38,7 @@ def measured(rates: list[int], flows: str = "{}", train: int = 20) -> Dataset:
     return perhop.run(perhop.parse(text))
 
 
+@SLOW
 @given(st.lists(st.integers(10_000, 1_000_000), min_size=2, max_size=6))
 @settings(max_examples=40)
 def test_a_quiet_path_is_as_wide_as_its_slowest_link_so_far(rates: list[int]) -> None:

@@ -2,12 +2,14 @@
 
 import pytest
 
+from conftest import SLOW
 from perhop.report.output import png
 from perhop.report.plots import Scale, heat_map, line_plot, scatter_plot
 
 LINES = {"one": [(1.0, 2.0), (2.0, None), (4.0, 8.0)], "other": [(1.0, 20.0), (4.0, 30.0)]}
 
 
+@SLOW
 def test_a_line_has_a_dash_and_a_marker_of_its_own() -> None:
     spec = line_plot("title", Scale("x (s)"), Scale("y (Mb/s)"), LINES, captions=["a caption"])
     lines, points = spec["layer"]

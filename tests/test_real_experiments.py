@@ -12,14 +12,15 @@ from typing import Final, Literal
 
 import pytest
 
-from conftest import REAL_TIME, Outcome
-from perhop import analysis, experiments, gallery
+from conftest import MEASURES, Outcome
+from perhop import analysis, experiments, gallery, linux
 from perhop.dataset import Dataset
-from perhop.engines import check, linux
+from perhop.engines import check
 from perhop.errors import UnsupportedError
 from perhop.experiments import Case, Reproduction
+from tools import unable
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 ENGINES: Final = ("emu", "kernel")
 
@@ -106,7 +107,7 @@ def done(
     request: pytest.FixtureRequest, attempt: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Reproduction:
     if reason := _able(request.param):
-        pytest.skip(reason)
+        unable(reason)
     made = (request.param, attempt)
     if made not in _MADE:
         _MADE[made] = _reproduced(request.param, tmp_path_factory.mktemp(request.param))
@@ -226,7 +227,7 @@ def test_what_linux_cannot_express_is_refused_with_its_place(
     perhop: Callable[..., Outcome], place: Path
 ) -> None:
     if reason := _able("kernel"):
-        pytest.skip(reason)
+        unable(reason)
     # Nothing is run, though the first could be.
     done = perhop("reproduce", "qbss-1-70", "altq-cbq", "--engine", "kernel")
     assert done.code == 3

@@ -11,15 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import REAL_TIME
+from conftest import MEASURES
 from perhop._core import Namespaces
 from perhop.engines.traffic import Traffic, gaps, job
 from perhop.errors import UnsupportedError
 from perhop.scenario import Scenario, parse
 from test_namespaces import without_rights
-from tools import need
+from tools import need, unable
 
-pytestmark = REAL_TIME
+pytestmark = MEASURES
 
 LAB: dict[str, Any] = {
     "perhop": 1,
@@ -46,7 +46,7 @@ def lab() -> Callable[[Scenario], Namespaces]:
         try:
             namespaces = Namespaces(3)
         except OSError as error:
-            pytest.skip(str(error))
+            unable(error)
         here, between, there = (f"{address}" for address in scenario.addresses.values())
 
         def ip(host: int, *lines: str) -> None:
@@ -211,7 +211,7 @@ def test_ctrl_c_keeps_what_was_measured(lab: Callable[[Scenario], Namespaces]) -
 
 def test_a_user_without_rights_has_traffic_too() -> None:
     if not int(Path("/proc/sys/user/max_user_namespaces").read_text()):
-        pytest.skip("there are no user namespaces here")
+        unable("there are no user namespaces")
     flows = {name: {**flow, "stop": "200 ms"} for name, flow in FLOWS.items()}
     whole = scenario(flows=flows, pings={"echo": PINGS["echo"]}, duration="500 ms")
     there = {"here": ["127.0.0.1"], "between": ["127.0.0.9"], "there": ["127.0.0.2"]}

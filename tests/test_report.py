@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from datasets import SCAVENGER, dataset, scavenger
 from perhop import analysis, report
 from perhop.dataset import Dataset
@@ -71,6 +72,7 @@ def test_text_cannot_become_markup(content: str, attribute: str) -> None:
     assert re.fullmatch(r'<p title="[^"<>]*">[^<>]*</p>', written, re.DOTALL)
 
 
+@SLOW
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner), max_leaves=5))
 def test_json_cannot_leave_its_script(value: Any) -> None:
     written = html.data("id", value)
@@ -362,6 +364,7 @@ def test_an_empty_or_interrupted_run_has_a_page(make: Callable[[], Dataset]) -> 
     assert "<h1>" in report.page(make())
 
 
+@SLOW
 def test_write_leaves_the_page_and_the_pictures(run: Dataset, tmp_path: Path) -> None:
     files = report.write(run, tmp_path / "deep" / "report")
     assert [file.name for file in files] == [
@@ -379,6 +382,7 @@ def test_write_leaves_the_page_and_the_pictures(run: Dataset, tmp_path: Path) ->
             assert "priority starts" in "".join(ElementTree.parse(file).getroot().itertext())
 
 
+@SLOW
 def test_a_report_goes_with_its_dataset(run: Dataset, tmp_path: Path) -> None:
     folder = run.write(tmp_path / "run")
     report.write(run, folder)
@@ -386,6 +390,7 @@ def test_a_report_goes_with_its_dataset(run: Dataset, tmp_path: Path) -> None:
     assert not (folder / "report.html").exists()
 
 
+@SLOW
 def test_a_folder_that_cannot_be_made_is_an_output_error(run: Dataset, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"cannot write .*; give another folder"):

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from conftest import SLOW
 from datasets import scavenger
 from perhop import report
 from test_report import hostile
 from tools import need
+
+pytestmark = SLOW
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

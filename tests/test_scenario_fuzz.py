@@ -8,8 +8,11 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop.errors import ScenarioError
 from perhop.scenario import dump, parse
+
+pytestmark = SLOW
 
 TEXT = (Path(__file__).parent / "valid.yaml").read_bytes()
 DATA = yaml.safe_load(TEXT)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import SLOW
 from perhop.errors import Problem, ScenarioError
 from perhop.scenario import load, parse
 
@@ -119,11 +120,13 @@ def test_nesting_line_by_line() -> None:
         parse("\n".join(" " * depth + "a:" for depth in range(1000)))
 
 
+@SLOW
 def test_very_many_values() -> None:
     with refused("more than 200,000 values"):
         parse("a: [" + "1," * 400_000 + "]")
 
 
+@SLOW
 def test_very_many_keys() -> None:
     rows = "".join(f"k{n}: 1\n" for n in range(60_000))
     with refused("unknown key", "more"):

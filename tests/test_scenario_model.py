@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop import units
 from perhop.errors import ScenarioError
 from perhop.scenario import (
@@ -309,6 +310,7 @@ def mappings(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@SLOW
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(mappings())
 def test_every_scenario_survives_a_dump(mapping: dict[str, Any]) -> None:

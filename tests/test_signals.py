@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PERHOP
+from conftest import PERHOP, SLOW
 from perhop import interruption
 from perhop.dataset import Dataset
 from perhop.engines import run
 from perhop.errors import OutputError
 from perhop.scenario import load
+from tools import unable
+
+pytestmark = SLOW
 
 ROUNDS = int(os.environ.get("PERHOP_SIGNALS", "6"))
 
@@ -179,7 +182,7 @@ def test_signals_end_a_run_in_real_time_at_any_moment(ready: Path, engine: str) 
         [str(PERHOP), *REAL[engine].arguments], cwd=ready, capture_output=True, text=True
     )
     if once.returncode == 3:
-        pytest.skip(once.stderr)
+        unable(once.stderr)
     chance = random.Random(os.environ.get("PERHOP_SIGNALS_SEED", "1") + engine)
     wrong = [disturb(ready, REAL[engine], chance) for _ in range(ROUNDS)]
     assert not any(wrong), "\n".join(filter(None, wrong))

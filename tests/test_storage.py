@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PERHOP, Outcome, Start, ended, tree
+from conftest import PERHOP, SLOW, Outcome, Start, ended, tree
 from perhop.dataset import Dataset
 from perhop.engines import ENGINES, check
 from perhop.errors import OutputError, UnsupportedError
 from perhop.scenario import load
 from test_cli import SMALL
-from tools import need
+from tools import need, unable
+
+pytestmark = SLOW
 
 Perhop = Callable[..., Outcome]
 
@@ -59,7 +61,9 @@ def test_a_full_disk(engine: str, perhop: Perhop, place: Path) -> None:
     try:
         check(load(place / "small.yaml"), engine)
     except UnsupportedError as error:
-        pytest.skip(str(error))
+        unable(error)
+    if engine != "sim":
+        need("ip")
     before = "" if engine == "sim" else interfaces()
     # As large as a run and a half, in pages.
     assert perhop("run", "small.yaml", "--engine", engine, "--out", "kept").code in (0, 1)

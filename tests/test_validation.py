@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import perhop
+from conftest import SLOW
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -15,6 +16,8 @@ from validation import hosts  # noqa: E402
 from validation.host_settings import SETTINGS  # noqa: E402
 from validation.table import Row  # noqa: E402
 from validation.tables import TABLES  # noqa: E402
+
+pytestmark = SLOW
 
 RESULTS = (ROOT / "validation" / "RESULTS.md").read_text("utf-8")
 

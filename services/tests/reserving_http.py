@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from perhop_services.common.http.server import Listening
@@ -55,6 +56,11 @@ def served(
         finally:
             server.should_exit = True
             thread.join(20)
+
+
+def ask(method: str, url: str, **options: Any) -> httpx.Response:
+    """Send a request, with the patience that a busy machine needs."""
+    return httpx.request(method, url, timeout=60, **options)
 
 
 def client(service: tuple[str, People], name: str) -> Client:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from conftest import REAL_HOSTS
 from perhop.cli import main
 from perhop.errors import UnsupportedError, UsageError
 from perhop.lab import Lab, up
@@ -23,8 +24,9 @@ from perhop_services.reservations.model import Reservation, Selector, State, Wis
 from perhop_services.reservations.service import Service
 from reserving import MBPS, service, user
 from reserving import terms as terms_of
+from tools import unable
 
-pytestmark = pytest.mark.usefixtures("lab_folder")
+pytestmark = [pytest.mark.usefixtures("lab_folder"), REAL_HOSTS]
 
 SCENARIO = """
 perhop: 1
@@ -79,7 +81,7 @@ def lab_up(name: str = "row") -> Iterator[Lab]:
     try:
         found = up(parse(SCENARIO), name)
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
     try:
         yield found
     finally:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
 from perhop_services.reservations.drivers import driver
 from perhop_services.reservations.enforcement import Enforcer
@@ -19,6 +20,8 @@ from perhop_services.reservations.model import LIVE, Reservation, Selector, Stat
 from perhop_services.reservations.service import Service
 from postgres import server
 from reserving import MBPS, NETWORK, T0, Clock, service, terms, user
+
+pytestmark = SLOW
 
 LINE = """
 perhop: 1

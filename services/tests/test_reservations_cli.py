@@ -13,15 +13,16 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
-from conftest import PERHOP, Outcome
+from conftest import PERHOP, SLOW, Outcome
 from perhop_services.common.people import People
 from perhop_services.common.users import Quota
 from reserving import NETWORK, PASSWORD
-from reserving_http import served
+from reserving_http import ask, served
 from test_docs import ROOT, save_scenarios
+
+pytestmark = SLOW
 
 if TYPE_CHECKING:
     from perhop_services.reservations.http import Serving
@@ -146,12 +147,12 @@ def test_tokens_and_webhooks_are_made_and_ended(
     address, _, token = told.strip().partition("=")
     assert address == "the service's /api/calendar.ics?token"
     feed = f"{url}/api/calendar.ics?token={token}"
-    assert httpx.get(feed).text.startswith("BEGIN:VCALENDAR")
+    assert ask("GET", feed).text.startswith("BEGIN:VCALENDAR")
     listed = perhop("reserve", "token", "list").out
     number = re.search(r"(\d+)  feed     my calendar +until 20", listed)
     assert number is not None
     assert perhop("reserve", "token", "revoke", number[1]).out == f"{number[1]} is no more\n"
-    assert httpx.get(feed).status_code == 401
+    assert ask("GET", feed).status_code == 401
     made = perhop("reserve", "webhook", "add", "http://127.0.0.1:1/told").out
     assert re.fullmatch(r"webhook 1; what it is sent is signed with [0-9a-f]{64}\n", made)
     assert "1  http://127.0.0.1:1/told" in perhop("reserve", "webhook", "list").out

@@ -23,12 +23,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from conftest import SLOW
 from perhop_services.common.errors import ServiceError, UnavailableError
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
 from perhop_services.reservations.model import State
 from postgres import server as postgresql
 from reserving import MBPS, NETWORK, PASSWORD, network
+
+pytestmark = SLOW
 
 ROUNDS = int(os.environ.get("PERHOP_CRASHES", "2"))
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from conftest import SLOW
 from perhop.errors import OutputError, PerhopError, UsageError
 from perhop_services.common.schema import METADATA
 from perhop_services.reservations.schema import open_database
@@ -38,6 +39,7 @@ def schema_is_as_declared(url: str) -> None:
         database.close()
 
 
+@SLOW
 def test_migrations_make_what_is_declared(tmp_path: Path, postgres: str) -> None:
     schema_is_as_declared(str(tmp_path / "b.db"))
     schema_is_as_declared(postgres)
@@ -51,6 +53,7 @@ def test_one_process_has_a_database(tmp_path: Path, clock: Clock) -> None:
         open_database(str(tmp_path / "b.db"))
 
 
+@SLOW
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -68,6 +71,7 @@ def test_a_database_that_cannot_be_had_is_explained(url: str, message: str) -> N
     assert "secret" not in str(told.value)
 
 
+@SLOW
 def test_a_database_is_not_made_by_serving(tmp_path: Path) -> None:
     for url in (str(tmp_path / "typo.db"), str(tmp_path)):
         with pytest.raises(UsageError, match="there is no database of reservations at"):

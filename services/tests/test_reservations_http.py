@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from conftest import SLOW
 from perhop_services.common.errors import ConflictError
 from perhop_services.common.people import People
 from perhop_services.reservations import messages as m
 from postgres import server as postgresql
 from reserving import MBPS, PASSWORD
-from reserving_http import booking, client, served, service
+from reserving_http import ask, booking, client, served, service
 
 __all__ = ["service"]
 
@@ -24,6 +25,7 @@ def url(service: tuple[str, People]) -> str:
     return service[0]
 
 
+@SLOW
 def test_a_reservation_lives(service: tuple[str, People]) -> None:
     with client(service, "les") as les:
         made = les.book(booking(purpose="demonstration", hold=60, class_="gold"))
@@ -53,10 +55,12 @@ def test_the_same_request_again_is_the_same_reservation(service: tuple[str, Peop
         les.cancel(first.id)
 
 
+@SLOW
 def test_sixteen_clients_want_the_last_capacity(service: tuple[str, People]) -> None:
     last_capacity(service)
 
 
+@SLOW
 def test_sixteen_clients_want_the_last_capacity_of_postgresql(tmp_path: Path) -> None:
     with postgresql() as place, served(place, tmp_path) as it:
         last_capacity(it)
@@ -94,8 +98,9 @@ def last_capacity(service: tuple[str, People]) -> None:
 # Who may do what
 
 
+@SLOW
 def test_nobody_does_anything(url: str) -> None:
-    described = httpx.get(f"{url}/api/openapi.json").json()
+    described = ask("GET", f"{url}/api/openapi.json").json()
     open_to_all = {
         ("post", "/api/session"),
         ("post", "/api/token"),
@@ -110,7 +115,7 @@ def test_nobody_does_anything(url: str) -> None:
             where = url + path.replace("{number}", "1").replace("{name}", "les")
             for headers in ({}, {"Authorization": "Bearer perhop_wrong"}):
                 params = {"token": "perhop_wrong"} if path.endswith(".ics") else {}
-                answer = httpx.request(method, where, headers=headers, params=params)
+                answer = ask(method, where, headers=headers, params=params)
                 assert answer.status_code == 401, (method, path)
                 tried += 1
     assert tried > 40
@@ -168,7 +173,8 @@ def test_a_browser_needs_the_other_secret(url: str) -> None:
         assert browser.get("/api/session").json()["csrf"] == csrf
         assert browser.delete("/api/session", headers=own).status_code == 204
         assert browser.get("/api/session").status_code == 401
-    answer = httpx.post(
+    answer = ask(
+        "POST",
         f"{url}/api/session",
         json={"name": "eve", "password": PASSWORD},
         headers={"Origin": "https://evil.example"},
@@ -180,7 +186,7 @@ def test_an_api_token_is_no_cookie(service: tuple[str, People]) -> None:
     url, people = service
     token = people.make_token(people.named("eve"), "api", "t", None)
     cookies = {"perhop_session": token}
-    assert httpx.get(f"{url}/api/network", cookies=cookies).status_code == 401
+    assert ask("GET", f"{url}/api/network", cookies=cookies).status_code == 401
 
 
 def test_a_feed_is_read_by_its_own_token(service: tuple[str, People]) -> None:
@@ -189,7 +195,7 @@ def test_a_feed_is_read_by_its_own_token(service: tuple[str, People]) -> None:
         purpose = "Übertragung; a, long\\purpose\n" + "é" * 60
         made = eve.book(booking(purpose=purpose))
         feed = eve._ask("POST", "/api/tokens", m.Token, m.NewToken(label="cal", kind="feed")).token
-        answer = httpx.get(f"{url}/api/calendar.ics", params={"token": feed})
+        answer = ask("GET", f"{url}/api/calendar.ics", params={"token": feed})
         assert answer.headers["content-type"].startswith("text/calendar")
         lines = answer.content.split(b"\r\n")
         assert all(len(line) <= 75 for line in lines)
@@ -197,10 +203,10 @@ def test_a_feed_is_read_by_its_own_token(service: tuple[str, People]) -> None:
         assert f"UID:reservation-{made.id}@perhop" in text
         assert "DESCRIPTION:Übertragung\\; a\\, long\\\\purpose\\n" + "é" * 60 in text
         assert "SUMMARY:1 Mbps slac to cern" in text
-        wrong = httpx.get(f"{url}/api/network", headers={"Authorization": f"Bearer {feed}"})
+        wrong = ask("GET", f"{url}/api/network", headers={"Authorization": f"Bearer {feed}"})
         assert wrong.status_code == 401
         api = people.make_token(people.named("eve"), "api", "t", None)
-        refused = httpx.get(f"{url}/api/calendar.ics", params={"token": api})
+        refused = ask("GET", f"{url}/api/calendar.ics", params={"token": api})
         assert refused.status_code == 401
         eve.cancel(made.id)
 
@@ -209,9 +215,9 @@ def test_a_feed_is_read_by_its_own_token(service: tuple[str, People]) -> None:
 
 
 def test_other_names_do_not_lead_here(url: str) -> None:
-    answer = httpx.get(f"{url}/", headers={"Host": "evil.example"})
+    answer = ask("GET", f"{url}/", headers={"Host": "evil.example"})
     assert answer.status_code == 400
-    page = httpx.get(f"{url}/")
+    page = ask("GET", f"{url}/")
     assert page.status_code == 200
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert page.headers["x-content-type-options"] == "nosniff"
@@ -277,4 +283,4 @@ def test_no_route_takes_what_makes_no_sense(
 
 @pytest.mark.parametrize("path", ["/%2e%2e/http/guard.py", "/..%2fmodel.py", "/%2e%2e%2fmodel.py"])
 def test_the_page_is_all_that_is_served(url: str, path: str) -> None:
-    assert httpx.get(url + path).status_code == 404
+    assert ask("GET", url + path).status_code == 404

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from conftest import SLOW
 from perhop_services.common.errors import (
     BadRequestError,
     NotAuthenticatedError,
@@ -27,7 +28,9 @@ from perhop_services.reservations.model import Wishes
 from perhop_services.reservations.schema import COUNTERS
 from reserving import MBPS, PASSWORD, T0, Clock, port, terms, user
 from reserving import service as running_service
-from reserving_http import booking, client, served, service
+from reserving_http import ask, booking, client, served, service
+
+pytestmark = SLOW
 
 __all__ = ["service"]
 
@@ -85,7 +88,7 @@ def test_who_is_throttled_is_told_for_how_long(tmp_path: Path) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
         for _ in range(FREE_OF_ADDRESS + 7):
             people._throttle.failed(("address 127.0.0.1",))
-        answer = httpx.post(f"{url}/api/token", json={"name": "les", "password": PASSWORD})
+        answer = ask("POST", f"{url}/api/token", json={"name": "les", "password": PASSWORD})
         assert answer.status_code == 429
         assert 100 < int(answer.headers["Retry-After"]) <= 129
 
@@ -231,7 +234,7 @@ def test_a_trusted_proxy_says_who_asks(tmp_path: Path) -> None:
                 people._throttle.failed(("address 127.0.0.1",))
             headers = {"X-Forwarded-For": "10.9.9.9, 192.0.2.7"}
             body = {"name": "les", "password": "wrong-wrong!"}
-            answer = httpx.post(f"{url}/api/token", json=body, headers=headers)
+            answer = ask("POST", f"{url}/api/token", json=body, headers=headers)
             assert answer.status_code == expected
             assert ("address 192.0.2.7" in people._throttle._failures) == bool(proxies)
 

@@ -11,12 +11,15 @@ from dataclasses import replace
 
 import pytest
 
+from conftest import SLOW
 from perhop.errors import UsageError
 from perhop_services.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
 from perhop_services.reservations.drivers.linux import LinuxDriver
 from perhop_services.reservations.model import Selector
 from reserving import MBPS
-from tools import need
+from tools import need, unable
+
+pytestmark = SLOW
 
 RULE = Rule(
     "perhop_9", "192.0.2.1", "192.0.2.9", Selector(None, (1, 9), (80, 80), 46), 10**7, 10**5
@@ -45,7 +48,7 @@ def namespace() -> Iterator[Namespace]:
     need("ip", "nft", "tc")
     name = f"perhop-test-{uuid.uuid4().hex[:8]}"
     if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to make network namespaces")
+        unable("it may not make network namespaces")
     try:
         yield Namespace(name)
     finally:

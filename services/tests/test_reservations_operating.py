@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
+from conftest import SLOW
 from perhop.errors import OutputError, UsageError
 from perhop_services.common.errors import UnavailableError
 from perhop_services.common.http import health
@@ -28,33 +28,34 @@ from perhop_services.reservations.model import State
 from perhop_services.reservations.schema import RESERVATIONS, open_database
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, PASSWORD, T0, Clock, service, terms, user
-from reserving_http import booking, client, served
+from reserving_http import ask, booking, client, served
 from test_reservations_enforcement import until
+from tools import need
 
 if TYPE_CHECKING:
     from conftest import Outcome
 
 PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
-pytestmark = RESTARTS
+pytestmark = [RESTARTS, SLOW]
 
 
 def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:
     with restartable() as postgresql, served(postgresql.url, tmp_path) as (url, _):
-        well = httpx.get(f"{url}/healthz")
+        well = ask("GET", f"{url}/healthz")
         assert (well.status_code, well.json()["status"]) == (200, "ok")
         assert set(well.json()["troubles"]) == {"perhop-enforcer", "perhop-webhooks", "database"}
         postgresql.stop()
 
         def failing() -> Any:
-            said = httpx.get(f"{url}/healthz", timeout=60)
+            said = ask("GET", f"{url}/healthz")
             troubles = said.json()["troubles"]
             return said.status_code == 503 and troubles["database"] and troubles["perhop-enforcer"]
 
         until(failing)
-        assert 'perhop_up{part="database"} 0' in httpx.get(f"{url}/metrics").text
+        assert 'perhop_up{part="database"} 0' in ask("GET", f"{url}/metrics").text
         postgresql.start()
-        until(lambda: httpx.get(f"{url}/healthz", timeout=60).status_code == 200)
+        until(lambda: ask("GET", f"{url}/healthz").status_code == 200)
 
 
 def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
@@ -65,7 +66,7 @@ def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
         return {part: why for part, why in told.items() if why}
 
     def failing(url: str) -> dict[str, str] | None:
-        answer = httpx.get(f"{url}/healthz", timeout=60)
+        answer = ask("GET", f"{url}/healthz")
         return answer.json()["troubles"] if answer.status_code == 503 else None
 
     def busy(*_: Any) -> Any:
@@ -79,7 +80,7 @@ def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
             with monkeypatch.context() as wrong:
                 wrong.setattr(*patched)
                 assert unwell(url) == dict.fromkeys(("perhop-enforcer", "perhop-webhooks"), why)
-            until(lambda: httpx.get(f"{url}/healthz").status_code == 200)
+            until(lambda: ask("GET", f"{url}/healthz").status_code == 200)
         with monkeypatch.context() as wrong:
             wrong.setattr(Writer, "submit", busy)
             assert unwell(url)["database"] == "UnavailableError"
@@ -89,7 +90,7 @@ def test_metrics_are_prometheus_own(tmp_path: Path) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as it:
         with client(it, "les") as les:
             les.book(booking())
-        answer = httpx.get(f"{it[0]}/metrics")
+        answer = ask("GET", f"{it[0]}/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         sample = re.compile(r'perhop_[a-z_]+(\{[a-z]+="[a-z-]+"\})? [0-9.e+]+')
         names = set()
@@ -200,7 +201,7 @@ def test_logs_and_feeds_go_on_to_their_end(
             rows = [row | {"id": number} for number in range(100, 2200)]
             connection.execute(RESERVATIONS.insert(), rows)
         token = people.make_token(people.named("les"), "feed", "calendar", None)
-        feed = httpx.get(f"{it[0]}/api/calendar.ics", params={"token": token}).text
+        feed = ask("GET", f"{it[0]}/api/calendar.ics", params={"token": token}).text
         told = re.findall(r"^UID:reservation-([0-9]+)@perhop", feed, re.MULTILINE)
         assert told == [str(number) for number in (own.id, *range(100, 2200))]
         assert feed.endswith("END:VCALENDAR\r\n")
@@ -269,7 +270,7 @@ def test_what_a_changed_network_cannot_keep_is_reported(tmp_path: Path) -> None:
             connection.exec_driver_sql(asked)
     with served(str(tmp_path / "b.db"), tmp_path) as it, client(it, "op") as op:
         until(lambda: "no longer has its links" in op.show(own.id).trouble)
-        assert "perhop_lost 1\n" in httpx.get(f"{it[0]}/metrics").text
+        assert "perhop_lost 1\n" in ask("GET", f"{it[0]}/metrics").text
         assert op.show(own.id).state is State.PLANNED
 
 
@@ -277,6 +278,7 @@ RESERVED = """UPDATE paths SET links = '["slac>r1", "r1>r3", "r3>bnl"]'"""
 
 
 def test_postgresql_is_spoken_to_over_tls(tmp_path: Path) -> None:
+    need("openssl")
     own = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     own += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     for name in ("server", "other"):

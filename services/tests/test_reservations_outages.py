@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conftest import SLOW
 from perhop_services.common.errors import ServiceError, UnavailableError
 from perhop_services.common.supervised import Supervised
 from perhop_services.reservations.devices import Device
@@ -19,7 +20,7 @@ from reserving import MBPS, NETWORK, Clock, service, terms, user
 from reserving_http import client, served
 from test_reservations_enforcement import Router, booked, lab, reasons, until
 
-pytestmark = RESTARTS
+pytestmark = [RESTARTS, SLOW]
 
 
 def real_time() -> Clock:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from conftest import SLOW
 from perhop_services.common.people import People
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.schema import COUNTERS, LOG
@@ -16,6 +17,8 @@ from reserving import MBPS, PASSWORD
 from reserving_http import booking, client, served
 from test_report_browser import ARGUMENTS, CHROMIUM
 from tools import need
+
+pytestmark = SLOW
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from conftest import SLOW
 from perhop_services.common.errors import ConflictError, NotAuthenticatedError, ServiceError
 from perhop_services.common.people import People
 from perhop_services.common.users import Quota, Role
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
 from reserving import MBPS, PASSWORD, Clock
-from reserving_http import booking, client, served, service
+from reserving_http import ask, booking, client, served, service
+
+pytestmark = SLOW
 
 __all__ = ["service"]
 
@@ -54,11 +56,11 @@ def test_a_new_password_ends_every_token(service: tuple[str, People]) -> None:
         moved.log_in("moved", PASSWORD)
         feed = moved.new_token(m.NewToken(label="cal", kind="feed")).token
         calendar = f"{url}/api/calendar.ics?token={feed}"
-        assert httpx.get(calendar).status_code == 200
+        assert ask("GET", calendar).status_code == 200
         root.set_user("moved", m.UserChange(password="another one, and long"))
         with pytest.raises(NotAuthenticatedError, match="not known"):
             moved.network()
-        assert httpx.get(calendar).status_code == 401
+        assert ask("GET", calendar).status_code == 401
         with pytest.raises(NotAuthenticatedError, match="the name or the password is wrong"):
             moved.log_in("moved", PASSWORD)
         moved.log_in("moved", "another one, and long")
@@ -136,8 +138,8 @@ def test_one_changes_ones_own_password_and_all_is_audited(tmp_path: Path) -> Non
 
 def test_who_there_is_is_not_told(tmp_path: Path) -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
-        known = httpx.post(f"{url}/api/token", json={"name": "les", "password": "wrong-wrong!"})
-        nobody = httpx.post(f"{url}/api/token", json={"name": "none", "password": "wrong-wrong!"})
+        known = ask("POST", f"{url}/api/token", json={"name": "les", "password": "wrong-wrong!"})
+        nobody = ask("POST", f"{url}/api/token", json={"name": "none", "password": "wrong-wrong!"})
     assert known.status_code == nobody.status_code == 401
     assert known.json() == nobody.json()
 

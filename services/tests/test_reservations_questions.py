@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conftest import SLOW
 from perhop._core import Calendar, StoredReservations
 from perhop_services.common.errors import ConflictError
 from perhop_services.common.users import Quota
@@ -17,6 +18,8 @@ from perhop_services.reservations.admission import Admission
 from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import Terms, Wishes
 from reserving import MBPS, T0, network, port, terms
+
+pytestmark = SLOW
 
 YEAR = 365 * 86_400
 

@@ -9,11 +9,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
 from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import LIVE, Reservation, State, Terms
 from perhop_services.reservations.service import Service
 from reserving import MBPS, Clock, port, service, user
+
+pytestmark = SLOW
 
 SMALL = """
 perhop: 1

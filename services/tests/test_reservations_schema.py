@@ -8,9 +8,12 @@ from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
+from conftest import SLOW
 from perhop_services.common.users import Role
 from reserving import PASSWORD
 from reserving_http import served
+
+pytestmark = SLOW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +25,7 @@ def test_nothing_that_is_sent_breaks_it(tmp_path: "Path") -> None:
     with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
         # What is sent changes users and ends tokens, too; this one is asked with a new one each.
         people.add("zeus", PASSWORD, Role.ADMINISTRATOR)
-        schema = schemathesis.openapi.from_url(f"{url}/api/openapi.json")
+        schema = schemathesis.openapi.from_url(f"{url}/api/openapi.json", timeout=60)
         tried: dict[str, int] = {}
         for found in schema.get_all_operations():
             operation: Any = found.ok()
@@ -41,7 +44,7 @@ def test_nothing_that_is_sent_breaks_it(tmp_path: "Path") -> None:
             def ask(case: Case) -> None:
                 tried[case.operation.label] = tried.get(case.operation.label, 0) + 1
                 token = people.make_token(people.named("zeus"), "api", "test", 3600)
-                answer = case.call(headers={"Authorization": f"Bearer {token}"})
+                answer = case.call(headers={"Authorization": f"Bearer {token}"}, timeout=60)
                 case.validate_response(answer, checks=CHECKS)
 
             ask()

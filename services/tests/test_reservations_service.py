@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from conftest import SLOW
 from perhop.errors import PerhopError, UsageError
 from perhop_services.common import database as databases
 from perhop_services.common.errors import (
@@ -99,6 +100,7 @@ def test_the_last_capacity_is_booked_once(running: Service) -> None:
     clients_at_once(running)
 
 
+@SLOW
 def test_the_last_capacity_is_booked_once_on_postgresql(
     postgres: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_the_last_capacity_is_booked_once_on_postgresql(
             open_database(postgres)
 
 
+@SLOW
 def test_what_a_killed_process_had_sent_still_counts(postgres: str, clock: Clock) -> None:
     with service(postgres, clock) as running:
         running.book(user(running), terms(destination="bnl")).result()
@@ -550,6 +553,7 @@ def test_a_user_who_is_disabled_books_no_more(running: Service) -> None:
         running.book(who, terms()).result()
 
 
+@SLOW
 def test_everything_due_is_found(running: Service) -> None:
     who = user(running)
     for number in range(3):

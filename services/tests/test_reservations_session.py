@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
-from conftest import REAL_TIME
+from conftest import MEASURES
 from demo.__main__ import chart, table
 from demo.session import BEST_EFFORT, RESERVED, Session, story
 from perhop.errors import UnsupportedError
+from tools import unable
 
 
-@REAL_TIME
+@MEASURES
 def test_what_was_reserved_is_what_is_sent_and_counted(lab_folder: Path) -> None:
     steps: list[str] = []
     session = Session(lab_folder, steps.append)
@@ -19,7 +18,7 @@ def test_what_was_reserved_is_what_is_sent_and_counted(lab_folder: Path) -> None
             number, runs = story(session, 2, both=False)
             series = session.series(number)
     except UnsupportedError as error:
-        pytest.skip(f"this machine cannot emulate: {error}")
+        unable(error)
     best_effort, at_10, at_1, small, over = runs
     assert (best_effort.port, over.port) == (BEST_EFFORT, RESERVED)
     for run, rate, burst in ((at_10, 10e6, 1e6), (at_1, 1e6, 1e6), (small, 1e6, 1e5)):

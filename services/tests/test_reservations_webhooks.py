@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from conftest import SLOW
 from perhop_services.common import destinations
 from perhop_services.common.errors import BadRequestError
 from perhop_services.common.people import People
@@ -29,6 +30,7 @@ from reserving_http import booking, client, service
 __all__ = ["service"]
 
 
+@SLOW
 def test_webhooks_are_told_in_order_and_again(service: tuple[str, People]) -> None:
     got: list[tuple[dict[str, Any], str, bytes]] = []
     failures = iter([503])
@@ -106,6 +108,7 @@ def receiver(handle: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         server.server_close()
 
 
+@SLOW
 def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None:
     got: list[int] = []
 
