@@ -14,7 +14,7 @@ class Model(BaseModel):
     """The base of every part of a scenario: frozen, and without unknown keys."""
 
     short_form: ClassVar[str] = ""
-    """What may be written instead of a mapping."""
+    """The short form that may be written instead of a mapping."""
 
     model_config = ConfigDict(
         frozen=True,

@@ -16,8 +16,8 @@ class Cbq(Model):
     """Settings of ALTQ's class-based queueing. The defaults are FreeBSD's, as of 2000."""
 
     rate: Rate | None = None
-    """The rate that the root has and classes have shares of; by default what the link has. Where it
-    is less, the wire is faster than what is shared."""
+    """The rate of the root class, which classes share; by default the link's rate. If it is lower,
+    packets are still sent at the link's rate."""
 
     tick: PositiveDuration = 10 * MILLISECOND
     """The time between two ticks of the clock, at which timers end."""
@@ -26,19 +26,19 @@ class Cbq(Model):
     """The longest packet."""
 
     maxburst: Burst | None = None
-    """How many packets a class may send at once after a long idle time; by default 16, or 4 where
-    it waits for more than 10 ms between two packets."""
+    """The packets that a class may send at once after a long idle time; by default 16, or 4 if it
+    waits for more than 10 ms between two packets."""
 
     minburst: Burst = 2
-    """How many packets a class sends at once in the long run, at least."""
+    """The least number of packets that a class may send at once in the long run."""
 
     token_bucket: StrictBool = True
-    """Whether a token bucket of the root's rate stands before the driver, which is then asked to go
-    on at every tick."""
+    """Whether a token bucket with the root's rate stands before the driver, which then also runs at
+    every tick."""
 
     efficient: StrictBool = False
-    """Whether a class that may borrow sends where all are over their limits."""
+    """Whether a class that may borrow sends if all classes are over their limits."""
 
     kick: StrictBool = True
-    """Whether the driver asks for the next packet when it has transmitted one. If not, it takes
-    what it is given when a packet arrives, when a class wakes and at ticks."""
+    """Whether the driver takes the next packet when a transmission ends. If not, it runs only when
+    a packet arrives, when a class wakes up and at ticks."""

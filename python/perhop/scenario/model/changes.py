@@ -10,17 +10,17 @@ from perhop.scenario.model.network import ClassBandwidth
 from perhop.scenario.model.quantities import Duration, Loss, Rate, Size
 
 NO_POLICY = "none"
-"""What a change names instead of a policy to take one away."""
+"""The name that removes a policy in a change."""
 
 
 class PoliceChange(Model):
     """New settings of a policer; it keeps its tokens, as far as its bucket holds them."""
 
     rate: ClassBandwidth | None = None
-    """How fast tokens come from now on."""
+    """The new rate of tokens."""
 
     burst: Size | None = None
-    """How many bytes the bucket holds from now on."""
+    """The new size of the bucket in bytes."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -35,34 +35,34 @@ class Change(Model):
     """
 
     at: Duration
-    """When."""
+    """The instant of the change."""
 
     on: Direction | None = None
-    """The directed link, as results name it: ``r1>r2``. What is said of the link itself holds both
-    ways."""
+    """The directed link, as results name it: ``r1>r2``. Changes of the link itself apply to both
+    directions."""
 
     rate: Rate | None = None
-    """What the link sends from its next packet on. Shares in policies stay what they were."""
+    """The link's new rate, from its next packet on. Shares in policies do not change."""
 
     delay: Duration | None = None
-    """The link's delay for packets that are sent from now on; none overtakes another."""
+    """The link's new delay, for packets that are sent from now on; packets stay in order."""
 
     loss: Loss | None = None
-    """The link's probability of loss from now on."""
+    """The link's new probability of loss."""
 
     state: Literal["up", "down"] | None = None
-    """Whether the link transmits. Routes follow at once; what waits before a link that is down
-    waits until it is up."""
+    """Whether the link transmits. Routes follow at once; packets before a link that is down wait
+    until it is up."""
 
     policy: Name | None = None
-    """The policy by which `on` is sent into from now on; ``none`` leaves the link's `queue`. What
-    waits moves to the new classes as if it came now; what they do not take is dropped."""
+    """The new policy of `on`; ``none`` leaves the link's `queue`. Queued packets move to the new
+    classes as if they arrived now; packets that do not fit are dropped."""
 
     part: Annotated[ClassPath | None, Field(alias="class")] = None
-    """The class of the policy on `on` that `police` is about, as results name it."""
+    """The class with the policer `police`, as results name it."""
 
     police: PoliceChange | None = None
-    """New settings of that class's policer."""
+    """New settings of the class's policer."""
 
     clear: Literal["counters"] | None = None
-    """Begins the counters of classes anew, on `on` or everywhere."""
+    """Clears the counters of classes, of `on` or of all links."""

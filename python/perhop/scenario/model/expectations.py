@@ -19,79 +19,79 @@ from perhop.scenario.model.quantities import Share, Window, format_window
 from perhop.units import WHOLE, format_share
 
 Basis = Literal["stated", "assumed", "unstated"]
-"""What a figure beside a measured one is: what the document states, what the scenario puts in so
-that measuring it shows nothing, or what the document does not state."""
+"""The basis of a published figure: stated in the document, an input of the scenario (so that
+measuring it confirms nothing), or not stated in the document."""
 
 
 class Measured(Model):
     """A metric of a flow or ping over a stretch of time; exactly one metric is named."""
 
     throughput: Target | None = None
-    """Of this flow, or of ``total``: goodput, as the receiving application sees it."""
+    """The goodput of this flow, or of ``total``."""
 
     rtt_min: Target | None = None
-    """Of this ping."""
+    """The minimum round-trip time of this ping."""
 
     rtt_mean: Target | None = None
-    """Of this ping."""
+    """The mean round-trip time of this ping."""
 
     rtt_median: Target | None = None
-    """Of this ping."""
+    """The median round-trip time of this ping."""
 
     rtt_p95: Target | None = None
-    """Of this ping: what 95 of 100 replies do not exceed."""
+    """The 95th percentile of the round-trip time of this ping."""
 
     rtt_p99: Target | None = None
-    """Of this ping: what 99 of 100 replies do not exceed."""
+    """The 99th percentile of the round-trip time of this ping."""
 
     rtt_max: Target | None = None
-    """Of this ping."""
+    """The maximum round-trip time of this ping."""
 
     owd_min: Target | None = None
-    """Of this flow's data packets."""
+    """The minimum one-way delay of this flow's data."""
 
     owd_mean: Target | None = None
-    """Of this flow's data packets."""
+    """The mean one-way delay of this flow's data."""
 
     owd_median: Target | None = None
-    """Of this flow's data packets."""
+    """The median one-way delay of this flow's data."""
 
     owd_p95: Target | None = None
-    """Of this flow's data packets: what 95 of 100 packets do not exceed."""
+    """The 95th percentile of the one-way delay of this flow's data."""
 
     owd_p99: Target | None = None
-    """Of this flow's data packets: what 99 of 100 packets do not exceed."""
+    """The 99th percentile of the one-way delay of this flow's data."""
 
     owd_max: Target | None = None
-    """Of this flow's data packets."""
+    """The maximum one-way delay of this flow's data."""
 
     jitter: Target | None = None
-    """Of this UDP flow: the interarrival jitter of RFC 3550."""
+    """The interarrival jitter of this UDP flow (RFC 3550)."""
 
     loss: Target | None = None
-    """Of this flow or ping: the part of its packets that was lost."""
+    """The share of lost packets of this flow or ping."""
 
     reordered: Target | None = None
-    """Of this flow: the part of its packets that came after a later one (RFC 4737)."""
+    """The share of this flow's packets that arrived after a later one (RFC 4737)."""
 
     duplicates: Target | None = None
-    """Of this UDP flow: how many packets came again."""
+    """The number of duplicates of this UDP flow."""
 
     retransmits: Target | None = None
-    """Of this TCP flow: how many segments were sent again."""
+    """The number of retransmitted segments of this TCP flow."""
 
     sack_share: Target | None = None
-    """Of this TCP flow: the part of its acknowledgements that acknowledged selectively."""
+    """The share of this TCP flow's acknowledgements that are selective."""
 
     settling: Target | None = None
-    """Of this flow: how long after the start of `during` its throughput stays near its level."""
+    """The time from the start of `during` until this flow's throughput stays near its level."""
 
     dscp_kept: Target | None = None
-    """Of this flow or ping: the share of its packets, or requests, that arrived with the code point
-    with which they were sent."""
+    """The share of packets of this flow, or requests of this ping, that arrived with the DSCP with
+    which they were sent."""
 
     during: Window | None = None
-    """When; by default the whole scenario."""
+    """The window; by default the whole scenario."""
 
     @property
     def named(self) -> list[str]:
@@ -149,16 +149,16 @@ class Expectation(Measured):
     """What a run must show, for a verdict: bounds, or a value and how near to it."""
 
     at_least: int | None = None
-    """The smallest value that is right, in the metric's unit."""
+    """The lower bound, in the metric's unit."""
 
     at_most: int | None = None
-    """The largest value that is right, in the metric's unit."""
+    """The upper bound, in the metric's unit."""
 
     about: int | None = None
-    """The value that is right within `within`, in the metric's unit."""
+    """The expected value, within `within`, in the metric's unit."""
 
     within: Share | None = None
-    """How far from `about` is still right, as a share of it."""
+    """The tolerance of `about`, as a share of it."""
 
     _in_unit = field_validator("at_least", "at_most", "about", mode="plain")(_value_of_metric)
 
@@ -193,28 +193,28 @@ class Published(Measured):
     """A figure of the document that a scenario reproduces, shown beside the measured one."""
 
     label: str
-    """What the document calls it."""
+    """The name of the figure in the document."""
 
     value: int
     """The figure, in the metric's unit."""
 
     qualifier: Literal["about", "above", "below", "exactly"] = "about"
-    """How the document puts it."""
+    """The document's qualifier of the figure."""
 
     within: Share | None = None
-    """How near a measured value must be to count as reproduced, as a share of `value`; without it,
-    the difference is told and not judged. Bounds (`above`, `below`) need none."""
+    """The tolerance of a measured value that counts as reproduced, as a share of `value`. Without
+    it, the difference is shown without a verdict. Bounds (`above`, `below`) need none."""
 
     basis: Basis = "stated"
-    """`stated` by the document; `assumed`: put into the scenario, so that a run reads it back;
-    `unstated`: the document has no such figure, but says something that implies it."""
+    """`stated` in the document; `assumed`: an input of the scenario; `unstated`: implied by the
+    document, which does not have the figure."""
 
     precision: int | None = None
-    """Half the width of what the figure stands for, in the metric's unit; by default half a unit
-    of its last digit that is not zero."""
+    """Half the width of the interval that the figure stands for, in the metric's unit; by default
+    half a unit of its last digit that is not zero."""
 
     note: str = ""
-    """What the document leaves open."""
+    """Conditions that the document leaves open."""
 
     _in_unit = field_validator("value", "precision", mode="plain")(_value_of_metric)
 

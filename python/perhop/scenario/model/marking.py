@@ -23,10 +23,10 @@ class MarkRule(Model):
     """Packets that match get a code point."""
 
     match: Annotated[Match, BeforeValidator(match_from_text)]
-    """Which packets, among those that no earlier rule matched."""
+    """The packets of the rule, among those that no earlier rule matched."""
 
     dscp: Dscp
-    """Their new code point."""
+    """Their new DSCP."""
 
 
 def _rules(value: object) -> object:
@@ -74,7 +74,5 @@ Marking = Annotated[
     BeforeValidator(_rules),
     _Forms(),
 ]
-"""Rules of which the first that matches decides; what none matches keeps its code point.
-
-Written ``clear`` (all become ``be``), ``{cs1: be, any: af11}``, or as a list of rules.
-"""
+"""Rules; the first that matches decides, and packets that match none keep their DSCP. Written
+``clear`` (all become ``be``), ``{cs1: be, any: af11}``, or as a list of rules."""

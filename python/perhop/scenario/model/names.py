@@ -34,7 +34,7 @@ Name = Annotated[
         {"type": "string", "pattern": f"^{_NAME}$", "maxLength": 64},
     ),
 ]
-"""What nodes, policies, classes, flows and pings are called."""
+"""The name of a node, policy, class, flow or ping."""
 
 
 def _parse_direction(text: str) -> str:
@@ -71,7 +71,7 @@ Target = Annotated[
     str,
     Text(_parse_target, str, "the name of a flow or ping", {"type": "string"}),
 ]
-"""What an expectation is about: the name of a flow or ping, or ``total``."""
+"""The target of an expectation: the name of a flow or ping, or ``total``."""
 
 
 def _parse_address(text: str) -> IPv4Address:
@@ -130,4 +130,4 @@ MatchEnd = Annotated[
         {"type": "string", "minLength": 1},
     ),
 ]
-"""Where a packet comes from or goes to: a node's name or an address prefix."""
+"""A source or destination: a node's name or an address prefix."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 MAX_PACKETS: Final = 20_000
-"""How many packets a replay may have: they are part of the scenario, and of every dataset of it."""
+"""The most packets of a replay; they are a part of the scenario, and of every dataset of it."""
 
 MAX_FILE: Final = 2**20
 """The largest file of packets, in bytes."""
@@ -70,14 +70,14 @@ class Replay(Model):
     short_form: ClassVar[str] = "a file's name"
 
     file: str | None = None
-    """A CSV file beside the scenario, or below. Its first line names the columns: ``gap_s`` (before
-    a packet) or ``time_s`` (since the flow's start), and ``size_bytes``."""
+    """A CSV file in the scenario's folder, or below. Its first line names the columns: ``gap_s``
+    (before a packet) or ``time_s`` (since the flow's start), and ``size_bytes``."""
 
     packets: Packets
     """The time before each packet, and its size."""
 
     repeat: StrictBool = False
-    """Whether it begins anew behind its end."""
+    """Whether the replay is repeated."""
 
     @model_validator(mode="before")
     @classmethod

@@ -39,43 +39,44 @@ class ScenarioData(Model):
     """The version of the scenario format."""
 
     name: Name
-    """What the scenario is called in commands and results."""
+    """The name of the scenario in commands and results."""
 
     title: str = ""
-    """One line for the head of a report."""
+    """The title of reports, one line."""
 
     source: str = ""
-    """Where the experiment was published."""
+    """The publication of the experiment."""
 
     description: str = ""
-    """What the experiment shows, what is assumed, and where results may differ and why."""
+    """A description: the purpose of the experiment, its assumptions, and reasons for different
+    results."""
 
     nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=1000)]
     """Hosts and routers by name."""
 
     links: Annotated[tuple[Link, ...], Field(max_length=2000)]
-    """What connects them."""
+    """The links between nodes."""
 
     policies: Annotated[dict[Name, Policy], Field(max_length=100)] = Field(default_factory=dict)
-    """How links' ends treat packets, by name."""
+    """The policies of links' ends, by name."""
 
     flows: Annotated[dict[Name, Flow], Field(max_length=1000)] = Field(default_factory=dict)
-    """Who sends what, by name; a network alone, for labs and reservations, has none."""
+    """The flows by name; a network for labs and reservations needs none."""
 
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
-    """Who measures round trips, by name."""
+    """The pings by name."""
 
     duration: PositiveDuration | None = None
-    """How long it lasts; by default until the last flow or ping stops."""
+    """The duration; by default until the last flow or ping stops."""
 
     report: Report = Report()
-    """How results are laid out."""
+    """Settings of the results."""
 
     changes: Annotated[tuple[Change, ...], Field(max_length=1000)] = ()
-    """What changes in the network while it runs."""
+    """The timeline of changes of the network."""
 
     expect: Annotated[tuple[Expectation, ...], Field(max_length=1000)] = ()
-    """What must come of it."""
+    """The expected results."""
 
     published: Annotated[tuple[Published, ...], Field(max_length=1000)] = ()
-    """What a document says came of it."""
+    """The published results."""

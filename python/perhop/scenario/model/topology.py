@@ -42,35 +42,36 @@ class Node(Model):
     short_form: ClassVar[str] = "`host`, `router`"
 
     kind: Literal["host", "router"]
-    """What it is. Only routers forward: a host is never in the middle of a path."""
+    """The kind of the node. Only routers forward: a host is never in the middle of a path."""
 
     address: Address | None = None
     """Its IPv4 address; by default the next free one from 10.0.0.1, in the order of the file."""
 
     balance: Literal["per-flow", "per-destination", "per-packet"] = "per-flow"
-    """How it chooses among parallel links, and paths that cost the same: by a hash of addresses,
-    ports and protocol, by one of the destination's address, or in turn."""
+    """How the node chooses among next hops of equal cost: by a hash of addresses, ports and
+    protocol, by a hash of the destination's address, or in turn."""
 
     backpressure: StrictBool = True
-    """Whether a host's own queue holds up its senders, as sockets that are charged for what waits
-    there do in Linux; `false` lets them send whatever the queue holds already."""
+    """Whether the queue of a host's interface holds up the host's senders, as in Linux, where
+    sockets are charged for packets in it. With `false` they send without regard to the queue."""
 
     offload: StrictBool = True
-    """Whether a host's device takes over checksums and the division into packets, as network
-    cards do: what captures in a host see has neither then. In `emu` and labs only."""
+    """Whether a host's device computes checksums and segments data, as network cards do; captures
+    inside the host then show unsegmented data without checksums. In `emu` and labs only."""
 
     icmp_errors: StrictBool = True
-    """Whether it tells a packet's source that the packet goes no further: its time to live was used
-    up, no path leads to its destination, or nobody listens there."""
+    """Whether the node sends ICMP errors: if the time to live expires, if there is no route to the
+    destination, or if the port is closed."""
 
     icmp_interval: Duration = 0
-    """The least time between two such errors, once `icmp_burst` of them have been sent."""
+    """The least time between two ICMP errors, after a burst of `icmp_burst`."""
 
     icmp_burst: Streams | None = None
-    """How many errors it may send at once; 1 unless set."""
+    """The number of ICMP errors that may be sent at once; 1 unless set."""
 
     remark: Marking = ()
-    """How it marks what it receives, by whatever link; a link's own `remark` goes first."""
+    """How the node remarks packets that it receives over any link; a link's `remark` has
+    precedence."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,10 +97,10 @@ class Reorder(Model):
     """Some packets take longer, and those behind overtake them."""
 
     share: Share
-    """The share of packets that do, at random."""
+    """The share of packets that are delayed, at random."""
 
     by: PositiveDuration
-    """How much longer."""
+    """The additional delay."""
 
 
 class Reservable(Model):
@@ -111,10 +112,10 @@ class Reservable(Model):
     short_form: ClassVar[str] = "a share such as `50%`, a rate such as `2 Gbps`"
 
     total: ClassBandwidth
-    """How much in all: a rate, or a share of the link."""
+    """The bandwidth that can be reserved in all: a rate, or a share of the link."""
 
     classes: dict[Name, ClassBandwidth] = Field(default_factory=dict)
-    """How much of that in each class; together they may be more than the total."""
+    """The bandwidth that can be reserved in each class; the sum may exceed the total."""
 
     @model_validator(mode="before")
     @classmethod
@@ -142,47 +143,47 @@ class Link(Model):
     """The two nodes."""
 
     name: Name | None = None
-    """What tells it from other links between the same nodes, in results: ``r1>r2#name``."""
+    """A name that distinguishes it from parallel links, in results: ``r1>r2#name``."""
 
     rate: Rate
-    """What it sends in each direction, layer-2 overhead included."""
+    """The rate in each direction, including layer-2 overhead."""
 
     delay: Duration = 0
-    """How long a bit takes from one end to the other."""
+    """The propagation delay."""
 
     jitter: Duration = 0
     """The largest random extra delay of a packet: uniform from zero, order kept."""
 
     loss: Loss = 0
-    """The probability that a packet is lost on the way, apart from queues."""
+    """The probability that a packet is lost on the link, apart from queues."""
 
     duplicate: Chance = 0
-    """The probability that a copy arrives right behind a packet."""
+    """The probability that a packet arrives twice."""
 
     reorder: Reorder | None = None
-    """Which packets take longer and are overtaken; by default none."""
+    """The packets that are delayed and overtaken; none by default."""
 
     overhead: LinkOverhead = Overhead(0)
-    """What layer 2 adds to every packet: none, ethernet, pos, atm, or bytes."""
+    """The layer-2 overhead of every packet: none, ethernet, pos, atm, or bytes."""
 
     mtu: Mtu | None = None
-    """The longest IP packet that it takes, layer-2 overhead apart; any unless set. Routers send
-    back what is longer, as packets of modelled hosts forbid to be divided."""
+    """The longest IP packet, without layer-2 overhead; no limit by default. Routers answer longer
+    ones with an ICMP error, because modelled hosts forbid fragmentation."""
 
     egress: dict[Name, Name] = Field(default_factory=dict)
-    """The policy by which an end sends into the link, by node."""
+    """The policies of the ends, by node."""
 
     queue: Queue = LINK_QUEUE
-    """The queue of an end that has no policy."""
+    """The queue of an end without a policy."""
 
     shape: Annotated[dict[Name, Shape], Field(default={})]
-    """What an end sends into the link at most, by node."""
+    """Shapers of the ends, by node."""
 
     reservable: Reservable | None = None
-    """What of it `perhop reserve` may give away, in each direction; by default nothing."""
+    """The bandwidth that `perhop reserve` may book, in each direction; none by default."""
 
     remark: dict[Name, Marking] = Field(default_factory=dict)
-    """How an end marks what it receives over the link, by node."""
+    """How an end remarks packets that it receives over the link, by node."""
 
     def capacity(self, node: str) -> int:
         """What `node` can send into the link, in bits per second."""

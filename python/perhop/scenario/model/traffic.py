@@ -28,7 +28,7 @@ from perhop.scenario.model.tcp import Tcp
 from perhop.units import SECOND
 
 TRACEROUTE_PORT = 33434
-"""Where traceroute begins to look for a port on which nobody listens."""
+"""The first port that traceroute uses, which is closed on most hosts."""
 
 
 class Bursts(Model):
@@ -41,11 +41,10 @@ class Bursts(Model):
     """The mean length of a pause."""
 
     lengths: Literal["equal", "exponential", "pareto"] = "exponential"
-    """Whether bursts and pauses are always as long as the mean, or how their lengths are
-    distributed."""
+    """The distribution of the lengths of bursts and pauses."""
 
     shape: ParetoShape | None = None
-    """The shape of a Pareto distribution; 1.5, whose variance is infinite."""
+    """The shape of a Pareto distribution; 1.5, with infinite variance."""
 
     @property
     def effective_shape(self) -> int:
@@ -57,37 +56,36 @@ class Udp(Model):
     """A stream of datagrams."""
 
     rate: Rate | None = None
-    """How many bits a second it sends on average while it does not pause, of the payload unless
-    `layer` says otherwise."""
+    """The mean rate in bits per second outside pauses, of the payload unless `layer` is set."""
 
     size: DatagramSize = 1470
-    """How large a datagram is, on average, of the payload unless `layer` says otherwise."""
+    """The mean size of a datagram, of the payload unless `layer` is set."""
 
     pattern: Literal["constant", "poisson"] = "constant"
-    """When datagrams come: at regular times, or at random ones, independently of each other."""
+    """The times of datagrams: at equal intervals, or a Poisson process."""
 
     sizes: Literal["equal", "exponential"] = "equal"
-    """Whether all are as large as `size`, or exponentially distributed with that mean, as far as
-    whole bytes and what a packet holds allow."""
+    """The distribution of sizes: all equal, or exponential, within the limits of whole bytes and of
+    the longest packet."""
 
     bursts: Bursts | None = None
-    """When it sends and when it pauses; by default it does not."""
+    """Bursts and pauses; none by default."""
 
     layer: Literal["application", "ip"] = "application"
-    """Whose bytes `rate` and `size` count: the application's, or those of IP packets."""
+    """The bytes that `rate` and `size` count: of the payload, or of IP packets."""
 
     replay: Replay | None = None
     """The datagrams one by one, instead of `rate`, `size`, `pattern`, `sizes` and `bursts`."""
 
     when_full: WhenFull = "wait"
-    """What the sender does when its host cannot take a datagram. ``wait``: it sleeps until there is
-    room in its socket's buffer, as Linux programs do that send to a blocking socket. A duration: it
-    tries again after this time if the queue of its own interface has no room, as BSD programs do
-    about ENOBUFS. ``drop``: it does not notice, and the datagram is lost."""
+    """What the sender does if its host cannot take a datagram. ``wait``: it waits for room in its
+    socket's buffer, as Linux programs do that send to a blocking socket. A duration: it tries again
+    after this time if the queue of its interface is full, as BSD programs do after ENOBUFS.
+    ``drop``: the datagram is lost."""
 
     ecn: Literal["ect0", "ect1"] | None = None
-    """What its packets say of ECN (RFC 3168): that routers may mark them, and, with ``ect1``, that
-    they belong in the queue for L4S (RFC 9331). The application takes no notice of marks."""
+    """The ECN field of its packets (RFC 3168): routers may mark them, and with ``ect1`` they belong
+    in the L4S queue (RFC 9331). The application ignores marks."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -111,34 +109,34 @@ class Flow(Model):
     """Data from one host to another: TCP by default, or UDP."""
 
     source: Name = Field(alias="from")
-    """The host that sends."""
+    """The sending host."""
 
     destination: Name = Field(alias="to")
-    """The host that receives."""
+    """The receiving host."""
 
     tcp: Tcp | None = None
-    """TCP settings; the default where `udp` is not given."""
+    """TCP settings; the default without `udp`."""
 
     udp: Udp | None = None
     """UDP settings."""
 
     dscp: Dscp = 0
-    """The code point of its packets, and of the acknowledgements that they cause."""
+    """The DSCP of its packets, and of their acknowledgements."""
 
     start: Duration = 0
-    """When it starts to send."""
+    """The start of the flow."""
 
     stop: Duration | None = None
-    """When it stops to send; by default the end of the scenario."""
+    """The end of the flow; by default the end of the scenario."""
 
     volume: Size | None = None
-    """How much each stream sends, instead of `stop`."""
+    """The bytes that each stream sends, instead of `stop`."""
 
     port: Port | None = None
-    """The receiver's port; by default 5001 for the first flow, 5002 for the second and so on."""
+    """The destination port; by default 5001 for the first flow, 5002 for the second and so on."""
 
     streams: Streams = 1
-    """How many connections it is made of."""
+    """The number of parallel connections, or of sequences of datagrams."""
 
     @model_validator(mode="before")
     @classmethod
@@ -168,32 +166,33 @@ class Ping(Model):
     """
 
     source: Name = Field(alias="from")
-    """The host that asks."""
+    """The host that sends requests."""
 
     destination: Name = Field(alias="to")
     """The host or router that answers."""
 
     dscp: Dscp = 0
-    """The code point of requests and replies."""
+    """The DSCP of requests and replies."""
 
     every: PositiveDuration = SECOND
     """The time between two requests of the same `ttl`."""
 
     size: EchoSize = 56
-    """The payload of a request."""
+    """The payload of a request in bytes."""
 
     ttl: Ttls = (USUAL_TTL, USUAL_TTL)
-    """How many routers a request may reach: the third one answers those with 3. A range such as
-    ``1..8`` asks each in turn, as traceroute does, until the destination has answered."""
+    """The time to live of requests: the third router answers requests with 3. A range such as
+    ``1..8`` uses each in turn, as traceroute does, until the destination has answered."""
 
     protocol: Literal["icmp", "udp"] = "icmp"
-    """``udp`` sends datagrams to a port on which nobody listens, which the destination reports."""
+    """``udp`` sends datagrams to a closed port, which the destination answers with an ICMP
+    error."""
 
     port: Port | None = None
-    """That port; 33434 unless set. It stays the same, so that load sharing by flow does not."""
+    """This port; 33434 unless set. It is constant, so that per-flow load sharing uses one path."""
 
     train: Streams = 1
-    """How many requests are sent back to back each time."""
+    """The number of requests that are sent back to back."""
 
     @property
     def effective_port(self) -> int | None:
@@ -211,7 +210,7 @@ class Ping(Model):
         return self.train * (1 + self.ttl[1] - self.ttl[0])
 
     start: Duration = 0
-    """When the first request is sent."""
+    """The time of the first request."""
 
     stop: Duration | None = None
     """When the requests end; by default the end of the scenario."""
