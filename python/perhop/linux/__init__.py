@@ -1,4 +1,4 @@
-"""What a scenario's network is in Linux: commands of tc, nft and ip that realise it.
+"""A scenario's network in Linux: commands of tc, nft and ip.
 
 ==============  ================================================================================
 `mapping`       a scenario as the commands for every node; start here

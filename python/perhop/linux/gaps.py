@@ -1,4 +1,4 @@
-"""What a scenario asks that Linux cannot express."""
+"""The parts of a scenario that Linux cannot express."""
 
 from __future__ import annotations
 

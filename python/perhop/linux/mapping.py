@@ -101,7 +101,7 @@ class Mapping:
 
 
 def device_names(scenario: Scenario) -> dict[str, str]:
-    """A name for every node's end of a link, by direction: ``r1-r2`` for "r1>r2"."""
+    """Return a device name for every node's end of a link, by direction: ``r1-r2`` for "r1>r2"."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for direction in scenario.directions:
@@ -185,7 +185,7 @@ def mapping(
 def _node_rules(
     scenario: Scenario, name: str, own: abc.Sequence[Interface], there: Ways
 ) -> tuple[list[nft.Chain], list[Gap]]:
-    """The chains of a node that come by themselves, and those that mark what arrives."""
+    """Return the chains of a node that hooks call, and those that remark arriving packets."""
     node = scenario.nodes[name]
     found: list[nft.Chain] = []
     marking = []
@@ -227,7 +227,7 @@ def _steps(
     headers: abc.Mapping[str, int],
     numbers: policers.Numbers,
 ) -> tuple[list[Step], list[Gap]]:
-    """What changes in the network, in order of time."""
+    """Return the changes of the network, in order of time."""
     now = dict(interfaces)
     divided = {name: link.capacity(node) for name, (link, node) in scenario.directions.items()}
     policies = {name: link.egress.get(node) for name, (link, node) in scenario.directions.items()}
@@ -270,7 +270,7 @@ def _new_rate(
     divided: int,
     header: int,
 ) -> tuple[Interface, Step]:
-    """A link is faster or slower; what its policy divides is divided in the same proportions."""
+    """Return the step of a link's new rate, which its policy divides in the same proportions."""
     htb = tree.tree(
         scenario,
         change.link,
@@ -289,7 +289,7 @@ def _new_rate(
 def _new_police(
     scenario: Scenario, change: Change, interface: Interface, policy: str | None, divided: int
 ) -> tuple[list[Step], list[Gap]]:
-    """A policer has other settings; nothing to do where its class is a gap."""
+    """Return the step of a policer's new settings; nothing if its class is a gap."""
     path, settings = str(change.change.part), change.police
     at, node, about = change.change.at, interface.node, f"{interface.direction}: policer of {path}"
     if path in interface.policers:
@@ -316,7 +316,7 @@ def _new_policy(
     header: int,
     numbers: policers.Numbers,
 ) -> tuple[Interface, Step, list[Gap]]:
-    """Another policy takes the place of what was there."""
+    """Return the step of a new policy."""
     place = f"links.{change.number}"
     htb = tree.tree(
         scenario, change.link, interface.node, change.policy, header=header, place=place
@@ -352,7 +352,7 @@ def _state(
     there: Ways,
     routes: Routes,
 ) -> list[Step]:
-    """A link goes up or down, and routes follow everywhere."""
+    """Return the steps of a link that goes up or down, with the routes of all nodes."""
     at, state = change.change.at, str(change.change.state)
     found = [
         Step(at, end.node, f"{end.direction}: {state}", ip=(f"link set {end.device} {state}",))

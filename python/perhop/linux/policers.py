@@ -63,7 +63,7 @@ class Numbers:
 
 
 def _polices(scenario: Scenario, policy: str, capacity: int) -> dict[str, tuple[Police, int]]:
-    """The policers of a policy, and of what their rates may be shares, by the path of the class."""
+    """Return the policers of a policy and their capacities, by the path of the class."""
     return {
         each.path: (each.part.police, each.capacity)
         for each in walk(scenario, scenario.policies[policy], capacity)
@@ -72,7 +72,7 @@ def _polices(scenario: Scenario, policy: str, capacity: int) -> dict[str, tuple[
 
 
 def marked(htb: Htb, policed: Collection[str]) -> list[str]:
-    """The leaves whose packets pass a policer, their own or one of a class above."""
+    """Return the leaves whose packets pass a policer of theirs or of a class above."""
     return [path for path in htb.leaves if any(_inside(path, above) for above in policed)]
 
 
@@ -153,7 +153,7 @@ def _inside(path: str, above: str) -> bool:
 
 
 def _rate(police: Police, capacity: int) -> int:
-    """In whole bytes per second, which is what Linux takes."""
+    """Return whole bytes per second, as Linux takes them."""
     return max(1, round(police.rate.of(capacity) / 8))
 
 
@@ -169,7 +169,7 @@ def action(police: Police, capacity: int) -> PoliceAction:
 
 
 def _fits(police: Police, capacity: int) -> bool:
-    """Whether tc's action does what a policer says."""
+    """Return whether tc's action can express a policer."""
     conform, exceed, _ = police.actions
     plain = not (police.three_colours or police.colour_aware)
     marks = any(each.remark is not None for each in (conform, exceed))

@@ -147,7 +147,7 @@ def polices() -> Means:
 
 
 def missing(found: Mapping) -> Iterator[Gap]:
-    """Yield what a mapping needs and this kernel does not have."""
+    """Yield the features that a mapping needs and this kernel lacks."""
     kernel = this_kernel()
     interfaces = [*found.interfaces.values()]
     interfaces += [step.interface for step in found.steps if step.interface is not None]

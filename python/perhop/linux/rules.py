@@ -113,7 +113,7 @@ def classify(
 
 
 def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> Chain:
-    """A chain that marks what arrives; the first rule that matches decides."""
+    """Return the chain that remarks arriving packets; the first rule that matches decides."""
     written = []
     for rule in rules:
         for condition in matches(scenario, rule.match):
@@ -127,7 +127,7 @@ def remark(scenario: Scenario, rules: Sequence[MarkRule], name: str) -> Chain:
 def take_turns(
     groups: Sequence[tuple[Sequence[str], Sequence[str]]],
 ) -> list[Chain]:
-    """Chains by which packets to the same addresses take several ways in turn.
+    """Return chains by which packets to the same addresses take several next hops in turn.
 
     Args:
         groups: The ways, and the addresses to which they lead; ways are numbered through, as the
@@ -151,7 +151,7 @@ def take_turns(
 
 
 def errors(node: Node, place: str) -> tuple[list[Chain], list[Gap]]:
-    """A chain that limits what ICMP errors a node sends."""
+    """Return the chain that limits the ICMP errors of a node."""
     hook = "type filter hook output priority filter"
     if not node.icmp_errors:
         return [Chain("errors", (f"{_ERRORS} drop",), hook)], []

@@ -1,4 +1,4 @@
-"""The commands as a text to read and to paste."""
+"""The commands as a shell script with comments."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def script(scenario: Scenario, found: Mapping) -> str:
 
 
 def _one_by_one(device: str) -> str:
-    """Have a device send segments as packets, not as trains."""
+    """Make a device send segments as separate packets."""
     return f"ip link set dev {device} gso_max_segs 1"

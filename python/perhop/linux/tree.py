@@ -81,13 +81,13 @@ class Htb:
 
     @property
     def leaves(self) -> dict[str, HtbClass]:
-        """The classes with a queue, by what results call them."""
+        """The classes with a queue, by their names in results."""
         return {node.path: node for node in self.nodes if node.leaf is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class _PlacedClass:
-    """A class of the scenario: its place, its number, its guarantee and its ceiling."""
+    """A class of the scenario with its place, number, guarantee and ceiling."""
 
     minor: int
     parent: int
@@ -197,7 +197,7 @@ def _placed_classes(
     parent: _PlacedClass | None = None,
     counter: list[int] | None = None,
 ) -> Iterator[_PlacedClass]:
-    """The classes of a policy, those of nested ones after the class that they divide."""
+    """Yield the classes of a policy, each before the nested ones."""
     count = [_FIRST] if counter is None else counter
     if policy.scheduler == ALTQ_CBQ:
         key = place.removesuffix(".classes")
@@ -242,7 +242,7 @@ def _placed_classes(
 def _beside_strict(
     class_: Class, place: str, prio: int, *, nested: Policy | None, inner: bool
 ) -> Iterator[Gap]:
-    """What cannot be in a policy that has a strict class."""
+    """Return the gaps of a class in a policy with a strict class."""
     if nested is not None or inner:
         yield Gap(place, "its HTB has no strict priority where classes are divided further")
     if class_.borrows_late:
@@ -252,7 +252,7 @@ def _beside_strict(
 
 
 def _ceiling(class_: Class, rate: int | None, capacity: int) -> tuple[int, int] | None:
-    """What a class may have at most, and at once."""
+    """Return the ceiling of a class and its burst."""
     if class_.limit is not None:
         most = class_.limit.of(capacity)
         return most, _bucket(CEILING_BURST, most)

@@ -1,4 +1,4 @@
-"""What the classes of a policy are guaranteed, and all classes at the end of a link."""
+"""The guarantees of classes, and all classes at the end of a link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def guarantee(policy: Policy, class_: Class) -> Bandwidth | None:
-    """What a class is guaranteed: its bandwidth, or what a policer lets into a strict class."""
+    """Return the guarantee of a class: its bandwidth, or the policer's rate of a strict class."""
     if policy.strict(class_):
         return class_.police.rate if class_.police is not None else None
     return class_.bandwidth
@@ -43,7 +43,7 @@ class Placed:
 
 
 def walk(scenario: ResolvedScenario, policy: Policy, capacity: int) -> Iterator[Placed]:
-    """Every class of a policy, those of nested ones after the class that they divide."""
+    """Yield every class of a policy, each before the nested ones."""
     capacity = policy.root(capacity)
     for name, rate in rates(policy, capacity).items():
         class_ = policy.classes[name]

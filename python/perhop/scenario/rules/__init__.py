@@ -1,4 +1,4 @@
-"""Judgement of a scenario: findings, each with its place.
+"""The rules of a scenario: findings, each with its place.
 
 ================  ============================================================================
 `findings`        what is wrong at a place, and where that place is in a file

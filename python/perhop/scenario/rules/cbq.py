@@ -1,4 +1,4 @@
-"""What policies of ALTQ's class-based queueing may say."""
+"""Rules on policies of ALTQ's class-based queueing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST_TICK: Final = MILLISECOND // 10
 
 
 def altq_cbq(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Policies of ALTQ's class-based queueing say only what it has."""
+    """Find settings that ALTQ's class-based queueing does not have."""
     for name, policy in scenario.policies.items():
         if policy.cbq is not None and policy.scheduler != ALTQ_CBQ:
             yield Finding(
@@ -89,7 +89,7 @@ def _settings(loc: Loc, cbq: Cbq) -> Iterator[Finding]:
 
 
 def _roots(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """No root has more than its link."""
+    """Find roots with more than their link's rate."""
     told: set[str] = set()
     for direction, (link, node) in scenario.directions.items():
         name = link.egress.get(node, "")

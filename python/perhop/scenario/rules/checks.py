@@ -1,4 +1,4 @@
-"""What must hold between the parts of a well-formed scenario.
+"""All rules between the sections of a well-formed scenario.
 
 Each check is a generator of findings over a scenario, and says which sections it reads: where one
 of them is malformed, the check is left out, so that no message follows from another one's cause.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def check(scenario: ResolvedScenario, sound: set[str]) -> Iterator[Finding]:
-    """Everything that is wrong with `scenario`, as far as its `sound` sections tell."""
+    """Return all findings about `scenario`, as far as its `sound` sections allow."""
     for rule, sections in RULES:
         if sections <= sound:
             yield from rule(scenario)

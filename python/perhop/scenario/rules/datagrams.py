@@ -1,4 +1,4 @@
-"""What must hold for UDP flows, as far as their parts do not say it themselves."""
+"""Rules on UDP flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_REPLAYED = 100_000
 
 
 def datagrams(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """UDP flows have one pattern, packets have a payload, and bursts hold one of them."""
+    """Find flows with several patterns, packets without payload, and bursts shorter than a packet."""
     replayed = 0
     for name, flow in scenario.flows.items():
         if flow.udp is None:

@@ -1,4 +1,4 @@
-"""What must hold of the disciplines of queues."""
+"""Rules on queue disciplines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def disciplines(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """A queue has one discipline, whose settings agree."""
+    """Find queues with several disciplines, or with inconsistent settings."""
     for loc, queue in queues(scenario):
         names = queue.disciplines
         for other in names[1:]:

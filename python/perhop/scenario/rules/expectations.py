@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Each names exactly one metric, and its values make sense."""
+    """Find expectations without exactly one metric, or with invalid values."""
     for loc, item in measured(scenario):
         named = item.named
         if not named:
@@ -33,7 +33,7 @@ def metrics(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """What is measured exists."""
+    """Find expectations of unknown flows and pings."""
     for loc, item in measured(scenario):
         if len(item.named) != 1:
             continue
@@ -71,7 +71,7 @@ def targets(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def windows(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """What is measured lies within the scenario."""
+    """Find windows outside the scenario."""
     end = scenario.end_ps
     for loc, item in measured(scenario):
         if item.during is not None and end and item.during[1] > end:

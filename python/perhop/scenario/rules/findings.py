@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, before it is known where in a file that stands."""
+"""Findings about a scenario, and their places in a file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong at a place of a scenario.
+    """A problem at a place of a scenario.
 
     Attributes:
         loc: The place.
-        message: What is wrong, and what was expected.
+        message: The problem, and what was expected.
         hint: ``did you mean `x`?``, or "".
-        at_key: Whether it is about the key, rather than about the value that stands there.
+        at_key: Whether it is about the key, not about its value.
     """
 
     loc: Loc
@@ -33,23 +33,23 @@ class Finding:
 
 
 class Source(Protocol):
-    """Where the parts of a scenario come from."""
+    """The origin of a scenario's data."""
 
     @property
     def broken(self) -> bool:
-        """Whether parts are missing, so that little can be said of how the others agree."""
+        """Whether parts of the data are missing, so that rules between them cannot be checked."""
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
-        """File, line and column of `loc`, or of the part of it that exists."""
+        """Return file, line and column of `loc`, or of the part of it that exists."""
 
 
 class Nowhere:
-    """The source of a scenario that was built in Python."""
+    """The origin of a scenario that was built in Python."""
 
     broken = False
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
-        """No file, no line."""
+        """Return no file and no line."""
         del loc, at_key
         return "", 0, 0
 
@@ -74,7 +74,7 @@ def problems(findings: Iterable[Finding], source: Source, data: object) -> list[
 
 
 def written(loc: Loc, data: object) -> Loc:
-    """The part of `loc` that `data` has, and the key after it where a mapping lacks one."""
+    """Return the part of `loc` that `data` has, and the first missing key after it."""
     for depth, step in enumerate(loc):
         if isinstance(data, dict) and isinstance(step, str):
             if step not in data:
@@ -88,7 +88,7 @@ def written(loc: Loc, data: object) -> Loc:
 
 
 def known(name: str, names: Iterable[str], kind: str, loc: Loc) -> Iterator[Finding]:
-    """A finding unless `name` is one of `names`."""
+    """Yield a finding unless `name` is one of `names`."""
     if name not in names:
         hint = did_you_mean(name, names)
         few = "" if hint else listed(names)

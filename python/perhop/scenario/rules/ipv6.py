@@ -1,4 +1,4 @@
-"""What IPv6 asks of links."""
+"""Rules on IPv6."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_MTU: Final = 1280
 
 
 def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Links carry packets of 1280 bytes where a scenario speaks of IPv6."""
+    """Find links with an MTU below 1280 bytes in a scenario with IPv6 addresses."""
     small = [
         (number, link.mtu)
         for number, link in enumerate(scenario.links)
@@ -42,7 +42,7 @@ def ipv6_links(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def _about(scenario: ResolvedScenario) -> Iterator[Loc]:
-    """The places of everything that matches addresses of IPv6."""
+    """Yield the places of everything that matches IPv6 addresses."""
     classes: Iterator[tuple[Loc, Match]] = (
         ((*loc, key, "match"), class_.match)
         for loc, policy in scenario.all_policies()

@@ -1,4 +1,4 @@
-"""What must hold of rules that mark packets."""
+"""Rules on the remarking of packets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def marking_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Rules name nodes that exist, and can be reached."""
+    """Find remarking rules with unknown nodes, and rules that cannot be reached."""
     for loc, rules in markings(scenario):
         for index, rule in enumerate(rules):
             if rule.match.is_any and index < len(rules) - 1:
@@ -29,7 +29,7 @@ def marking_rules(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def known_ends(match: Match, nodes: Iterable[str], loc: Loc) -> Iterator[Finding]:
-    """A match names nodes that exist."""
+    """Find matches with unknown nodes."""
     for key in ("source", "destination"):
         for place, end in enumerate(getattr(match, key) or ()):
             if isinstance(end, str) and end not in nodes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def addresses(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Every address belongs to one node."""
+    """Find addresses of several nodes."""
     owners: dict[object, str] = {}
     for name, node in scenario.nodes.items():
         if node.address is not None and owners.setdefault(node.address, name) != name:
@@ -27,7 +27,7 @@ def addresses(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Links join two different nodes that exist; names tell those between the same two apart."""
+    """Find links with unknown or equal ends, and parallel links with equal names."""
     seen: dict[tuple[frozenset[str], str], int] = {}
     for index, link in enumerate(scenario.links):
         loc: Loc = ("links", index, "ends")
@@ -48,7 +48,7 @@ def link_ends(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """An egress, a shape and a remark name an end of their link; a shape lets something pass."""
+    """Find an egress, a shape or a remark of a node that is not an end of its link."""
     for index, link in enumerate(scenario.links):
         keys = (("egress", [*link.egress]), ("shape", [*link.shape]), ("remark", [*link.remark]))
         for key, node in ((key, node) for key, nodes in keys for node in nodes):
@@ -70,7 +70,7 @@ def link_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """No more can be reserved than a link has, nor in a class than in all."""
+    """Find links with more reservable bandwidth than they have."""
     for index, link in enumerate(scenario.links):
         if link.reservable is None:
             continue
@@ -92,7 +92,7 @@ def reservable(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def egress_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """An egress names a policy that exists."""
+    """Find an egress with an unknown policy."""
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():
             yield from known(policy, scenario.policies, "policy", ("links", index, "egress", node))

@@ -1,4 +1,4 @@
-"""What must hold in policies: classes that can be reached, and guarantees that can be kept."""
+"""Rules on policies: classes that can be reached, and guarantees that can be kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ virtual time must not overflow."""
 
 
 def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """The last class takes what no other takes."""
+    """Find policies whose classes leave packets without a class."""
     for loc, policy in scenario.all_policies():
         if not any(class_.match.is_any for class_ in policy.classes.values()):
             yield Finding(
@@ -44,7 +44,7 @@ def last_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Keys of a class that exclude each other."""
+    """Find keys of a class that exclude each other."""
     for loc, policy, class_ in classes(scenario):
         strict = "`priority: strict`" if class_.priority == "strict" else "`scheduler: priority`"
         if policy.strict(class_) and class_.bandwidth is not None:
@@ -104,7 +104,7 @@ def combinations(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """A policer tells two colours apart, or three in one of the two ways."""
+    """Find policers that are neither a two-colour nor one kind of three-colour policer."""
     for loc, _, class_ in classes(scenario):
         police = class_.police
         if police is None:
@@ -132,7 +132,7 @@ def policers(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Policies are few enough to compare."""
+    """Find too many classes."""
     total = sum(len(policy.classes) for _, policy in scenario.all_policies())
     if total > MAX_CLASSES:
         yield Finding(
@@ -141,13 +141,13 @@ def number_of_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def match_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Matches name nodes that exist."""
+    """Find matches with unknown nodes."""
     for loc, _, class_ in classes(scenario):
         yield from known_ends(class_.match, scenario.nodes, (*loc, "match"))
 
 
 def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """No policy divides itself."""
+    """Find policies that contain themselves."""
     for cycle in nesting.cycles(scenario):
         policy, keys = cycle[0]
         yield Finding(
@@ -157,7 +157,7 @@ def cycles(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Every policy is at the end of a link, or part of one that is, or says that it is not."""
+    """Find policies that no link uses and that are not `unused`."""
     reached = [policy for link in scenario.links for policy in link.egress.values()]
     reached += [name for name, policy in scenario.policies.items() if policy.unused]
     later = (change.policy for change in scenario.changes)
@@ -178,7 +178,7 @@ def unused_policies(scenario: ResolvedScenario) -> Iterator[Finding]:
 def guarantees(
     scenario: ResolvedScenario, attached: Iterable[Attachment] | None = None
 ) -> Iterator[Finding]:
-    """No policy guarantees more than its link, or the class that it divides, has.
+    """Find policies that guarantee more than their link or class has.
 
     Args:
         scenario: The policies, and the network.
@@ -218,7 +218,7 @@ def guarantees(
 
 
 def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """No class comes after one that takes all that it matches."""
+    """Find classes whose packets an earlier class takes."""
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     addresses = scenario.addresses
@@ -240,7 +240,7 @@ def shadowed_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Every class but one that matches any, or says that it is unused, has packets."""
+    """Find classes that match no packet of the scenario and are not `unused`."""
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     if not scenario.flows and not scenario.pings:
@@ -308,7 +308,7 @@ def excess_guarantees(loc: Loc, policy: Policy, capacity: int, where: str) -> It
 def _ceilings(
     loc: Loc, class_: Class, rate: int | None, capacity: int, where: str
 ) -> Iterator[Finding]:
-    """A ceiling of a class that is guaranteed `rate` leaves room for it; a peak is above it."""
+    """Find ceilings of a class below its guaranteed `rate`, and peak rates below the rate."""
     ceilings = (
         (("limit",), class_.limit),
         (("shape", "rate"), class_.shape.rate if class_.shape is not None else None),
@@ -344,7 +344,7 @@ def _ceilings(
 def _divided(
     scenario: ResolvedScenario, loc: Loc, policy: Policy, capacity: int
 ) -> Iterator[tuple[Loc, Policy, int, str]]:
-    """The policies that divide classes of `policy`: where and which, how much, and whose it is."""
+    """Yield the policies that divide classes of `policy`, with their place, capacity and owner."""
     for key, rate in rates(policy, capacity).items():
         class_ = policy.classes[key]
         nested = scenario.divided(policy, class_)
@@ -358,7 +358,7 @@ def _divided(
 
 
 def _sizes(scenario: ResolvedScenario) -> dict[str, int]:
-    """How many classes each policy makes, nested ones included; policies have no cycles."""
+    """Return the number of classes of each policy, including nested ones."""
     sizes: dict[str, int] = {}
 
     def size(name: str) -> int:

@@ -1,4 +1,4 @@
-"""What must hold of probes, and of the nodes that answer them."""
+"""Rules on pings, and on the nodes that answer them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def icmp_limits(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """What limits ICMP errors limits some."""
+    """Find limits of ICMP errors without effect."""
     for name, node in scenario.nodes.items():
         if node.icmp_burst is not None and not node.icmp_interval:
             loc: Loc = ("nodes", name, "icmp_burst")
@@ -26,7 +26,7 @@ def icmp_limits(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def of_hosts(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Only hosts have senders to hold up, and devices that take work over from them."""
+    """Find settings of hosts at routers."""
     for name, node in scenario.nodes.items():
         for key in ("backpressure", "offload"):
             if node.kind != "host" and key in node.model_fields_set:
@@ -35,7 +35,7 @@ def of_hosts(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def probes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Ports are of datagrams, and nobody listens on them."""
+    """Find ports of pings that are not UDP, or that are open."""
     listening = {
         (flow.destination, scenario.port_of(name)): name
         for name, flow in scenario.flows.items()

@@ -1,4 +1,4 @@
-"""From data to a sound scenario, or to everything that is wrong with it."""
+"""The validation of data into a sound scenario."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Scenario(ResolvedScenario):
 def _sound_sections(
     cls: type[Scenario], data: Any, source: Source | None
 ) -> tuple[ResolvedScenario, set[str]]:
-    """The sections of `data` that are well-formed, and their names."""
+    """Return the sections of `data` that are well-formed, and their names."""
     sections: dict[str, Any] = {}
     sound: set[str] = set()
     given = data if isinstance(data, dict) else {}

@@ -1,4 +1,4 @@
-"""Rules on flows and pings: where they go, when, and by which transport."""
+"""Rules on flows and pings: their ends, times and transport."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_REQUESTS = 10_000_000
 
 
 def paths(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Flows and pings go from one host to another that routers lead to."""
+    """Find flows and pings without a path between their ends."""
     touched = regions(scenario)
     joined = next(link_ends(scenario), None) is None
     for section, name, sender in senders(scenario):
@@ -58,7 +58,7 @@ def paths(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def names_of_senders(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Flows and pings have different names, and none is called total."""
+    """Find equal names of flows and pings, and the name `total`."""
     for section, name, _ in senders(scenario):
         if name == "total":
             yield Finding(
@@ -75,7 +75,7 @@ def names_of_senders(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """A flow is TCP or UDP, ends in one way, and its windows hold a segment."""
+    """Find flows with both TCP and UDP, with several ends, or with windows below a segment."""
     for name, flow in scenario.flows.items():
         loc: Loc = ("flows", name)
         if flow.tcp is not None and flow.udp is not None:
@@ -140,7 +140,7 @@ def transports(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def times(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Flows and pings start before they stop, within a scenario that has an end."""
+    """Find flows and pings that stop before they start, or outside the scenario."""
     open_ended = [
         (section, name)
         for section, name, sender in senders(scenario)
@@ -178,7 +178,7 @@ def times(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def instants(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Instants differ in results, too, which have them in seconds: by 1 ps up to two hours."""
+    """Find different instants that are equal in results, which have them in seconds."""
     taken: dict[float, tuple[int, str]] = {}
     for loc, at in _instants(scenario):
         first, place = taken.setdefault(at / 1e12, (at, ".".join(map(str, loc))))
@@ -203,7 +203,7 @@ def _instants(scenario: ResolvedScenario) -> Iterator[tuple[Loc, int]]:
 
 
 def amounts(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Reports and echo requests are few enough to keep."""
+    """Find too many reports and echo requests."""
     end = scenario.end_ps
     if end > scenario.report.interval * MAX_INTERVALS:
         yield Finding(

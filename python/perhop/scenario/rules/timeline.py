@@ -1,4 +1,4 @@
-"""What must hold in the timeline of changes."""
+"""Rules on the timeline of changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_A_LINK = ("rate", "delay", "loss", "state", "policy", "class", "police")
 
 
 def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Each changes something, of a link that there is, while the scenario runs."""
+    """Find changes without effect, of unknown links, or outside the scenario."""
     directions = scenario.directions
     for index, change in enumerate(scenario.changes):
         loc: Loc = ("changes", index)
@@ -38,7 +38,7 @@ def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Iterator[Finding]:
-    """A change has keys that belong together, of a directed link that exists."""
+    """Find keys of a change that do not belong together."""
     given = [
         key for key in _OF_A_LINK if getattr(change, "part" if key == "class" else key) is not None
     ]
@@ -64,7 +64,7 @@ def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Ite
 
 
 def policies_of_changes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Policies exist, and policers that change, which then promise no more than there is."""
+    """Find unknown policies and policers, and guarantees above the capacity."""
     if NO_POLICY in scenario.policies:
         yield Finding(
             ("policies", NO_POLICY),
@@ -78,7 +78,7 @@ def policies_of_changes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def policy_of_step(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
-    """The policy of a step exists, and its policers promise no more than there is."""
+    """Find an unknown policy of a step, and policers that guarantee too much."""
     if step.policy is None or step.policy in scenario.policies:
         yield from _policer(scenario, step)
     elif step.change.policy is not None:
@@ -90,7 +90,7 @@ def policy_of_step(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
 
 
 def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
-    """What is wrong with a policer's new settings."""
+    """Find invalid new settings of a policer."""
     change = step.change
     on = str(change.on)
     if change.part is None or change.police is None:
@@ -130,7 +130,7 @@ def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
 
 
 def _now(step: Step, above: str, name: str, class_: Class) -> Class:
-    """A class as it is from `step` on."""
+    """Return a class as it is from `step` on."""
     change = step.police.get(above + name)
     if change is None or class_.police is None:
         return class_

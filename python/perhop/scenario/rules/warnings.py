@@ -1,4 +1,4 @@
-"""What is sound in a scenario, and yet makes results mean less than they seem to.
+"""Warnings: settings of a sound scenario that may make its results misleading.
 
 A finding here refuses nothing: it goes into the results of a run, with its place in the scenario.
 """
@@ -28,19 +28,19 @@ UNSETTLED: Final = 0.2
 
 
 def warnings(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Everything about `scenario` that whoever reads its results should know."""
+    """Return all warnings about `scenario`."""
     for rule in _RULES:
         yield from rule(scenario)
 
 
 def unused_seed(scenario: ResolvedScenario, engine: str, seed: int) -> Iterator[Finding]:
-    """A seed other than the default that decides nothing, so that no runs differ by it."""
+    """Warn of a seed other than the default without effect."""
     if engine == "sim" and seed != 1 and not is_random(scenario):
         yield Finding((), f"seed {seed} changes nothing: nothing in the scenario is random")
 
 
 def is_random(scenario: ResolvedScenario) -> bool:
-    """Whether the simulator draws random numbers for a scenario.
+    """Return whether the simulator draws random numbers for a scenario.
 
     Links that lose, delay or duplicate at random do, routers that share load by a hash, RED, WRED,
     PIE and FQ-CoDel, the random patterns of UDP, and BBR.
@@ -69,7 +69,7 @@ def _is_random(flow: Flow) -> bool:
 
 
 def isolated_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Nodes without a link."""
+    """Warn of nodes without a link."""
     linked = {end for link in scenario.links for end in link.ends}
     for name in scenario.nodes:
         if name not in linked:
@@ -77,7 +77,7 @@ def isolated_nodes(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def heavy_tails(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Bursts whose mean length a run of this length does not come near.
+    """Warn of bursts whose mean length does not converge in a run of this length.
 
     With a Pareto distribution of a shape a between 1 and 2 the variance is infinite, and the mean
     of n lengths deviates from its expectation by about n to the power of -(1 - 1/a): the
@@ -101,7 +101,7 @@ def heavy_tails(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Policers whose burst is smaller than a packet that they may see, which never conforms."""
+    """Warn of policers whose burst is smaller than a packet, which never conforms."""
     largest: list[tuple[Packets, tuple[int, str]]] = []
     for name, flow in scenario.flows.items():
         pinned = flow.model_copy(update={"port": scenario.port_of(name)})
@@ -126,7 +126,7 @@ def _meets(scenario: ResolvedScenario, match: Match, packets: Packets) -> bool:
 
 
 def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Roots of class-based queueing that a change leaves with more than their link has."""
+    """Warn of roots of class-based queueing above the rate that a change leaves their link."""
     for step in steps(scenario):
         policy = scenario.policies.get(step.policy or "")
         if policy is None or policy.cbq is None or policy.cbq.rate is None:
@@ -142,7 +142,7 @@ def roots_above_links(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Flows whose packets do not fit a link on their way."""
+    """Warn of flows whose packets exceed the MTU of their path."""
     for name, flow in scenario.flows.items():
         mtu = path_mtu(scenario, flow.source, flow.destination)
         size = packet_size(flow)
@@ -158,7 +158,7 @@ def small_mtus(scenario: ResolvedScenario) -> Iterator[Finding]:
 
 
 def late_replays(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Replays whose first packet is due after their flow's end."""
+    """Warn of replays whose first packet is due after their flow's end."""
     for name, flow in scenario.flows.items():
         if flow.udp is None or flow.udp.replay is None:
             continue

@@ -1,4 +1,4 @@
-"""What people read when the shape of a scenario is wrong."""
+"""Messages about data of the wrong shape."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]
 
 
 def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[str, str]:
-    """What is wrong and was expected, and a hint."""
+    """Return the problem with the expected value, and a hint."""
     value, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
         case "value_error":
@@ -76,7 +76,7 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
 
 
 def _type_at(loc: Loc, model: type[BaseModel]) -> Any:
-    """The annotation of the field, entry or element at `loc`."""
+    """Return the annotation of the field, entry or element at `loc`."""
     annotation: Any = model
     for step in loc:
         plain = _plain(annotation)
@@ -135,7 +135,7 @@ def _text(annotation: Any) -> Text | None:
 
 
 def _keys(annotation: Any) -> list[str]:
-    """The keys that a mapping of `annotation` may have."""
+    """Return the keys of a mapping of `annotation`."""
     plain = _plain(annotation)
     if isinstance(plain, type) and issubclass(plain, BaseModel):
         return [field.alias or name for name, field in plain.model_fields.items()]
@@ -143,7 +143,7 @@ def _keys(annotation: Any) -> list[str]:
 
 
 def _expected(loc: Loc, model: type[BaseModel]) -> str:
-    """What should stand at `loc`, in words."""
+    """Return the expected value at `loc`, in words."""
     annotation = _type_at(loc, model)
     text = _text(annotation)
     if text is not None:
