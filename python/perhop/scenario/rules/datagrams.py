@@ -25,7 +25,7 @@ MAX_REPLAYED = 100_000
 
 
 def datagrams(scenario: ResolvedScenario) -> Iterator[Finding]:
-    """Find flows with several patterns, packets without payload, and bursts shorter than a packet."""
+    """Find flows with several patterns, empty packets, and bursts shorter than a packet."""
     replayed = 0
     for name, flow in scenario.flows.items():
         if flow.udp is None:
