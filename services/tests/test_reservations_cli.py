@@ -274,13 +274,23 @@ def test_what_is_given_to_serve_is_served(
         "perhop_services.reservations.http.serve", lambda it, _listening: got.append(it)
     )
     quota = ("--max-reservations", "5", "--max-rate", "100 Mbps", "--max-duration", "24 h")
-    others = ("--trusted-proxy", "192.0.2.1", "--webhooks-to", "10.0.0.0/8", "--every", "60")
+    others = (
+        "--trusted-proxy",
+        "192.0.2.1",
+        "--webhooks-to",
+        "10.0.0.0/8",
+        "--every",
+        "60",
+        "--log",
+        "json",
+    )
     network = str(tmp_path / "network.yaml")
     assert perhop("reserve", "serve", network, *quota, *others).code == 0
     assert perhop("reserve", "serve", network).code == 0
     given, plain = got
     assert given.quota == Quota(5, 100 * 10**6, 86_400)
     assert (given.listening.proxies, given.every) == (("192.0.2.1",), 60)
+    assert (given.json_logs, plain.json_logs) == (True, False)
     assert given.webhooks == (ip_network("10.0.0.0/8"),)
     assert (plain.quota, plain.listening.proxies, plain.webhooks) == (Quota(), (), ())
     # The unit in the documentation, whose command is one of perhop's.

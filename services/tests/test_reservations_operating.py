@@ -39,12 +39,16 @@ PERHOP = Path(sysconfig.get_path("scripts"), "perhop")
 
 pytestmark = [RESTARTS, SLOW]
 
+THREADS = ("perhop-writer", "perhop-enforcer", "perhop-webhooks", "perhop-*")
+POOLS = ("perhop-enforce", "perhop-enforce-*")
+"""What `/healthz` shows of a service with one device for all routers."""
+
 
 def test_health_has_the_enforcer_and_the_database_in_it(tmp_path: Path) -> None:
     with restartable() as postgresql, served(postgresql.url, tmp_path) as (url, _):
         well = ask("GET", f"{url}/healthz")
         assert (well.status_code, well.json()["status"]) == (200, "ok")
-        assert set(well.json()["troubles"]) == {"perhop-enforcer", "perhop-webhooks", "database"}
+        assert set(well.json()["troubles"]) == {*THREADS, *POOLS, "database"}
         postgresql.stop()
 
         def failing() -> Any:
@@ -73,13 +77,13 @@ def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
         raise UnavailableError("the writer does not answer")
 
     with served(str(tmp_path / "b.db"), tmp_path) as (url, _):
-        for patched, why in (
-            ((health, "IDLE", -1.0), "nothing done for 0 s"),
-            ((Supervised, "is_alive", False), "ended"),
+        for patched, names, why in (
+            ((health, "IDLE", -1.0), (*THREADS, *POOLS), "nothing done for 0 s"),
+            ((Supervised, "is_alive", False), THREADS, "ended"),
         ):
             with monkeypatch.context() as wrong:
                 wrong.setattr(*patched)
-                assert unwell(url) == dict.fromkeys(("perhop-enforcer", "perhop-webhooks"), why)
+                assert unwell(url) == dict.fromkeys(names, why)
             until(lambda: ask("GET", f"{url}/healthz").status_code == 200)
         with monkeypatch.context() as wrong:
             wrong.setattr(Writer, "submit", busy)
@@ -92,7 +96,7 @@ def test_metrics_are_prometheus_own(tmp_path: Path) -> None:
             les.book(booking())
         answer = ask("GET", f"{it[0]}/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-        sample = re.compile(r'perhop_[a-z_]+(\{[a-z]+="[a-z-]+"\})? [0-9.e+]+')
+        sample = re.compile(r'perhop_[a-z_]+(\{[a-z]+="[a-z*-]+"\})? [0-9.e+]+')
         names = set()
         for line in answer.text.splitlines():
             if line.startswith("# TYPE "):

@@ -21,6 +21,7 @@ from alembic import command
 from alembic.config import Config
 
 from perhop.errors import OutputError, UsageError
+from perhop_services.common.errors import UnavailableError
 from perhop_services.common.schema import SERVICE
 
 if TYPE_CHECKING:
@@ -117,9 +118,27 @@ class Database:
         self._held = self._lock = None
 
     @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that only reads.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        with _answering(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that writes; committed at the end, or not at all."""
-        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+        """A transaction that writes; committed at the end, or not at all.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        with (
+            _answering(),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager
@@ -130,7 +149,10 @@ class Database:
         when the lock is lost.
         """
         if self.is_sqlite:
-            with self.writing() as connection:
+            with (
+                self.engine.connect().execution_options(writes=True) as connection,
+                connection.begin(),
+            ):
                 yield connection
             return
         guard = self._guard
@@ -164,7 +186,7 @@ class Database:
         """
         key = next(iter(select.selected_columns))
         after = -1
-        with self.engine.connect() as connection:
+        with self.reading() as connection:
             while True:
                 page = select.where(key > after).order_by(key).limit(_PAGE).subquery()
                 texts = [sa.func.coalesce(sa.cast(column, sa.Text), "") for column in page.c]
@@ -353,6 +375,17 @@ class Database:
                     ) from None
                 raise
             connection.commit()
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Map the errors of a database that does not answer; others are bugs, or the caller's."""
+    try:
+        yield
+    except (sa.exc.IntegrityError, sa.exc.DataError):
+        raise
+    except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.ResourceClosedError, OSError) as error:
+        raise UnavailableError("the database does not answer; try again") from error
 
 
 def _url(text: str) -> sa.URL:

@@ -202,7 +202,7 @@ class People:
     def audited(self, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """What `audit` put on file, in order."""
         select = sa.select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(limit)
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(select).mappings()]
 
     def named(self, name: str) -> User:
@@ -211,7 +211,7 @@ class People:
         Raises:
             NotFoundError: There is none.
         """
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             row = (
                 connection.execute(sa.select(USERS).where(USERS.c.name == name)).mappings().first()
             )
@@ -221,7 +221,7 @@ class People:
 
     def all(self) -> list[User]:
         """Everybody, by name."""
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(sa.select(USERS).order_by(USERS.c.name)).mappings()
             return [_user(dict(row)) for row in rows]
 
@@ -248,7 +248,7 @@ class People:
         place = _place(address)
         keys = (f"name {name[:64]} from {place}", f"address {place}")
         self._throttle.check(keys)
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             select = sa.select(USERS).where(USERS.c.name == name[:64])
             row = connection.execute(select).mappings().first()
         kept = row["password"] if row else self._nobody
@@ -326,7 +326,7 @@ class People:
         select = sa.select(
             USERS, TOKENS.c.id.label("token"), TOKENS.c.kind, TOKENS.c.csrf, TOKENS.c.expires
         ).join(TOKENS, TOKENS.c.user_id == USERS.c.id)
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(select.where(TOKENS.c.digest == digest)).mappings().first()
         if row is None or row["disabled"]:
             raise NotAuthenticatedError("the token is not known; log in, or make another")
@@ -337,7 +337,7 @@ class People:
         """A user's tokens, without the secret: id, kind, label, created, expires."""
         t = TOKENS.c
         select = sa.select(t.id, t.kind, t.label, t.created, t.expires).where(t.user_id == user.id)
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(select.order_by(t.id)).mappings()]
 
     def revoke(self, user: User, token: int) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from perhop_services.common.supervised import LOG
+from perhop_services.common.logs import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,23 +1,57 @@
-"""A thread that goes on: what goes wrong in one step is logged, and the next step comes later."""
+"""Threads whose failures are loud: logged, shown in `/healthz`, and followed by another try."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
+
+from perhop_services.common.errors import ServiceError
+from perhop_services.common.logs import LOG, fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOG = logging.getLogger("perhop_services")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SHORTEST_WAIT: Final = 0.1
+"""Seconds between two steps at least, while they go wrong."""
 
 LONGEST_WAIT: Final = 5.0
 """Seconds between two steps at most, while they go wrong."""
 
+SHOWN: Final = 60.0
+"""Seconds for which the failure of a pool's last task is shown."""
+
+
+class Watched(Protocol):
+    """A thread or a pool of threads that `/healthz` shows."""
+
+    name: str
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong last, as ``Type: message``; "" if nothing did."""
+
+    @property
+    def idle(self) -> float:
+        """Seconds since a step was completed; 0 for those that have no steps."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+
 
 class Supervised:
-    """Does a step again and again, in a thread of its own, until it is closed."""
+    """A thread that does a step again and again until it is closed.
+
+    A step that fails is logged, and shown in `/healthz` until one succeeds. The next step comes
+    after a wait that doubles with every failure in a row.
+    """
 
     def __init__(
         self,
@@ -29,7 +63,7 @@ class Supervised:
         """Start.
 
         Args:
-            name: Of the thread, in logs and in `/healthz`.
+            name: Name of the thread, in logs and in `/healthz`.
             step: What is done.
             beat: Seconds from the beginning of one step to that of the next.
             last: What is done in the end, in the thread, too.
@@ -51,19 +85,19 @@ class Supervised:
         return time.monotonic() - self._done
 
     @property
-    def is_ending(self) -> bool:
-        """Whether it was asked to end."""
-        return self._ending.is_set()
-
-    @property
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def close(self) -> None:
-        """Finish the step, and end."""
+    def close(self, *, wait: bool = True) -> None:
+        """End after the present step.
+
+        Args:
+            wait: Whether to return only then; a step that hangs would never end.
+        """
         self._ending.set()
-        self._thread.join()
+        if wait:
+            self._thread.join()
 
     def _run(self) -> None:
         wait = 0.0
@@ -72,13 +106,75 @@ class Supervised:
             try:
                 self._step()
             except Exception as error:
-                wait = min(LONGEST_WAIT, max(self._beat, 2 * wait))
-                told, self.trouble = self.trouble, f"{type(error).__name__}: {error}"
+                wait = min(LONGEST_WAIT, max(SHORTEST_WAIT, self._beat, 2 * wait))
+                told, self.trouble = self.trouble, _said(error)
                 if told != self.trouble:
-                    LOG.exception("%s: %s", self.name, error)
+                    _log(self.name, error)
             else:
                 if self.trouble:
                     LOG.warning("%s: goes on", self.name)
                 self.trouble, self._done = "", time.monotonic()
                 wait = max(0.0, self._beat - (self._done - began))
-        self._last()
+        try:
+            self._last()
+        except Exception as error:
+            self.trouble = _said(error)
+            _log(self.name, error)
+
+
+class Pool:
+    """A pool of threads that looks at the outcome of every task.
+
+    A task that fails is logged, and shown in `/healthz` until another succeeds or `SHOWN` seconds
+    are over. To try again is up to whoever submits tasks.
+    """
+
+    idle: Final = 0.0
+    is_alive: Final = True
+
+    def __init__(self, name: str, threads: int) -> None:
+        """Start.
+
+        Args:
+            name: Name of the pool, in logs and in `/healthz`.
+            threads: How many tasks run at once.
+        """
+        self.name = name
+        self._pool = ThreadPoolExecutor(threads, name)
+        self._failed = ("", 0.0)
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong in the last task, or ""."""
+        said, at = self._failed
+        return said if time.monotonic() - at < SHOWN else ""
+
+    def submit(
+        self, about: dict[str, object], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Have something done; `about` are the fields that the log has of it if it fails."""
+        future = self._pool.submit(work, *args, **kwargs)
+        future.add_done_callback(partial(self._look, about))
+        return future
+
+    def close(self) -> None:
+        """Finish the tasks that have begun, and end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _look(self, about: dict[str, object], done: Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is None:
+            self._failed = ("", 0.0)
+        else:
+            self._failed = (_said(error), time.monotonic())
+            _log(self.name, error, **about)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _log(name: str, error: BaseException, **about: object) -> None:
+    """Log a failure: a bug as an error, what the service itself answers as a warning."""
+    level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
+    LOG.log(level, "%s: %s", name, error, exc_info=error, extra=fields(**about))

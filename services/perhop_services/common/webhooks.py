@@ -21,8 +21,9 @@ import sqlalchemy as sa
 
 from perhop_services.common.destinations import addresses
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
+from perhop_services.common.logs import LOG, fields
 from perhop_services.common.schema import USERS, WEBHOOKS
-from perhop_services.common.supervised import LOG, Supervised
+from perhop_services.common.supervised import Supervised
 from perhop_services.common.users import Role
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Webhooks:
         """A user's webhooks, without their secrets."""
         w = WEBHOOKS.c
         select = sa.select(w.id, w.url, w.delivered, w.trouble).where(w.user_id == user.id)
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(select.order_by(w.id)).mappings()]
 
     def remove(self, user: User, number: int) -> None:
@@ -166,7 +167,7 @@ class Deliveries:
             if task.done():
                 del self._tasks[number]
                 if not task.cancelled() and (error := task.exception()) is not None:
-                    LOG.error("webhook %d: %s", number, error, exc_info=error)
+                    LOG.error("a delivery failed", exc_info=error, extra=fields(webhook=number))
             elif number not in hooks:
                 task.cancel()  # it is no more, or its user may not any more
         self._waits = {number: each for number, each in self._waits.items() if number in hooks}
@@ -183,7 +184,7 @@ class Deliveries:
         select = sa.select(WEBHOOKS).join(USERS, USERS.c.id == WEBHOOKS.c.user_id)
         roles = [Role.OPERATOR.value, Role.ADMINISTRATOR.value]
         select = select.where(USERS.c.role.in_(roles), USERS.c.disabled.is_(False))
-        with self._database.engine.connect() as connection:
+        with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(select).mappings()]
 
     async def _deliver_all(self, hook: Mapping[str, Any]) -> None:

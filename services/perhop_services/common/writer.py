@@ -8,7 +8,6 @@ A disk that takes milliseconds for a commit is thus asked once for many.
 from __future__ import annotations
 
 import queue
-import threading
 from collections import defaultdict
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,6 +16,8 @@ import sqlalchemy as sa
 
 from perhop.errors import UsageError
 from perhop_services.common.errors import ServiceError, UnavailableError
+from perhop_services.common.logs import LOG, fields
+from perhop_services.common.supervised import Supervised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +28,10 @@ T = TypeVar("T")
 
 MOST: Final = 256
 """How many decisions one transaction takes at most."""
+
+
+_BEAT: Final = 1.0
+"""Seconds for which a step waits for something to decide."""
 
 
 class Batch:
@@ -74,8 +79,7 @@ class Writer:
         self._waiting: queue.SimpleQueue[tuple[Callable[[Batch], Any], Future[Any]] | None]
         self._waiting = queue.SimpleQueue()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="perhop-writer", daemon=True)
-        self._thread.start()
+        self.thread = Supervised("perhop-writer", self._step, 0.0, self._finish)
 
     def submit(self, decide: Callable[[Batch], T]) -> Future[T]:
         """Have something decided; the future has the result once it is on the disk.
@@ -93,18 +97,22 @@ class Writer:
         """Finish what waits, and end."""
         self._closed = True
         self._waiting.put(None)
-        self._thread.join()
+        self.thread.close()
 
-    def _run(self) -> None:
-        ending = False
-        while not ending:
-            taken = [self._waiting.get()]
-            while len(taken) < MOST and not self._waiting.empty():
-                taken.append(self._waiting.get())
-            ending = None in taken
-            work = [each for each in taken if each is not None]
-            if work:
-                self._commit([each for each in work if each[1].set_running_or_notify_cancel()])
+    def _step(self) -> None:
+        try:
+            taken = [self._waiting.get(timeout=_BEAT)]
+        except queue.Empty:
+            return
+        while len(taken) < MOST and not self._waiting.empty():
+            taken.append(self._waiting.get())
+        work = [each for each in taken if each is not None]
+        if work:
+            self._commit([each for each in work if each[1].set_running_or_notify_cancel()])
+
+    def _finish(self) -> None:
+        while not self._waiting.empty():
+            self._step()
 
     def _commit(self, work: list[tuple[Callable[[Batch], Any], Future[Any]]]) -> None:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
@@ -126,6 +134,9 @@ class Writer:
             # Nothing of it counts, and what is in memory may be ahead of the database.
             self._stale = True
             failure = _failure(error)
+            LOG.error(
+                "decisions are not on file", exc_info=error, extra=fields(decisions=len(work))
+            )
             for number, (_, future) in enumerate(work):
                 # Where a decision broke, those beside it may be asked again.
                 beside = number != len(answers) and not isinstance(failure, UnavailableError)

@@ -75,7 +75,7 @@ class Decisions(Register):
         ).where(live)
         with self.database.writing() as connection:
             Keys.forget(connection, now)
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             paths = {
                 number: tuple(json.loads(links))
                 for number, links in connection.execute(sa.select(PATHS.c.id, PATHS.c.links))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from perhop_services.common.logs import LOG, fields
+from perhop_services.common.supervised import Supervised
 from perhop_services.reservations.drivers import DriverError
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ T = TypeVar("T")
 
 PATIENCE: Final = 5.0
 """For how many seconds a router is waited for."""
+
+
+_BEAT: Final = 1.0
+"""Seconds for which a step waits for something to ask."""
 
 
 class Device:
@@ -34,10 +40,11 @@ class Device:
         self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._hanging: Future[Any] | None = None
         self._one = threading.Lock()
-        threading.Thread(target=self._run, name=f"perhop-{node}", daemon=True).start()
+        self.thread = Supervised(f"perhop-{node}", self._step, 0.0)
 
     def close(self) -> None:
         """Let the thread end once nothing runs in it."""
+        self.thread.close(wait=False)
         self._work.put(None)
 
     def call(self, what: Callable[[Driver], T]) -> T:
@@ -90,12 +97,18 @@ class Device:
         """
         self.call(lambda driver: driver.clear(name))
 
-    def _run(self) -> None:
-        while (item := self._work.get()) is not None:
-            work, future = item
-            try:
-                future.set_result(work())
-            except DriverError as error:
-                future.set_exception(error)
-            except Exception as error:  # a driver's bug is a failure of the router
-                future.set_exception(DriverError(f"{self.node}: {type(error).__name__}: {error}"))
+    def _step(self) -> None:
+        try:
+            item = self._work.get(timeout=_BEAT)
+        except Empty:
+            return
+        if item is None:
+            return
+        work, future = item
+        try:
+            future.set_result(work())
+        except DriverError as error:
+            future.set_exception(error)
+        except Exception as error:  # a driver's bug is a failure of the router
+            LOG.error("a driver failed", exc_info=error, extra=fields(router=self.node))
+            future.set_exception(DriverError(f"{self.node}: {type(error).__name__}: {error}"))

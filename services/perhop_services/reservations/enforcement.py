@@ -8,16 +8,14 @@ what is on file, and their counters are read, and doubted.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perhop_services.common.errors import ConflictError, ServiceError, UnavailableError
-from perhop_services.common.supervised import LOG, Supervised
+from perhop_services.common.supervised import Pool, Supervised
 from perhop_services.reservations.counting import Counting
 from perhop_services.reservations.devices import PATIENCE, Device
 from perhop_services.reservations.drivers import DriverError, RefusedError
@@ -27,7 +25,9 @@ from perhop_services.reservations.tries import Alone, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
+    from perhop_services.common.supervised import Watched
     from perhop_services.common.users import User
     from perhop_services.reservations.drivers import Driver, Rule
     from perhop_services.reservations.service import Service
@@ -88,10 +88,10 @@ class Enforcer:
         self._lock = threading.Lock()
         # A router that is slow keeps nobody waiting who needs another one.
         self._pools = {
-            device: ThreadPoolExecutor(_AT_ONCE, f"perhop-enforce-{device.node}")
+            device: Pool(f"perhop-enforce-{device.node}", _AT_ONCE)
             for device in self.routers.devices
         }
-        self._pool = ThreadPoolExecutor(2, "perhop-enforce")
+        self._pool = Pool("perhop-enforce", 2)
         self._tries = Tries(persistence)
         self._unsettled: set[int] = set()
         self._reading: Future[None] | None = None
@@ -100,11 +100,17 @@ class Enforcer:
         self._recovered = False
         self.thread = Supervised("perhop-enforcer", self._step, beat)
 
+    @property
+    def threads(self) -> list[Watched]:
+        """All threads of it, for `/healthz`."""
+        devices = [device.thread for device in self.routers.devices]
+        return [self.thread, self._pool, *self._pools.values(), *devices]
+
     def close(self) -> None:
         """Stop; rules stay in place."""
         self.thread.close()
         for pool in (*self._pools.values(), self._pool):
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.close()
         self.routers.close()
 
     # What people ask for
@@ -140,7 +146,7 @@ class Enforcer:
             self.routers.put(reservation)
         except DriverError as error:
             # Now nobody knows what is in place.
-            self._fail_or_wait(reservation, f"{reason}; and back: {error}")
+            self._fail_or_wait(reservation, error, f"{reason}; and back: ")
 
     def confirm(self, user: User, reservation: Reservation) -> Reservation:
         """People have configured the routers: for the start, or for a change.
@@ -217,14 +223,11 @@ class Enforcer:
             self._next_tidying = now + _TIDY
         if now >= self._next_reading and (self._reading is None or self._reading.done()):
             self._next_reading = now + self._every
-            self._reading = self._pool.submit(self._read_loudly)
+            self._reading = self._pool.submit({}, self._read_all)
 
-    def _read_loudly(self) -> None:
-        try:
-            self._resume()
-            self.read()
-        except Exception as error:
-            LOG.exception("perhop-enforcer: %s", error)
+    def _read_all(self) -> None:
+        self._resume()
+        self.read()
 
     def _recover(self) -> None:
         """What was being changed when the service ended keeps its old terms."""
@@ -298,15 +301,12 @@ class Enforcer:
         except DriverError:
             device = None
         pool = self._pools[device] if device is not None else self._pool
-        pool.submit(self._guarded, reservation, work)
+        pool.submit({"reservation": reservation.id}, self._do, reservation, work)
 
-    def _guarded(self, reservation: Reservation, work: Any) -> None:
+    def _do(self, reservation: Reservation, work: Any) -> None:
+        """Do something for a reservation; if it fails, the next look finds it again."""
         try:
             work(reservation)
-        except Exception as error:
-            # The database may be away; the next look finds it again.
-            level = logging.WARNING if isinstance(error, ServiceError) else logging.ERROR
-            LOG.log(level, "reservation %d: %s", reservation.id, error, exc_info=error)
         finally:
             with self._lock:
                 self._busy.discard(reservation.id)
@@ -348,9 +348,13 @@ class Enforcer:
         self.service.move(reservation.id, expected, State.FAILED, "fail", reason).result()
         self._remove(reservation)
 
-    def _fail_or_wait(self, reservation: Reservation, reason: str) -> None:
-        """A reservation that is active is not in place: try again, and let it fail in the end."""
-        if self._tries.failed(reservation.id):
+    def _fail_or_wait(self, reservation: Reservation, error: DriverError, before: str = "") -> None:
+        """Try again for an active reservation that is not in place, and let it fail in the end.
+
+        A router that refuses for good is not asked again.
+        """
+        reason = f"{before}{error}"
+        if isinstance(error, RefusedError) or self._tries.failed(reservation.id):
             self._fail(reservation, State.ACTIVE, reason)
         else:
             self.service.note_trouble(reservation.id, f"not in place: {reason}").result()
@@ -433,7 +437,7 @@ class Enforcer:
                 reason = f"{device.node} had lost it, or something else in its place; set again"
                 self.service.note(reservation.id, "perhop", "repair", reason).result()
             except DriverError as error:
-                self._fail_or_wait(reservation, str(error))
+                self._fail_or_wait(reservation, error)
         for id_ in renewed:
             self._counting.renew(id_)
         for name in found.keys() - wanted.keys():

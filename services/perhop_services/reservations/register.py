@@ -37,7 +37,7 @@ class Register:
         if batch is not None:
             row = batch.execute(select).mappings().first()
         else:
-            with self.database.engine.connect() as connection:
+            with self.database.reading() as connection:
                 row = connection.execute(select).mappings().first()
         if row is None:
             raise NotFoundError(f"there is no reservation {id_}")
@@ -56,7 +56,7 @@ class Register:
         select = records.SELECT_LOG.where(LOG.c.id > after).order_by(LOG.c.id).limit(limit)
         if id_ is not None:
             select = select.where(LOG.c.reservation_id == id_)
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             return [records.log_entry(dict(row)) for row in connection.execute(select).mappings()]
 
     def listed(
@@ -84,7 +84,7 @@ class Register:
             select = select.where(r.state.in_([state.value for state in states]))
         if during is not None:
             select = select.where(r.start_at < during[1], r.end_at > during[0])
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             return [records.reservation(dict(row)) for row in connection.execute(select).mappings()]
 
     def due(
@@ -106,7 +106,7 @@ class Register:
         select = select.order_by(column, r.id).limit(_PAGE)
         page = select
         while True:
-            with self.database.engine.connect() as connection:
+            with self.database.reading() as connection:
                 rows = connection.execute(page).mappings().all()
             yield from (records.reservation(dict(row)) for row in rows)
             if len(rows) < _PAGE:
@@ -116,7 +116,7 @@ class Register:
 
     def changing(self) -> list[Reservation]:
         """Those whose new terms are being put in place."""
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(records.SELECT_CHANGING).mappings().all()
             return [records.reservation(dict(row)) for row in rows]
 
@@ -128,7 +128,7 @@ class Register:
         """
         c = COUNTERS.c
         mine = sa.select(COUNTERS).where(c.reservation_id == id_)
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             if most is not None:
                 count = connection.scalar(sa.select(sa.func.count()).select_from(mine.subquery()))
                 every = -(-(count or 0) // most)
@@ -152,7 +152,7 @@ class Register:
         """How often the counters of a reservation have been cleared."""
         c = COUNTERS.c
         last = sa.select(c.epoch).where(c.reservation_id == id_).order_by(c.at_ms.desc()).limit(1)
-        with self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             return connection.scalar(last) or 0
 
 

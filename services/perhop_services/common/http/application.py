@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from perhop_services.common.http.health import Figure
     from perhop_services.common.people import People
-    from perhop_services.common.supervised import Supervised
+    from perhop_services.common.supervised import Watched
     from perhop_services.common.webhooks import Webhooks
     from perhop_services.common.writer import Writer
 
@@ -50,7 +50,7 @@ class Parts:
     people: People
     webhooks: Webhooks
     writer: Writer
-    threads: Iterable[Supervised]
+    threads: Iterable[Watched]
     figures: Callable[[], Iterable[Figure]]
     state: Mapping[str, Any] = field(default_factory=dict)
 

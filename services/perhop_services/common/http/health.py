@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 
-from perhop_services.common.supervised import Supervised
+from perhop_services.common.supervised import Watched
 from perhop_services.common.writer import Writer
 
 router = APIRouter(tags=["health"])
@@ -60,7 +60,7 @@ class Health:
     def __init__(
         self,
         writer: Writer,
-        threads: Sequence[Supervised],
+        threads: Sequence[Watched],
         figures: Callable[[], Iterable[Figure]],
     ) -> None:
         self._writer = writer
@@ -86,7 +86,7 @@ class Health:
                 trouble = f"nothing done for {thread.idle:.0f} s"
             found[thread.name] = trouble
         try:
-            with self._writer.database.engine.connect() as connection:
+            with self._writer.database.reading() as connection:
                 connection.execute(sa.select(1))
             # The writer answers, too, and holds the database's lock.
             self._writer.submit(lambda batch: batch.execute(sa.select(1)).scalar()).result(5)

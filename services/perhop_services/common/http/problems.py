@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from sqlalchemy import exc
 from starlette.exceptions import HTTPException
 
 from perhop_services.common.errors import ServiceError, ThrottledError
+from perhop_services.common.logs import LOG
 from perhop_services.common.messages.basics import Problem
-from perhop_services.common.supervised import LOG
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -45,6 +44,8 @@ def _answer(
 
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
+    if error.__cause__ is not None:
+        LOG.error("%s", error, exc_info=error)
     headers = {}
     if isinstance(error, ThrottledError):
         headers["Retry-After"] = str(error.detail["retry_after"])
@@ -63,15 +64,6 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     return _answer(422, f"{first['place']}: {first['message']}", {"problems": found})
 
 
-async def _away(_request: Request, error: Exception) -> Response:
-    """The database does not answer; which question that was is nobody's business."""
-    if isinstance(error, (exc.IntegrityError, exc.DataError)):
-        raise error  # a bug
-    cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-    LOG.error("the database does not answer: %s", cause)
-    return _answer(503, "the database does not answer; try again")
-
-
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _answer(error.status_code, str(error.detail), headers=dict(error.headers or {}))
@@ -81,8 +73,5 @@ HANDLERS: Final[Any] = {
     ServiceError: _refused,
     RequestValidationError: _invalid,
     HTTPException: _http,
-    exc.DBAPIError: _away,
-    exc.TimeoutError: _away,
-    exc.ResourceClosedError: _away,
 }
 """What answers an error, by its type."""

@@ -71,6 +71,14 @@ _database = click.option(
     help="The interval of counter readings, in seconds.",
 )
 @click.option(
+    "--log",
+    "logs",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log on standard error.",
+)
+@click.option(
     "--max-reservations",
     type=click.IntRange(0),
     help="Default quota of new users: the number of reservations that are not over.",
@@ -103,6 +111,7 @@ def serve(
     every: float,
     proxies: tuple[str, ...],
     webhooks: tuple[str, ...],
+    logs: str,
     max_reservations: int | None,
     max_rate: str | None,
     max_duration: str | None,
@@ -172,6 +181,7 @@ def serve(
                 None if max_rate is None else moments.rate(max_rate),
                 None if max_duration is None else moments.seconds(max_duration),
             ),
+            logs == "json",
         ),
         lambda at: click.echo(f"{address}:{at}  (Ctrl-C ends it)"),
     )

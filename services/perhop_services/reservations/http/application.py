@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perhop_services.common.people import People
-    from perhop_services.common.supervised import Supervised
+    from perhop_services.common.supervised import Watched
     from perhop_services.reservations.enforcement import Enforcer
     from perhop_services.reservations.service import Service
 
@@ -25,14 +25,14 @@ PAGE: Final = Path(__file__).parent.parent / "page"
 
 
 def parts(
-    service: Service, users: People, enforcer: Enforcer, threads: Iterable[Supervised] = ()
+    service: Service, users: People, enforcer: Enforcer, threads: Iterable[Watched] = ()
 ) -> Parts:
     """Return the parts of the service's application.
 
     Args:
         service: Reservations.
         users: Users who may log in.
-        enforcer: Enforcement, whose thread `/healthz` shows.
+        enforcer: Enforcement, whose threads `/healthz` shows.
         threads: Other threads that it shows.
     """
     return Parts(
@@ -46,7 +46,7 @@ def parts(
         people=users,
         webhooks=Webhooks(service.database, LOG),
         writer=service.writer,
-        threads=[enforcer.thread, *threads],
+        threads=[service.writer.thread, *enforcer.threads, *threads],
         figures=lambda: _figures(service),
         state={"service": service, "enforcer": enforcer},
     )
@@ -56,7 +56,7 @@ def _figures(service: Service) -> Iterator[Figure]:
     r = RESERVATIONS.c
     states = sa.select(r.state, sa.func.count()).group_by(r.state)
     troubled = sa.select(sa.func.count()).where(r.trouble != "", r.state == "active")
-    with service.database.engine.connect() as connection:
+    with service.database.reading() as connection:
         counts = [(f'{{state="{state}"}}', n) for state, n in connection.execute(states)]
         wrong = connection.scalar(troubled) or 0
         entries = connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0

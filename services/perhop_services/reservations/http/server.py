@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from perhop_services.common.http import server as http
 from perhop_services.common.http.application import application
+from perhop_services.common.logs import LOG, configure, fields
 from perhop_services.common.people import People
 from perhop_services.common.steady import SteadyClock
-from perhop_services.common.supervised import LOG
 from perhop_services.common.users import Quota
 from perhop_services.common.webhooks import Deliveries
 from perhop_services.reservations.enforcement import EVERY, Enforcer
@@ -41,6 +40,7 @@ class Serving:
         every: Seconds between two readings of counters.
         quota: The quota of new users that are given none.
         webhooks: Networks, beside the public internet, to which webhooks may lead.
+        json_logs: Whether `serve` logs JSON instead of text.
     """
 
     network: Network
@@ -50,6 +50,7 @@ class Serving:
     every: float = EVERY
     webhooks: tuple[Destination, ...] = ()
     quota: Quota = field(default_factory=Quota)
+    json_logs: bool = False
 
 
 @contextlib.contextmanager
@@ -63,7 +64,10 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         stack.callback(service.close)
         for id_ in service.lost:
             service.note_trouble(id_, "the network no longer has its links or class")
-            LOG.error("the network no longer has the links or class of reservation %d", id_)
+            LOG.error(
+                "the network no longer has the links or class of a reservation",
+                extra=fields(reservation=id_),
+            )
         enforcer = Enforcer(service, serving.drivers, every=serving.every)
         stack.callback(enforcer.close)
         deliveries = Deliveries(database, service.log, allowed=serving.webhooks)
@@ -84,6 +88,6 @@ def serve(serving: Serving, listening: Callable[[int], None] = lambda _: None) -
         serving: What is served.
         listening: Called with the port when the address takes connections.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    configure(as_json=serving.json_logs)
     with running(serving) as server:
         http.run(server, listening)

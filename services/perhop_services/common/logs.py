@@ -1,0 +1,73 @@
+"""Structured logs: each line has a time, a level, a thread, a message, and fields by name.
+
+As text a line is ``2026-11-22T12:00:00.000+00:00 ERROR perhop-writer: message key=value``, followed
+by the traceback of an error. As JSON it is one object with the keys ``at``, ``level``, ``thread``,
+``message``, ``error`` (the traceback) and those of the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOG: Final = logging.getLogger("perhop_services")
+"""The logger of all services."""
+
+
+def fields(**values: object) -> Mapping[str, object]:
+    """Return the argument `extra` of a logging call that has these fields."""
+    return {"fields": values}
+
+
+class Lines(logging.Formatter):
+    """Formats records as lines of text, or of JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with the traceback of its error if there is one."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        own: Mapping[str, object] = getattr(record, "fields", {})
+        error = self.formatException(record.exc_info) if record.exc_info else ""
+        if self._as_json:
+            line: dict[str, object] = {
+                "at": at,
+                "level": record.levelname,
+                "thread": record.threadName,
+            }
+            line |= {"message": record.getMessage(), **own}
+            return json.dumps(line | ({"error": error} if error else {}), default=str)
+        words = [f"{at} {record.levelname} {record.threadName}: {_line(record.getMessage())}"]
+        words += [f"{key}={_value(each)}" for key, each in own.items()]
+        return " ".join(words) + (f"\n{error}" if error else "")
+
+
+def configure(*, as_json: bool) -> None:
+    """Send all logs of this process to standard error, errors that end a thread among them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Lines(as_json=as_json))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    LOG.setLevel(logging.INFO)
+    threading.excepthook = _ended
+
+
+def _ended(ended: threading.ExceptHookArgs) -> None:
+    LOG.critical("the thread ended", exc_info=ended.exc_value)
+
+
+def _value(given: Any) -> str:
+    """Return a value as text that is one word, quoted if need be."""
+    text = str(given)
+    return text if text.isprintable() and text and not set(text) & set(' "=') else json.dumps(text)
+
+
+def _line(text: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
