@@ -1,12 +1,10 @@
-//! The calendar of reservations: how much of each link is booked when, and whether there is room
-//! for more.
+//! The calendar of reservations: the bandwidth that is booked on each link over time, and admission.
 //!
-//! Times are whole seconds since 1970, intervals half-open, so that a booking that ends at an
-//! instant and one that begins then do not meet. Rates are bits per second. What counts is the
-//! peak of what is booked in an interval, not the sum of the bookings that touch it.
+//! Times are whole seconds since 1970, intervals half-open: a booking that ends at an instant and one
+//! that begins then do not overlap. Rates are bits per second. Admission compares the peak of the
+//! booked rates in an interval with the capacity, not the sum of all bookings in it.
 //!
-//! The calendar is in memory and answers in microseconds; what is durable is up to whoever keeps
-//! it.
+//! The calendar is in memory and answers in microseconds; its owner stores reservations durably.
 
 mod calendar;
 mod fit;

@@ -1,4 +1,4 @@
-//! The vocabulary every other crate of perhop speaks: units, DSCPs, packets, random streams.
+//! The basic types of all other crates of perhop: units, DSCPs, packets, random streams.
 //!
 //! Quantities are newtypes over integers, and only operations that make physical sense compile:
 //! [`Bytes`] divided by a [`Rate`] is a [`Duration`]. Time is counted in picoseconds, which is

@@ -1,7 +1,7 @@
 //! Real Linux hosts on perhop's network, in real time.
 //!
-//! A host is a [`Namespace`]: a network stack of its own, which has no name and ends with the process
-//! that made it, however that ends.
+//! A host is a [`Namespace`]: a network stack without a name, which ends with the process that made
+//! it, even if that is killed.
 
 mod clock;
 mod counts;

@@ -1,12 +1,12 @@
 //! The network: nodes, links, forwarding and the events that move packets along.
 //!
-//! One network serves virtual and real time. It keeps no clock: whoever drives it says up to
-//! which instant to [`run`](Network::run), as fast as it can or as that instant comes. And it
-//! knows nothing of what hosts do: it is generic over a [`Hosts`] that packets are handed to, and
-//! over the body that they carry.
+//! The same network serves virtual and real time. It has no clock: its driver calls
+//! [`run`](Network::run) with the instant up to which to process events, at any speed or when that
+//! instant has come. It does not know what hosts do: it is generic over [`Hosts`], which receive
+//! packets, and over the body of packets.
 //!
-//! Packets leave when the rate says, not when somebody woke up to send them: every event is
-//! processed at the instant it is due, so that late wake-ups in real time never add up.
+//! Packets leave at the link's rate, whenever the driver wakes up: every event is processed at the
+//! instant at which it is due, so that late wake-ups in real time never add up.
 
 mod agenda;
 mod balance;

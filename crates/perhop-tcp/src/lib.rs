@@ -1,12 +1,11 @@
 //! TCP as pure state machines: no clock, no sockets, no allocation per segment.
 //!
-//! A [`Sender`] opens a connection, sends what its application writes and recovers what was lost;
-//! a [`Receiver`] accepts it, puts the data in order and acknowledges. Whoever drives them carries
-//! their [`Segment`]s and calls them when their timers fall due. Both follow the RFCs that their
-//! modules name.
+//! A [`Sender`] opens a connection, sends its application's data and recovers lost data; a
+//! [`Receiver`] accepts it, reorders the data and acknowledges. Their driver carries their
+//! [`Segment`]s and calls them when their timers expire. Both follow the RFCs that their modules
+//! name.
 //!
-//! Positions in the stream are counted in 64 bits inside; segments carry the 32 bits that the
-//! wire has ([`Seq`]).
+//! Positions in the stream have 64 bits; segments carry the 32 bits of the protocol ([`Seq`]).
 
 mod congestion;
 mod ecn;

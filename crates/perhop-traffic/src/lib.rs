@@ -1,14 +1,14 @@
-//! Traffic on real sockets: the flows and pings of a scenario between hosts that have network stacks
-//! of their own, each in its network namespace, and what becomes of them.
+//! Traffic on real sockets: the flows and pings of a scenario between hosts, each in its network
+//! namespace, and their measurements.
 //!
 //! A [`Job`] has every name and unit resolved. [`Traffic::new`] opens all sockets in the hosts that
 //! they belong to; a socket stays in the namespace that it was made in, so that afterwards a few
 //! threads serve all hosts: one writes to TCP connections, one sends datagrams and probes when they
-//! are due, one takes in whatever comes, one reads the counters at every mark. The
+//! are due, one receives, one reads the counters at every mark. The
 //! [tables](Traffic::tables) are those of modelled hosts.
 //!
-//! What comes in is not trusted. Datagrams are counted that come from where a stream's come from,
-//! bear this run's mark and have a number that was sent; everything else is of an unknown sender.
+//! Input is not trusted. A datagram counts if it has the addresses of a stream, the mark of this run
+//! and a number that was sent; all others are from unknown senders.
 
 mod clock;
 mod error;

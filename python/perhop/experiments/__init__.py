@@ -89,15 +89,15 @@ def _all() -> dict[str, Experiment]:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all experiments, in the order of their documents."""
+    """Return the names of all experiments, in the order of their documents."""
     return tuple(_all())
 
 
 def get(name: str) -> Experiment:
-    """The experiment of a name.
+    """Return the experiment of a name.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: Unknown experiment.
     """
     there = _all()
     if name not in there:

@@ -73,7 +73,7 @@ def _cases() -> dict[str, Case]:
 
 
 def throughputs(runs: Runs, way: str) -> list[float]:
-    """What iperf got one way, for each window and number of streams, in bits per second."""
+    """Return iperf's throughput in one direction, per window and number of streams, in bit/s."""
     return [
         analysis.throughput(runs[_name(way, window, streams)], "bulk", _DURING) or 0.0
         for window in WINDOWS
@@ -82,7 +82,7 @@ def throughputs(runs: Runs, way: str) -> list[float]:
 
 
 def statistics(runs: Runs) -> pl.DataFrame:
-    """The document's table: statistics of each column, averages of columns, and their ratios."""
+    """Return the document's table: statistics of columns, averages of columns, and their ratios."""
     table = analysis.distribution_table({way: throughputs(runs, way) for way in WAYS})
     table = analysis.with_averages(
         table,
@@ -101,7 +101,7 @@ def statistics(runs: Runs) -> pl.DataFrame:
 
 
 def _ratio(runs: Runs, statistic: str, one: str, other: str) -> float | None:
-    """A statistic of a column, times that of another column."""
+    """Return a statistic of a column divided by that of another column."""
     row = statistics(runs).filter(pl.col("statistic") == statistic)
     below = row[other].item()
     return float(row[one].item() / below) if below else None
@@ -122,7 +122,7 @@ def _capacity(dataset: Dataset, node: str) -> float | None:
 
 
 def _last_hop(dataset: Dataset) -> float | None:
-    """1 if the bottleneck is the hop into rtlin1, 0 if it is another."""
+    """Return 1 if the bottleneck is the hop into rtlin1, 0 if it is another."""
     narrow = analysis.narrowest(analysis.capacities(dataset, "path"))
     return None if narrow is None else float("rtlin1" in narrow.nodes)
 
@@ -164,7 +164,7 @@ def _tables(runs: Runs) -> Sequence[Table]:
 
 
 def _even(runs: Runs) -> Table:
-    """What the largest window would get if the last hop were slow both ways."""
+    """Return the throughput of the largest window if the last hop were slow in both directions."""
 
     def got(way: str, streams: int, case: str) -> str:
         run = runs[f"{case}{_name(way, max(WINDOWS), streams)}"]

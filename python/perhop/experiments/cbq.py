@@ -57,7 +57,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What its run is called."""
+        """The name of its run."""
         flows = "-".join(flow or "none" for flow in self.flows)
         more = (f"-borrow-{self.borrows}" if self.borrows else "") + (
             "-protocol" if self.by == "protocol" else ""
@@ -66,12 +66,12 @@ class Row:
 
     @property
     def parts(self) -> list[str]:
-        """The classes that a flow belongs to, "slow" and "fast"."""
+        """The flow names of the row: "slow" and "fast"."""
         return [part for part, kind in zip(("slow", "fast"), self.flows, strict=True) if kind]
 
     @property
     def label(self) -> str:
-        """What it is called in tables."""
+        """Its label in tables."""
         flows = " + ".join(flow.upper() for flow in self.flows if flow)
         alone = "" if all(self.flows) else " alone"
         borrows = f", {self.share(self.borrows)}% borrows" if self.borrows else ""
@@ -80,11 +80,11 @@ class Row:
         return f"{self.shares[0]}/{self.shares[1]}{above}{by}, {flows}{alone}{borrows}"
 
     def share(self, part: str) -> int:
-        """The share of the slow or the fast class."""
+        """Return the share of the slow or the fast class."""
         return self.shares[part == "fast"]
 
     def settings(self, *, ideal: bool) -> list[str]:
-        """The scenario's settings for this row, with ideal link sharing or ALTQ's."""
+        """Return the scenario's settings for this row, with ideal link sharing or ALTQ's CBQ."""
         slow, fast = (self._class(part) for part in ("slow", "fast"))
         classes = f"slow: {slow}, fast: {fast}"
         if self.within is not None:
@@ -174,13 +174,13 @@ def _values(rows: Sequence[Row], within: float) -> tuple[Value, ...]:
 
 
 def _slow_to_fast(dataset: Dataset) -> float | None:
-    """The throughput of the slow class, times that of the fast one."""
+    """Return the throughput of the slow class divided by that of the fast one."""
     slow, fast = (analysis.throughput(dataset, part, _DURING) for part in ("slow", "fast"))
     return None if slow is None or not fast else slow / fast
 
 
 def _ratios(rows: Sequence[Row]) -> Iterator[Value]:
-    """How two classes share, which no setting moves that moves both alike."""
+    """Return the ratios of two classes, without settings that affect both equally."""
     for row in rows:
         slow, fast = row.got
         if slow is not None and fast is not None:
@@ -198,7 +198,7 @@ def _ratios(rows: Sequence[Row]) -> Iterator[Value]:
 
 
 def _highest_of_tcp(runs: Runs) -> float | None:
-    """The throughput of TCP, times that of UDP in the same class, where that is highest."""
+    """Return the highest throughput of TCP divided by that of UDP in the same class."""
     ratios = []
     for shares in ((40, 60), (20, 80)):
         tcp, udp = (Row(shares, (kind, kind), (None, None)).name for kind in ("tcp", "udp"))
@@ -292,7 +292,7 @@ _EFFICIENT: Final = Unknown(
 
 
 def _side_by_side(rows: Sequence[Row]) -> Callable[[Runs], Sequence[Table]]:
-    """Published, ALTQ's and ideal link sharing, and what the root had."""
+    """Return the table of published values, ALTQ's and ideal link sharing's."""
 
     def tables(runs: Runs) -> Sequence[Table]:
         lines = []

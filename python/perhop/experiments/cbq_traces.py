@@ -81,7 +81,7 @@ def _cases() -> dict[str, Case]:
 
 
 def _halves(dataset: Dataset) -> float | None:
-    """The slower flow's throughput, times that of the faster one."""
+    """Return the slower flow's throughput divided by that of the faster one."""
     got = [analysis.throughput(dataset, flow, _BOTH) or 0.0 for flow in ("slow", "fast")]
     return min(got) / max(got) if max(got) > 0 else None
 
@@ -93,7 +93,7 @@ def _udp_over_tcp(dataset: Dataset) -> float | None:
 
 
 def _alone(dataset: Dataset, flow: str) -> float | None:
-    """A flow's throughput while it is alone, times the total of both."""
+    """Return a flow's throughput while it is alone divided by the total of both."""
     window = _FAST_ALONE if flow == "fast" else _SLOW_ALONE
     alone = analysis.throughput(dataset, flow, window)
     both = analysis.throughput(dataset, "total", _BOTH)
@@ -101,13 +101,13 @@ def _alone(dataset: Dataset, flow: str) -> float | None:
 
 
 def _complement(dataset: Dataset) -> float | None:
-    """The correlation of two flows' throughputs, half second by half second."""
+    """Return the correlation of two flows' throughputs per half second."""
     slow, fast = (analysis.rates(dataset, flow, _BOTH, 0.5) for flow in ("slow", "fast"))
     return analysis.correlation(slow, fast)
 
 
 def _kept(dataset: Dataset) -> float | None:
-    """A flow's throughput while it is alone, times its own beside the other."""
+    """Return a flow's throughput while it is alone divided by its own beside the other."""
     alone = analysis.throughput(dataset, "fast", _FAST_ALONE)
     beside = analysis.throughput(dataset, "fast", _BOTH)
     return None if alone is None or not beside else alone / beside

@@ -72,7 +72,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What an ensemble says of one value.
+    """The results of an ensemble for one value.
 
     Attributes:
         interval: Where its results lie; None if there are too few.
@@ -102,7 +102,7 @@ def members(experiment: Experiment, count: int, seed: int) -> list[Member]:
 
 
 def scenarios(experiment: Experiment, member: Member) -> Iterator[tuple[str, Scenario]]:
-    """The cases that an experiment's values need, at one draw.
+    """Return the cases that an experiment's values need, for one draw.
 
     Raises:
         ScenarioError: If a setting of an unknown, or of a member, is wrong.
@@ -127,7 +127,7 @@ def scenarios(experiment: Experiment, member: Member) -> Iterator[tuple[str, Sce
 
 
 def evaluate(experiment: Experiment, member: Member) -> list[float | None]:
-    """Run what an experiment's values need at one draw, and measure the values.
+    """Run the cases that an experiment's values need for one draw, and measure the values.
 
     Nothing is written to disk. It runs in a worker process.
 
@@ -141,7 +141,7 @@ def evaluate(experiment: Experiment, member: Member) -> list[float | None]:
 
 @cache
 def _publishes(case: Case) -> bool:
-    """Whether a case's scenario has published values."""
+    """Return whether a case's scenario has published values."""
     return bool(gallery.load(case.scenario, overrides=case.settings).published)
 
 
@@ -165,7 +165,7 @@ def interval(results: Sequence[float]) -> Interval | None:
 def spread(
     unknowns: Sequence[Unknown], drawn: Sequence[Member], results: Sequence[float | None]
 ) -> Spread:
-    """What the results of an ensemble say of one value."""
+    """Return the results of an ensemble for one value."""
     there = [(m.drawn, r) for m, r in zip(drawn, results, strict=True) if r is not None]
     values = [result for _, result in there]
     influences = first_order([[d[i] for d, _ in there] for i in range(len(unknowns))], values)
@@ -210,7 +210,7 @@ def judge(compared: Comparison, found: Interval | None) -> Verdict | None:
 
 
 def described(found: Spread, unknowns: Sequence[Unknown]) -> dict[str, Any]:
-    """What an ensemble says of a value, as JSON types."""
+    """Return the results of an ensemble for a value as JSON types."""
     return {
         "interval": None if found.interval is None else asdict(found.interval),
         "missing": found.missing,
@@ -222,6 +222,6 @@ def described(found: Spread, unknowns: Sequence[Unknown]) -> dict[str, Any]:
 
 
 def shortened(experiment: Experiment) -> Experiment:
-    """The experiment without its variants and without what its page shows, for worker processes."""
+    """Return the experiment without its variants and charts, for worker processes."""
     cases = {name: experiment.cases[name] for name in experiment.main}
     return replace(experiment.measured_part(), cases=cases)

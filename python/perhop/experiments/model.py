@@ -1,4 +1,4 @@
-"""What an experiment is: runs, the values that its document has, and what its page shows."""
+"""The model of an experiment: its runs, the values of its document, and the content of its page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A quantity that a document leaves open: a range from `low` to `high`, or some choices.
+    """A condition that a document leaves open: a range from `low` to `high`, or some choices.
 
     An ensemble draws from it, evenly over the range (over its logarithm if `log`) or the choices.
 
@@ -79,7 +79,7 @@ class Unknown:
         return self.low + (self.high - self.low) * part
 
     def settings(self, value: float | str) -> list[str]:
-        """What `--set` takes to have this value or choice."""
+        """Return the arguments of `--set` for a value or choice."""
         if isinstance(value, str):
             return list(self.choices[value])
         scaled = []
@@ -132,12 +132,12 @@ class Value:
     needs: Sequence[str] = ()
 
     def compare(self, dataset: Dataset) -> Comparison:
-        """The value as it is in a run beside the published one."""
+        """Compare the value in a run with the published one."""
         measured = None if self.measure is None else self.measure(dataset)
         return self._beside(measured, dataset.covered_s)
 
     def compare_all(self, runs: Runs) -> Comparison:
-        """The value as it is across runs beside the published one."""
+        """Compare the value across runs with the published one."""
         measured = None if self.across is None else self.across(runs)
         return self._beside(measured, max(each.covered_s for each in runs.values()))
 
@@ -204,7 +204,7 @@ class Experiment:
 
     @classmethod
     def of_scenario(cls, scenario: Scenario, **more: Any) -> Experiment:
-        """The experiment of a scenario of the gallery: name, title, source and what was done."""
+        """Return the experiment of a scenario of the gallery."""
         return cls(
             name=scenario.name,
             title=scenario.title,
@@ -215,15 +215,15 @@ class Experiment:
 
     @property
     def main(self) -> list[str]:
-        """The names of the cases that are no variants."""
+        """The names of the cases that are not variants."""
         return [name for name, case in self.cases.items() if case.of is None]
 
     def measured_part(self) -> Experiment:
-        """The experiment without what its page shows, which a worker process can be given."""
+        """The experiment without the content of its page, for worker processes."""
         return replace(self, tables=_no_tables, pictures=_no_pictures)
 
     def measured(self, runs: Runs) -> tuple[tuple[str, Comparison], ...]:
-        """The document's values beside those of some runs, each with its case.
+        """Compare the document's values with those of some runs, each with its case.
 
         Args:
             runs: Datasets by case; values of cases that are missing are left out.
@@ -239,7 +239,7 @@ class Experiment:
         )
 
     def of(self, case: str, dataset: Dataset) -> Iterator[Comparison]:
-        """The values of a case as a dataset has them: its scenario's, then the experiment's."""
+        """Return the values of a case in a dataset: its scenario's, then the experiment's."""
         scenario = self.cases[case].scenario
         for index, compared in enumerate(against_published(dataset)):
             # One number of the document, in however many cases its scenario is run.

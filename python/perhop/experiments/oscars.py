@@ -47,7 +47,7 @@ _FLOWS: Final = {
 
 
 def _all(name: str, setting: str) -> tuple[str, ...]:
-    """A setting of the TCP of every flow of a scenario."""
+    """Return a setting of the TCP of every flow of a scenario."""
     return tuple(f"flows.{flow}.tcp.{setting}" for flow in _FLOWS[name])
 
 
@@ -56,7 +56,7 @@ def _of(part: str, flow: str, window: Window) -> Callable[[Dataset], float | Non
 
 
 def _spreads() -> tuple[Value, ...]:
-    """The document's table, with the digits of its text where that has more."""
+    """Return the document's table, with the more precise figures of its text."""
     rows = (
         ("1 MB", "burst_1MB", FIRST, (0.944, 0.26, 0.332, 1.654)),
         ("100 kB", "burst_100kB", SECOND, (0.93, 0.26, 0.31, 1.389)),

@@ -1,4 +1,4 @@
-"""How the OSCARS document's figures are measured; worker processes are given these functions."""
+"""Functions that measure the figures of the OSCARS document, for worker processes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ SECOND: Final = (660.0, 1140.0)
 def spread(
     dataset: Dataset, part: str, flow: str, window: Window, interval_s: float = 1.0
 ) -> float | None:
-    """A statistic of a flow's throughput in intervals."""
+    """Return a statistic of a flow's throughput over intervals."""
     found = analysis.rate_spread(dataset, flow, window, interval_s)
     return None if found is None else getattr(found, part)
 
 
 def ratio(dataset: Dataset, over: str, under: str, window: Window, other: Window) -> float | None:
-    """The throughput of a flow in a window, as a part of that of a flow in another."""
+    """Return the throughput of a flow in a window divided by that of a flow in another."""
     one = analysis.throughput(dataset, over, window)
     two = analysis.throughput(dataset, under, other)
     return one / two if one is not None and two else None
 
 
 def longer(dataset: Dataset, flow: str, first: Window, later: Window) -> float | None:
-    """The mean round-trip time in a window, as a part of that in a later one."""
+    """Return the mean round-trip time in a window divided by that in a later one."""
     means = []
     for window in (first, later):
         pairs = analysis.rates_and_rtts(dataset, flow, window)
@@ -45,7 +45,7 @@ def longer(dataset: Dataset, flow: str, first: Window, later: Window) -> float |
 
 
 def policed(dataset: Dataset, window: Window) -> float:
-    """The packets that the policer dropped in a window."""
+    """Return the number of packets that the policer dropped in a window."""
     start, end = window
     rows = dataset.queues.filter(
         (pl.col("class") == "reserved") & (pl.col("start_s") >= start) & (pl.col("end_s") <= end)
@@ -54,7 +54,7 @@ def policed(dataset: Dataset, window: Window) -> float:
 
 
 def start_up(dataset: Dataset) -> float | None:
-    """The fastest of the first ten seconds with a burst of 100 kB, by that with 1 MB."""
+    """Return the fastest of the first ten seconds with a burst of 100 kB, relative to 1 MB."""
     small = spread(dataset, "max", "burst_100kB", (660.0, 670.0))
     large = spread(dataset, "max", "burst_1MB", (0.0, 10.0))
     return small / large if small is not None and large else None
@@ -67,14 +67,14 @@ def burst_correlation(dataset: Dataset) -> float | None:
 
 
 def per_stream(dataset: Dataset) -> float | None:
-    """The median of the twenty reserved streams' throughputs."""
+    """Return the median of the twenty reserved streams' throughputs."""
     rates = analysis.stream_rates(dataset, "reserved_20", (210.0, 270.0))
     found = analysis.distribution(rates)
     return None if found is None else found.median
 
 
 def less(dataset: Dataset, part: str) -> float | None:
-    """A statistic of the reserved pings' RTT beside the load, as a share of best effort's."""
+    """Return a statistic of the reserved pings' RTT beside the load, relative to best effort's."""
     found = [analysis.rtt(dataset, ping, (80.0, 680.0)) for ping in ("reserved", "best_effort")]
     reserved, other = (each and getattr(each, part) for each in found)
     return reserved / other if reserved is not None and other else None

@@ -1,4 +1,4 @@
-"""What the OSCARS document leaves open of hosts and path, for all of its experiments alike."""
+"""The unknowns of hosts and path that all OSCARS experiments share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def path(policed: str) -> tuple[Unknown, ...]:
-    """What is unknown of the path whose second link has the policy `policed`."""
+    """Return the unknowns of the path whose second link has the policy `policed`."""
     return (
         Unknown(
             "round-trip time",
@@ -47,7 +47,7 @@ def path(policed: str) -> tuple[Unknown, ...]:
 
 
 def slow(flows: Iterable[str]) -> Unknown:
-    """What holds a single stream to the 7.6 Mb/s that the document measured."""
+    """Return the unknowns that may limit a single stream to the 7.6 Mb/s of the document."""
     sender = tuple(f"flows.{flow}.tcp.send_window=161500 B" for flow in flows)
     return Unknown(
         "limit of one stream",
@@ -63,7 +63,7 @@ def slow(flows: Iterable[str]) -> Unknown:
 
 
 def hosts(flows: Mapping[str, float]) -> tuple[Unknown, ...]:
-    """What is unknown of the hosts' TCP, and when each flow starts, in seconds."""
+    """Return the unknowns of the hosts' TCP, and of the start of each flow in seconds."""
     return (
         Unknown(
             "selective acknowledgements",
@@ -90,7 +90,7 @@ def hosts(flows: Mapping[str, float]) -> tuple[Unknown, ...]:
 
 
 def ping_unknowns() -> tuple[Unknown, ...]:
-    """What is unknown of the path of the pings, and of iperf's windows."""
+    """Return the unknowns of the pings' path, and of iperf's windows."""
     return (
         Unknown(
             "round-trip time",

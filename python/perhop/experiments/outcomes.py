@@ -1,4 +1,4 @@
-"""What came of a document's values: the score that a reproduction has."""
+"""The outcomes of a document's values: the score of a reproduction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ something else; the scenario puts it in; the document does not state it."""
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A value of a document beside what perhop makes of it.
+    """A value of a document, compared with perhop's results.
 
     Attributes:
         case: The case that it is a value of; "" if it is across cases.
@@ -53,7 +53,7 @@ class Judged:
 
     @property
     def outcome(self) -> Outcome:
-        """What came of the value."""
+        """The outcome of the value."""
         if self.compared.basis == "assumed":
             return "assumed"
         if self.compared.basis == "unstated" or self.compared.published is None:
@@ -63,7 +63,7 @@ class Judged:
 
 
 def score(judged: Sequence[Judged]) -> dict[str, int]:
-    """How many numbers of the documents came to what.
+    """Return how many numbers of the documents have each outcome.
 
     Values of one number count once: as the least favourable of them.
     """

@@ -1,4 +1,4 @@
-"""Pages of experiments: one each, with its charts as pictures beside it, and an index of all."""
+"""Pages of experiments, with their charts as pictures, and an index."""
 
 from __future__ import annotations
 
@@ -92,18 +92,18 @@ def index(reproduced: Sequence[Reproduction]) -> str:
 
 
 def lead(reproduced: Reproduction) -> str:
-    """What came of the document's values, in a sentence."""
+    """Return the outcomes of the document's values in a sentence."""
     found = reproduced.score
     return f"{sum(found.values())} values of the document: {counted(found)}."
 
 
 def engine(reproduced: Reproduction) -> str:
-    """What measured the values."""
+    """Return the engine that measured the values, for people."""
     return next(iter(reproduced.runs.values())).manifest.engine
 
 
 def _real(reproduced: Reproduction) -> str:
-    """Which hosts measured the values, if they are real."""
+    """Return the kind of hosts that measured the values, if they are real."""
     manifest = next(iter(reproduced.runs.values())).manifest
     if manifest.engine not in REAL_ENGINES:
         return ""

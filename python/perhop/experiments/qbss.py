@@ -51,7 +51,7 @@ Shares are those of the simulator to 1%, on its network and through Linux's own 
 
 
 def _charts(runs: Runs) -> Pictures:
-    """The document's charts: reports every 3 s and every 1 s, the total, and the log scale."""
+    """Return the document's charts: reports per 3 s and per 1 s, the total, and the log scale."""
     return {
         "throughput-3s": throughput_chart(runs["main"], interval_s=3.0),
         "throughput-1s": throughput_chart(runs["main"], interval_s=1.0),
@@ -68,7 +68,7 @@ _LINK_BPS: Final = 10e6
 
 
 def _apart(runs: Runs, other: str) -> float | None:
-    """How far two runs are apart in a flow's part of the link, in the phase where that is most."""
+    """Return the largest difference of two runs in a flow's share of the link, over all phases."""
     return max(
         abs(
             (analysis.throughput(runs["main"], flow, phase) or 0.0)
@@ -81,7 +81,7 @@ def _apart(runs: Runs, other: str) -> float | None:
 
 
 def _unsteadiness(dataset: Dataset) -> float | None:
-    """The standard deviation of the total, by reports of 3 s, times its mean."""
+    """Return the standard deviation of the total over reports of 3 s, relative to its mean."""
     found = analysis.rate_spread(dataset, "total", (3.0, 150.0), 3.0)
     return found.stdev / found.mean if found and found.stdev is not None and found.mean else None
 
@@ -207,7 +207,7 @@ def _variants(name: str, changes: dict[str, tuple[str, ...]]) -> dict[str, Case]
 
 
 def _alike(label: str, other: str, note: str) -> Value:
-    """That two runs give the flows the same parts of the link."""
+    """Return whether two runs give the flows the same shares of the link."""
     return Value(
         label,
         None,

@@ -39,7 +39,7 @@ def _pairs() -> dict[str, tuple[str, str]]:
 
 
 def _ping_tables(runs: Runs) -> Sequence[Table]:
-    """The document's table, and where TOS bits were lost."""
+    """Return the document's table, and the places where TOS bits were cleared."""
     rows = []
     for case, (bulk, asked) in _pairs().items():
         found = analysis.rtt(runs[case], "ping")

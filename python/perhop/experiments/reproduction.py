@@ -1,4 +1,4 @@
-"""Experiments run, and their values beside the published ones."""
+"""Experiments that were run, and their values compared with the published ones."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Reproduction:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """The document's values beside those of single runs."""
+        """Comparisons of the document's values with those of single runs."""
         return [each.compared for each in self.values]
 
     @property
     def score(self) -> dict[str, int]:
-        """How many numbers of the document came to what."""
+        """The number of the document's numbers with each outcome."""
         return score(self.values)
 
 
@@ -168,7 +168,7 @@ def reproduce(
 
 
 def _members(experiment: Experiment, runs: int, seed: int) -> list[ensemble.Member]:
-    """The draws of an experiment's ensemble; none if nothing is unknown."""
+    """Return the draws of an experiment's ensemble; none if it has no unknowns."""
     if not experiment.unknowns or not runs:
         return []
     return ensemble.members(experiment, max(1, round(runs * experiment.effort)), seed)
@@ -180,7 +180,7 @@ def compare(
     members: Sequence[ensemble.Member] = (),
     results: Sequence[Sequence[float | None]] = (),
 ) -> Reproduction:
-    """An experiment's values, from its runs, and from what the members of its ensemble measured."""
+    """Return an experiment's values from its runs, and from the members of its ensemble."""
     variants = (
         Changed(name, case.of, case.change, tuple(experiment.of(case.of, runs[name])))
         for name, case in experiment.cases.items()
@@ -210,7 +210,7 @@ def compare(
 
 
 def summary(reproduced: Sequence[Reproduction]) -> dict[str, Any]:
-    """What was reproduced in one object of JSON types, by the names of experiments."""
+    """Return the outcomes as one object of JSON types, by the names of experiments."""
     return {
         each.experiment.name: {
             "title": each.experiment.title,
@@ -319,12 +319,12 @@ _OF_ANY_TCP = (
 
 
 def _with_this_tcp(given: Tcp) -> Tcp:
-    """This machine's TCP, with a flow's windows and options."""
+    """Return the settings of this machine's TCP, with a flow's windows and options."""
     return Tcp().model_copy(update=_of_any(given))
 
 
 def _with_modelled_tcp(given: Tcp) -> Tcp:
-    """The same as the simulator models it; both have a flow's windows, and tune none."""
+    """Return the settings of the modelled TCP with a flow's windows, without autotuning."""
     modelled = Tcp.model_validate({"stack": "linux-6", "autotuning": False})
     # Finding losses by time takes selective acknowledgements.
     without = {} if given.sack else {"loss_detection": "sack", "dsack": None, "prr": False}
@@ -336,7 +336,7 @@ def _of_any(given: Tcp) -> dict[str, Any]:
 
 
 def _with_tcp(scenario: Scenario, tcp: Callable[[Tcp], Tcp]) -> Scenario:
-    """A scenario whose flows have another TCP."""
+    """Return a scenario whose flows have another TCP."""
     flows = {
         name: flow if flow.tcp is None else flow.model_copy(update={"tcp": tcp(flow.tcp)})
         for name, flow in scenario.flows.items()

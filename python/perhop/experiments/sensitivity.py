@@ -38,7 +38,7 @@ class Influence:
 
     @property
     def shown(self) -> bool:
-        """Whether it is more than noise."""
+        """Whether it is significant."""
         return self.index > self.noise
 
 
@@ -86,7 +86,7 @@ def first_order(
 
 
 def _bins(values: Sequence[float | str]) -> list[list[int]]:
-    """The places of the sample in each bin of an input."""
+    """Return the indices of the sample in each bin of an input."""
     if any(isinstance(value, str) for value in values):
         named: dict[Hashable, list[int]] = {}
         for place, value in enumerate(values):
@@ -118,7 +118,7 @@ def _explained(bins: Sequence[Sequence[int]], results: Sequence[float]) -> float
 def _error(
     values: Sequence[float | str], results: Sequence[float], kept: Sequence[Sequence[int]]
 ) -> float:
-    """The standard error of an index: what it is without each group in turn."""
+    """Return the standard error of an index, from the indices without each group in turn."""
     without = []
     for places in kept:
         bins = _bins([values[place] for place in places])

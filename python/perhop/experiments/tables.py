@@ -1,4 +1,4 @@
-"""Tables of an experiment: its values judged, what is unknown, and what one thing changed does."""
+"""Tables of an experiment: its verdicts, its unknowns, and the effect of single changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DECISIVE: Final = 0.3
 
 
 def judged_table(reproduced: Reproduction, title: str = "Published beside measured") -> Table:
-    """The document's values beside the ensemble's; beside single runs where there is none."""
+    """Return the document's values beside those of the ensemble, or of single runs without one."""
     if not reproduced.members:
         return value_table(reproduced.comparisons, title)
     unknowns = reproduced.experiment.unknowns
@@ -57,7 +57,7 @@ _HOW_JUDGED = (
 
 
 def unknown_table(reproduced: Reproduction) -> Table | None:
-    """What the document leaves open, and over what it is drawn; None without an ensemble."""
+    """Return the unknowns and their ranges; None without an ensemble."""
     if not reproduced.members:
         return None
     rows = tuple((each.name, _range(each), each.reason) for each in reproduced.experiment.unknowns)
@@ -100,7 +100,7 @@ def choice_table(reproduced: Reproduction) -> Table | None:
 
 
 def change_tables(reproduced: Reproduction) -> Iterator[Table]:
-    """The values of cases that have variants, and what they are with one thing changed.
+    """Return the values of cases that have variants, and their values with one thing changed.
 
     A table for each set of changes, with the values of all cases that have these.
     """
@@ -125,7 +125,7 @@ def change_tables(reproduced: Reproduction) -> Iterator[Table]:
 
 
 def counted(found: Mapping[str, int]) -> str:
-    """A score in words: `3 reproduced, 1 undecided, 2 not explained`."""
+    """Return a score in words: `3 reproduced, 1 undecided, 2 not explained`."""
     return ", ".join(f"{count} {outcome}" for outcome, count in found.items() if count) or "none"
 
 

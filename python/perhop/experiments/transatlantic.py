@@ -39,12 +39,12 @@ _PIE: Final = "policies.qos-policy.classes.class-default.queue={pie: {}}"
 
 @dataclass(frozen=True, slots=True)
 class ScavengerService:
-    """A way to let traffic have what others leave.
+    """A way to let traffic use only the bandwidth that others leave.
 
     Attributes:
-        label: What it is called.
-        settings: What it takes, of network and flow.
-        base: Which network best effort has alone, to compare with: "wred", "fq-codel" or "pie".
+        label: Its name for people.
+        settings: Its settings of network and flow.
+        base: The network that best effort has alone, for comparison: "wred", "fq-codel" or "pie".
     """
 
     label: str
@@ -99,7 +99,7 @@ _ESTIMATE: Final = (
 
 
 def _one(flow: str, dscp: str, stop: str) -> tuple[str, ...]:
-    """One flow, beside the other traffic."""
+    """Return the scenario of one flow beside the other traffic."""
     other = "scavenger" if flow == "best_effort" else "best_effort"
     return (
         f"flows.{flow}.dscp={dscp}",
@@ -136,7 +136,7 @@ def _cases() -> dict[str, Case]:
 
 
 def harm(runs: Runs, name: str) -> float | None:
-    """The part of best effort's throughput that is lost beside a service's traffic."""
+    """Return the share of best effort's throughput that is lost beside a service's traffic."""
     alone = runs[f"best-effort-{SERVICES[name].base}"]
     before = analysis.throughput(alone, "best_effort", _STEADY)
     beside = analysis.throughput(runs[f"{name}-beside"], "best_effort", _STEADY)
@@ -144,7 +144,7 @@ def harm(runs: Runs, name: str) -> float | None:
 
 
 def used(runs: Runs, name: str) -> float | None:
-    """The part of a free circuit that a service's traffic uses."""
+    """Return the share of a free circuit that a service's traffic uses."""
     got = analysis.throughput(runs[f"{name}-free"], "scavenger", _STEADY)
     return None if got is None else got / CAPACITY
 
@@ -212,13 +212,13 @@ def _charts(runs: Runs) -> Pictures:
 
 
 def _got(dataset: Dataset, flow: str) -> float | None:
-    """The throughput of a flow while connection 2 sends."""
+    """Return the throughput of a flow while connection 2 sends."""
     sent = analysis.active(dataset, "scavenger")
     return None if sent is None else analysis.throughput(dataset, flow, sent)
 
 
 def _kept(runs: Runs) -> float | None:
-    """The throughput of best effort beside the scavenger, as a part of an unmarked flow's alone."""
+    """Return best effort's throughput beside the scavenger, relative to an unmarked flow's."""
     beside, alone = _got(runs["main"], "best_effort"), _got(runs["alone-unmarked"], "scavenger")
     return beside / alone if beside is not None and alone else None
 

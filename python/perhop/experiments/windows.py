@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def granted(flows: Mapping[str, float]) -> Unknown:
-    """The windows of flows, as unknown as Linux 2.4 leaves them.
+    """Return the windows of flows as unknowns, from the rules of Linux 2.4.
 
     setsockopt(SO_RCVBUF) doubles what is asked, for what the system keeps beside the data, and
     tcp_adv_win_scale says how much of the whole is offered: three quarters (2, the default of
