@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from perhop.analysis.kept import kept
 from perhop.analysis.throughput import TOTAL, active, phases
-from perhop.scenario.model.changes import NO_POLICY
-from perhop.scenario.resolve import only_path, steps, ways
+from perhop.scenario.resolve import only_path, sending_rate, states, ways
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,43 +99,9 @@ class _State:
 
 def _states(scenario: Scenario) -> Iterator[_State]:
     """Return the network at the start, and after each instant of the timeline that changes it."""
-    directions = scenario.directions
-    names = list(directions)
-    # A share in a shaper or a policy is one of the rate that the link began with.
-    shapes = {name: link.capacity(node) for name, (link, node) in directions.items()}
-    roots = {
-        name: _root(scenario, link.egress.get(node)) for name, (link, node) in directions.items()
-    }
-    wires = {name: link.rate for name, (link, _) in directions.items()}
-    shaped = {name: node in link.shape for name, (link, node) in directions.items()}
-
-    def rate(name: str) -> int:
-        limits = (wires[name], shapes[name] if shaped[name] else None, roots[name])
-        return min(limit for limit in limits if limit is not None)
-
-    state = _State(0.0, frozenset(), {name: rate(name) for name in names})
-    yield state
-    for at, together in groupby(steps(scenario), key=lambda step: step.change.at):
-        down, rates = set(state.down), dict(state.rates)
-        for step in together:
-            both = names[2 * step.number], names[2 * step.number + 1]
-            wires |= dict.fromkeys(both, step.link.rate)
-            if step.change.policy is not None and step.change.on is not None:
-                named = None if step.policy in (None, NO_POLICY) else step.policy
-                roots[step.change.on] = _root(scenario, named)
-            if step.change.state == "down":
-                down.add(step.number)
-            elif step.change.state == "up":
-                down.discard(step.number)
-            rates |= {name: rate(name) for name in both}
-        state = replace(state, since_s=at / 1e12, down=frozenset(down), rates=rates)
-        yield state
-
-
-def _root(scenario: Scenario, policy: str | None) -> int | None:
-    """Return the rate of a policy's root class, if it has one."""
-    cbq = None if policy is None else scenario.policies[policy].cbq
-    return None if cbq is None else cbq.rate
+    for at, network in states(scenario):
+        rates = {name: sending_rate(scenario, network, name) for name in network.directions}
+        yield _State(at / 1e12, frozenset(network.down), rates)
 
 
 def _paths(scenario: Scenario, down: frozenset[int]) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from perhop.linux import nft, policers, rules, tree
 from perhop.linux.gaps import Gap
 from perhop.linux.ways import Routes, turns
-from perhop.scenario.resolve import Ways, steps, ways
+from perhop.scenario.resolve import NetworkState, Ways, ways
 from perhop.units import format_rate
 
 if TYPE_CHECKING:
@@ -229,36 +229,32 @@ def _steps(
 ) -> tuple[list[Step], list[Gap]]:
     """Return the changes of the network, in order of time."""
     now = dict(interfaces)
-    divided = {name: link.capacity(node) for name, (link, node) in scenario.directions.items()}
-    policies = {name: link.egress.get(node) for name, (link, node) in scenario.directions.items()}
     directions = list(scenario.directions)
     found: list[Step] = []
     gaps: list[Gap] = []
-    down: set[int] = set()
-    for change in steps(scenario):
+    state = NetworkState(scenario)
+    there = ways(scenario)
+    for change in state.steps(scenario.changes):
         on = str(change.change.on)
         both = directions[2 * change.number : 2 * change.number + 2]
         if change.change.policy is not None:
-            policies[on], divided[on] = change.policy, change.capacity
             now[on], step, more = _new_policy(scenario, change, now[on], headers[on], numbers)
             found.append(step)
             gaps += more
         if change.change.rate is not None:
             for name in both:
                 now[name], step = _new_rate(
-                    scenario, change, now[name], policies[name], divided[name], headers[name]
+                    scenario, change, now[name], *state.attached[name], headers[name]
                 )
                 found.append(step)
         if change.change.police is not None:
-            further, more = _new_police(scenario, change, now[on], policies[on], divided[on])
+            further, more = _new_police(scenario, change, now[on], *state.attached[on])
             found += further
             gaps += more
         if change.change.state is not None:
-            before = ways(scenario, down)
-            (down.discard if change.change.state == "up" else down.add)(change.number)
-            found += _state(
-                scenario, change, [now[name] for name in both], before, ways(scenario, down), routes
-            )
+            before, there = there, ways(scenario, state.down)
+            ends = [now[name] for name in both]
+            found += _state(scenario, change, ends, before, there, routes)
     return found, gaps
 
 

@@ -17,7 +17,7 @@ from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import Ways, only_path, path_mtu, ways
 from perhop.scenario.resolve.shares import Placed, rates, walk
 from perhop.scenario.resolve.sizes import TCP_HEADERS, TIMESTAMPS, packet_size
-from perhop.scenario.resolve.steps import NetworkState, Step, steps
+from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
 
 __all__ = [
     "TCP_HEADERS",
@@ -31,7 +31,9 @@ __all__ = [
     "packet_size",
     "path_mtu",
     "rates",
+    "sending_rate",
     "sent",
+    "states",
     "steps",
     "walk",
     "ways",

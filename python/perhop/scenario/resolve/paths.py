@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop._core import Topology
-from perhop.scenario.resolve.steps import steps
+from perhop.scenario.resolve.steps import NetworkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -104,12 +104,11 @@ def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int |
 
 def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:
     """The numbers of the links that are down, at first and after each change of a link's state."""
-    down: frozenset[int] = frozenset()
-    yield down
-    for step in steps(scenario):
+    state = NetworkState(scenario)
+    yield frozenset(state.down)
+    for step in state.steps(scenario.changes):
         if step.change.state is not None:
-            down = down | {step.number} if step.change.state == "down" else down - {step.number}
-            yield down
+            yield frozenset(state.down)
 
 
 def regions(scenario: ResolvedScenario) -> dict[str, set[object]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Self
 
 from perhop.scenario.model.changes import NO_POLICY, PoliceChange
 from perhop.scenario.resolve.shares import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perhop.scenario.model.base import Loc
     from perhop.scenario.model.changes import Change
@@ -105,13 +106,50 @@ class NetworkState:
             self.police[on] = {**self.police[on], change.part: changed}
         return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
 
+    def steps(self, changes: Sequence[Change]) -> Iterator[Step]:
+        """Make the changes of a timeline, in order of time; those of unknown links are left out."""
+        for index, change in sorted(enumerate(changes), key=lambda item: item[1].at):
+            if change.on in self.directions:
+                yield self.apply(change, ("changes", index))
+
+    def number(self, direction: str) -> int:
+        """Return the number of the link of which this is a direction."""
+        return self._numbers[direction]
+
 
 def steps(scenario: ResolvedScenario) -> Iterator[Step]:
     """The changes on links that there are, in order of time and then of the file."""
+    return NetworkState(scenario).steps(scenario.changes)
+
+
+def states(scenario: ResolvedScenario) -> Iterator[tuple[int, NetworkState]]:
+    """Yield the network at first, and after each instant at which it changes.
+
+    Yields:
+        The instant in picoseconds, and the network: the same object each time, as it is by then.
+    """
     state = NetworkState(scenario)
-    for index, change in sorted(enumerate(scenario.changes), key=lambda item: item[1].at):
-        if change.on in state.directions:
-            yield state.apply(change, ("changes", index))
+    yield 0, state
+    changes = sorted(scenario.changes, key=lambda change: change.at)
+    known = (change for change in changes if change.on in state.directions)
+    for at, together in groupby(known, key=lambda change: change.at):
+        for change in together:
+            state.apply(change)
+        yield at, state
+
+
+def sending_rate(scenario: ResolvedScenario, state: NetworkState, direction: str) -> int:
+    """Return the rate at which a node can send into a directed link now, in bit/s.
+
+    It is that of the link, of its shaper or of the root of its policy, whichever is least.
+    """
+    link, node = scenario.directions[direction]
+    rate = state.links[state.number(direction)].rate
+    if node in link.shape:
+        # A share in a shaper is one of the rate that the link began with.
+        rate = min(rate, link.capacity(node))
+    policy, _ = state.attached[direction]
+    return rate if policy is None else min(rate, scenario.policies[policy].root(rate))
 
 
 Attachment = tuple[tuple[str | int, ...], str, str, int]
