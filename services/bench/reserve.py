@@ -30,7 +30,7 @@ from perhop_services.common.people import People  # noqa: E402
 from perhop_services.common.users import Role  # noqa: E402
 from perhop_services.reservations.network import Network  # noqa: E402
 from perhop_services.reservations.schema import PATHS, RESERVATIONS, open_database  # noqa: E402
-from perhop_services.reservations.service import Service  # noqa: E402
+from perhop_services.reservations.service import ReservationService  # noqa: E402
 from postgres import server as postgresql  # noqa: E402
 from reserving import PASSWORD  # noqa: E402
 
@@ -243,7 +243,7 @@ def start(name: str, database: str, network: Path) -> None:
     opened = open_database(database)
     try:
         began, worked = time.perf_counter(), time.process_time()
-        service = Service(Network(load(network)), opened)
+        service = ReservationService(Network(load(network)), opened)
         seconds, work = time.perf_counter() - began, time.process_time() - worked
         say(f"  of that to rebuild {service.admission.bookings:,} bookings", f"{seconds:.1f} s")
         say("  of that at work, not waiting", f"{work:.1f} s")

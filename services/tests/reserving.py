@@ -12,7 +12,7 @@ from perhop_services.common.users import User
 from perhop_services.reservations.model import Selector, Terms
 from perhop_services.reservations.network import Network
 from perhop_services.reservations.schema import open_database
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 
 NETWORK = """
 perhop: 1
@@ -48,12 +48,12 @@ def network(text: str = NETWORK) -> Network:
 
 
 @contextmanager
-def service(place: Path | str, clock: Clock, text: str = NETWORK) -> Iterator[Service]:
+def service(place: Path | str, clock: Clock, text: str = NETWORK) -> Iterator[ReservationService]:
     """A service on a database, which is let go of at the end."""
     database = open_database(str(place))
     database.identity = ""  # so that rules have short names
     try:
-        running = Service(network(text), database, clock=clock)
+        running = ReservationService(network(text), database, clock=clock)
         try:
             yield running
         finally:
@@ -62,7 +62,9 @@ def service(place: Path | str, clock: Clock, text: str = NETWORK) -> Iterator[Se
         database.close()
 
 
-def user(service: Service, name: str = "les", role: str = "requester", **quota: Any) -> User:
+def user(
+    service: ReservationService, name: str = "les", role: str = "requester", **quota: Any
+) -> User:
     """A user, who cannot log in; the second time the one that there is."""
     people = People(service.database, clock=service.clock)
     known = {each.name: each for each in people.all()}

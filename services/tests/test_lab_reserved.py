@@ -17,11 +17,17 @@ from perhop.cli import main
 from perhop.errors import UnsupportedError, UsageError
 from perhop.lab import Lab, up
 from perhop.scenario import parse
-from perhop_services.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
+from perhop_services.reservations.drivers import (
+    DriverError,
+    PolicerCounters,
+    RefusedError,
+    Rule,
+    driver,
+)
 from perhop_services.reservations.drivers.lab import LabDriver
 from perhop_services.reservations.enforcement import Enforcer
 from perhop_services.reservations.model import Reservation, Selector, State, Wishes
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 from reserving import MBPS, service, user
 from reserving import terms as terms_of
 from tools import unable
@@ -319,7 +325,7 @@ def test_what_is_installed_is_what_was_asked(lab: Lab) -> None:
         enforcing.remove("perhop_1")
         enforcing.remove("perhop_7")
         assert list(enforcing.installed()) == ["perhop_1_back"]
-        assert enforcing.counters() == {"perhop_1_back": Counters()}
+        assert enforcing.counters() == {"perhop_1_back": PolicerCounters()}
         assert list(lab.reserved()) == ["perhop_1_back", "mine"]
         lab.release("mine")
         enforcing.remove("perhop_1_back")
@@ -345,7 +351,7 @@ def test_a_driver_without_a_lab_says_so() -> None:
 
 
 @contextmanager
-def enforced(folder: Path) -> Iterator[tuple[Service, Enforcer]]:
+def enforced(folder: Path) -> Iterator[tuple[ReservationService, Enforcer]]:
     with service(folder / "b.db", time.time, SCENARIO) as running:  # type: ignore[arg-type]
         enforcer = Enforcer(running, {"*": LabDriver("row")}, beat=0.05, every=0.2, persistence=1)
         try:
@@ -354,18 +360,18 @@ def enforced(folder: Path) -> Iterator[tuple[Service, Enforcer]]:
             enforcer.close()
 
 
-def book(running: Service, **asked: Any) -> Reservation:
+def book(running: ReservationService, **asked: Any) -> Reservation:
     given = {"source": "a", "destination": "b", "start": int(time.time()), "rate": 2 * MBPS}
     selector = Selector("udp", None, (5011, 5011))
     terms = terms_of(**given | {"selector": selector} | asked)
     return running.book(user(running), terms).result()
 
 
-def actions(running: Service, id_: int) -> list[str]:
+def actions(running: ReservationService, id_: int) -> list[str]:
     return [entry.action for entry in running.log(id_)]
 
 
-def is_well(running: Service, id_: int) -> bool:
+def is_well(running: ReservationService, id_: int) -> bool:
     found = running.reservation(id_)
     return found.state is State.ACTIVE and not found.trouble
 
@@ -394,7 +400,7 @@ def test_a_lab_that_dies_is_noticed_and_one_that_comes_back_gets_its_rules(tmp_p
             until(lambda: set(lab.reserved()) == names)
             for each in (one, two):
                 until(lambda each=each: "repair" in actions(running, each.id))
-            # Counters begin at nothing, which is no lie: the series has another epoch.
+            # PolicerCounters begin at nothing, which is no lie: the series has another epoch.
             until(lambda: running.series(one.id)[-1]["epoch"] >= 1)
             until(lambda: is_well(running, one.id))
             # While the lab was down, nobody could set anything.

@@ -17,7 +17,7 @@ from perhop_services.reservations.drivers import driver
 from perhop_services.reservations.enforcement import Enforcer
 from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import LIVE, Reservation, Selector, State, Terms
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 from postgres import server
 from reserving import MBPS, NETWORK, T0, Clock, service, terms, user
 
@@ -54,7 +54,7 @@ class Running:
         self._open = stack.enter_context(ExitStack())
         self.service = self._start()
 
-    def _start(self) -> Service:
+    def _start(self) -> ReservationService:
         return self._open.enter_context(service(self.place, self.clock, LINE))
 
     def crash(self, how: str) -> None:
@@ -171,7 +171,7 @@ def test_never_overbooked_whatever_crashes_between_two_steps(rate: int, steps: l
                 running.check()
 
 
-def active(running: Service, who: Any, **given: Any) -> Reservation:
+def active(running: ReservationService, who: Any, **given: Any) -> Reservation:
     own = running.book(who, terms(start=T0, **given), path=PATH).result()
     moved = running.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
     assert moved is not None

@@ -17,8 +17,8 @@ from perhop.errors import UsageError
 from perhop_services.common.errors import ConflictError, UnavailableError
 from perhop_services.common.users import User
 from perhop_services.reservations.drivers import (
-    Counters,
     DriverError,
+    PolicerCounters,
     RefusedError,
     Rule,
     Setting,
@@ -29,7 +29,7 @@ from perhop_services.reservations.enforcement import Enforcer
 from perhop_services.reservations.model import Reservation, Selector, State
 from perhop_services.reservations.plausible import doubt
 from perhop_services.reservations.schema import open_database
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 from reserving import MBPS, Clock, network, service, terms, user
 
 pytestmark = SLOW
@@ -72,19 +72,19 @@ class Router(FileDriver):
         self._do("look")
         return super().installed()
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[str, PolicerCounters]:
         self._do("count")
         return super().counters()
 
-    def count(self, name: str, counters: Counters) -> None:
+    def count(self, name: str, counters: PolicerCounters) -> None:
         rules = self._read()
         rules[name]["counters"] = {
-            key: getattr(counters, key) for key in Counters.__dataclass_fields__
+            key: getattr(counters, key) for key in PolicerCounters.__dataclass_fields__
         }
         self._write(rules)
 
 
-Lab = tuple[Service, Enforcer, Router, User]
+Lab = tuple[ReservationService, Enforcer, Router, User]
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def booked(it: Lab, wait: State | None = State.ACTIVE, **asked: Any) -> Reservat
     return running.reservation(own.id)
 
 
-def reasons(running: Service, id_: int) -> list[str]:
+def reasons(running: ReservationService, id_: int) -> list[str]:
     return [entry.reason for entry in running.log(id_)]
 
 
@@ -162,7 +162,7 @@ def test_a_reservation_is_enforced_changed_and_removed(it: Lab) -> None:
     name = f"perhop_{own.id}"
     packets = "10.0.0.1 > 10.0.0.2, tcp, to port 5011"
     assert router.installed() == {name: Setting(10 * MBPS, 100_000, packets)}
-    router.count(name, Counters(5, 5000, 1, 1000))
+    router.count(name, PolicerCounters(5, 5000, 1, 1000))
     changed = running.change(who, own.id, {"rate": MBPS, "burst": 50_000}).result()
     assert changed.pending is not None
     assert enforcer.apply_change(changed, "les").version == 2
@@ -180,7 +180,7 @@ def test_packets_and_end_change_in_place_while_active(it: Lab) -> None:
     running, enforcer, router, who = it
     own, other = booked(it), booked(it, selector=Selector("udp"))
     name = f"perhop_{own.id}"
-    router.count(name, Counters(5, 5000, 1, 1000))
+    router.count(name, PolicerCounters(5, 5000, 1, 1000))
     # What another has is refused before anything is touched.
     asked = len([each for each in router.asked if each == "set"])
     with pytest.raises(ConflictError, match=f"reservation {other.id} is for some of the packets"):
@@ -298,7 +298,7 @@ def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router)
     clock = Clock(time.time())
     database = open_database(str(tmp_path / "b.db"))
     identity = database.identity
-    running = Service(network(), database, clock=clock)
+    running = ReservationService(network(), database, clock=clock)
     enforcer = Enforcer(running, {"*": router}, beat=0.05)
     try:
         assert len(identity) == 6
@@ -324,7 +324,7 @@ def test_counters_are_read_on_a_schedule_and_cleared(tmp_path: Path, router: Rou
     with lab(tmp_path, router, every=0.1) as it:
         running, enforcer, _, who = it
         own = booked(it)
-        router.count(f"perhop_{own.id}", Counters(10, 10_000, 2, 2_000))
+        router.count(f"perhop_{own.id}", PolicerCounters(10, 10_000, 2, 2_000))
         until(lambda: any(row["conformed_bytes"] for row in running.series(own.id)))
         enforcer.clear(who, own)
         until(lambda: running.series(own.id)[-1]["epoch"] == 1)
@@ -346,11 +346,11 @@ def test_counters_that_cannot_be_are_noticed(it: Lab) -> None:
     def read_until_trouble(what: str) -> None:
         read_until(enforcer, lambda: what in (running.reservation(own.id).trouble or "well"))
 
-    router.count(name, Counters(10**6, 10**9, 0, 0))
+    router.count(name, PolicerCounters(10**6, 10**9, 0, 0))
     read_until_trouble("counts what cannot be")
     enforcer.read()  # and again, in another second, without a second entry in the log
     assert all(row["conformed_bytes"] == 0 for row in running.series(own.id)), "none is kept"
-    router.count(name, Counters(10, 10_000, 0, 0))
+    router.count(name, PolicerCounters(10, 10_000, 0, 0))
     read_until_trouble("well")
     router.mood = "fails to count"
     read_until_trouble("the router says no")
@@ -366,12 +366,12 @@ def test_what_a_policer_can_count_is_believed(
 ) -> None:
     size = min(conformed * 1500, int(burst + rate / 8 * seconds))
     packets = size // 1500
-    after = Counters(packets, packets * 1500, exceeded, exceeded * 1500)
-    assert doubt(Counters(), after, seconds, rate, burst, 0) == ""
+    after = PolicerCounters(packets, packets * 1500, exceeded, exceeded * 1500)
+    assert doubt(PolicerCounters(), after, seconds, rate, burst, 0) == ""
     beyond = int(burst + rate / 8 * (seconds + 2)) + 65_535
-    false = Counters(beyond // 1500 + 1, (beyond // 1500 + 1) * 1500, 0, 0)
-    assert "conformed in" in doubt(Counters(), false, seconds, rate, burst, 0)
-    assert packets == 0 or "fell" in doubt(after, Counters(), seconds, rate, burst, 0)
+    false = PolicerCounters(beyond // 1500 + 1, (beyond // 1500 + 1) * 1500, 0, 0)
+    assert "conformed in" in doubt(PolicerCounters(), false, seconds, rate, burst, 0)
+    assert packets == 0 or "fell" in doubt(after, PolicerCounters(), seconds, rate, burst, 0)
 
 
 def test_an_interrupted_change_is_taken_back(tmp_path: Path, router: Router) -> None:

@@ -13,7 +13,13 @@ import pytest
 
 from conftest import SLOW
 from perhop.errors import UsageError
-from perhop_services.reservations.drivers import Counters, DriverError, RefusedError, Rule, driver
+from perhop_services.reservations.drivers import (
+    DriverError,
+    PolicerCounters,
+    RefusedError,
+    Rule,
+    driver,
+)
 from perhop_services.reservations.drivers.linux import LinuxDriver
 from perhop_services.reservations.model import Selector
 from reserving import MBPS
@@ -147,7 +153,7 @@ def test_a_reservation_gets_its_rate_however_much_others_send(
     linux.set(first)
     linux.set(second)
 
-    def sent(rounds: int, *counts: int) -> dict[str, Counters]:
+    def sent(rounds: int, *counts: int) -> dict[str, PolicerCounters]:
         before, already = linux.counters(), heard(b, 5010)
         words = [sys.executable, "-c", SENDER, str(rounds), *map(str, counts)]
         sender = subprocess.Popen(["ip", "netns", "exec", a.name, *words])
@@ -160,7 +166,7 @@ def test_a_reservation_gets_its_rate_however_much_others_send(
         for port, name in ((5011, first.name), (5012, second.name)):
             until(lambda: heard(b, port) == after[name].conformed_packets)  # noqa: B023
         return {
-            name: Counters(
+            name: PolicerCounters(
                 *(getattr(after[name], each) - getattr(before[name], each) for each in FIELDS)
             )
             for name in after
@@ -186,7 +192,7 @@ def test_a_reservation_gets_its_rate_however_much_others_send(
     assert "noqueue" in r.run("tc qdisc show dev out0"), "as before"
 
 
-FIELDS = list(Counters.__dataclass_fields__)
+FIELDS = list(PolicerCounters.__dataclass_fields__)
 
 
 def _qlen(r: Namespace) -> int:
@@ -286,7 +292,7 @@ def test_linux_sets_changes_counts_and_removes(alone: Namespace) -> None:
     for rule in rules:
         linux.set(rule)
     assert linux.installed() == {rule.name: linux.expected(rule) for rule in rules}
-    assert linux.counters() == dict.fromkeys([rule.name for rule in rules], Counters())
+    assert linux.counters() == dict.fromkeys([rule.name for rule in rules], PolicerCounters())
     slower = replace(RULE, rate=999_999, burst=3000, selector=Selector("udp"))
     linux.set(slower)
     assert linux.installed()[RULE.name] == linux.expected(slower)

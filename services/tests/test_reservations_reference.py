@@ -13,7 +13,7 @@ from conftest import SLOW
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
 from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import LIVE, Reservation, State, Terms
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 from reserving import MBPS, Clock, port, service, user
 
 pytestmark = SLOW
@@ -35,7 +35,7 @@ flows: {}
 class Reference:
     """What is booked, by looking at every reservation that is live."""
 
-    def __init__(self, running: Service) -> None:
+    def __init__(self, running: ReservationService) -> None:
         self.network = running.network
         self.live = [r for r in running.listed(limit=10_000) if r.state in LIVE]
 
@@ -120,7 +120,7 @@ STEP = st.one_of(
 )
 
 
-def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
+def apply(running: ReservationService, clock: Clock, who: Any, step: Any) -> None:
     reference = Reference(running)
     now = int(clock.now)
     match step:
@@ -183,7 +183,7 @@ def apply(running: Service, clock: Clock, who: Any, step: Any) -> None:
 
 
 def judge(
-    running: Service,
+    running: ReservationService,
     reference: Reference,
     ways: list[set[str]],
     wanted: Terms,
@@ -221,7 +221,7 @@ def between(source: str, destination: str) -> list[list[str]]:
     return [[f"{source}>{first}", *middle, f"{last}>{destination}"] for middle in middles]
 
 
-def links(running: Service, path: list[str], wanted: Terms) -> set[str]:
+def links(running: ReservationService, path: list[str], wanted: Terms) -> set[str]:
     net = running.network
     return set(net.names(net.reserved([net.link(name) for name in path], wanted.direction)))
 

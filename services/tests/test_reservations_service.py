@@ -23,7 +23,7 @@ from perhop_services.common.users import Quota
 from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.model import Reservation, Selector, State, Wishes
 from perhop_services.reservations.schema import RESERVATIONS, open_database
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 from postgres import server
 from reserving import MBPS, NETWORK, T0, Clock, network, port, service, terms, user
 from test_reservations_reference import Reference
@@ -41,7 +41,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def running(tmp_path: Path, clock: Clock) -> Iterator[Service]:
+def running(tmp_path: Path, clock: Clock) -> Iterator[ReservationService]:
     with service(tmp_path / "book.db", clock) as it:
         yield it
 
@@ -49,7 +49,7 @@ def running(tmp_path: Path, clock: Clock) -> Iterator[Service]:
 # What earlier systems got wrong
 
 
-def test_the_peak_counts_and_not_the_sum(running: Service) -> None:
+def test_the_peak_counts_and_not_the_sum(running: ReservationService) -> None:
     who = user(running)
     for number, start in enumerate((T0 + 100, T0 + 200)):
         # One after the other: together they are never more than one of them.
@@ -59,7 +59,7 @@ def test_the_peak_counts_and_not_the_sum(running: Service) -> None:
     assert running.book(who, across).result().path == ("slac>r1", "r1>r2", "r2>cern")
 
 
-def test_two_equal_bookings_count_twice(running: Service) -> None:
+def test_two_equal_bookings_count_twice(running: ReservationService) -> None:
     who = user(running)
     path = ["slac>r1", "r1>r2", "r2>cern"]
     for number in (1, 2):
@@ -68,7 +68,7 @@ def test_two_equal_bookings_count_twice(running: Service) -> None:
     assert free == [(T0 + 60, T0 + 3660, 200 * MBPS)]
 
 
-def test_bookings_back_to_back_do_not_meet(running: Service) -> None:
+def test_bookings_back_to_back_do_not_meet(running: ReservationService) -> None:
     who = user(running)
     running.book(who, terms(seconds=60)).result()
     assert running.book(who, terms(start=T0 + 120, seconds=60)).result().id == 2
@@ -76,7 +76,7 @@ def test_bookings_back_to_back_do_not_meet(running: Service) -> None:
         running.book(who, terms(start=T0 + 119, seconds=1)).result()
 
 
-def clients_at_once(running: Service) -> None:
+def clients_at_once(running: ReservationService) -> None:
     """Sixteen want the last capacity, of which there is enough for three."""
     who = user(running)
     begin = threading.Barrier(16)
@@ -96,7 +96,7 @@ def clients_at_once(running: Service) -> None:
     Reference(running).check(T0)
 
 
-def test_the_last_capacity_is_booked_once(running: Service) -> None:
+def test_the_last_capacity_is_booked_once(running: ReservationService) -> None:
     clients_at_once(running)
 
 
@@ -130,7 +130,7 @@ def test_what_a_killed_process_had_sent_still_counts(postgres: str, clock: Clock
     late.close()
 
 
-def test_what_was_refused_has_left_nothing(running: Service) -> None:
+def test_what_was_refused_has_left_nothing(running: ReservationService) -> None:
     who = user(running)
     wrong = [
         terms(0),
@@ -152,14 +152,14 @@ def test_what_was_refused_has_left_nothing(running: Service) -> None:
     assert running.admission.bookings == 0
 
 
-def active(running: Service, who: Any, **given: Any) -> Reservation:
+def active(running: ReservationService, who: Any, **given: Any) -> Reservation:
     own = running.book(who, terms(start=T0, **given)).result()
     moved = running.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
     assert moved is not None
     return moved
 
 
-def test_a_change_is_checked_before_anything_changes(running: Service) -> None:
+def test_a_change_is_checked_before_anything_changes(running: ReservationService) -> None:
     who = user(running)
     own = active(running, who, rate=100 * MBPS)
     path = list(own.path)
@@ -180,7 +180,7 @@ def test_a_change_is_checked_before_anything_changes(running: Service) -> None:
         assert running.timeline(T0, T0 + 20_000).result() == free
 
 
-def test_room_is_kept_until_a_change_is_in_place(running: Service, clock: Clock) -> None:
+def test_room_is_kept_until_a_change_is_in_place(running: ReservationService, clock: Clock) -> None:
     who = user(running)
     own = active(running, who, rate=800 * MBPS, selector=port(6))
     path = list(own.path)
@@ -203,7 +203,7 @@ def test_room_is_kept_until_a_change_is_in_place(running: Service, clock: Clock)
     assert running.timeline(T0 + 10, T0 + 20).result()["r1>r2"][0][2] == 700 * MBPS
 
 
-def test_others_reservations_are_nobodys_business(running: Service) -> None:
+def test_others_reservations_are_nobodys_business(running: ReservationService) -> None:
     own = running.book(user(running), terms()).result()
     other, operator = user(running, "eve"), user(running, "op", "operator")
     for ask in (
@@ -219,7 +219,9 @@ def test_others_reservations_are_nobodys_business(running: Service) -> None:
     assert running.log(own.id)[-1].author == "op"
 
 
-def test_a_hold_is_committed_or_expires_but_not_both(running: Service, clock: Clock) -> None:
+def test_a_hold_is_committed_or_expires_but_not_both(
+    running: ReservationService, clock: Clock
+) -> None:
     who = user(running)
     for number in range(8):
         held = running.book(who, terms(selector=port(number + 1)), hold=10).result()
@@ -241,7 +243,7 @@ def test_a_hold_is_committed_or_expires_but_not_both(running: Service, clock: Cl
     assert running.admission.bookings == 1
 
 
-def test_the_same_key_is_the_same_reservation(running: Service) -> None:
+def test_the_same_key_is_the_same_reservation(running: ReservationService) -> None:
     who = user(running)
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(running.book(who, terms(), key="k").result) for _ in range(8)]
@@ -265,7 +267,9 @@ def test_a_key_is_known_for_a_week(tmp_path: Path, clock: Clock) -> None:
 # The rest of what it promises
 
 
-def test_a_refusal_says_what_is_in_the_way_and_when_it_would_be_free(running: Service) -> None:
+def test_a_refusal_says_what_is_in_the_way_and_when_it_would_be_free(
+    running: ReservationService,
+) -> None:
     who = user(running)
     running.book(who, terms(800 * MBPS, seconds=600, selector=port(1))).result()
     running.book(who, terms(400 * MBPS, seconds=300, selector=port(2))).result()
@@ -282,7 +286,7 @@ def test_a_refusal_says_what_is_in_the_way_and_when_it_would_be_free(running: Se
     assert running.book(who, again).result().path == ("slac>r1", "r1>r3", "r3>r2", "r2>cern")
 
 
-def test_a_refused_change_says_when_it_would_be_free(running: Service) -> None:
+def test_a_refused_change_says_when_it_would_be_free(running: ReservationService) -> None:
     who = user(running)
     own = running.book(who, terms(100 * MBPS, seconds=3600, selector=port(1))).result()
     running.book(who, terms(600 * MBPS, T0 + 600, 600, selector=port(2))).result()
@@ -306,7 +310,7 @@ def test_a_refused_change_says_when_it_would_be_free(running: Service) -> None:
     assert its.value.detail["earliest"] == T0 + 10_150
 
 
-def test_a_time_after_a_conflict_of_packets_has_room(running: Service) -> None:
+def test_a_time_after_a_conflict_of_packets_has_room(running: ReservationService) -> None:
     who, detour = user(running), Wishes(avoid_nodes=("r3",))
     running.book(who, terms(100 * MBPS, T0 + 60, 100, selector=port(1)), wishes=detour).result()
     running.book(who, terms(800 * MBPS, T0 + 160, 100, selector=port(2)), wishes=detour).result()
@@ -342,7 +346,7 @@ def test_a_refusal_says_on_how_many_ways_it_looked(tmp_path: Path, clock: Clock)
         assert found.path[1] == "r>s#w11"
 
 
-def test_paths_keep_to_what_is_asked(running: Service) -> None:
+def test_paths_keep_to_what_is_asked(running: ReservationService) -> None:
     who = user(running)
     short, long = ("slac>r1", "r1>r2", "r2>cern"), ("slac>r1", "r1>r3", "r3>r2", "r2>cern")
     asked = terms(MBPS)
@@ -374,7 +378,7 @@ def test_paths_keep_to_what_is_asked(running: Service) -> None:
         running.book(who, asked, path=["r1>r2"]).result()
 
 
-def test_both_directions_are_booked(running: Service) -> None:
+def test_both_directions_are_booked(running: ReservationService) -> None:
     who = user(running)
     running.book(who, terms(direction="both", selector=port(5011))).result()
     free = running.timeline(T0 + 60, T0 + 61).result()
@@ -385,7 +389,7 @@ def test_both_directions_are_booked(running: Service) -> None:
         running.book(who, back).result()
 
 
-def test_a_class_has_its_own_share(running: Service) -> None:
+def test_a_class_has_its_own_share(running: ReservationService) -> None:
     who = user(running)
     asked = [terms(150 * MBPS, class_="gold", selector=port(n)) for n in (1, 2)]
     path = ["slac>r1", "r1>r2", "r2>cern"]
@@ -395,7 +399,7 @@ def test_a_class_has_its_own_share(running: Service) -> None:
     assert running.book(who, asked[1]).result().path[1] == "r1>r3"
 
 
-def test_quotas_are_kept(running: Service, clock: Clock) -> None:
+def test_quotas_are_kept(running: ReservationService, clock: Clock) -> None:
     who = user(running, "les", reservations=3, rate=100 * MBPS, seconds=7200)
     running.book(who, terms(60 * MBPS, selector=port(1))).result()
     with pytest.raises(ConflictError, match="you have 60 Mbps in that time, and may have") as much:
@@ -444,7 +448,9 @@ def test_a_link_that_shrank_keeps_its_promises(tmp_path: Path, clock: Clock) -> 
         assert again.timeline(T0 + 60, T0 + 61).result()["r1>r2"][0][2] == 200 * MBPS
 
 
-def test_a_failed_commit_books_nothing(running: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_commit_books_nothing(
+    running: ReservationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     who = user(running)
     running.book(who, terms()).result()
     with monkeypatch.context() as broken:
@@ -460,7 +466,7 @@ def test_a_failed_commit_books_nothing(running: Service, monkeypatch: pytest.Mon
     assert running.book(who, terms(start=T0 + 9000)).result().id == 2
 
 
-def test_a_bug_in_a_decision_is_told_and_undone(running: Service) -> None:
+def test_a_bug_in_a_decision_is_told_and_undone(running: ReservationService) -> None:
     who = user(running)
 
     def broken(_batch: object) -> None:
@@ -471,7 +477,7 @@ def test_a_bug_in_a_decision_is_told_and_undone(running: Service) -> None:
     assert running.book(who, terms()).result().id == 1
 
 
-def test_the_log_only_grows(running: Service) -> None:
+def test_the_log_only_grows(running: ReservationService) -> None:
     who = user(running)
     own = running.book(who, terms(purpose="a demonstration")).result()
     running.change(
@@ -491,7 +497,7 @@ def test_the_log_only_grows(running: Service) -> None:
     }
 
 
-def test_a_version_that_is_not_seen_is_not_changed(running: Service) -> None:
+def test_a_version_that_is_not_seen_is_not_changed(running: ReservationService) -> None:
     who = user(running)
     own = running.book(who, terms()).result()
     running.change(who, own.id, {"rate": 5}, version=1).result()
@@ -547,14 +553,14 @@ def test_selectors_overlap_where_a_packet_could_match_both() -> None:
             assert one.overlaps(other) == bool(sets[one] & sets[other]), (one, other)
 
 
-def test_a_user_who_is_disabled_books_no_more(running: Service) -> None:
+def test_a_user_who_is_disabled_books_no_more(running: ReservationService) -> None:
     who = replace(user(running), disabled=True, quota=Quota())
     with pytest.raises(PerhopError, match="les may no longer book"):
         running.book(who, terms()).result()
 
 
 @SLOW
-def test_everything_due_is_found(running: Service) -> None:
+def test_everything_due_is_found(running: ReservationService) -> None:
     who = user(running)
     for number in range(3):
         running.book(who, terms(start=T0 + 10 * number, seconds=5)).result()

@@ -1,6 +1,6 @@
 """Reservations: bandwidth that is booked for a time, enforced, and accounted for.
 
-A `Network` says what can be reserved, a `Service` decides and remembers, `People` are its users. An
-`Enforcer` has routers do what was booked, through a driver each; `http` is all of it over HTTP, and
-`Client` the other end of that.
+A `Network` has the bandwidth that can be reserved, a `ReservationService` admits and stores
+reservations, and `People` are its users. An `Enforcer` configures the routers, through a driver for
+each; `http` is the service over HTTP, and `Client` its client.
 """

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perhop_services.reservations.drivers import Counters, DriverError
+from perhop_services.reservations.drivers import DriverError, PolicerCounters
 from perhop_services.reservations.plausible import doubt
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perhop_services.reservations.drivers import Rule
     from perhop_services.reservations.model import Reservation
     from perhop_services.reservations.routers import Routers
-    from perhop_services.reservations.service import Service
+    from perhop_services.reservations.service import ReservationService
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Reading:
     """The counters of a rule when they were last read, by the monotonic clock."""
 
     at: float
-    counters: Counters
+    counters: PolicerCounters
     rate: int
     burst: int
 
@@ -37,7 +37,7 @@ class Counting:
         lock: Held while they are read; who clears them, or sets rules anew, holds it meanwhile.
     """
 
-    def __init__(self, service: Service, routers: Routers) -> None:
+    def __init__(self, service: ReservationService, routers: Routers) -> None:
         """Take whose reservations, and what enforces them."""
         self.lock = threading.RLock()
         self._service = service
@@ -47,7 +47,9 @@ class Counting:
 
     def begin(self, rule: Rule) -> None:
         """A rule is new in its router: it has counted nothing, so its first counters are judged."""
-        self._readings[rule.name] = _Reading(time.monotonic(), Counters(), rule.rate, rule.burst)
+        self._readings[rule.name] = _Reading(
+            time.monotonic(), PolicerCounters(), rule.rate, rule.burst
+        )
 
     def forget(self, rule: Rule) -> None:
         """A rule's counters are no more, or begin anew."""
@@ -67,10 +69,10 @@ class Counting:
         What is wrong with the others is put on file as the trouble that there is with them.
         """
         with self.lock:
-            answers: dict[int, Mapping[str, Counters] | DriverError] = {}
+            answers: dict[int, Mapping[str, PolicerCounters] | DriverError] = {}
             rows: list[dict[str, Any]] = []
             for reservation in reservations:
-                total, trouble = Counters(), ""
+                total, trouble = PolicerCounters(), ""
                 try:
                     rules = self._routers.rules(reservation)
                 except DriverError as error:
@@ -96,8 +98,8 @@ class Counting:
                 self._service.add_counters(rows).result()
 
     def _judge(
-        self, answer: Mapping[str, Counters] | DriverError, node: str, rule: Rule
-    ) -> tuple[Counters, str]:
+        self, answer: Mapping[str, PolicerCounters] | DriverError, node: str, rule: Rule
+    ) -> tuple[PolicerCounters, str]:
         """The counters of a rule, and what is wrong with them."""
         if isinstance(answer, DriverError):
             raise answer
@@ -116,7 +118,7 @@ class Counting:
         self._readings[rule.name] = _Reading(now, counters, rule.rate, rule.burst)
         return counters, ""
 
-    def _row(self, id_: int, counters: Counters) -> dict[str, Any]:
+    def _row(self, id_: int, counters: PolicerCounters) -> dict[str, Any]:
         return {
             "reservation_id": id_,
             "at_ms": int(self._service.clock() * 1000),
@@ -134,15 +136,15 @@ class Counting:
         return self._epochs[id_]
 
 
-def _asked(device: Device) -> Mapping[str, Counters] | DriverError:
+def _asked(device: Device) -> Mapping[str, PolicerCounters] | DriverError:
     try:
         return device.call(lambda driver: driver.counters())
     except DriverError as error:
         return error
 
 
-def _sum(one: Counters, other: Counters) -> Counters:
-    return Counters(
+def _sum(one: PolicerCounters, other: PolicerCounters) -> PolicerCounters:
+    return PolicerCounters(
         one.conformed_packets + other.conformed_packets,
         one.conformed_bytes + other.conformed_bytes,
         one.exceeded_packets + other.exceeded_packets,

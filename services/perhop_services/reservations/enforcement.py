@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perhop_services.common.supervised import Watched
     from perhop_services.common.users import User
     from perhop_services.reservations.drivers import Driver, Rule
-    from perhop_services.reservations.service import Service
+    from perhop_services.reservations.service import ReservationService
 
 BEAT: Final = 0.2
 """Seconds between two looks at what is due."""
@@ -61,7 +61,7 @@ class Enforcer:
 
     def __init__(
         self,
-        service: Service,
+        service: ReservationService,
         drivers: Mapping[str, Driver],
         *,
         beat: float = BEAT,

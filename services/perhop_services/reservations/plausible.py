@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from perhop_services.reservations.drivers import Counters
+    from perhop_services.reservations.drivers import PolicerCounters
 
 SLACK: Final = 1.0
 """Seconds by which two readings may be further apart than their times: requests travel."""
@@ -15,7 +15,12 @@ _SMALLEST: Final = 20
 
 
 def doubt(
-    before: Counters, after: Counters, seconds: float, rate: int, burst: int, capacity: int
+    before: PolicerCounters,
+    after: PolicerCounters,
+    seconds: float,
+    rate: int,
+    burst: int,
+    capacity: int,
 ) -> str:
     """What is wrong with a reading after another one, or "".
 

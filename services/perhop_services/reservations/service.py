@@ -30,7 +30,7 @@ _LEAST_PARTS: Final = 100
 """How many stretches a timeline has at most of all links, but of each at least."""
 
 
-class Service(Outcomes):
+class ReservationService(Outcomes):
     """Reservations of one network in one database: booked, changed, cancelled and looked at."""
 
     # Booking

@@ -1,13 +1,13 @@
 """What makes routers do what was booked: a small protocol, and a driver for each kind of router."""
 
 from perhop_services.reservations.drivers.protocol import (
-    Counters,
     Driver,
     DriverError,
+    PolicerCounters,
     RefusedError,
     Rule,
     Setting,
 )
 from perhop_services.reservations.drivers.registry import driver
 
-__all__ = ["Counters", "Driver", "DriverError", "RefusedError", "Rule", "Setting", "driver"]
+__all__ = ["Driver", "DriverError", "PolicerCounters", "RefusedError", "Rule", "Setting", "driver"]

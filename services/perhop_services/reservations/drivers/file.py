@@ -8,7 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from perhop_services.reservations.drivers.protocol import Counters, DriverError, Rule, Setting
+from perhop_services.reservations.drivers.protocol import (
+    DriverError,
+    PolicerCounters,
+    Rule,
+    Setting,
+)
 
 
 class FileDriver:
@@ -31,7 +36,7 @@ class FileDriver:
     def set(self, rule: Rule) -> None:
         """Put a rule in the file; counters stay."""
         rules = self._read()
-        counters = rules.get(rule.name, {}).get("counters") or asdict(Counters())
+        counters = rules.get(rule.name, {}).get("counters") or asdict(PolicerCounters())
         rules[rule.name] = {**asdict(self.expected(rule)), "counters": counters}
         self._write(rules)
 
@@ -48,16 +53,16 @@ class FileDriver:
             for name, rule in self._read().items()
         }
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[str, PolicerCounters]:
         """What the file says."""
-        return {name: Counters(**rule["counters"]) for name, rule in self._read().items()}
+        return {name: PolicerCounters(**rule["counters"]) for name, rule in self._read().items()}
 
     def clear(self, name: str) -> None:
         """Set a rule's counters to zero."""
         rules = self._read()
         if name not in rules:
             raise DriverError(f"{self._path} has no rule {name}")
-        rules[name]["counters"] = asdict(Counters())
+        rules[name]["counters"] = asdict(PolicerCounters())
         self._write(rules)
 
     def _read(self) -> dict[str, Any]:

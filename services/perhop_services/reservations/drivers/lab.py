@@ -15,8 +15,8 @@ from perhop.errors import PerhopError, UsageError
 from perhop.lab.client import Lab
 from perhop.scenario.model.classes import Match
 from perhop_services.reservations.drivers.protocol import (
-    Counters,
     DriverError,
+    PolicerCounters,
     RefusedError,
     Rule,
     Setting,
@@ -67,11 +67,11 @@ class LabDriver:
         """What the lab has."""
         return {name: _setting(each) for name, each in self._reserved().items()}
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[str, PolicerCounters]:
         """What the lab counted."""
-        keys = Counters.__dataclass_fields__
+        keys = PolicerCounters.__dataclass_fields__
         return {
-            name: Counters(**{key: each["counters"][key] for key in keys})
+            name: PolicerCounters(**{key: each["counters"][key] for key in keys})
             for name, each in self._reserved().items()
         }
 

@@ -24,8 +24,8 @@ from perhop.linux.buckets import Limit
 from perhop.linux.commands import CommandError, Process
 from perhop_services.reservations.drivers.htb import HANDLE, Share, Shares
 from perhop_services.reservations.drivers.protocol import (
-    Counters,
     DriverError,
+    PolicerCounters,
     RefusedError,
     Rule,
     Setting,
@@ -157,10 +157,10 @@ class LinuxDriver:
             found[name] = Setting(rate, chain.limit.bucket, chain.packets, guaranteed)
         return found
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[str, PolicerCounters]:
         """What the kernel counted."""
         chains = self._chains().items()
-        return {name: Counters(**chain.counted) for name, chain in chains if chain.counted}
+        return {name: PolicerCounters(**chain.counted) for name, chain in chains if chain.counted}
 
     def clear(self, name: str) -> None:
         """Set both counters of a rule to zero."""

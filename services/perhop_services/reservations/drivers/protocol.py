@@ -71,7 +71,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class PolicerCounters:
     """What came since the policer was made, or its counters cleared.
 
     Attributes:
@@ -121,7 +121,7 @@ class Driver(Protocol):
             DriverError: The router does not say.
         """
 
-    def counters(self) -> Mapping[str, Counters]:
+    def counters(self) -> Mapping[str, PolicerCounters]:
         """The counters of perhop's rules, by name.
 
         Raises:

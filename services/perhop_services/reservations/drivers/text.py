@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from perhop_services.reservations.drivers.protocol import Counters, DriverError, Rule, Setting
+from perhop_services.reservations.drivers.protocol import (
+    DriverError,
+    PolicerCounters,
+    Rule,
+    Setting,
+)
 
 
 class _ByPeople:
@@ -34,7 +39,7 @@ class _ByPeople:
         """Nothing that perhop could see."""
         return {}
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[str, PolicerCounters]:
         """Nothing that perhop could see."""
         return {}
 

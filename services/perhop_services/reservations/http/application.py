@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from perhop_services.common.people import People
     from perhop_services.common.supervised import Watched
     from perhop_services.reservations.enforcement import Enforcer
-    from perhop_services.reservations.service import Service
+    from perhop_services.reservations.service import ReservationService
 
 PAGE: Final = Path(__file__).parent.parent / "page"
 
 
 def parts(
-    service: Service, users: People, enforcer: Enforcer, threads: Iterable[Watched] = ()
+    service: ReservationService, users: People, enforcer: Enforcer, threads: Iterable[Watched] = ()
 ) -> Parts:
     """Return the parts of the service's application.
 
@@ -52,7 +52,7 @@ def parts(
     )
 
 
-def _figures(service: Service) -> Iterator[Figure]:
+def _figures(service: ReservationService) -> Iterator[Figure]:
     r = RESERVATIONS.c
     states = sa.select(r.state, sa.func.count()).group_by(r.state)
     troubled = sa.select(sa.func.count()).where(r.trouble != "", r.state == "active")

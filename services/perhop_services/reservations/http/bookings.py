@@ -13,7 +13,7 @@ from perhop_services.reservations import icalendar
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.enforcement import Enforcer
 from perhop_services.reservations.model import LIVE, State
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 
 router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["reservations"])
 
@@ -21,8 +21,8 @@ Id = Annotated[int, Path(ge=1, le=2**53, description="The number of a reservatio
 Seconds = Annotated[int, Query(ge=0, le=m.MAX_SECOND)]
 
 
-def _service(request: Request) -> Service:
-    found: Service = request.app.state.service
+def _service(request: Request) -> ReservationService:
+    found: ReservationService = request.app.state.service
     return found
 
 

@@ -16,7 +16,7 @@ from perhop_services.common.webhooks import Deliveries
 from perhop_services.reservations.enforcement import EVERY, Enforcer
 from perhop_services.reservations.http.application import parts
 from perhop_services.reservations.schema import open_database
-from perhop_services.reservations.service import Service
+from perhop_services.reservations.service import ReservationService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -60,7 +60,7 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         database = open_database(serving.database, create=False)
         stack.callback(database.close)
         clock = SteadyClock()
-        service = Service(serving.network, database, clock=clock)
+        service = ReservationService(serving.network, database, clock=clock)
         stack.callback(service.close)
         for id_ in service.lost:
             service.note_trouble(id_, "the network no longer has its links or class")
