@@ -9,12 +9,10 @@ from perhop.analysis.distributions import sent
 from perhop.analysis.names import ping_named
 from perhop.analysis.windows import Window
 from perhop.dataset import Dataset
+from perhop.scenario.resolve import DATAGRAM_HEADERS
 
 FALLS: Final = 0.9
 """A hop narrows the path if what comes through it is less than this part of what came before."""
-
-_HEADERS: Final = 28
-"""The bytes of an IPv4 header and one of ICMP or UDP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
     probe = dataset.scenario.pings[ping_named(dataset, ping)]
     if probe.train < 2:
         raise ValueError(f"{ping} sends no trains; expected a ping with `train: 2` or more")
-    bits = 8 * (probe.size + _HEADERS)
+    bits = 8 * (probe.size + DATAGRAM_HEADERS)
     here = pl.col("sent_s") + pl.col("rtt_s")
     answered = sent(dataset, ping, window).with_columns(here.alias("came_s"))
     gaps = answered.sort("sequence").with_columns(

@@ -16,10 +16,11 @@ from perhop.scenario.resolve.nesting import with_nested
 from perhop.scenario.resolve.packets import Packets, sent
 from perhop.scenario.resolve.paths import Ways, only_path, path_mtu, ways
 from perhop.scenario.resolve.shares import Placed, rates, walk
-from perhop.scenario.resolve.sizes import TCP_HEADERS, TIMESTAMPS, packet_size
+from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS, packet_size
 from perhop.scenario.resolve.steps import NetworkState, Step, sending_rate, states, steps
 
 __all__ = [
+    "DATAGRAM_HEADERS",
     "TCP_HEADERS",
     "TIMESTAMPS",
     "NetworkState",

@@ -14,7 +14,7 @@ TIMESTAMPS: Final = 12
 """The bytes that the option of timestamps takes in every segment (RFC 7323)."""
 
 DATAGRAM_HEADERS: Final = 28
-"""The bytes of an IPv4 and a UDP header."""
+"""The bytes of an IPv4 header and one of UDP or ICMP."""
 
 
 def packet_size(flow: Flow) -> int:

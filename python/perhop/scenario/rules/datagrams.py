@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perhop.scenario.model.traffic import REPLAYED
+from perhop.scenario.resolve.sizes import DATAGRAM_HEADERS
 from perhop.scenario.rules.findings import Finding
 from perhop.units import SECOND, format_duration, format_size
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from perhop.scenario.model.replay import Replay
     from perhop.scenario.model.traffic import Udp
     from perhop.scenario.resolve.scenario import ResolvedScenario
-
-DATAGRAM_HEADER = 28
-"""The bytes of an IPv4 and a UDP header."""
 
 
 MAX_REPLAYED = 100_000
@@ -52,14 +50,14 @@ def _replay(loc: Loc, udp: Udp, replay: Replay) -> Iterator[Finding]:
                 (*loc, key), "is given beside `replay`; expected one of the two", at_key=True
             )
     smallest = min(size for _, size in replay.packets)
-    if udp.layer == "ip" and smallest <= DATAGRAM_HEADER:
+    if udp.layer == "ip" and smallest <= DATAGRAM_HEADERS:
         yield Finding((*loc, "replay"), _no_payload(smallest))
     if replay.repeat and sum(gap for gap, _ in replay.packets) < len(replay.packets):
         yield Finding((*loc, "replay"), "has no duration; expected gaps, because it repeats")
 
 
 def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
-    if udp.layer == "ip" and udp.size <= DATAGRAM_HEADER:
+    if udp.layer == "ip" and udp.size <= DATAGRAM_HEADERS:
         yield Finding((*loc, "size"), _no_payload(udp.size))
     if udp.bursts is None:
         return
@@ -78,6 +76,6 @@ def _drawn(loc: Loc, udp: Udp, rate: int) -> Iterator[Finding]:
 
 def _no_payload(size: int) -> str:
     return (
-        f"{format_size(size)} is no more than the headers of IP and UDP, {DATAGRAM_HEADER} B; "
+        f"{format_size(size)} is no more than the headers of IP and UDP, {DATAGRAM_HEADERS} B; "
         "expected a larger packet"
     )
