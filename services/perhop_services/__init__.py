@@ -1,1 +1,1 @@
-"""Services built on perhop: each is a package of its own, and `common` is what they share."""
+"""Services built on perhop: a package for each, and `common` for what they share."""

@@ -40,7 +40,7 @@ _OLD_END: Final = 2 * OLD
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """What is free between two nodes.
+    """Free bandwidth between two nodes.
 
     Attributes:
         path: The links that it is about.
@@ -63,7 +63,7 @@ class Free:
 
 
 class Admission:
-    """The calendar, and who has what in it."""
+    """The calendar, with the reservations of each user."""
 
     def __init__(self, network: Network, origin: int) -> None:
         self.network = network
@@ -78,13 +78,13 @@ class Admission:
 
     @property
     def bookings(self) -> int:
-        """How many bookings take up room."""
+        """The number of bookings in the calendar."""
         return self._calendar.bookings
 
     def restore(
         self, paths: Mapping[int, Sequence[str]], pages: Iterable[str], now: int
     ) -> list[int]:
-        """Enter what is on file.
+        """Add the stored reservations to the calendar.
 
         Args:
             paths: The links of each path, by its number.
@@ -163,7 +163,7 @@ class Admission:
         return self.network.names(chosen)
 
     def change(self, old: Reservation, new: Terms, quota: Quota, now: int, *, keep: bool) -> None:
-        """Put new terms in the place of a reservation's, on the same path.
+        """Replace the terms of a reservation, on the same path.
 
         Args:
             old: The reservation as it is.
@@ -195,7 +195,7 @@ class Admission:
             self._packets.occupy(old.id + OLD, old.terms)
 
     def stage(self, old: Reservation, new: Terms, now: int) -> None:
-        """Enter new terms on file that are being put in place, as `change` did with `keep`.
+        """Add new terms from the database that are being installed, as `change` did with `keep`.
 
         Both terms have been promised, so they are entered whether or not there is room.
         """
@@ -209,7 +209,7 @@ class Admission:
         self._keep(old, new, start)
 
     def settle(self, old: Reservation, new: Terms, now: int) -> None:
-        """Let go of what was kept of the old terms: the new ones are in place.
+        """Release what was kept of the old terms, because the new ones are installed.
 
         Raises:
             ConflictError: Another reservation is for some of the packets; nothing has changed.
@@ -225,7 +225,7 @@ class Admission:
         self._let_go(old)
 
     def take_back(self, old: Reservation, new: Terms, now: int) -> None:
-        """Let the old terms, which were kept, hold again: the new ones cannot be put in place."""
+        """Restore the old terms, which were kept, because the new ones cannot be installed."""
         self._let_go(old)
         start = max(old.terms.start, now, self.origin)
         self._release(old.id)
@@ -236,7 +236,7 @@ class Admission:
         self._swap(old, new, old.terms)
 
     def release(self, reservation: Reservation) -> None:
-        """Take a reservation out: it is over, or will not be."""
+        """Remove a reservation that is over, or that will not begin."""
         self._let_go(reservation)
         # It may have been over, or on a link that there is no more, when the service started.
         self._release(reservation.id)
@@ -246,7 +246,7 @@ class Admission:
             self._packets.vacate(reservation.id, reservation.pending)
 
     def forget_before(self, instant: int) -> None:
-        """Forget what was booked before an instant; one can no longer book before it."""
+        """Remove all bookings before an instant; no one can book before it any more."""
         if instant > self.origin:
             self.origin = instant
             self._refusals.origin = instant
@@ -256,7 +256,7 @@ class Admission:
     # Looking
 
     def free(self, terms: Terms, wishes: Wishes, now: int, until: int | None = None) -> Free:
-        """What is free between two nodes over the span of `terms`, and for its rate.
+        """Return the free bandwidth between two nodes over the span of `terms`, and for its rate.
 
         Args:
             terms: Source, destination, class, direction, span and rate.
@@ -300,7 +300,7 @@ class Admission:
     def timeline(
         self, link: str, class_: str | None, start: int, end: int, most: int
     ) -> list[tuple[int, int, int]]:
-        """What is free on one link: start, end and bits per second, stretch by stretch.
+        """Return the free bandwidth of one link: start, end and bits per second per interval.
 
         Where there are more than `most` stretches, so many parts, in each the least that is free.
         """
@@ -310,41 +310,41 @@ class Admission:
     # How it is done
 
     def _is_known(self, reservation: Reservation) -> bool:
-        """Whether the network has the links and the class of a reservation on file."""
+        """Return whether the network has the links and the class of a stored reservation."""
         class_ = reservation.terms.class_
         has_links = all(map(self.network.has_link, reservation.path))
         return has_links and (class_ is None or class_ in self.network.classes)
 
     def _enter(self, id_: int, of: Reservation, start: int, end: int, rate: int) -> None:
-        """Enter a booking on the path of a reservation, whether or not there is room."""
+        """Add a booking on the path of a reservation, without regard to capacity."""
         if start < end and rate > 0:
             class_ = self.network.class_number(of.terms.class_)
             self._calendar.restore([self._links(of)], [(id_, 0, class_, start, end, rate)])
 
     def _keep(self, old: Reservation, new: Terms, start: int) -> None:
-        """Keep what the old terms have from `start` on and the new ones have not."""
+        """Keep the bandwidth that the old terms have from `start` on beyond the new ones."""
         least = min(old.terms.end, new.end)
         self._enter(old.id + _OLD_RATE, old, start, least, old.terms.rate - new.rate)
         self._enter(old.id + _OLD_END, old, max(new.end, start), old.terms.end, old.terms.rate)
 
     def _let_go(self, old: Reservation) -> None:
-        """Let go of what was kept of old terms, if anything was."""
+        """Release what was kept of old terms."""
         self._packets.vacate(old.id + OLD, old.terms)
         for extra in (_OLD_RATE, _OLD_END):
             self._release(old.id + extra)
 
     def _release(self, id_: int) -> None:
-        """Take a booking out, if it is there."""
+        """Remove a booking, if it exists."""
         with suppress(ValueError):
             self._calendar.release(id_)
 
     def _swap(self, of: Reservation, before: Terms, after: Terms) -> None:
-        """Let a reservation be for the packets of other terms."""
+        """Replace the packets of a reservation by those of other terms."""
         self._packets.vacate(of.id, before)
         self._packets.occupy(of.id, after)
 
     def _check_room(self, asked: Asked, old: Reservation) -> None:
-        """Raise RefusedError unless new terms fit beside all others, their own old ones apart."""
+        """Raise RefusedError unless new terms fit beside all other reservations."""
         own, new = [], asked.terms
         for id_ in (old.id, old.id + _OLD_RATE, old.id + _OLD_END):
             with suppress(ValueError):
@@ -361,7 +361,7 @@ class Admission:
     def _choose(
         self, asked: Asked, wishes: Wishes, named: list[int] | None
     ) -> tuple[list[int], list[int]]:
-        """The links to take part of, and the path that they are on."""
+        """Return the links and the path of a booking."""
         terms = asked.terms
         if named is not None:
             return self._both(named, terms), named
@@ -392,13 +392,13 @@ class Admission:
     def _check_rate(
         self, asked: Asked, id_: int | None, start: int, paths: list[list[int]]
     ) -> None:
-        """Raise ConflictError if with terms, in the place of `id_`, a user has too much at once."""
+        """Raise ConflictError if terms, replacing `id_`, exceed the user's quota of rate."""
         booked = self.holdings.check_rate(asked.owner, id_, asked.terms, asked.quota, start)
         if booked is not None:
             raise self._refusals.too_much(asked, booked, paths)
 
 
 def _is_within(new: Terms, old: Terms) -> bool:
-    """Whether new terms take nothing that the old ones have not: what they have is promised."""
+    """Return whether new terms need no bandwidth beyond that of the old ones."""
     less = new.rate <= old.rate and new.end <= old.end and new.start >= old.start
     return less and new.selector == old.selector

@@ -1,4 +1,4 @@
-"""What makes no sense, or is nobody's to ask for, whatever is booked."""
+"""Checks of requests that do not depend on other reservations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_HOLD: Final = 3600
 
 
 def check_new(network: Network, user: User, terms: Terms, now: int, hold: int | None) -> None:
-    """Whether a user may ask for this at all, to be held for `hold` seconds unless that is None."""
+    """Check a request for a reservation, to be held for `hold` seconds unless that is None."""
     if user.disabled:
         raise ForbiddenError(f"{user.name} may no longer book")
     check_times(terms, now)
@@ -37,7 +37,7 @@ def check_new(network: Network, user: User, terms: Terms, now: int, hold: int | 
 
 
 def check_times(terms: Terms, now: int) -> None:
-    """Whether rate, start and end make sense."""
+    """Check rate, start and end."""
     if terms.rate < 1:
         raise BadRequestError("a rate of nothing; expected one above zero")
     if terms.start < now - LATE:
@@ -58,7 +58,7 @@ def _check_length(user: User, terms: Terms) -> None:
 
 
 def check_change(user: User, own: Reservation, new: Terms, now: int) -> None:
-    """Whether a user may ask for these terms in the place of a reservation's."""
+    """Check a request for new terms of a reservation."""
     if own.terms.end <= now:
         raise ConflictError(f"reservation {own.id} is over; it can no longer change")
     if new.rate < 1 or new.burst < 1:

@@ -1,4 +1,4 @@
-"""The other end of the service: what the command line uses, and programs may."""
+"""The client of the service, for the command line and for programs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Client:
     def __init__(
         self, url: str = URL, *, token: str = "", timeout: float = 30.0, verify: Any = True
     ) -> None:
-        """Take the address, a token, and how a certificate is verified, as httpx takes it."""
+        """Set the address, a token, and the verification of certificates, as in httpx."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=verify)
         self._url = url
@@ -74,36 +74,36 @@ class Client:
         self._http.close()
 
     def log_in(self, name: str, password: str) -> str:
-        """A token for a name and a password, which this client uses from now on."""
+        """Log in with a name and a password; this client uses the new token, which is returned."""
         body = m.LogIn(name=name, password=password)
         token = self._ask("POST", "/api/token", m.Token, body).token
         self._http.headers["Authorization"] = f"Bearer {token}"
         return token
 
     def log_out(self) -> None:
-        """End the token that is used."""
+        """Revoke the token of this client."""
         self._send("DELETE", "/api/session")
 
     def new_token(self, token: m.NewToken) -> m.Token:
-        """A token for a program or a calendar feed, which is told once."""
+        """Create a token for a program or a calendar feed; only this answer contains it."""
         return self._ask("POST", "/api/tokens", m.Token, token)
 
     def tokens(self) -> list[m.TokenMessage]:
-        """Your tokens, and where you are logged in."""
+        """Return your tokens and logins."""
         return self._ask("GET", "/api/tokens", list[m.TokenMessage])
 
     def revoke(self, number: int) -> None:
-        """End a token of yours."""
+        """Revoke one of your tokens."""
         self._send("DELETE", f"/api/tokens/{number}")
 
     def network(self) -> m.NetworkMessage:
-        """What there is to reserve."""
+        """Return the links that can be reserved."""
         return self._ask("GET", "/api/network", m.NetworkMessage)
 
     def free(
         self, source: str, destination: str, start: int, end: int, rate: int = 1, **others: Any
     ) -> m.FreeMessage:
-        """What is free; `others` are the other fields of `FreeQuestion`."""
+        """Return the free bandwidth; `others` are the other fields of `FreeQuestion`."""
         asked = m.FreeQuestion(
             source=source, destination=destination, start=start, end=end, rate=rate, **others
         )
@@ -111,12 +111,12 @@ class Client:
         return self._ask("GET", "/api/free", m.FreeMessage, params=params)
 
     def timeline(self, start: int, end: int) -> dict[str, list[m.Stretch]]:
-        """What is free on every link."""
+        """Return the free bandwidth of every link."""
         params = {"start": start, "end": end}
         return self._ask("GET", "/api/timeline", dict[str, list[m.Stretch]], params=params)
 
     def book(self, booking: m.Booking, key: str | None = None) -> m.ReservationMessage:
-        """Book or hold; `key` tells a request that is sent again from another one."""
+        """Book or hold; repeated requests with the same `key` book once."""
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(16)}
         return self._ask(
             "POST", "/api/reservations", m.ReservationMessage, booking, headers=headers
@@ -130,7 +130,7 @@ class Client:
         after: int = 0,
         limit: int = 100,
     ) -> list[m.ReservationMessage]:
-        """Your reservations; an operator's are everybody's."""
+        """Return your reservations; operators get those of all users."""
         params = {
             "state": [each.value for each in states],
             "mine": mine,
@@ -140,7 +140,7 @@ class Client:
         return self._ask("GET", "/api/reservations", list[m.ReservationMessage], params=params)
 
     def show(self, number: int) -> m.ReservationMessage:
-        """A reservation."""
+        """Return a reservation."""
         return self._ask("GET", f"/api/reservations/{number}", m.ReservationMessage)
 
     def change(self, number: int, change: m.Change) -> m.ReservationMessage:
@@ -148,7 +148,7 @@ class Client:
         return self._ask("PATCH", f"/api/reservations/{number}", m.ReservationMessage, change)
 
     def commit(self, number: int) -> m.ReservationMessage:
-        """Book what is held."""
+        """Commit a held reservation."""
         return self._ask("POST", f"/api/reservations/{number}/commit", m.ReservationMessage)
 
     def cancel(self, number: int, reason: str = "") -> m.ReservationMessage:
@@ -157,16 +157,16 @@ class Client:
         return self._ask("POST", f"/api/reservations/{number}/cancel", m.ReservationMessage, body)
 
     def confirm(self, number: int) -> m.ReservationMessage:
-        """Say that people have configured the routers."""
+        """Confirm that the routers were configured by hand."""
         return self._ask("POST", f"/api/reservations/{number}/confirm", m.ReservationMessage)
 
     def configuration(self, number: int, what: str = "set") -> str:
-        """What its routers are told, to `set`, `change` or `remove` it."""
+        """Return the router configuration to `set`, `change` or `remove` a reservation."""
         path, params = f"/api/reservations/{number}/configuration", {"what": what}
         return self._ask("GET", path, dict[str, str], params=params)["configuration"]
 
     def log(self, number: int) -> list[m.LogMessage]:
-        """What happened to a reservation, to its end."""
+        """Return the log of a reservation."""
         found: list[m.LogMessage] = []
         while True:
             params = {"after": found[-1].id if found else 0, "limit": _LOG_PAGE}
@@ -177,29 +177,29 @@ class Client:
                 return found
 
     def counters(self, number: int, most: int = 10_000) -> list[m.CountersMessage]:
-        """The readings of its counters; of more than `most` every so many are left out."""
+        """Return the readings of the counters, at most about `most` of them."""
         path, params = f"/api/reservations/{number}/counters", {"most": most}
         return self._ask("GET", path, list[m.CountersMessage], params=params)
 
     def clear_counters(self, number: int) -> None:
-        """Set its counters to zero."""
+        """Clear the counters of a reservation."""
         self._send("DELETE", f"/api/reservations/{number}/counters")
 
     def change_password(self, old: str, new: str) -> None:
-        """Change your own password; you are logged out everywhere."""
+        """Change your password; ends all your sessions."""
         self._send("POST", "/api/password", m.OwnPassword(old=old, new=new))
 
     def audit(self, after: int = 0, limit: int = 1000) -> list[m.AuditMessage]:
-        """Who logged in, and what was done with users, as an administrator."""
+        """Return logins and changes of users, as an administrator."""
         params = {"after": after, "limit": limit}
         return self._ask("GET", "/api/audit", list[m.AuditMessage], params=params)
 
     def users(self) -> list[m.UserMessage]:
-        """Everybody."""
+        """Return all users."""
         return self._ask("GET", "/api/users", list[m.UserMessage])
 
     def add_user(self, user: m.NewUser) -> m.UserMessage:
-        """A new user."""
+        """Create a user."""
         return self._ask("POST", "/api/users", m.UserMessage, user)
 
     def set_user(self, name: str, change: m.UserChange) -> m.UserMessage:
@@ -207,15 +207,15 @@ class Client:
         return self._ask("PATCH", f"/api/users/{name}", m.UserMessage, change)
 
     def webhooks(self) -> list[m.WebhookMessage]:
-        """Where you have told what happens."""
+        """Return your webhooks."""
         return self._ask("GET", "/api/webhooks", list[m.WebhookMessage])
 
     def add_webhook(self, webhook: m.NewWebhook) -> m.Webhook:
-        """Have every entry of the log sent to an address; the secret is told once."""
+        """Send every entry of the log to an address; only this answer contains the secret."""
         return self._ask("POST", "/api/webhooks", m.Webhook, webhook)
 
     def remove_webhook(self, number: int) -> None:
-        """Remove a webhook of yours."""
+        """Remove a webhook."""
         self._send("DELETE", f"/api/webhooks/{number}")
 
     def _ask(

@@ -1,4 +1,4 @@
-"""What the routers count: read, doubted, and kept as a series."""
+"""The counters of routers: reading, plausibility checks, and the stored series."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Counting:
     """
 
     def __init__(self, service: ReservationService, routers: Routers) -> None:
-        """Take whose reservations, and what enforces them."""
+        """Take the reservations and the routers."""
         self.lock = threading.RLock()
         self._service = service
         self._routers = routers
@@ -46,21 +46,21 @@ class Counting:
         self._epochs: dict[int, int] = {}
 
     def begin(self, rule: Rule) -> None:
-        """A rule is new in its router: it has counted nothing, so its first counters are judged."""
+        """Begin to count a rule that is new in its router."""
         self._readings[rule.name] = _Reading(
             time.monotonic(), PolicerCounters(), rule.rate, rule.burst
         )
 
     def forget(self, rule: Rule) -> None:
-        """A rule's counters are no more, or begin anew."""
+        """Forget the last reading of a rule that is removed or cleared."""
         self._readings.pop(rule.name, None)
 
     def end(self, id_: int) -> None:
-        """A reservation is over."""
+        """Forget a reservation that is over."""
         self._epochs.pop(id_, None)
 
     def renew(self, id_: int) -> None:
-        """The counters of a reservation begin at nothing again."""
+        """Forget the last readings of a reservation, whose counters begin at zero again."""
         self._epochs[id_] = self._epoch(id_) + 1
 
     def read(self, reservations: list[Reservation]) -> None:
@@ -100,7 +100,7 @@ class Counting:
     def _judge(
         self, answer: Mapping[str, PolicerCounters] | DriverError, node: str, rule: Rule
     ) -> tuple[PolicerCounters, str]:
-        """The counters of a rule, and what is wrong with them."""
+        """Return the counters of a rule, and their problem if they are not plausible."""
         if isinstance(answer, DriverError):
             raise answer
         counters, now = answer.get(rule.name), time.monotonic()
@@ -130,7 +130,7 @@ class Counting:
         }
 
     def _epoch(self, id_: int) -> int:
-        """How often the counters of a reservation have been cleared."""
+        """Return how often the counters of a reservation have been cleared."""
         if id_ not in self._epochs:
             self._epochs[id_] = self._service.epoch(id_)
         return self._epochs[id_]

@@ -1,4 +1,4 @@
-"""What decisions stand on: what is in memory of what is on file, and how they write.
+"""The basis of all decisions: the state in memory, and how decisions write.
 
 Everything that changes something is a decision of the one writer. A decision checks first and
 changes afterwards, so that what is refused has changed nothing, whether in memory or on the disk.
@@ -35,7 +35,7 @@ ITSELF: Final = "perhop"
 
 
 class Decisions(Register):
-    """Reservations of one network in one database, and the writer who decides on them."""
+    """The reservations of one network in one database, and the writer that decides on them."""
 
     def __init__(
         self, network: Network, database: Database, *, clock: Callable[[], float] = time.time
@@ -56,7 +56,7 @@ class Decisions(Register):
         self.writer = Writer(database, self._load)
 
     def close(self) -> None:
-        """Finish what was asked, and end."""
+        """Finish all requests, and end."""
         self.writer.close()
 
     @property
@@ -121,7 +121,7 @@ class Decisions(Register):
     def _move(
         self, batch: Batch, own: Reservation, state: State, author: str, action: str, reason: str
     ) -> Reservation:
-        """Bring a reservation to another state."""
+        """Set the state of a reservation."""
         started = self.now if state is State.ACTIVE else own.started
         self._update(batch, own.id, state=state.value, started=started, pending=sa.null())
         if not state.is_live:

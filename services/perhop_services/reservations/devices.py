@@ -1,4 +1,4 @@
-"""Routers as enforcement sees them: one call at a time, and never a wait without an end."""
+"""Routers for enforcement: one call at a time, with a timeout."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Device:
         self.thread = Supervised(f"perhop-{node}", self._step, 0.0)
 
     def close(self) -> None:
-        """Let the thread end once nothing runs in it."""
+        """End the thread when nothing runs in it."""
         self.thread.close(wait=False)
         self._work.put(None)
 
     def call(self, what: Callable[[Driver], T]) -> T:
-        """Ask the router, when it has answered those who asked before.
+        """Call the driver, after all earlier calls.
 
         Their questions do not count: each has an end, and after one that hangs all fail at once.
 
@@ -69,7 +69,7 @@ class Device:
                 ) from None
 
     def put(self, rule: Rule) -> None:
-        """Put a rule in place, and see that it is.
+        """Install a rule, and verify it.
 
         Raises:
             DriverError: It is not, or the router says that something else is.
@@ -90,7 +90,7 @@ class Device:
         self.call(lambda driver: driver.remove(name))
 
     def clear(self, name: str) -> None:
-        """Set the counters of a rule to zero.
+        """Clear the counters of a rule.
 
         Raises:
             DriverError: They may not be.

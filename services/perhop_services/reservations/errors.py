@@ -6,4 +6,4 @@ from perhop_services.common.errors import ConflictError
 
 
 class RefusedError(ConflictError):
-    """Too little is free. `detail` has what is in the way, and when there would be room."""
+    """Not enough bandwidth. `detail` has the bottleneck, and the earliest possible start."""

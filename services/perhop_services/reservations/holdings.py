@@ -1,4 +1,4 @@
-"""What each user has, and may have."""
+"""The reservations of each user, for quotas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BOUNDLESS: Final = 1 << 61
 
 
 class Holdings:
-    """How many reservations each user has, and for those with a quota of rate how much when."""
+    """The number of reservations of each user, and with a quota of rate their rates over time."""
 
     def __init__(self) -> None:
         self._held: Counter[int] = Counter()
@@ -31,7 +31,7 @@ class Holdings:
         self._held.update(held)
 
     def knows_rates_of(self, owner: int) -> bool:
-        """Whether what a user has when is known, as a quota of rate needs."""
+        """Return whether the rates of a user are known, as a quota of rate needs."""
         return owner in self._rates
 
     def learn_rates_of(
@@ -47,11 +47,11 @@ class Holdings:
         own.restore([[0]], entries)
 
     def forget(self) -> None:
-        """Forget what users have when, until it is learnt again."""
+        """Forget the rates of users, until they are read again."""
         self._rates.clear()
 
     def check_number(self, owner: int, quota: Quota) -> None:
-        """Whether a user may have one more.
+        """Check that a user may have another reservation.
 
         Raises:
             ConflictError: The quota is used up.
@@ -92,7 +92,7 @@ class Holdings:
 
     @contextmanager
     def _without(self, owner: int, id_: int | None) -> Iterator[Calendar]:
-        """What a user has, without one reservation for as long as it is looked at."""
+        """Ignore one reservation of a user inside the block."""
         own, before = self._rates[owner], None
         with suppress(ValueError):
             before = own.release(id_) if id_ is not None else None
@@ -103,18 +103,18 @@ class Holdings:
                 own.restore([before[0]], [(id_, 0, *before[1:])])
 
     def add(self, owner: int, id_: int, start: int, terms: Terms) -> None:
-        """A user has one more."""
+        """Count another reservation of a user."""
         self._held[owner] += 1
         if owner in self._rates:
             self._rates[owner].book(id_, [0], None, start, terms.end, terms.rate)
 
     def change(self, owner: int, id_: int, start: int, terms: Terms) -> None:
-        """What a user has is of other terms."""
+        """Change the terms of a user's reservation."""
         if owner in self._rates:
             self._rates[owner].change(id_, [0], None, start, terms.end, terms.rate)
 
     def remove(self, owner: int, id_: int) -> None:
-        """A user has one less."""
+        """Remove a reservation of a user."""
         self._held[owner] -= 1
         if owner in self._rates:
             # It may have been over when the rates were learnt.

@@ -1,4 +1,4 @@
-"""Reservations as a calendar that other programs subscribe to (RFC 5545)."""
+"""Reservations as an iCalendar feed (RFC 5545)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ END: Final = "END:VCALENDAR\r\n"
 
 
 def calendar(reservations: Iterable[Reservation], now: int) -> str:
-    """An iCalendar object with an event for each reservation."""
+    """Return an iCalendar object with an event for each reservation."""
     return HEAD + events(reservations, now) + END
 
 
 def events(reservations: Iterable[Reservation], now: int) -> str:
-    """An event for each reservation."""
+    """Yield an event for each reservation."""
     lines: list[str] = []
     for each in reservations:
         terms = each.terms
@@ -55,7 +55,7 @@ def _instant(second: int) -> str:
 
 
 def _text(value: str) -> str:
-    """Text with what means something escaped (section 3.3.11)."""
+    """Escape a text (section 3.3.11)."""
     # Control characters may not stand there, and halves of surrogate pairs are none.
     kept = (c for c in value if c in "\t\n" or category(c) not in ("Cc", "Cs"))
     value = "".join(kept)
@@ -65,7 +65,7 @@ def _text(value: str) -> str:
 
 
 def _folded(line: str) -> str:
-    """A line in pieces of up to 75 bytes (section 3.1), never inside a character."""
+    """Fold a line into pieces of up to 75 bytes (section 3.1), never inside a character."""
     pieces, size = [""], 0
     for character in line:
         length = len(character.encode())

@@ -1,4 +1,4 @@
-"""Requests that were asked before, known by the keys that came with them."""
+"""Idempotency keys, which identify repeated requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED: Final = 7 * 86_400
 
 
 class Keys:
-    """Which keys may have been used; most have not, and need no look at the database."""
+    """The keys that may have been used, so that most new keys need no query."""
 
     def __init__(self, connection: sa.Connection) -> None:
         used = connection.execute(sa.select(KEYS.c.owner_id, KEYS.c.key))
@@ -28,18 +28,18 @@ class Keys:
 
     @staticmethod
     def forget(connection: sa.Connection, now: int) -> None:
-        """Forget what was asked long ago."""
+        """Forget old keys."""
         connection.execute(KEYS.delete().where(KEYS.c.at <= now - REMEMBERED))
 
     @classmethod
     def tidied(cls, batch: Batch, now: int) -> Keys:
-        """Forget what was asked long ago, and return the rest."""
+        """Forget old keys, and return the rest."""
         batch.flush()
         cls.forget(batch.connection, now)
         return cls(batch.connection)
 
     def find(self, batch: Batch, user: User, key: str, asked: str) -> int | None:
-        """The number of the reservation that was made for a key.
+        """Return the number of the reservation that a key has booked.
 
         Raises:
             ConflictError: The key was used for another request.
@@ -60,7 +60,7 @@ class Keys:
         return int(row.reservation_id)
 
     def add(self, batch: Batch, user: User, key: str, asked: str, id_: int, now: int) -> None:
-        """Remember what was made for a key."""
+        """Store the reservation of a key."""
         row = {
             "owner_id": user.id,
             "key": key,

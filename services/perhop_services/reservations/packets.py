@@ -1,4 +1,4 @@
-"""Which packets are spoken for when: no two reservations are for the same ones at once."""
+"""The packets of reservations over time: no two reservations may have the same packets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Claim:
 
 
 class Packets:
-    """What reservations are for, by the two ends and by time."""
+    """The packets of reservations, by their two ends and by time."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
@@ -63,22 +63,22 @@ class Packets:
         ]
 
     def occupy(self, id_: int, terms: Terms) -> None:
-        """From now on they are this reservation's."""
+        """Add the packets of a reservation."""
         for source, destination, selector in terms.lanes:
             pair, which = self.pair(source, destination), self.selector(selector)
             self._calendar.occupy(pair, id_, which, terms.start, terms.end)
 
     def vacate(self, id_: int, terms: Terms) -> None:
-        """They are nobody's any more."""
+        """Remove the packets of a reservation."""
         for source, destination, _ in terms.lanes:
             self._calendar.vacate(self.pair(source, destination), id_, terms.start, terms.end)
 
     def pair(self, source: str, destination: str) -> int:
-        """The number of two ends."""
+        """Return the number of two ends."""
         return self._pairs.setdefault((source, destination), len(self._pairs))
 
     def selector(self, selector: Selector) -> int:
-        """The number of a selector."""
+        """Return the number of a selector."""
         number = self._selectors.get(selector)
         if number is None:
             number = self._selectors[selector] = self._calendar.about(
@@ -92,5 +92,5 @@ class Packets:
 
 
 def mine(id_: int) -> list[int]:
-    """The numbers under which a reservation has packets: for its terms, and for its old ones."""
+    """Return the numbers of a reservation's packets: for its terms, and for its old ones."""
     return [id_, id_ + OLD]

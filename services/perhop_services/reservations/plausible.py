@@ -1,4 +1,4 @@
-"""Whether counters can be true: what a policer that works could not have counted."""
+"""Plausibility of counters: values that a working policer cannot have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between what the database has in a row and what the service works with."""
+"""Conversions between rows of the database and the service's types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SELECT_LOG = sa.select(LOG)
 
 
 def about(terms: Terms) -> str:
-    """Which packets, as text that is equal for equal ones."""
+    """Return the packets of terms, as text that is equal for equal ones."""
     own = terms.selector
     packets = [
         terms.source,
@@ -50,14 +50,14 @@ def about(terms: Terms) -> str:
 
 
 def stored_path(text: str) -> tuple[int, str | None, str, str, Direction]:
-    """Path, class, source, destination and direction, from a stored path of the core."""
+    """Return path, class, source, destination and direction of a stored path."""
     path, class_, ends = text.split("\t")
     source, destination, direction = json.loads(f"{ends}]")
     return int(path), class_ or None, source, destination, direction
 
 
 def selector(text: str) -> Selector:
-    """Which packets, from a selector of `perhop._core.StoredReservations`."""
+    """Return the packets of a stored selector."""
     return _selector(*json.loads(f"[{text[1:]}"))
 
 
@@ -85,7 +85,7 @@ def _ports(ports: list[int] | None) -> tuple[int, int] | None:
 
 
 def terms_row(terms: Terms) -> dict[str, Any]:
-    """The columns that hold terms."""
+    """Return the columns of terms."""
     return {
         "about": about(terms),
         "rate": terms.rate,
@@ -110,7 +110,7 @@ def _terms(row: Mapping[str, Any]) -> Terms:
 
 
 def reservation(row: Mapping[str, Any]) -> Reservation:
-    """What a row of `SELECT` says."""
+    """Return the reservation of a row of `SELECT`."""
     pending = row["pending"]
     return Reservation(
         id=row["id"],
@@ -129,7 +129,7 @@ def reservation(row: Mapping[str, Any]) -> Reservation:
 
 
 def log_entry(row: Mapping[str, Any]) -> LogEntry:
-    """What a row of the log says."""
+    """Return the log entry of a row."""
     return LogEntry(
         id=row["id"],
         reservation=row["reservation_id"],
@@ -143,7 +143,7 @@ def log_entry(row: Mapping[str, Any]) -> LogEntry:
 
 
 def differences(old: Terms, new: Terms) -> dict[str, object]:
-    """What differs between terms, by name: the old value and the new one."""
+    """Return the differences between terms, by name: the old value and the new one."""
     before, after = asdict(old), asdict(new)
     return {
         name.rstrip("_"): [before[name], after[name]]

@@ -43,7 +43,7 @@ class Asked:
 
 
 class Refusals:
-    """Makes errors that say when there would be room.
+    """Makes errors that name the earliest start without conflict.
 
     A suggestion has room on one of the paths, packets that nobody else has, and keeps to the quota
     of rate.
@@ -58,7 +58,7 @@ class Refusals:
         holdings: Holdings,
         horizon: int,
     ) -> None:
-        """Take what is booked, and how far ahead of now one may book, in seconds."""
+        """Take the reservations, and the horizon of bookings in seconds."""
         self._network = network
         self.origin = origin
         self._calendar = calendar
@@ -67,7 +67,7 @@ class Refusals:
         self._horizon = horizon
 
     def too_much(self, asked: Asked, booked: int, paths: list[list[int]]) -> ConflictError:
-        """With terms a user would have more at once than the quota of rate."""
+        """Return the error of terms that exceed a user's quota of rate."""
         earliest, until = self._fits(asked, paths)
         allowed = asked.quota.rate or 0
         return ConflictError(
@@ -83,7 +83,7 @@ class Refusals:
         )
 
     def claimed(self, asked: Asked, claim: Claim, paths: list[list[int]]) -> ConflictError:
-        """Another reservation has the packets; from when on terms would fit one of some paths."""
+        """Return the error of terms whose packets another reservation has."""
         earliest, until = self._fits(asked, paths)
         return ConflictError(
             f"reservation {claim.reservation} is for some of the packets from {claim.source} to "
@@ -105,7 +105,7 @@ class Refusals:
         short: tuple[int, int | None, int, int, int],
         paths: list[list[int]],
     ) -> RefusedError:
-        """What is in the way of terms, and from when on they would fit one of some paths."""
+        """Return the error of terms that do not fit on any path."""
         number, class_, free, start, end = short
         link = self._network.links[number].name
         where = link if class_ is None else f"class {self._network.classes[class_]} of {link}"

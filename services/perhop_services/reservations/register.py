@@ -1,4 +1,4 @@
-"""What is on file: reservations, their log and their counters, for whoever looks."""
+"""Reads of the database: reservations, their log and their counters."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _PAGE: Final = 100
 
 
 class Register:
-    """Reads a database; what it answers was committed."""
+    """Reads a database; it returns only committed data."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     def reservation(self, id_: int, batch: Batch | None = None) -> Reservation:
-        """The reservation with a number, as it is on file.
+        """Return the reservation with a number.
 
         Raises:
-            NotFoundError: There is none.
+            NotFoundError: Unknown reservation.
         """
         select = records.SELECT.where(RESERVATIONS.c.id == id_)
         if batch is not None:
@@ -44,15 +44,15 @@ class Register:
         return records.reservation(dict(row))
 
     def seen_by(self, user: User, id_: int) -> Reservation:
-        """The reservation with a number, if a user may see it.
+        """Return the reservation with a number, if a user may see it.
 
         Raises:
-            NotFoundError: There is none, or it is another's.
+            NotFoundError: Unknown reservation, or the property of another user.
         """
         return visible(user, self.reservation(id_))
 
     def log(self, id_: int | None = None, after: int = 0, limit: int = 1000) -> list[LogEntry]:
-        """What happened, to one reservation or to all, in order."""
+        """Return the log, of one reservation or of all, in order."""
         select = records.SELECT_LOG.where(LOG.c.id > after).order_by(LOG.c.id).limit(limit)
         if id_ is not None:
             select = select.where(LOG.c.reservation_id == id_)
@@ -115,7 +115,7 @@ class Register:
             page = select.where(sa.tuple_(column, r.id) > last)
 
     def changing(self) -> list[Reservation]:
-        """Those whose new terms are being put in place."""
+        """Return the reservations whose new terms are being installed."""
         with self.database.reading() as connection:
             rows = connection.execute(records.SELECT_CHANGING).mappings().all()
             return [records.reservation(dict(row)) for row in rows]
@@ -149,7 +149,7 @@ class Register:
             return [dict(row) for row in rows]
 
     def epoch(self, id_: int) -> int:
-        """How often the counters of a reservation have been cleared."""
+        """Return how often the counters of a reservation have been cleared."""
         c = COUNTERS.c
         last = sa.select(c.epoch).where(c.reservation_id == id_).order_by(c.at_ms.desc()).limit(1)
         with self.database.reading() as connection:
@@ -157,7 +157,7 @@ class Register:
 
 
 def visible(user: User, reservation: Reservation) -> Reservation:
-    """The reservation, if a user may see it; another's looks like none, so that none is found."""
+    """Return the reservation if a user may see it; raise the error of an unknown one otherwise."""
     if reservation.owner != user.id and not user.sees_all:
         raise NotFoundError(f"there is no reservation {reservation.id}")
     return reservation

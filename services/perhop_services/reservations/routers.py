@@ -1,4 +1,4 @@
-"""A network's routers: what each is to have of a reservation, and what drives it."""
+"""The routers of a network, their drivers, and their rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Routers:
-    """The routers for which there is a driver."""
+    """The routers that have a driver."""
 
     def __init__(
         self, network: Network, drivers: Mapping[str, Driver], patience: float, identity: str
@@ -36,17 +36,17 @@ class Routers:
         self._devices = {node: Device(node, each, patience) for node, each in drivers.items()}
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         for device in self._devices.values():
             device.close()
 
     @property
     def devices(self) -> list[Device]:
-        """What is driven; ``*`` is one, however many routers it stands for."""
+        """The routers with a driver; ``*`` is one, for all routers that it stands for."""
         return list(self._devices.values())
 
     def rules(self, reservation: Reservation) -> list[tuple[str, Rule]]:
-        """The rules of a reservation, each with the first router on its way.
+        """Return the rules of a reservation, each with the first router of its path.
 
         Raises:
             DriverError: The network no longer has its hosts or links.
@@ -82,7 +82,7 @@ class Routers:
         return found
 
     def number(self, name: str) -> int | None:
-        """The reservation that a rule is of; None for a rule of somebody else's."""
+        """Return the reservation of a rule; None for a rule of another service."""
         if not name.startswith(self._prefix):
             return None
         number = name.removeprefix(self._prefix).removesuffix("_back")
@@ -135,7 +135,7 @@ class Routers:
         return "\n".join(texts)
 
     def put(self, reservation: Reservation) -> None:
-        """Put the rules of a reservation in place, and see that they are.
+        """Install the rules of a reservation, and verify them.
 
         Raises:
             DriverError: They are not.

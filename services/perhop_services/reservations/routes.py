@@ -1,4 +1,4 @@
-"""Which way: the paths between two nodes, by what is asked of them and what is booked."""
+"""Paths between two nodes, with their conditions and their free bandwidth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Routes:
         self._known: dict[tuple[str, str, Wishes], list[int] | None] = {}
 
     def shortest(self, terms: Terms, wishes: Wishes, at: int) -> list[int] | None:
-        """The shortest path there is, whatever is booked; most bookings find room on it."""
+        """Return the shortest path, without regard to bookings; most bookings find room on it."""
         asked = (terms.source, terms.destination, wishes)
         if asked not in self._known:
             if len(self._known) >= _MOST:
@@ -89,7 +89,7 @@ class Routes:
         return links
 
     def of(self, reservation: Reservation) -> list[int]:
-        """The path that a reservation is on."""
+        """Return the path of a reservation."""
         return [self._network.link(name) for name in reservation.path]
 
     def _ends(self, terms: Terms) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What is done for a reservation: tried again when it fails, and one thing at a time."""
+"""Repeated attempts for reservations, one at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Tries:
-    """When routers that failed are tried again: later and later, until a deadline."""
+    """The times of the next attempts with failed routers: later and later, until a deadline."""
 
     def __init__(self, persistence: float) -> None:
         """Take for how many seconds each is tried again."""
@@ -21,11 +21,11 @@ class Tries:
         """By reservation: since when, how long one waits, and until when."""
 
     def may(self, id_: int) -> bool:
-        """Whether a reservation may be tried by now."""
+        """Return whether a reservation may be tried now."""
         return time.monotonic() >= self._failing.get(id_, (0.0, 0.0, 0.0))[2]
 
     def failed(self, id_: int) -> bool:
-        """It failed; whether for the last time."""
+        """Record a failure; return whether it was the last attempt."""
         now = time.monotonic()
         since, wait, _ = self._failing.get(id_, (now, 0.25, 0.0))
         if now - since >= self._persistence:
@@ -35,7 +35,7 @@ class Tries:
         return False
 
     def succeeded(self, id_: int) -> None:
-        """It is in place, or given up."""
+        """Forget a reservation that is installed, or given up."""
         self._failing.pop(id_, None)
 
 

@@ -1,4 +1,4 @@
-"""How `perhop reserve` reads and writes times, rates and packets."""
+"""Times, rates and packets, as `perhop reserve` reads and writes them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ M = TypeVar("M", bound=Message)
 
 
 def rate(text: str) -> int:
-    """Bits per second of a text such as ``10 Mbps``."""
+    """Return the bits per second of a text such as ``10 Mbps``."""
     return _read(parse_rate, text)
 
 
 def seconds(text: str) -> int:
-    """Whole seconds of a text such as ``1 h``."""
+    """Return the whole seconds of a text such as ``1 h``."""
     whole, rest = divmod(_read(parse_duration, text), SECOND)
     if rest:
         raise UsageError(f"{quote(text)} is no whole number of seconds")
@@ -33,7 +33,7 @@ def seconds(text: str) -> int:
 
 
 def instant(text: str) -> int:
-    """A second since 1970 of a text such as ``2026-12-01 10:00``, UTC, or ``+10 min``."""
+    """Return the second since 1970 of ``2026-12-01 10:00``, UTC, or ``+10 min``."""
     if text.startswith("+"):
         return int(time.time()) + seconds(text[1:].strip())
     try:
@@ -46,12 +46,12 @@ def instant(text: str) -> int:
 
 
 def when(second: int) -> str:
-    """A second as people write it, in UTC."""
+    """Format a second, in UTC."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def packets(given: dict[str, Any], before: SelectorMessage | None = None) -> dict[str, Any]:
-    """Selector, burst and purpose of options; what is not given stays as it was."""
+    """Return selector, burst and purpose of options; values that are not given stay."""
     found: dict[str, Any] = {}
     if given["burst"] is not None:
         found["burst"] = _read(parse_size, given["burst"])
@@ -84,7 +84,7 @@ def checked(kind: type[M], given: dict[str, Any]) -> M:
 
 
 def line(reservation: ReservationMessage) -> str:
-    """A reservation in a line."""
+    """Return a reservation as one line."""
     own = reservation
     arrow = {"forward": "->", "reverse": "<-", "both": "<->"}[own.direction]
     text = (

@@ -1,4 +1,4 @@
-"""What makes routers do what was booked: a small protocol, and a driver for each kind of router."""
+"""Drivers, which enforce reservations on routers: a protocol, and a driver per kind of router."""
 
 from perhop_services.reservations.drivers.protocol import (
     Driver,

@@ -1,4 +1,4 @@
-"""A router that is a file: what would be in place, for rehearsals."""
+"""A file instead of a router, for rehearsals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perhop_services.reservations.drivers.protocol import (
 
 
 class FileDriver:
-    """Keeps rules in a JSON file, which other programs may read, and count in."""
+    """A driver that keeps rules in a JSON file, which other programs may read, and count in."""
 
     needs_people = False
 
@@ -25,40 +25,40 @@ class FileDriver:
         self._path = Path(path)
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
-        """The rule's entry in the file."""
+        """Return the rule's entry in the file."""
         del old
         return "" if remove else json.dumps({rule.name: asdict(self.expected(rule))}, indent=2)
 
     def expected(self, rule: Rule) -> Setting:
-        """Nothing is rounded."""
+        """Return the exact setting of a rule."""
         return Setting(rule.rate, rule.burst, rule.packets)
 
     def set(self, rule: Rule) -> None:
-        """Put a rule in the file; counters stay."""
+        """Write a rule to the file; counters stay."""
         rules = self._read()
         counters = rules.get(rule.name, {}).get("counters") or asdict(PolicerCounters())
         rules[rule.name] = {**asdict(self.expected(rule)), "counters": counters}
         self._write(rules)
 
     def remove(self, name: str) -> None:
-        """Take a rule out."""
+        """Remove a rule from the file."""
         rules = self._read()
         if rules.pop(name, None) is not None:
             self._write(rules)
 
     def installed(self) -> dict[str, Setting]:
-        """What the file says."""
+        """Return the rules in the file."""
         return {
             name: Setting(rule["rate"], rule["burst"], rule["packets"])
             for name, rule in self._read().items()
         }
 
     def counters(self) -> dict[str, PolicerCounters]:
-        """What the file says."""
+        """Return the counters in the file."""
         return {name: PolicerCounters(**rule["counters"]) for name, rule in self._read().items()}
 
     def clear(self, name: str) -> None:
-        """Set a rule's counters to zero."""
+        """Clear a rule's counters."""
         rules = self._read()
         if name not in rules:
             raise DriverError(f"{self._path} has no rule {name}")
@@ -75,7 +75,7 @@ class FileDriver:
         return found
 
     def _write(self, rules: dict[str, Any]) -> None:
-        """Write the file whole or not at all."""
+        """Write the file, completely or not at all."""
         beside = self._path.with_name(f".{self._path.name}.new")
         try:
             with beside.open("w", encoding="utf-8") as file:

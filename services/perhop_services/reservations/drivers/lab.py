@@ -29,32 +29,32 @@ _NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 class LabDriver:
-    """All routers of a lab that is up, `perhop lab up`."""
+    """A driver for all routers of a lab that is up."""
 
     needs_people = False
 
     def __init__(self, name: str = "") -> None:
-        """The lab of this name, or the only one that is up, whenever it is asked."""
+        """Take the lab of this name, or the only one that is up at the time of a call."""
         self._name = name
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
-        """What the lab is asked."""
+        """Return the request to the lab."""
         del old
         asked = {"name": rule.name} if remove else _asked(rule)
         return json.dumps({"do": "release" if remove else "reserve", **asked}, indent=2)
 
     def expected(self, rule: Rule) -> Setting:
-        """Nothing is rounded."""
+        """Return the exact setting of a rule."""
         return _setting(_asked(rule))
 
     def set(self, rule: Rule) -> None:
-        """Reserve, or change in place."""
+        """Reserve, or change a reservation in place."""
         if not rule.links:
             raise RefusedError("a lab polices at routers, and there is none on the way")
         self._do(lambda lab: lab.reserve(**_asked(rule)))
 
     def remove(self, name: str) -> None:
-        """Release; a lab that is down has nothing of it any more."""
+        """Release a reservation; do nothing if the lab has ended."""
         try:
             lab = self._lab()
         except UsageError:
@@ -64,11 +64,11 @@ class LabDriver:
         self._do(lambda _: lab.release(name))
 
     def installed(self) -> dict[str, Setting]:
-        """What the lab has."""
+        """Return the reservations of the lab."""
         return {name: _setting(each) for name, each in self._reserved().items()}
 
     def counters(self) -> dict[str, PolicerCounters]:
-        """What the lab counted."""
+        """Return the counters of the lab."""
         keys = PolicerCounters.__dataclass_fields__
         return {
             name: PolicerCounters(**{key: each["counters"][key] for key in keys})
@@ -76,7 +76,7 @@ class LabDriver:
         }
 
     def clear(self, name: str) -> None:
-        """Begin the counters of a reservation anew."""
+        """Clear the counters of a reservation."""
         self._do(lambda lab: lab.clear(name))
 
     def _reserved(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class LabDriver:
 
 
 def _asked(rule: Rule) -> dict[str, Any]:
-    """A rule as a lab is asked for it."""
+    """Return a rule as a request to a lab."""
     selector = rule.selector
     match: dict[str, Any] = {"source": rule.source, "destination": rule.destination}
     ports = {"source_port": selector.source_ports, "destination_port": selector.destination_ports}
@@ -119,7 +119,7 @@ def _asked(rule: Rule) -> dict[str, Any]:
 
 
 def _setting(reservation: dict[str, Any]) -> Setting:
-    """What a reservation is, whether asked for or found."""
+    """Return the setting of a reservation, requested or read back."""
     match = Match.model_validate(reservation["match"])
     packets = json.dumps(match.model_dump(mode="json", exclude_none=True), sort_keys=True)
     links = " ".join(reservation["links"])

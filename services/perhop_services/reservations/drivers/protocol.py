@@ -1,4 +1,4 @@
-"""What enforcement asks of a router, and what the router answers."""
+"""The protocol between enforcement and the driver of a router."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class DriverError(Exception):
-    """A router did not do it; the message says why."""
+    """A failure of a router; the message has the reason."""
 
 
 class RefusedError(DriverError):
-    """A router will not do it, however often it is asked."""
+    """A permanent refusal of a router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class PolicerCounters:
-    """What came since the policer was made, or its counters cleared.
+    """The counters of a policer, since it was made or they were cleared.
 
     Attributes:
         conformed_packets: Packets that the policer let through.
@@ -88,48 +88,48 @@ class PolicerCounters:
 
 
 class Driver(Protocol):
-    """A router. Every call may take seconds, fail, or never return; enforcement sees to that."""
+    """A driver. Every call may take seconds, fail, or never return; enforcement handles this."""
 
     @property
     def needs_people(self) -> bool:
-        """Whether people apply what `configuration` says; the rest is not called then."""
+        """Whether people apply `configuration`; the other methods are not called then."""
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
-        """What is told the router to set, change or remove a rule, as text."""
+        """Return the configuration that sets, changes or removes a rule, as text."""
 
     def expected(self, rule: Rule) -> Setting:
-        """What `installed` says once a rule is in place: the router's own units may round it."""
+        """Return what `installed` returns for a rule, rounded to the router's units."""
 
     def set(self, rule: Rule) -> None:
-        """Put a rule in place, or in the place of one of the same name, whose counters stay.
+        """Install a rule, or replace one of the same name, whose counters stay.
 
         Raises:
             DriverError: It is not in place; what was there before still is.
         """
 
     def remove(self, name: str) -> None:
-        """Remove a rule; nothing happens if there is none.
+        """Remove a rule; do nothing if it does not exist.
 
         Raises:
             DriverError: It is still there.
         """
 
     def installed(self) -> Mapping[str, Setting]:
-        """The rules of perhop's that are in place, by name.
+        """Return perhop's rules that are installed, by name.
 
         Raises:
             DriverError: The router does not say.
         """
 
     def counters(self) -> Mapping[str, PolicerCounters]:
-        """The counters of perhop's rules, by name.
+        """Return the counters of perhop's rules, by name.
 
         Raises:
             DriverError: The router does not say.
         """
 
     def clear(self, name: str) -> None:
-        """Set a rule's counters to zero.
+        """Clear the counters of a rule.
 
         Raises:
             DriverError: They are not.

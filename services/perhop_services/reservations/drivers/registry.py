@@ -1,4 +1,4 @@
-"""Which driver a router has, from what the command line says: ``r1=linux:netns=r1``."""
+"""The registry of drivers, by their names on the command line: ``r1=linux:netns=r1``."""
 
 from __future__ import annotations
 

@@ -24,27 +24,27 @@ class _ByPeople:
     needs_people = True
 
     def expected(self, rule: Rule) -> Setting:
-        """What the text asks for."""
+        """Return the setting in the text."""
         return Setting(rule.rate, rule.burst, rule.packets)
 
     def set(self, rule: Rule) -> NoReturn:
-        """People do it."""
+        """Do nothing: people configure the router."""
         raise DriverError(f"{rule.name} is to be configured by people")
 
     def remove(self, name: str) -> NoReturn:
-        """People do it."""
+        """Do nothing: people configure the router."""
         raise DriverError(f"{name} is to be removed by people")
 
     def installed(self) -> dict[str, Setting]:
-        """Nothing that perhop could see."""
+        """Return nothing: perhop cannot read the router."""
         return {}
 
     def counters(self) -> dict[str, PolicerCounters]:
-        """Nothing that perhop could see."""
+        """Return nothing: perhop cannot read the router."""
         return {}
 
     def clear(self, name: str) -> NoReturn:
-        """People do it."""
+        """Do nothing: people configure the router."""
         raise DriverError(f"the counters of {name} are to be cleared by people")
 
 
@@ -56,7 +56,7 @@ class IosDriver(_ByPeople):
         self._policy = policy
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
-        """The lines to enter in configuration mode."""
+        """Return the lines to enter in configuration mode."""
         name = rule.name
         if remove:
             return (
@@ -110,7 +110,7 @@ class JunosDriver(_ByPeople):
         self._filter = filter
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
-        """The commands to enter, up to the commit."""
+        """Return the commands to enter, up to the commit."""
         policer = f"firewall policer {rule.name}"
         term = f"firewall family inet filter {self._filter} term {rule.name}"
         if remove:
