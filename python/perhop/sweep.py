@@ -243,7 +243,7 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     """Path and values of ``PATH=V1,V2,…``; commas inside brackets do not separate.
 
     Raises:
-        UsageError: If it has not that form, or a value stands there twice.
+        UsageError: If it has not that form, or a value is given twice.
     """
     path, equals, listed = text.partition("=")
     values = [""]
@@ -261,7 +261,7 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
         )
     repeated = {value for value in values if values.count(value) > 1}
     if repeated:
-        raise UsageError(f"--vary {text}: {min(repeated)} stands there twice")
+        raise UsageError(f"--vary {text}: {min(repeated)} is given twice")
     return path.strip(), values
 
 

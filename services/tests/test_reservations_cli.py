@@ -104,9 +104,9 @@ def test_a_reservation_is_booked_shown_changed_and_cancelled(
     [
         (["10 Mbps", "--for", "1 h", "--end", "+1 h"], "expected either --end or --for"),
         (["10", "--for", "1 h"], "a rate needs a unit, such as `10 Mbps`"),
-        (["10 Mbps", "--for", "1 ms"], "`1 ms` is no whole number of seconds"),
+        (["10 Mbps", "--for", "1 ms"], "`1 ms` is not a whole number of seconds"),
         (["10 Mbps", "--for", "1 h", "--start", "soon"], "`soon` is no time"),
-        (["10 Mbps", "--for", "1 h", "--port", "http"], "`http` is no port or range"),
+        (["10 Mbps", "--for", "1 h", "--port", "http"], "`http` is not a port or range"),
         (["10 Mbps", "--for", "1 h", "--via", "r9"], "there is no node 'r9' in square"),
         (["900 Mbps", "--for", "1 h"], "900 Mbps is not free on r1>r2: 800 Mbps is"),
     ],

@@ -485,7 +485,9 @@ policy-map edge
 
 
 def test_drivers_are_named() -> None:
-    with pytest.raises(UsageError, match="'cisco' is no driver; expected one of file, lab, linux"):
+    with pytest.raises(
+        UsageError, match="'cisco' is not a driver; expected one of file, lab, linux"
+    ):
         driver("cisco")
     with pytest.raises(UsageError, match="'speed=1' means nothing to ios; expected policy="):
         driver("ios:speed=1")

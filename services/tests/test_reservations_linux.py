@@ -255,11 +255,11 @@ def test_what_cannot_be_guaranteed_is_not_set(
     only.remove(rule.name)
     assert "pfifo 1:" in r.run("tc qdisc show dev out0"), "it is as it was"
     r.run("tc qdisc del dev out0 root")
-    with pytest.raises(DriverError, match=r"no way to 198\.51\.100\.1"):
+    with pytest.raises(DriverError, match=r"no route to 198\.51\.100\.1"):
         linux.set(replace(rule, destination="198.51.100.1"))
     # A kernel without HTB says so.
     monkeypatch.setattr("perhop_services.reservations.drivers.htb._KIND", "nosuch")
-    with pytest.raises(DriverError, match=r"no class of HTB at out0: .*nosuch"):
+    with pytest.raises(DriverError, match=r"no HTB class at out0: .*nosuch"):
         linux.set(rule)
     assert linux.installed() == linux.counters() == {}
     monkeypatch.undo()

@@ -44,7 +44,7 @@ pub struct StoredPath {
 
 /// A line that is not a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no reservation is {0:?}")]
+#[error("{0:?} is not a stored reservation")]
 pub struct Unreadable(pub String);
 
 impl StoredReservations {

@@ -47,10 +47,10 @@ pub enum Malformed {
     #[error("neither IPv4 nor IPv6")]
     Version,
     /// A header, or the packet, is longer than the bytes.
-    #[error("a header is not whole")]
+    #[error("a truncated header")]
     Truncated,
     /// A header is shorter than it can be, or longer than its packet.
-    #[error("a length that cannot be")]
+    #[error("an invalid length")]
     Length,
     /// The header checksum is wrong.
     #[error("the checksum of the header is wrong")]

@@ -102,7 +102,7 @@ def get(name: str) -> Experiment:
     there = _all()
     if name not in there:
         hint = did_you_mean(name, there) or f"there are {', '.join(there)}"
-        raise UsageError(f"{quote(name)} is no experiment; {hint}")
+        raise UsageError(f"{quote(name)} is not an experiment; {hint}")
     return there[name]
 
 

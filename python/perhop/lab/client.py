@@ -250,7 +250,7 @@ class Lab:
                 f"lab {quote(self.name)} does not answer: {error}; see {self.record.log}"
             ) from error
         if not isinstance(answer, dict):
-            raise OutputError(f"lab {quote(self.name)} broke off; see {self.record.log}")
+            raise OutputError(f"lab {quote(self.name)} ended unexpectedly; see {self.record.log}")
         if "error" in answer:
             kinds: dict[str, type[PerhopError]] = {
                 kind.__name__: kind for kind in (UsageError, UnsupportedError, OutputError)

@@ -150,7 +150,7 @@ class Record:
         """
         found = _read(Path(file), Record)
         if found is None:
-            raise OutputError(f"{file} is no record of a lab: the lab is down")
+            raise OutputError(f"{file} is not the record of a lab: the lab is down")
         return found
 
 

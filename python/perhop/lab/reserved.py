@@ -121,7 +121,7 @@ class Reservation:
         while node != destination:
             options = found.get(node, {}).get(destination, ())
             if not options:
-                raise UsageError(f"no way leads from {source} to {destination}")
+                raise UsageError(f"there is no path from {source} to {destination}")
             taken.append(options)
             link, sender = directions[options[0]]
             node = link.other(sender)

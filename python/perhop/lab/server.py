@@ -118,7 +118,7 @@ class Server:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise UsageError("this is no request; expected an object with `do`")
+                raise UsageError("malformed request; expected an object with `do`")
             answer = self.answer(request, files)
         except PerhopError as error:
             answer = {"error": str(error), "kind": type(error).__name__}

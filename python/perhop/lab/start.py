@@ -44,7 +44,7 @@ def up(
     """
     called = name or scenario.name
     if not _NAME.fullmatch(called):
-        raise UsageError(f"{called!r} is no name for a lab; expected letters, digits, - _ .")
+        raise UsageError(f"{called!r} is not a name for a lab; expected letters, digits, - _ .")
     asked = {
         "scenario": to_mapping(scenario),
         "seed": seed,

@@ -116,7 +116,7 @@ class People:
         """
         if not _NAME.fullmatch(name) or name == "perhop":
             raise BadRequestError(
-                f"{name!r} is no name for a user; expected up to 64 of a-z, 0-9, '.', '_', '-', "
+                f"{name!r} is not a name for a user; expected up to 64 of a-z, 0-9, '.', '_', '-', "
                 "beginning with a letter, and not `perhop`"
             )
         row = {
@@ -329,7 +329,7 @@ class People:
         with self._database.reading() as connection:
             row = connection.execute(select.where(TOKENS.c.digest == digest)).mappings().first()
         if row is None or row["disabled"]:
-            raise NotAuthenticatedError("the token is not known; log in, or make another")
+            raise NotAuthenticatedError("unknown token; log in, or make another")
         user = _user(dict(row))
         return Identity(user, row["kind"], row["token"], row["csrf"]), row["expires"]
 
@@ -365,7 +365,9 @@ class People:
             crowded = self._waiting >= _MOST_WAITING
             self._waiting += not crowded
         if crowded:
-            raise ThrottledError("too many log in at once; try again in 2 s", {"retry_after": 2})
+            raise ThrottledError(
+                "too many logins at the same time; try again in 2 s", {"retry_after": 2}
+            )
         try:
             with self._checking:
                 yield

@@ -140,7 +140,7 @@ class Writer:
             for number, (_, future) in enumerate(work):
                 # Where a decision broke, those beside it may be asked again.
                 beside = number != len(answers) and not isinstance(failure, UnavailableError)
-                other = UnavailableError("a request beside it failed; try again")
+                other = UnavailableError("the transaction failed; try again")
                 future.set_exception(other if beside else failure)
             return
         for future, answer, refusal in answers:
@@ -159,5 +159,5 @@ class Writer:
 def _failure(error: BaseException) -> BaseException:
     if isinstance(error, (sa.exc.SQLAlchemyError, OSError)):
         cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-        return UnavailableError(f"the database does not take it: {cause}")
+        return UnavailableError(f"the database rejected it: {cause}")
     return error

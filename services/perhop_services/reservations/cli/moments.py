@@ -28,7 +28,7 @@ def seconds(text: str) -> int:
     """Return the whole seconds of a text such as ``1 h``."""
     whole, rest = divmod(_read(parse_duration, text), SECOND)
     if rest:
-        raise UsageError(f"{quote(text)} is no whole number of seconds")
+        raise UsageError(f"{quote(text)} is not a whole number of seconds")
     return whole
 
 
@@ -100,7 +100,7 @@ def _ports(text: str | None) -> tuple[int, int] | None:
         return None
     low, _, high = text.partition("-")
     if not low.isdigit() or not (high or low).isdigit():
-        raise UsageError(f"{quote(text)} is no port or range such as `5000-5010`")
+        raise UsageError(f"{quote(text)} is not a port or range such as `5000-5010`")
     return int(low), int(high or low)
 
 

@@ -164,7 +164,7 @@ class Shares:
         except DriverError as error:
             if minor not in there and minor in self.there():
                 self.remove(share)
-            raise DriverError(f"no class of HTB at {device}: {error}") from None
+            raise DriverError(f"no HTB class at {device}: {error}") from None
         return share, old
 
     def remove(self, share: Share) -> None:

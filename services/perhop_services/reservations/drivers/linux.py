@@ -105,7 +105,7 @@ class LinuxDriver:
             return
         device = self._shares.devices([rule.destination]).get(rule.destination)
         if device is None:
-            raise DriverError(f"the router has no way to {rule.destination}")
+            raise DriverError(f"the router has no route to {rule.destination}")
         limit = _limit(rule)
         share, before = self._shares.put(
             device, minor, rule.rate, rule.burst, limit.bucket, rule.link_rate

@@ -33,7 +33,7 @@ def driver(text: str) -> Driver:
     """
     kind, _, rest = text.partition(":")
     if kind not in _DRIVERS:
-        raise UsageError(f"{kind!r} is no driver; expected one of {', '.join(_DRIVERS)}")
+        raise UsageError(f"{kind!r} is not a driver; expected one of {', '.join(_DRIVERS)}")
     make = _DRIVERS[kind]
     if kind == "file":
         if not rest:
