@@ -299,11 +299,11 @@ def test_what_is_given_to_serve_is_served(
     assert unit
     parsed = configparser.ConfigParser(interpolation=None, strict=False)
     parsed.read_string(unit[1])
-    program, *words = shlex.split(parsed["ReservationService"]["ExecStart"])
+    program, *words = shlex.split(parsed["Service"]["ExecStart"])
     assert (program, words[:2]) == ("/usr/local/bin/perhop", ["reserve", "serve"])
     assert perhop(*words[:2], network, *words[3:]).code == 0
     assert set(got[-1].drivers) == {"*"}
-    assert parsed["ReservationService"]["UMask"] == "0077"
+    assert parsed["Service"]["UMask"] == "0077"
 
 
 def test_one_changes_ones_own_password(
