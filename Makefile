@@ -42,8 +42,8 @@ test-fast: target/fast/tested .venv/current ## Run what takes less than half a s
 TIME ?= 3600
 
 .PHONY: fuzz
-fuzz: .venv/built ## Try random scenarios and damaged files for TIME=3600 s; findings in runs/fuzz
-	PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
+fuzz: .venv/built ## Try random scenarios and damaged input for TIME=3600 s; findings in runs/fuzz
+	CARGO=$(CARGO) PYTHONPATH=tests nice $(BIN)/python -m fuzzing $(TIME)
 
 .PHONY: check
 check: .venv/built ## Format, lint and type checks, warnings being errors

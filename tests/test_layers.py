@@ -66,17 +66,18 @@ JUDGES = {
 
 CRATES: dict[str, set[str]] = {
     "core": set(),
-    "wire": {"core"},
-    "calendar": {"core"},
+    "fuzz": {"core"},
+    "wire": {"core", "fuzz"},
+    "calendar": {"core", "fuzz"},
     "queue": {"core"},
     "tcp": {"core"},
     "net": {"core", "queue"},
     "workload": {"core"},
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
-    "emu": {"core", "wire", "queue", "net", "plan", "measure"},
-    "traffic": {"core", "wire", "net", "workload", "measure"},
-    "sim": {"core", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
+    "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
+    "traffic": {"core", "fuzz", "wire", "net", "workload", "measure"},
+    "sim": {"core", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
         *("traffic", "sim"),

@@ -17,6 +17,9 @@ TESTS: Final = ["tests/test_fuzz_runs.py", "tests/test_fuzz_files.py"]
 EXAMPLES: Final = 200
 """How many examples of each test a round has."""
 
+CASES: Final = 3_000_000
+"""How many inputs a round has for each parser of the core."""
+
 ROUND_S: Final = 3600
 """A round that takes longer hangs."""
 
@@ -32,26 +35,34 @@ def main() -> int:
     while time.monotonic() < ends:
         rounds += 1
         seed = random.getrandbits(32)
-        failure = tried(seed)
-        if failure is not None:
+        failures = [(c, said) for c in commands(seed) if (said := tried(c)) is not None]
+        for number, (command, said) in enumerate(failures):
             findings += 1
-            kept = FOUND / f"{seed}"
+            kept = FOUND / f"{seed}-{number}"
             kept.mkdir()
-            (kept / "output.txt").write_text(failure)
+            (kept / "output.txt").write_text(said)
             for example in FOUND.glob("*.yaml"):
                 shutil.copy(example, kept)
-            print(failure)
-            print(f"found by `PERHOP_FUZZ={EXAMPLES} pytest --hypothesis-seed={seed}`; see {kept}")
-        print(f"{rounds} rounds of {EXAMPLES} examples of each test, {findings} with findings")
+            print(said)
+            print(f"found by `{' '.join(command)}`; see {kept}")
+        print(f"{rounds} rounds of {EXAMPLES} examples of each test, {findings} findings")
     return min(findings, 1)
 
 
-def tried(seed: int) -> str | None:
-    """Run a round in a process of its own; what it says if it fails, hangs or dies."""
-    command = [sys.executable, "-m", "pytest", "-q", f"--hypothesis-seed={seed}", *TESTS]
+def commands(seed: int) -> list[list[str]]:
+    """Return what a round runs: the tests in Python, and the fuzz targets of the core."""
+    rounds = [f"PERHOP_FUZZ={EXAMPLES}", f"PERHOP_FUZZ_CASES={CASES}", f"PERHOP_FUZZ_SEED={seed}"]
+    cargo = os.environ.get("CARGO", "cargo")
+    return [
+        ["env", *rounds, sys.executable, "-m", "pytest", "-q", f"--hypothesis-seed={seed}", *TESTS],
+        ["env", *rounds, cargo, "test", "--quiet", "--workspace", "fuzz_"],
+    ]
+
+
+def tried(command: list[str]) -> str | None:
+    """Run a part of a round in a process of its own; what it says if it fails, hangs or dies."""
     done = subprocess.Popen(
         command,
-        env={**os.environ, "PERHOP_FUZZ": str(EXAMPLES)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

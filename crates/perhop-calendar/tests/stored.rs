@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use perhop_calendar::{
     Booking, Calendar, LinkSpec, Overlaps, Refusal, Span, StoredPath, StoredReservations,
 };
+use perhop_fuzz::fuzz_slow;
 use proptest::prelude::*;
 
 const ORIGIN: u64 = 1_700_000_000;
@@ -192,4 +193,39 @@ fn nothing_is_restored_twice() {
     assert_eq!(restore(), Ok(vec![]));
     assert_eq!(restore(), Err(Refusal::Exists(7)));
     assert_eq!(overlaps.meeting(0, Span::new(ORIGIN, ORIGIN + 1).expect("a span")).len(), 1);
+}
+
+/// Damaged text in the place of what is on file. What is read is taken in, whatever numbers it has.
+#[test]
+fn fuzz_stored_reservations() {
+    let line = |id: u64, between: usize, packets: usize| {
+        let (start, end) = (ORIGIN + 5 * id, ORIGIN + 5000);
+        let said = format!("{}{}", BETWEEN[between], PACKETS[packets]);
+        format!("{id}\t{start}\t{end}\t3\t1\t{between}\tclass 1\t{said}")
+    };
+    let seeds = [line(1, 0, 0), [line(2, 1, 1), line(3, 2, 2)].join("\n")].map(String::into_bytes);
+    fuzz_slow("stored reservations", &seeds, |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let mut stored = StoredReservations::default();
+        let read = stored.read(&text);
+        let owned: u64 = stored.owners().values().sum();
+        let is_one =
+            |line: &&str| !line.is_empty() && StoredReservations::default().read(line).is_ok();
+        let before = text.lines().take_while(is_one).count();
+        assert_eq!(owned, before as u64, "lines before the first that is none");
+        assert_eq!(read.is_ok(), before == text.lines().count());
+        let path = |number: usize| StoredPath {
+            taken: (number % 3 < 2).then(|| (PATHS[number % 4].to_vec(), Some(number as u32 % 2))),
+            lanes: lanes(number % 3),
+        };
+        let paths: Vec<StoredPath> = (0..stored.paths().len()).map(path).collect();
+        let selectors = vec![[0, 1]; stored.selectors().len()];
+        let (mut calendar, mut overlaps) = (calendar(), Overlaps::default());
+        let times = (ORIGIN, ORIGIN);
+        match stored.restore(&paths, &selectors, times, &mut calendar, &mut overlaps) {
+            Ok(lost) => assert!(calendar.len() + lost.len() <= before),
+            Err(_) => assert!(calendar.is_empty()),
+        }
+        read.is_ok()
+    });
 }

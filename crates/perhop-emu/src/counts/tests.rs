@@ -1,4 +1,4 @@
-use proptest::prelude::*;
+use perhop_fuzz::fuzz;
 
 use super::*;
 
@@ -54,8 +54,8 @@ fn more_packets_than_32_bits_hold_are_counted() {
     assert_eq!(counted(&stats), Some(Counted { packets: (1 << 32) + 5, bytes: 1 }));
 }
 
-#[test]
-fn actions_are_read_as_linux_describes_them() {
+/// A message that lists two actions.
+fn two_actions() -> Vec<u8> {
     let action = |place: u16, kind: &str, options: u16, number: u32, packets: u32| {
         let parts = [
             put(TCA_ACT_KIND, &[kind.as_bytes(), &[0]].concat()),
@@ -66,23 +66,47 @@ fn actions_are_read_as_linux_describes_them() {
     };
     let tab =
         [action(1, "police", TCA_POLICE_TBF, 7, 11), action(2, "gact", TCA_GACT_PARMS, 8, 12)];
-    let body = [vec![0; SHORT], put(TCA_ACT_TAB, &tab.concat())].concat();
+    [vec![0; SHORT], put(TCA_ACT_TAB, &tab.concat())].concat()
+}
+
+#[test]
+fn actions_are_read_as_linux_describes_them() {
     let mut found = Vec::new();
-    actions(&body, &mut found);
+    actions(&two_actions(), &mut found);
     let one = |packets| Counted { packets, bytes: 10 * packets };
     assert_eq!(found, [(7, one(11)), (8, one(12))]);
 }
 
-proptest! {
-    #[test]
-    fn whatever_the_kernel_says_is_read(bytes in prop::collection::vec(0_u8.., 0..200)) {
-        let _ = (queue(&bytes), rule(&bytes), actions(&bytes, &mut Vec::new()));
-    }
+/// A message about a counter of nftables.
+fn counter() -> Vec<u8> {
+    let data = [
+        put(NFTA_COUNTER_BYTES, &70_u64.to_be_bytes()),
+        put(NFTA_COUNTER_PACKETS, &7_u64.to_be_bytes()),
+    ];
+    let parts = [put(NFTA_OBJ_NAME, b"gold\0"), put(NFTA_OBJ_DATA, &data.concat())];
+    [vec![0; SHORT], parts.concat()].concat()
+}
 
-    /// A message cut short is none, or one with less in it.
-    #[test]
-    fn half_a_message_is_read(length in 0_usize..200) {
-        let whole = about("fq_codel", &[1; 12]);
-        let _ = queue(&whole[..length.min(whole.len())]);
-    }
+#[test]
+fn counters_are_read_as_nftables_describes_them() {
+    let expected = ("gold".to_owned(), Counted { packets: 7, bytes: 70 });
+    assert_eq!(rule(&counter()), Some(expected));
+}
+
+#[test]
+fn fuzz_counts() {
+    let kinds = ["pfifo", "red", "pie", "codel", "fq_codel", "htb"];
+    let mut seeds: Vec<Vec<u8>> = kinds.iter().map(|kind| about(kind, &[1; 13])).collect();
+    seeds.extend([two_actions(), counter()]);
+    fuzz("counts", &seeds, |bytes| {
+        let (queue, rule, mut found) = (queue(bytes), rule(bytes), Vec::new());
+        actions(bytes, &mut found);
+        // Nothing is made of more than there is.
+        assert!(16 * found.len() <= bytes.len());
+        for name in [queue.as_ref().map(|it| &it.kind), rule.as_ref().map(|it| &it.0)] {
+            assert!(name.is_none_or(|name| name.len() < bytes.len()));
+        }
+        assert!(queue.as_ref().is_none_or(|queue| (2..=8).contains(&queue.counts.len())));
+        queue.is_some() || rule.is_some() || !found.is_empty()
+    });
 }

@@ -1,5 +1,6 @@
 //! Errors and replies as whoever reads them expects them.
 
+use perhop_fuzz::fuzz;
 use perhop_wire::number::TCP;
 use perhop_wire::{fold, sum_of_words};
 
@@ -90,4 +91,41 @@ fn errors_about_errors_and_groups_are_not_sent() {
     group[16..20].copy_from_slice(&[224, 0, 0, 1]);
     fill_ipv4_checksum(&mut group);
     assert!(!may(&group));
+}
+
+/// Whatever comes to a router: what it answers is a packet, and right.
+#[test]
+fn fuzz_routers() {
+    let mut seeds = vec![
+        v4(0x28, 0, 9, 1, 2, &[8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]),
+        v6(0x28, 9, 58, &[128, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]),
+        v4(0, 0x2000, 9, 1, 0, &[8, 0, 0, 0, 1, 2, 3, 4]),
+    ];
+    seeds.push(told(&v4(0x28, 0, 1, 17, 0, &[7; 40]), IcmpError::TimeExceeded));
+    seeds.push(told(&v6(0x28, 1, 17, &[7; 40]), IcmpError::TooBig { mtu: 1280 }));
+    fuzz("routers", &seeds, |bytes| {
+        let Ok(parsed) = IpPacket::parse(bytes) else { return false };
+        if may_be_complained_of(bytes, &parsed) {
+            let mut out = [0xee; 1500];
+            let length = error(&mut out, own(), (bytes, &parsed), IcmpError::PortUnreachable);
+            let told = IpPacket::parse(&out[..length]).expect("an error is a packet");
+            assert_eq!((told.length, told.destination), (length, parsed.source));
+            assert_eq!(message_sum(&out[..length]), 0xffff);
+            assert!(!may_be_complained_of(&out[..length], &told), "about an error");
+        }
+        let mut fragment = bytes.to_vec();
+        answer_fragment(&mut fragment, &parsed);
+        let mut reply = bytes.to_vec();
+        if answer(&mut reply, &parsed) {
+            let answered = IpPacket::parse(&reply).expect("a reply is a packet");
+            assert_eq!(
+                (answered.source, answered.destination),
+                (parsed.destination, parsed.source)
+            );
+            assert_eq!(message_sum(&reply), 0xffff);
+            assert_eq!(reply_to(&reply, &answered), None);
+        }
+        assert!(IpPacket::parse(&fragment).is_ok_and(|it| it.source == parsed.destination));
+        true
+    });
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use perhop_fuzz::fuzz;
 use perhop_wire::VNET_HEADER;
 use perhop_wire::number::{TCP, UDP};
 
@@ -179,19 +180,55 @@ proptest! {
         }
         prop_assert_eq!(arrived, expected);
     }
+}
 
-    /// Nothing that is not a super-packet is split as if it were one.
-    #[test]
-    fn nonsense_is_not_split(
-        bytes in prop::collection::vec(any::<u8>(), 0..200), gso in any::<u8>(), size in any::<u16>(),
-        number in prop::sample::select(vec![1, TCP, UDP, 58]), is_v4 in any::<bool>(),
-    ) {
-        let header = vnet(gso, size);
-        for (packet, partial) in pieces(&ip(is_v4, number, &bytes), header).unwrap_or_default() {
-            prop_assert!(packet.len() <= 1500);
-            let _ = Joined::begin(&packet, partial);
-        }
+/// What a host hands over, as the loop takes it apart: its headers, and the packet or the packets.
+#[test]
+fn fuzz_segmentation() {
+    let seed = |is_v4, number, payload: &[u8]| {
+        let packet = ip(is_v4, number, payload);
+        [&super_header(is_v4, number, 100).emit()[..], &packet].concat()
+    };
+    let mut seeds = Vec::new();
+    for is_v4 in [true, false] {
+        seeds.push(seed(is_v4, TCP, &segment(1000, ACK | PSH, 3, &[5; 450])));
+        seeds.push(seed(is_v4, UDP, &datagram(&[5; 450])));
     }
+    let mut store = Store::new(1500, 1 << 23);
+    let mut packets = Vec::new();
+    let store = std::cell::RefCell::new((&mut store, &mut packets));
+    fuzz("segmentation", &seeds, |bytes| {
+        let Some((vnet, bytes)) = bytes.split_first_chunk() else { return false };
+        let (vnet, Ok(parsed)) = (VnetHeader::parse(vnet), IpPacket::parse(bytes)) else {
+            return false;
+        };
+        let (store, packets) = &mut *store.borrow_mut();
+        let divided = split(bytes, (vnet, &parsed), store, packets);
+        assert!(divided.is_none_or(|count| count == packets.len()));
+        let (mut payload, mut joined) = (0, None::<Joined>);
+        for &(buffer, length) in packets.iter() {
+            let packet = &mut store.bytes_mut(buffer)[..length];
+            let parsed = IpPacket::parse(packet).expect("each is a packet");
+            assert_eq!(parsed.length, length);
+            let partial = store.partial(buffer).expect("each leaves its checksum open");
+            let packet = &mut store.bytes_mut(buffer)[..length];
+            if joined.as_mut().is_none_or(|joined| !joined.follow(packet, Some(partial))) {
+                joined = Joined::begin(packet, Some(partial));
+            }
+            if let Some(joined) = &mut joined {
+                joined.seal();
+            }
+            partial.fill(packet);
+            assert_eq!(transport_checksum(packet, &parsed), 0);
+            let own = parsed.payload(packet);
+            let header = if parsed.number == TCP { 4 * usize::from(own[12] >> 4) } else { 8 };
+            payload += own.len() - header;
+        }
+        packets.drain(..).for_each(|(buffer, _)| store.release(buffer));
+        assert_eq!(store.taken(), 0);
+        assert!(payload <= bytes.len());
+        divided.is_some()
+    });
 }
 
 #[test]

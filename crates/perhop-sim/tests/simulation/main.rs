@@ -5,6 +5,7 @@ mod bbr;
 mod captures;
 mod changes;
 mod ecn;
+mod fuzz;
 mod hostile;
 mod l4s;
 mod lab;

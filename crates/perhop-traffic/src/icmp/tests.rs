@@ -1,6 +1,7 @@
 use std::net::Ipv6Addr;
 
-use perhop_wire::{checksum, sum_of_words};
+use perhop_fuzz::fuzz;
+use perhop_wire::{Ipv6Repr, checksum, sum_of_words};
 use proptest::prelude::*;
 
 use super::*;
@@ -89,18 +90,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn anything_can_be_read(kind in prop_oneof![Just(0_u8), Just(3), Just(11), Just(1), any::<u8>()],
-                            code in 0..5_u8,
-                            first in prop_oneof![Just(0x45_u8), Just(0x60), any::<u8>()],
-                            bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let mut whole = vec![kind, code, 0, 0, 0, 0, 0, 0, first];
-        whole.extend(bytes);
-        for length in 0..whole.len() {
-            let _ = (message(&whole[..length]), message_6(&whole[..length]), ipv4(&whole[..length]));
-        }
-    }
-
-    #[test]
     fn a_quote_that_is_changed_is_never_taken_for_another_probe_of_the_same_ports(
         at in 0..28_usize, to: u8,
     ) {
@@ -114,4 +103,39 @@ proptest! {
             prop_assert!(number == 0x1234 || matches!(at, 4 | 5));
         }
     }
+}
+
+#[test]
+fn fuzz_messages() {
+    let (mut packet, mut request) = (Vec::new(), Vec::new());
+    numbered().write(&mut packet);
+    write_echo(&mut request, icmpv6::ECHO_REQUEST, 7, 9, 8);
+    let six = Ipv6Repr {
+        traffic_class: TrafficClass::new(Dscp::EF),
+        flow_label: 0,
+        payload_length: request.len() as u16,
+        next_header: number::ICMPV6,
+        hop_limit: 1,
+        source: Ipv6Addr::LOCALHOST,
+        destination: Ipv6Addr::LOCALHOST,
+    };
+    let six = [&six.emit()[..], &request].concat();
+    let seeds = [
+        error(icmpv4::TIME_EXCEEDED, 0, &packet, 28),
+        error(icmpv6::UNREACHABLE, 4, &six, 99),
+        request,
+        packet,
+    ];
+    fuzz("messages", &seeds, |bytes| {
+        let (four, six) = (message(bytes), message_6(bytes));
+        for (read, is_v6) in [(four, false), (six, true)] {
+            if let Some(Message::Error { destination, .. }) = read {
+                assert_eq!(destination.is_ipv6(), is_v6);
+                assert!(bytes.len() >= ICMP_HEADER + IPV4_HEADER + 8, "quotes less than it must");
+            }
+        }
+        let behind = ipv4(bytes);
+        assert!(behind.is_none_or(|(_, behind)| behind.len() + IPV4_HEADER <= bytes.len()));
+        four.is_some() || six.is_some() || behind.is_some()
+    });
 }

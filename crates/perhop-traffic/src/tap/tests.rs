@@ -1,3 +1,4 @@
+use perhop_fuzz::fuzz;
 use proptest::prelude::*;
 
 use super::*;
@@ -90,12 +91,19 @@ proptest! {
             prop_assert_eq!(parse(&bytes[..length]), None);
         }
     }
+}
 
-    #[test]
-    fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-        let _ = parse(&bytes);
-        let _ = run(&filter(&EXPECTED), &bytes);
-    }
+#[test]
+fn fuzz_taps() {
+    let seeds = [packet(false, 46, [5001, 9]), packet(true, 0, [9, 5002])];
+    let program = filter(&EXPECTED);
+    fuzz("taps", &seeds, |bytes| {
+        let parsed = parse(bytes);
+        assert!(parsed.is_none_or(|packet| packet.payload <= 40 + 0xffff && packet.dscp < 64));
+        // The filter ends, and looks at nothing that the kernel would not let it see.
+        let _ = run(&program, bytes);
+        parsed.is_some()
+    });
 }
 
 #[test]

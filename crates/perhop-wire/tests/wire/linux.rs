@@ -33,6 +33,13 @@ const ECHO_REQUEST_6: &str = "600eac1a00103a400000000000000000000000000000000100
 const ECHO_REPLY_6: &str = "600c36a700103a40000000000000000000000000000000010000000000000000000000000000000181002a0e\
      489400010001020304050607";
 
+/// All packets of this file.
+pub(crate) fn all() -> Vec<Vec<u8>> {
+    let four = [SYN, UNREACHABLE, ECHO_REQUEST, ECHO_REPLY];
+    let six = [SYN_6, UNREACHABLE_6, ECHO_REQUEST_6, ECHO_REPLY_6];
+    four.into_iter().chain(six).map(bytes).collect()
+}
+
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16).unwrap()).collect();
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()

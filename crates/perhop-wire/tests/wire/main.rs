@@ -1,5 +1,6 @@
 //! Packets written by hand, sent by Linux, and made of random values.
 
+mod fuzz;
 mod ip;
 mod linux;
 mod transports;
