@@ -1,11 +1,12 @@
 """A Linux router polices what was booked, and gives it its rate under load."""
 
+import json
 import shlex
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,13 +14,18 @@ import pytest
 
 from conftest import SLOW
 from perhop.errors import UsageError
+from perhop.linux.buckets import PoliceAction
+from perhop.linux.commands import Process
+from perhop.linux.probe import Probes
 from perhop_services.reservations.drivers import (
     DriverError,
     PolicerCounters,
     RefusedError,
     Rule,
+    Setting,
     driver,
 )
+from perhop_services.reservations.drivers.htb import Policer, Shares
 from perhop_services.reservations.drivers.linux import LinuxDriver
 from perhop_services.reservations.model import Selector
 from reserving import MBPS
@@ -332,6 +338,132 @@ def test_a_burst_is_let_through_and_no_more(
     assert held <= counted.conformed_bytes <= held + took * 100_000
 
 
+def test_tc_lets_a_burst_through_to_the_byte(
+    router: tuple[Namespace, Namespace, Namespace],
+) -> None:
+    a, r, _ = router
+    linux = LinuxDriver(netns=r.name)
+    if not Probes(Process(("ip", "netns", "exec", r.name, "unshare", "--net"))).has_police():
+        unable("its kernel has no police action (CONFIG_NET_ACT_POLICE)")
+
+    def burst() -> tuple[PolicerCounters, float]:
+        """What was counted of a burst, and the bytes for which time filled the bucket."""
+        before = linux.counters()[rule.name]
+        took = float(a.run(f"{sys.executable} -c {shlex.quote(BURST)}"))
+        after = linux.counters()[rule.name]
+        counts = (getattr(after, each) - getattr(before, each) for each in FIELDS)
+        return PolicerCounters(*counts), took * rule.rate / 8
+
+    rule = replace(to(5011, 1, 800_000), burst=20_000)
+    linux.set(rule)
+    assert linux.expected(rule) == Setting(800_000, 20_000, rule.packets, 800_000, "tc")
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    counted, filled = burst()
+    assert counted.conformed_packets + counted.exceeded_packets == 400
+    assert counted.exceeded_bytes == 1000 * counted.exceeded_packets
+    assert 20_000 <= counted.conformed_bytes <= 20_000 + filled
+
+    # It changes in place, and counters go on, also where the packets leave by another device.
+    rule = replace(rule, burst=50_000)
+    linux.set(rule)
+    r.run("ip route replace 10.9.9.9 via 10.0.3.2")
+    assert linux.installed()[rule.name].guaranteed == 0
+    linux.set(rule)
+    assert linux.installed() == {rule.name: linux.expected(rule)}
+    assert linux.counters()[rule.name] == counted
+    counted, filled = burst()
+    assert 50_000 <= counted.conformed_bytes <= 50_000 + filled
+
+    # Another rule takes the number that became free, but none of the counters.
+    other = to(5012, 2, 800_000)
+    linux.set(other)
+    assert linux.counters()[other.name] == PolicerCounters()
+    linux.clear(rule.name)
+    assert linux.counters()[rule.name] == PolicerCounters()
+    assert linux.installed() == {each.name: linux.expected(each) for each in (rule, other)}
+    counted, filled = burst()
+    assert 50_000 <= counted.conformed_bytes <= 50_000 + filled
+
+    # What somebody takes away is missed, and set again.
+    r.run("tc filter del dev out1 parent 7065:")
+    assert linux.installed()[rule.name].rate == 0
+    linux.set(rule)
+    assert linux.installed()[rule.name] == linux.expected(rule)
+    by_nft = LinuxDriver(netns=r.name, police="nft")
+    by_nft.set(rule)
+    assert by_nft.installed()[rule.name] == by_nft.expected(rule)
+    assert by_nft.expected(rule).policer == "nft"
+    linux.set(rule)
+    for each in (rule, other):
+        linux.remove(each.name)
+    assert linux.installed() == linux.counters() == {}
+    assert "htb" not in r.run("tc qdisc show")
+    assert "police" not in r.run("tc actions list action police")
+
+
+FILTERS = """\
+filter protocol all pref 1 fw chain 0 
+filter protocol all pref 1 fw chain 0 handle 0x70650010 classid 7065:10 
+
+\taction order 1:  police 0x70650003 rate 800Kbit burst 20000b mtu 64Kb action drop/pipe overhead 0b 
+\tref 1 bind 1  installed 4 sec used 4 sec
+\tAction statistics:
+\tSent 400000 bytes 400 pkt (dropped 380, overlimits 380 requeues 0) 
+\tbacklog 0b 0p requeues 0
+
+\taction order 2: gact action pass
+\t random type none pass val 0
+\t index 1885667331 ref 1 bind 1 installed 4 sec used 4 sec
+\tAction statistics:
+\tSent 20000 bytes 20 pkt (dropped 0, overlimits 0 requeues 0) 
+\tbacklog 0b 0p requeues 0
+
+filter protocol all pref 1 fw chain 0 handle 0x70650011 classid 7065:11 
+
+\taction order 1:  police 0x70650000 rate 1234Kbit burst 1Mb mtu 64Kb action drop/pipe overhead 0b 
+\tref 1 bind 1  installed 4 sec used 4 sec
+\tAction statistics:
+\tSent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) 
+\tbacklog 0b 0p requeues 0
+
+\taction order 2: gact action pass
+\t random type none pass val 0
+\t index 1885667328 ref 1 bind 1 installed 4 sec used 4 sec
+\tAction statistics:
+\tSent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) 
+\tbacklog 0b 0p requeues 0
+
+"""  # noqa: E501, W291
+"""What iproute2 6.1 says of filters in Linux 6.1."""
+
+CLASSES = """\
+class htb 7065:1 root rate 10Mbit ceil 10Mbit burst 3028b cburst 3028b 
+class htb 7065:10 parent 7065:1 leaf 10: prio 0 rate 800Kbit ceil 10Mbit burst 20000b cburst 3028b 
+class htb 7065:11 parent 7065:1 leaf 11: prio 0 rate 1234Kbit ceil 10Mbit burst 1Mb cburst 3028b 
+class htb 7065:12 parent 7065:1 leaf 12: prio 0 rate 1Mbit ceil 10Mbit burst 1Mb cburst 3028b 
+"""  # noqa: W291
+
+
+def test_what_tc_says_of_its_policers_is_read() -> None:
+    def run(command: Sequence[str], given: str = "", *, check: bool = True) -> str:
+        del given, check
+        if "qdisc" in command:
+            root = {"dev": "out0", "kind": "htb", "handle": "7065:", "root": True, "qlen": 0}
+            return json.dumps([root])
+        return FILTERS if "filter" in command else CLASSES
+
+    shares = Shares(run).there()
+    assert list(shares) == [0x10, 0x11, 0x12]
+    counters = PolicerCounters(20, 20_000, 380, 380_000)
+    assert shares[0x10].policer == Policer(0x70650003, 800_000, 20_000, counters)
+    assert shares[0x12].policer is None
+    rounded = shares[0x11].policer
+    assert rounded is not None
+    assert rounded.is_like(PoliceAction(154_321, 2**20 + 500))
+    assert not rounded.is_like(PoliceAction(154_321, 2**20 + 5000))
+    assert not rounded.is_like(PoliceAction(156_000, 2**20))
+
+
 def test_linux_says_why_it_did_not() -> None:
     with pytest.raises(DriverError, match=r"No such file or directory|Cannot open"):
         LinuxDriver(netns="perhop-no-such-namespace").installed()
@@ -341,3 +473,7 @@ def test_linux_says_why_it_did_not() -> None:
         LinuxDriver().set(replace(RULE, rate=7))
     with pytest.raises(UsageError, match="expected yes or no"):
         driver("linux:guarantee=maybe")
+    with pytest.raises(UsageError, match="expected tc or nft"):
+        driver("linux:police=maybe")
+    with pytest.raises(UsageError, match="expected guarantee=yes"):
+        driver("linux:police=tc,guarantee=no")

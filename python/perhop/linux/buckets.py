@@ -70,12 +70,12 @@ class PoliceAction:
 
     Attributes:
         rate: Bytes per second.
-        size: The bytes that the bucket holds.
+        bucket: The bytes that the bucket holds.
         drops: Whether what exceeds is dropped; else it goes on uncounted.
     """
 
     rate: int
-    size: int
+    bucket: int
     drops: bool = True
 
     @property
@@ -84,20 +84,26 @@ class PoliceAction:
 
         tc rounds down. Here it is rounded up: a packet as long as the bucket would never conform.
         """
-        return -(-self.size * _MICROSECONDS // self.rate)
+        return -(-self.bucket * _MICROSECONDS // self.rate)
 
     @property
     def fits(self) -> bool:
         """Whether tc can express it: a bucket has 32 bits."""
         return self._time < _TICKS
 
-    def __str__(self) -> str:
-        """The words of tc."""
+    @property
+    def burst(self) -> int:
+        """The `burst` that tc is told, in bytes."""
         burst = -(-self._time * self.rate // _MICROSECONDS)
         if int(_MICROSECONDS * (burst / self.rate)) < self._time:
             burst += 1  # tc computes with floating point, and rounds down
+        return burst
+
+    def __str__(self) -> str:
+        """The words of tc."""
         exceeds = "drop" if self.drops else "ok"
         # Without `mtu` what is longer than 2 kB exceeds; what conforms goes on to be counted.
         return (
-            f"police rate {8 * self.rate}bit burst {burst}b mtu 64kb conform-exceed {exceeds}/pipe"
+            f"police rate {8 * self.rate}bit burst {self.burst}b mtu 64kb "
+            f"conform-exceed {exceeds}/pipe"
         )

@@ -1,13 +1,13 @@
-"""A Linux router: nftables polices and counts what it forwards, and HTB gives it its rate.
+"""A Linux router: it polices and counts what it forwards, and HTB gives it its rate.
 
 Each rule is a chain of its own on the forward hook, in the table ``inet perhop``. Setting it again
 flushes and fills the chain in one transaction of the kernel's, so that not a packet passes between
-the old and the new, others' packets see nothing of it, and the named counters go on. What conforms
-gets a class of HTB's where the router sends it (see `htb`), so that it goes before what others
-send.
+the old and the new, others' packets see nothing of it, and counters go on. What conforms gets a
+class of HTB's where the router sends it (see `htb`), so that it goes before what others send.
 
-The bucket of nftables' limit holds a second of the rate at least (`perhop.linux.buckets`): a burst
-of less is let through as a second of the rate. `Setting.burst` says what the bucket holds.
+What polices is tc's action, whose bucket holds the burst exactly, where the kernel has it and
+packets have a class; else nftables' limit, whose bucket holds a second of the rate at least
+(`perhop.linux.buckets`). `Setting` says which it is, and what the bucket holds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perhop.errors import UsageError
 from perhop.linux import nft
-from perhop.linux.buckets import Limit
+from perhop.linux.buckets import Limit, PoliceAction
 from perhop.linux.commands import CommandError, Process
+from perhop.linux.probe import Probes
 from perhop_services.reservations.drivers.htb import HANDLE, Share, Shares
 from perhop_services.reservations.drivers.protocol import (
     DriverError,
@@ -34,6 +35,7 @@ from perhop_services.reservations.drivers.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_TOLD: Final = re.compile(r"(\d+) B/s, (\d+) B")
 _NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
@@ -41,7 +43,7 @@ _NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 class _Chain:
     """What nftables has of a rule: its policer and packets, its class, where it leads; counters."""
 
-    limit: Limit | None = None
+    policer: Limit | PoliceAction | None = None
     packets: str = ""
     minor: int | None = None
     destination: str = ""
@@ -54,7 +56,13 @@ class LinuxDriver:
     needs_people = False
 
     def __init__(
-        self, *, netns: str = "", via: str = "", pid: str = "", guarantee: str = "yes"
+        self,
+        *,
+        netns: str = "",
+        via: str = "",
+        pid: str = "",
+        guarantee: str = "yes",
+        police: str = "",
     ) -> None:
         """How the router is reached, and what it does.
 
@@ -64,31 +72,57 @@ class LinuxDriver:
             pid: A process in whose network namespace it is.
             guarantee: ``yes``, or ``no`` for a router that only polices, as where its devices have
                 queueing disciplines of their own.
+            police: What polices, ``tc`` or ``nft``; by default tc, where its kernel can.
 
         Raises:
-            UsageError: `guarantee` is neither.
+            UsageError: `guarantee` or `police` is none of these, or they contradict each other.
         """
         if guarantee not in ("yes", "no"):
             raise UsageError(f"guarantee={guarantee}: expected yes or no")
+        if police not in ("", "tc", "nft"):
+            raise UsageError(f"police={police}: expected tc or nft")
+        if (police, guarantee) == ("tc", "no"):
+            raise UsageError("police=tc polices before a class; expected guarantee=yes")
         self._guarantees = guarantee == "yes"
+        self._by_tc = {"tc": True, "nft": False}.get(police)
         prefix = shlex.split(via)
         if pid:
             prefix += ["nsenter", "--net", "--target", pid, "--"]
         if netns:
             prefix += ["ip", "netns", "exec", netns]
         self._process = Process(tuple(prefix))
+        self._probes = Probes(Process((*prefix, "unshare", "--net")))
         self._shares = Shares(self._run)
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
         """The commands of nft; which class there is, the router decides when it is set."""
         del old
-        return nft.removal(_chain(rule)) if remove else nft.replacement(_chain(rule))
+        policer = self._policer(rule)
+        chain = _chain(rule, policer)
+        about = f"# tc: {policer}\n" if isinstance(policer, PoliceAction) else ""
+        return nft.removal(chain) if remove else about + nft.replacement(chain)
 
     def expected(self, rule: Rule) -> Setting:
-        """Nftables limits whole bytes per second, and lets a second of them through at once."""
-        limit = _limit(rule)
-        rate = limit.rate * 8
-        return Setting(rate, limit.bucket, rule.packets, rate if self._shared(rule) else None)
+        """Linux polices whole bytes per second, and nftables lets a second of them through."""
+        policer = self._policer(rule)
+        rate = policer.rate * 8
+        guaranteed = rate if self._shared(rule) else None
+        return Setting(rate, policer.bucket, rule.packets, guaranteed, _kind(policer))
+
+    def _policer(self, rule: Rule) -> Limit | PoliceAction:
+        """The policer of a rule, which lets through no more than its rate."""
+        action = PoliceAction(rule.rate // 8, rule.burst)
+        if self._by_tc and self._shared(rule) and action.fits:
+            return action
+        return Limit.holding(rule.rate // 8, rule.burst)
+
+    def _probe(self) -> None:
+        """Find out what the kernel can, if nobody said what polices."""
+        if self._by_tc is None:
+            try:
+                self._by_tc = self._guarantees and self._probes.has_police()
+            except CommandError as error:
+                raise DriverError(str(error)) from None
 
     def _shared(self, rule: Rule) -> bool:
         return self._guarantees and rule.link_rate > 0
@@ -97,30 +131,34 @@ class LinuxDriver:
         """Set a rule: its class, and then what leads packets there, in one transaction."""
         if rule.rate < 8:
             raise RefusedError("nftables polices 8 bit/s or more")
+        self._probe()
+        policer = self._policer(rule)
         old = self._chains().get(rule.name)
         minor = old.minor if old is not None else None
         if not self._shared(rule):
-            self._nft(nft.replacement(_chain(rule)))
+            self._nft(nft.replacement(_chain(rule, policer)))
             self._let_go(minor)
             return
         device = self._shares.devices([rule.destination]).get(rule.destination)
         if device is None:
             raise DriverError(f"the router has no route to {rule.destination}")
-        limit = _limit(rule)
         share, before = self._shares.put(
-            device, minor, rule.rate, rule.burst, limit.bucket, rule.link_rate
+            device, minor, rule.rate, rule.burst, policer, rule.link_rate
         )
         stays = before is not None and before.device == device
         try:
-            self._nft(nft.replacement(_chain(rule, share)))
+            self._nft(nft.replacement(_chain(rule, policer, share)))
         except DriverError:
-            if old is not None and old.limit is not None and stays:
-                rate, bucket = old.limit.rate * 8, old.limit.bucket
-                burst = min(rule.burst, bucket)
-                self._shares.put(device, minor, rate, burst, bucket, rule.link_rate)
+            if old is not None and old.policer is not None and stays:
+                rate, burst = old.policer.rate * 8, min(rule.burst, old.policer.bucket)
+                self._shares.put(device, minor, rate, burst, old.policer, rule.link_rate)
+                if isinstance(old.policer, Limit):
+                    self._shares.let_through(share)
             else:
                 self._shares.remove(share)
             raise
+        if before is not None and stays and isinstance(policer, Limit):
+            self._shares.let_through(share)
         if before is not None and not stays:
             self._shares.remove(before)
 
@@ -139,6 +177,7 @@ class LinuxDriver:
 
     def installed(self) -> dict[str, Setting]:
         """What the kernel has."""
+        self._probe()
         chains = self._chains()
         # Without chains, too: a root that waited to be empty may go by now.
         shares = self._shares.there() if self._guarantees else {}
@@ -146,26 +185,49 @@ class LinuxDriver:
         devices = self._shares.devices(led)
         found = {}
         for name, chain in chains.items():
-            if chain.limit is None:
+            if chain.policer is None:
                 continue
-            rate, guaranteed = chain.limit.rate * 8, None
+            rate, guaranteed = chain.policer.rate * 8, None
+            share = shares.get(chain.minor) if chain.minor is not None else None
             if chain.minor is not None:
-                share = shares.get(chain.minor)
                 # A class on a device that the packets no longer leave by gives them nothing.
                 here = share is not None and share.device == devices.get(chain.destination)
                 guaranteed = share.about(rate) if share is not None and here else 0
-            found[name] = Setting(rate, chain.limit.bucket, chain.packets, guaranteed)
+            if isinstance(chain.policer, PoliceAction):
+                policer = share.policer if share is not None else None
+                if policer is None or not policer.is_like(chain.policer):
+                    found[name] = Setting(0, 0, chain.packets, guaranteed, "tc")
+                    continue
+            kind = _kind(chain.policer)
+            found[name] = Setting(rate, chain.policer.bucket, chain.packets, guaranteed, kind)
         return found
 
     def counters(self) -> dict[str, PolicerCounters]:
         """What the kernel counted."""
-        chains = self._chains().items()
-        return {name: PolicerCounters(**chain.counted) for name, chain in chains if chain.counted}
+        chains = self._chains()
+        by_tc = any(isinstance(chain.policer, PoliceAction) for chain in chains.values())
+        shares = self._shares.there() if by_tc else {}
+        found = {}
+        for name, chain in chains.items():
+            if isinstance(chain.policer, PoliceAction):
+                share = shares.get(chain.minor or 0)
+                if share is not None and share.policer is not None:
+                    found[name] = share.policer.counters
+            elif chain.counted:
+                found[name] = PolicerCounters(**chain.counted)
+        return found
 
     def clear(self, name: str) -> None:
-        """Set both counters of a rule to zero."""
-        for counter in _counters(name):
-            self._nft(f"reset counter {nft.TABLE} {counter}\n")
+        """Set the counters of a rule to zero; the bucket of tc's policer is full after that."""
+        chain = self._chains().get(name, _Chain())
+        if isinstance(chain.policer, PoliceAction):
+            share = self._shares.there().get(chain.minor or 0)
+            if share is None:
+                raise DriverError(f"{name} has no class that is policed")
+            self._shares.renew(share, chain.policer)
+        else:
+            for counter in _counters(name):
+                self._nft(f"reset counter {nft.TABLE} {counter}\n")
 
     def _chains(self) -> dict[str, _Chain]:
         # The whole family, as a table that is not there could not be listed.
@@ -191,33 +253,37 @@ class LinuxDriver:
             raise DriverError(str(error)) from None
 
 
+def _kind(policer: Limit | PoliceAction) -> str:
+    return "tc" if isinstance(policer, PoliceAction) else "nft"
+
+
 def _read(rule: dict[str, Any], chain: _Chain) -> None:
     """Take in what one rule of a chain says, in nft's JSON."""
+    comment = rule.get("comment", "")
     for part in rule["expr"]:
         if "limit" in part:
-            chain.limit = Limit(part["limit"]["rate"], part["limit"].get("burst", 0))
-            chain.packets = rule.get("comment", "")
+            chain.policer = Limit(part["limit"]["rate"], part["limit"].get("burst", 0))
+            chain.packets = comment
         elif "mangle" in part:
-            major, _, minor = str(part["mangle"]["value"]).partition(":")
-            if major == HANDLE:
-                chain.minor = int(minor, 16)
+            value = part["mangle"]["value"]
+            if isinstance(value, int) and value >> 16 == int(HANDLE, 16):
+                chain.minor, chain.packets = value & 0xFFFF, comment
+            elif str(value).partition(":")[0] == HANDLE:
+                chain.minor = int(str(value).partition(":")[2], 16)
         elif "match" in part:
             left = part["match"]["left"]
             if left.get("payload", {}).get("field") == "daddr":
                 chain.destination = part["match"]["right"]
-
-
-def _limit(rule: Rule) -> Limit:
-    """The policer of a rule, which lets through no more than its rate."""
-    return Limit.holding(rule.rate // 8, rule.burst)
+    if told := _TOLD.fullmatch(comment):
+        chain.policer = PoliceAction(int(told[1]), int(told[2]))
 
 
 def _counters(name: str) -> tuple[str, str]:
     return f"{name}_conformed", f"{name}_exceeded"
 
 
-def _chain(rule: Rule, share: Share | None = None) -> nft.Chain:
-    """A rule as a chain: what exceeds is dropped, and the rest led to its class, if it has one."""
+def _chain(rule: Rule, policer: Limit | PoliceAction, share: Share | None = None) -> nft.Chain:
+    """A rule as a chain: its packets are policed, and led to their class if they have one."""
     selector = rule.selector
     (match,) = nft.conditions(
         dscp=None if selector.dscp is None else (selector.dscp,),
@@ -230,10 +296,18 @@ def _chain(rule: Rule, share: Share | None = None) -> nft.Chain:
         destinations=(ip_network(rule.destination),),
     )
     conformed, exceeded = _counters(rule.name)
-    led = f" meta priority set {share.classid}" if share is not None else ""
-    rules = (
-        f'{match} {_limit(rule)} counter name {exceeded} drop comment "{rule.packets}"',
-        f"{match} counter name {conformed}{led}",
+    about = f'comment "{rule.packets}"'
+    if isinstance(policer, PoliceAction):
+        # The second rule does nothing: tc says its settings rounded, so it says them exactly.
+        mark = share.mark if share is not None else f"0x{HANDLE}0000"
+        told = f'comment "{policer.rate} B/s, {policer.bucket} B"'
+        rules = (f"{match} meta mark set {mark} {about}", f"meta mark {mark} accept {told}")
+    else:
+        led = f" meta priority set {share.classid}" if share is not None else ""
+        rules = (
+            f"{match} {policer} counter name {exceeded} drop {about}",
+            f"{match} counter name {conformed}{led}",
+        )
+    return nft.Chain(
+        rule.name, rules, "type filter hook forward priority filter", (conformed, exceeded)
     )
-    hook = "type filter hook forward priority filter"
-    return nft.Chain(rule.name, rules, hook, (conformed, exceeded))

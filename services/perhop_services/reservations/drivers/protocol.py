@@ -62,12 +62,14 @@ class Setting:
         packets: Which packets, in words that are equal for equal ones.
         guaranteed: What they get whatever else is sent, in bits per second; None where the router
             only polices.
+        policer: What polices, where a router has several: ``tc`` or ``nft``.
     """
 
     rate: int
     burst: int
     packets: str
     guaranteed: int | None = None
+    policer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
