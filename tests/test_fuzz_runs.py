@@ -9,7 +9,7 @@ from hypothesis import given
 import perhop
 from conftest import SLOW
 from fuzzing import invariants
-from fuzzing.running import fuzzed, memory_mb, noted
+from fuzzing.running import fuzzed, memory_mb, record
 from fuzzing.scenarios import scenarios
 from perhop import linux
 from perhop.dataset import TABLES, Dataset, Manifest
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @fuzzed(30)
 @given(scenario=scenarios)
 def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
-    noted(scenario)
+    record(scenario)
     began, before = time.monotonic(), memory_mb()
     dataset = perhop.run(scenario, seed=3, out=folder / "run")
     invariants.check(dataset)
@@ -50,7 +50,7 @@ def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
 @given(scenario=scenarios)
 def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) -> None:
     """However a run is sliced, and whoever captures it."""
-    noted(scenario)
+    record(scenario)
     dataset = perhop.run(scenario, seed=5)
     whole = SimRun(scenario, 5)
     file = folder / "all.pcapng"
@@ -70,14 +70,14 @@ def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) ->
 @fuzzed(15)
 @given(scenario=scenarios)
 def test_everything_can_be_told_of_every_run(scenario: Scenario, folder: Path) -> None:
-    noted(scenario)
-    invariants.tell(perhop.run(scenario), folder)
+    record(scenario)
+    invariants.render(perhop.run(scenario), folder)
 
 
 @fuzzed(40)
 @given(scenario=scenarios)
 def test_every_scenario_is_mapped_to_linux_or_refused(scenario: Scenario) -> None:
-    noted(scenario)
+    record(scenario)
     assert parse(dump(scenario)) == scenario
     network_plan(scenario, 1)
     mtus(scenario), backpressure(scenario)

@@ -502,39 +502,39 @@ def host() -> Namespaces:
         unable(error)
 
 
-def tell(host: Namespaces, command: list[str], text: str) -> None:
+def run_command(host: Namespaces, command: list[str], text: str) -> None:
     code, out, err = host.run(0, command, text.encode())
     assert code == 0, f"{command}: {out.decode()}{err.decode()}in {text}"
 
 
 def try_out(host: Namespaces, found: linux.Mapping) -> None:
     """Every command of every node, in one namespace, as far as this kernel knows its words."""
-    tell(host, ["nft", "flush", "ruleset"], "")
+    run_command(host, ["nft", "flush", "ruleset"], "")
     devices = [each.device for each in found.interfaces.values()]
     made = "".join(
         f"link add {name} type veth peer name x{i}\nlink set {name} up\nlink set x{i} up\n"
         for i, name in enumerate(devices)
     )
-    tell(host, ["ip", "-batch", "-"], made)
+    run_command(host, ["ip", "-batch", "-"], made)
     try:
         for node in found.ip:
             own = [each for each in found.interfaces.values() if each.node == node]
             for each in own:
-                tell(host, ["tc", "-batch", "-"], "\n".join(each.tc) + "\n")
-            tell(host, ["nft", "-f", "-"], found.nft[node])
-            tell(host, ["ip", "-batch", "-"], "\n".join(found.ip[node]) + "\n")
+                run_command(host, ["tc", "-batch", "-"], "\n".join(each.tc) + "\n")
+            run_command(host, ["nft", "-f", "-"], found.nft[node])
+            run_command(host, ["ip", "-batch", "-"], "\n".join(found.ip[node]) + "\n")
             for step in (step for step in found.steps if step.node == node):
-                tell(host, ["tc", "-batch", "-"], "\n".join(step.tc) + "\n")
-                tell(host, ["nft", "-f", "-"], step.nft)
-                tell(host, ["ip", "-batch", "-"], "\n".join(step.ip) + "\n")
-            tell(host, ["nft", "flush", "ruleset"], "")
-            tell(
+                run_command(host, ["tc", "-batch", "-"], "\n".join(step.tc) + "\n")
+                run_command(host, ["nft", "-f", "-"], step.nft)
+                run_command(host, ["ip", "-batch", "-"], "\n".join(step.ip) + "\n")
+            run_command(host, ["nft", "flush", "ruleset"], "")
+            run_command(
                 host,
                 ["ip", "-batch", "-"],
                 "route flush table main\nrule flush\n",
             )
     finally:
-        tell(host, ["ip", "-batch", "-"], "".join(f"link del {name}\n" for name in devices))
+        run_command(host, ["ip", "-batch", "-"], "".join(f"link del {name}\n" for name in devices))
 
 
 @pytest.mark.parametrize("name", ["qbss-1-70", "qbss-10-streams", "qbss-30-1"])

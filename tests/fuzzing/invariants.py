@@ -236,7 +236,7 @@ def _delays(dataset: Dataset) -> None:
 # What is made of a dataset
 
 
-def tell(dataset: Dataset, folder: Path) -> None:
+def render(dataset: Dataset, folder: Path) -> None:
     """Make all that is made of a dataset: the tables of the terminal, `--json`, and the page."""
     with contextlib.redirect_stdout(io.StringIO()) as shown:
         _print_tables(dataset, folder)

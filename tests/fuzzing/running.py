@@ -38,7 +38,7 @@ def fuzzed(examples: int) -> Any:
     )
 
 
-def noted(scenario: Scenario) -> None:
+def record(scenario: Scenario) -> None:
     """Have a finding shown as a scenario file, which stays in `FOUND` if the process dies."""
     text = dump(scenario)
     note(text)
