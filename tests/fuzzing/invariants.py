@@ -323,4 +323,4 @@ def _options(body: bytes) -> dict[int, bytes]:
     return found
 
 
-__all__ = ["captured", "check", "contents", "strict", "tell"]
+__all__ = ["captured", "check", "contents", "render", "strict"]
