@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Outcome
+from conftest import SLOW, Outcome
 from datasets import LEVELS, SCAVENGER, dataset, scavenger
 from perhop import analysis, report
 from perhop.analysis import TOTAL, Beside
@@ -159,6 +159,7 @@ def test_tables_have_a_ratio_for_each_other_run(whole: Dataset, half: Dataset) -
     assert third[4] == third[6] == "0.500"
 
 
+@SLOW
 def test_the_chart_tells_runs_apart_without_colour(whole: Dataset, half: Dataset) -> None:
     chart = comparison_chart(analysis.compare([whole, half], ["a", "b"]))
     assert chart is not None
@@ -169,6 +170,7 @@ def test_the_chart_tells_runs_apart_without_colour(whole: Dataset, half: Dataset
     assert all(name in drawn for name in ("scavenger", "priority", ">a<", ">b<"))
 
 
+@SLOW
 def test_the_page_stands_alone_and_escapes(whole: Dataset, half: Dataset) -> None:
     hostile = "</script><img src=x onerror=alert(1)>"
     found = analysis.compare([whole, half], [hostile, "b"])

@@ -195,6 +195,7 @@ dataset.Dataset.read(folder + "-new").write(folder)
 """
 
 
+@SLOW
 @pytest.mark.parametrize(
     ("how", "calls", "left"),
     [

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import perhop
-from conftest import PERHOP, SLOW
+from conftest import PERHOP, REAL_HOSTS, SLOW
 from perhop.errors import UnsupportedError
 from tools import PACKAGES, need, unable
 
@@ -74,6 +74,7 @@ ALL = [block for page in PAGES for block in blocks(page)]
 
 
 @SLOW
+@REAL_HOSTS
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(commands, blocks(p)))], ids=name)
 def test_commands_run(page: Path, lab_folder: Path) -> None:
     path = f"{PERHOP.parent}{os.pathsep}{os.environ.get('PATH', '')}"

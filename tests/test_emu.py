@@ -190,6 +190,7 @@ def test_what_linux_cannot_do_is_refused() -> None:
 
 @pytest.mark.usefixtures("dataset")
 def test_a_device_that_is_taken_away_ends_the_run(scenario: Scenario) -> None:
+    need("ip")
     run = emu.start(scenario, 1)
     run.advance()
     assert run._core.namespaces().run(0, ["ip", "link", "del", "perhop0"], b"")[0] == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import REAL_HOSTS
+from conftest import REAL_HOSTS, SLOW
 from perhop.engines.plan import effects
 from perhop.errors import ScenarioError, UnsupportedError, UsageError
 from perhop.lab import Lab, up
@@ -86,6 +86,7 @@ def with_changes(made: list[dict[str, Any]]) -> Scenario:
     return parse(json.dumps(data))
 
 
+@SLOW
 @settings(max_examples=60)
 @given(st.lists(changes, max_size=8))
 def test_the_present_is_what_a_timeline_of_all_changes_leaves(asked: list[dict[str, Any]]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import perhop
+from conftest import SLOW
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "perhop"
@@ -182,6 +183,7 @@ print(*{path for path in opened if "perhop" in path and path.endswith((".yaml", 
 """
 
 
+@SLOW
 def test_imports_read_no_data() -> None:
     run = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "\n", "")

@@ -537,6 +537,7 @@ def try_out(host: Namespaces, found: linux.Mapping) -> None:
         run_command(host, ["ip", "-batch", "-"], "".join(f"link del {name}\n" for name in devices))
 
 
+@SLOW
 @pytest.mark.parametrize("name", ["qbss-1-70", "qbss-10-streams", "qbss-30-1"])
 def test_linux_takes_the_gallery(host: Namespaces, name: str) -> None:
     try_out(host, linux.mapping(gallery.load(name)))

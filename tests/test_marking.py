@@ -5,6 +5,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import perhop
+from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.errors import ScenarioError
@@ -75,6 +76,7 @@ def test_a_router_that_clears_is_found() -> None:
     assert [hop.dscps for hop in analysis.hops(dataset, "path")] == [(46,), (0,), (0,)]
 
 
+@SLOW
 def test_what_changed_is_in_the_tables() -> None:
     assert report.codepoint_table(run("{be: be}", "router")) is None
     dataset = run("{ef: le}")

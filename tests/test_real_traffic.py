@@ -81,6 +81,7 @@ def lab() -> Callable[[Scenario], Namespaces]:
 
 def clear_marks(namespaces: Namespaces) -> None:
     """Have the router clear the DSCP of what goes right."""
+    need("nft")
     rules = (
         "table ip clear { chain forward { type filter hook forward priority 0; "
         'oifname "right" ip dscp set cs0; }; }'

@@ -338,6 +338,7 @@ def hostile() -> Dataset:
     )
 
 
+@SLOW
 def test_hostile_text_stays_text_in_a_picture() -> None:
     drawn = output.svg(charts.throughput_chart(hostile()))
     root = ElementTree.fromstring(drawn)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import perhop
+from conftest import SLOW
 from perhop import analysis
 from perhop.errors import ScenarioError
 from perhop.scenario import dump, load, parse
@@ -33,6 +34,7 @@ def waiting(settings: str) -> float:
     return float(rows["backlog_packets"].mean())  # type: ignore[arg-type]
 
 
+@SLOW
 def test_what_waits_is_what_queueing_theory_says() -> None:
     load = 0.8
     assert waiting("") == 0
@@ -114,6 +116,7 @@ def test_a_dataset_has_what_was_replayed(tmp_path: Path) -> None:
     assert udp.replay.packets == ((1, 160), (20 * MILLISECOND, 20))
 
 
+@SLOW
 def test_a_replay_has_an_end(tmp_path: Path) -> None:
     rows = "0.000001,60000\n" * MAX_PACKETS
     scenario = replayed(tmp_path, "gap_s,size_bytes\n" + rows)

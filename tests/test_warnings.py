@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import perhop
+from conftest import SLOW
 from perhop import analysis, report
 from perhop.dataset import Dataset
 from perhop.scenario import Scenario, parse
@@ -153,6 +154,7 @@ def command(*arguments: str) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
+@SLOW
 def test_warnings_are_part_of_every_form_of_a_result(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(BASE.format(flow=TCP, nodes=", lonely: host", link="", policies="", more=""))

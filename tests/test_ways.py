@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import perhop
+from conftest import SLOW
 from perhop.linux.mapping import mapping
 from perhop.scenario.resolve import Ways, ways
 
@@ -73,6 +74,7 @@ def shortest(kinds: str, links: Links, down: set[int], start: int, end: int) -> 
     return [port for port, length in through.items() if length == min(through.values())]
 
 
+@SLOW
 @given(networks())
 @settings(max_examples=200)
 def test_packets_take_the_shortest_ways_and_all_of_them(

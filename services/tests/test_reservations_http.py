@@ -17,6 +17,8 @@ from postgres import server as postgresql
 from reserving import MBPS, PASSWORD
 from reserving_http import ask, booking, client, served, service
 
+pytestmark = SLOW
+
 __all__ = ["service"]
 
 
@@ -25,7 +27,6 @@ def url(service: tuple[str, People]) -> str:
     return service[0]
 
 
-@SLOW
 def test_a_reservation_lives(service: tuple[str, People]) -> None:
     with client(service, "les") as les:
         made = les.book(booking(purpose="demonstration", hold=60, class_="gold"))
@@ -55,12 +56,10 @@ def test_the_same_request_again_is_the_same_reservation(service: tuple[str, Peop
         les.cancel(first.id)
 
 
-@SLOW
 def test_sixteen_clients_want_the_last_capacity(service: tuple[str, People]) -> None:
     last_capacity(service)
 
 
-@SLOW
 def test_sixteen_clients_want_the_last_capacity_of_postgresql(tmp_path: Path) -> None:
     with postgresql() as place, served(place, tmp_path) as it:
         last_capacity(it)
@@ -98,7 +97,6 @@ def last_capacity(service: tuple[str, People]) -> None:
 # Who may do what
 
 
-@SLOW
 def test_nobody_does_anything(url: str) -> None:
     described = ask("GET", f"{url}/api/openapi.json").json()
     open_to_all = {

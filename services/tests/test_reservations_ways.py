@@ -7,6 +7,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import SLOW
 from perhop._core import Calendar, Topology
 
 Network = tuple[list[bool], list[tuple[int, int, int]]]
@@ -23,6 +24,7 @@ def networks(draw: st.DrawFn) -> Network:
     return routers, [(a, b, delay) for (a, b), delay in drawn.items()]
 
 
+@SLOW
 @given(networks())
 @settings(max_examples=300)
 def test_a_link_names_hosts_whose_shortest_path_it_is_on(network: Network) -> None:
