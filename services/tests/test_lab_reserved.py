@@ -368,11 +368,11 @@ def book(running: ReservationService, **asked: Any) -> Reservation:
 
 
 def actions(running: ReservationService, id_: int) -> list[str]:
-    return [entry.action for entry in running.log(id_)]
+    return [entry.action for entry in running.register.log(id_)]
 
 
 def is_well(running: ReservationService, id_: int) -> bool:
-    found = running.reservation(id_)
+    found = running.register.reservation(id_)
     return found.state is State.ACTIVE and not found.trouble
 
 
@@ -386,28 +386,28 @@ def test_a_lab_that_dies_is_noticed_and_one_that_comes_back_gets_its_rules(tmp_p
             assert set(lab.reserved()) == names
             send(lab, 5011, 50)
             until(
-                lambda: (running.series(one.id) or [{"conformed_packets": 0}])[-1][
+                lambda: (running.register.series(one.id) or [{"conformed_packets": 0}])[-1][
                     "conformed_packets"
                 ]
             )
             os.kill(lab.record.pid, signal.SIGKILL)
             for each in (one, two):
-                said = until(lambda each=each: running.reservation(each.id).trouble)
+                said = until(lambda each=each: running.register.reservation(each.id).trouble)
                 assert "lab" in said
-                assert running.reservation(each.id).state is State.ACTIVE
+                assert running.register.reservation(each.id).state is State.ACTIVE
         with lab_up() as lab:
             until(lambda: all(is_well(running, each.id) for each in (one, two)))
             until(lambda: set(lab.reserved()) == names)
             for each in (one, two):
                 until(lambda each=each: "repair" in actions(running, each.id))
             # PolicerCounters begin at nothing, which is no lie: the series has another epoch.
-            until(lambda: running.series(one.id)[-1]["epoch"] >= 1)
+            until(lambda: running.register.series(one.id)[-1]["epoch"] >= 1)
             until(lambda: is_well(running, one.id))
             # While the lab was down, nobody could set anything.
             lab.down()
             three = book(running, selector=Selector("udp", None, (7011, 7011)))
-            failed = until(lambda: running.reservation(three.id).state is State.FAILED)
-            assert failed and "no lab" in running.log(three.id)[-1].reason
+            failed = until(lambda: running.register.reservation(three.id).state is State.FAILED)
+            assert failed and "no lab" in running.register.log(three.id)[-1].reason
 
 
 def test_a_lab_that_hangs_is_noticed_and_forgiven(tmp_path: Path, lab: Lab) -> None:
@@ -418,7 +418,7 @@ def test_a_lab_that_hangs_is_noticed_and_forgiven(tmp_path: Path, lab: Lab) -> N
             until(lambda: is_well(running, one.id))
             os.kill(lab.record.pid, signal.SIGSTOP)
             try:
-                said = until(lambda: running.reservation(one.id).trouble)
+                said = until(lambda: running.register.reservation(one.id).trouble)
                 assert "did not answer" in said or "hangs" in said
             finally:
                 os.kill(lab.record.pid, signal.SIGCONT)
@@ -455,6 +455,6 @@ def test_a_path_that_a_lab_does_not_take_fails_with_the_reason(tmp_path: Path, l
     with enforced(tmp_path) as (running, _):
         given = {"source": "a", "destination": "b", "start": int(time.time()), "rate": MBPS}
         one = running.book(user(running), terms_of(**given), wishes=Wishes(via=("r3",))).result()
-        until(lambda: running.reservation(one.id).state is State.FAILED)
-        assert "do not all go by r1>r3" in running.log(one.id)[-1].reason
+        until(lambda: running.register.reservation(one.id).state is State.FAILED)
+        assert "do not all go by r1>r3" in running.register.log(one.id)[-1].reason
     assert lab.reserved() == {}

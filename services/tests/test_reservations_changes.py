@@ -72,7 +72,7 @@ class Running:
         assert self.timelines() == before
 
     def live(self) -> list[Reservation]:
-        return [r for r in self.service.listed(limit=1000) if r.state in LIVE]
+        return [r for r in self.service.register.listed(limit=1000) if r.state in LIVE]
 
     def timelines(self) -> list[dict[str, list[tuple[int, int, int]]]]:
         now = int(self.clock.now)
@@ -137,23 +137,23 @@ def apply(running: Running, who: Any, step: Any) -> None:
                     now + seconds,
                     1500,
                     "forward",
-                    port(len(it.listed()) + 1),
+                    port(len(it.register.listed()) + 1),
                     class_,
                 )
                 made = it.book(who, asked).result()
-                it.move(made.id, State.PLANNED, State.ACTIVE, "start", "").result()
+                it.outcomes.move(made.id, State.PLANNED, State.ACTIVE, "start", "").result()
             case ("change", id_, rate, seconds):
                 it.change(who, id_, {"rate": rate * MBPS, "end": now + seconds}).result()
             case ("settle", id_):
-                it.settle(id_, "les").result()
+                it.outcomes.settle(id_, "les").result()
             case ("take back", id_):
-                it.take_back(id_, "no").result()
+                it.outcomes.take_back(id_, "no").result()
             case ("cancel", id_):
                 it.cancel(who, id_, "").result()
             case ("wait", seconds):
                 running.clock.now += seconds
-                for each in it.due(State.ACTIVE, int(running.clock.now), ending=True):
-                    it.move(each.id, State.ACTIVE, State.FINISHED, "finish", "").result()
+                for each in it.register.due(State.ACTIVE, int(running.clock.now), ending=True):
+                    it.outcomes.move(each.id, State.ACTIVE, State.FINISHED, "finish", "").result()
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -173,7 +173,7 @@ def test_never_overbooked_whatever_crashes_between_two_steps(rate: int, steps: l
 
 def active(running: ReservationService, who: Any, **given: Any) -> Reservation:
     own = running.book(who, terms(start=T0, **given), path=PATH).result()
-    moved = running.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
+    moved = running.outcomes.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
     assert moved is not None
     return moved
 
@@ -197,7 +197,7 @@ def overbook(place: str | Path) -> None:
         for number in (1, 2):
             with pytest.raises(ConflictError, match="reservation 1 is for some of the packets"):
                 running.book(who, terms(MBPS, T0, selector=port(number)), path=PATH).result()
-        assert running.settle(own.id, "op").result().terms.rate == 790 * MBPS
+        assert running.outcomes.settle(own.id, "op").result().terms.rate == 790 * MBPS
         assert running.timeline(T0, T0 + 1).result()["r1>r2"][0][2] == 10 * MBPS
 
 
@@ -218,17 +218,17 @@ def test_a_change_is_checked_again_when_it_is_in_place(tmp_path: Path) -> None:
     with service(tmp_path / "b.db", clock, smaller) as running:
         enforcer = Enforcer(running, {"*": driver("ios")}, beat=3600)
         try:
-            pending = running.reservation(own.id)
+            pending = running.register.reservation(own.id)
             with pytest.raises(RefusedError, match="300 Mbps is not free on r1>r2: 100 Mbps is"):
                 enforcer.confirm(user(running, "op", "operator"), pending)
         finally:
             enforcer.close()
-        assert running.reservation(own.id) == own
-        assert "configure the old terms again" in running.log(own.id)[-1].reason
+        assert running.register.reservation(own.id) == own
+        assert "configure the old terms again" in running.register.log(own.id)[-1].reason
         assert running.timeline(T0, T0 + 1).result()["r1>r2"][0][2] == 90 * MBPS
         # Less than there was always fits.
         running.change(who, own.id, {"rate": 5 * MBPS}).result()
-        assert running.settle(own.id, "op").result().terms.rate == 5 * MBPS
+        assert running.outcomes.settle(own.id, "op").result().terms.rate == 5 * MBPS
 
 
 def test_old_terms_hold_again_where_there_is_too_little(tmp_path: Path) -> None:
@@ -243,6 +243,6 @@ def test_old_terms_hold_again_where_there_is_too_little(tmp_path: Path) -> None:
         asked = replace(terms(50 * MBPS, T0), selector=Selector("udp"))
         with pytest.raises(RefusedError):
             running.book(who, asked, path=PATH).result()
-        assert running.take_back(own.id, "no").result() == own
+        assert running.outcomes.take_back(own.id, "no").result() == own
         with pytest.raises(RefusedError):
             running.book(who, asked, path=PATH).result()

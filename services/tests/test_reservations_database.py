@@ -126,7 +126,7 @@ def test_a_backup_of_a_running_service_is_whole(tmp_path: Path, clock: Clock) ->
             each.close()
         running.cancel(user(running), own.id, "later").result()
     with service(copy, clock) as restored:
-        assert restored.reservation(own.id) == own
+        assert restored.register.reservation(own.id) == own
         assert restored.admission.bookings == 1
 
 

@@ -145,12 +145,12 @@ def booked(it: Lab, wait: State | None = State.ACTIVE, **asked: Any) -> Reservat
     own = running.book(who, terms(**{**given, **asked})).result()
     if wait is None:
         return own
-    until(lambda: running.reservation(own.id).state is wait)
-    return running.reservation(own.id)
+    until(lambda: running.register.reservation(own.id).state is wait)
+    return running.register.reservation(own.id)
 
 
 def reasons(running: ReservationService, id_: int) -> list[str]:
-    return [entry.reason for entry in running.log(id_)]
+    return [entry.reason for entry in running.register.log(id_)]
 
 
 def test_a_reservation_is_enforced_changed_and_removed(it: Lab) -> None:
@@ -168,11 +168,11 @@ def test_a_reservation_is_enforced_changed_and_removed(it: Lab) -> None:
     assert enforcer.apply_change(changed, "les").version == 2
     assert router.installed()[name] == Setting(MBPS, 50_000, packets)
     assert router.counters()[name].conformed_packets == 5, "counters go on"
-    until(lambda: running.reservation(own.id).state is State.FINISHED)
+    until(lambda: running.register.reservation(own.id).state is State.FINISHED)
     assert router.installed() == {}
-    series = running.series(own.id)
+    series = running.register.series(own.id)
     assert series[-1]["conformed_bytes"] == 5000
-    states = [entry.state.value for entry in running.log(own.id)]
+    states = [entry.state.value for entry in running.register.log(own.id)]
     assert states == ["planned", "active", "active", "active", "finished"]
 
 
@@ -194,7 +194,7 @@ def test_packets_and_end_change_in_place_while_active(it: Lab) -> None:
     # An end asks nothing of the router, and is kept to.
     moved = running.change(who, own.id, {"end": int(time.time()) + 2}).result()
     assert (moved.pending, moved.version) == (None, 3)
-    until(lambda: running.reservation(own.id).state is State.FINISHED)
+    until(lambda: running.register.reservation(own.id).state is State.FINISHED)
     assert router.installed().keys() == {f"perhop_{other.id}"}
 
 
@@ -230,7 +230,7 @@ def test_what_a_router_does_not_do_is_never_active(
     with lab(tmp_path, router) as it:
         running = it[0]
         own = booked(it, State.FAILED)
-        log = running.log(own.id)
+        log = running.register.log(own.id)
         assert State.ACTIVE not in [entry.state for entry in log]
         assert any(reason in entry.reason for entry in log), log
         # What it had is free again.
@@ -251,7 +251,7 @@ def test_a_change_that_is_not_taken_leaves_the_old_terms(it: Lab, mood: str) -> 
     changed = running.change(who, own.id, {"rate": MBPS}).result()
     with pytest.raises(UnavailableError, match="keeps its old terms"):
         enforcer.apply_change(changed, "les")
-    now = running.reservation(own.id)
+    now = running.register.reservation(own.id)
     assert (now.terms, now.pending) == (own.terms, None)
     # Where the old terms cannot be seen to be in place, either, it is not active.
     assert now.state is State.FAILED
@@ -273,7 +273,7 @@ def test_a_change_falls_back_where_the_router_lets_it(it: Lab) -> None:
     router.set = once  # type: ignore[method-assign]
     with pytest.raises(UnavailableError, match="no such rate"):
         enforcer.apply_change(changed, "les")
-    now = running.reservation(own.id)
+    now = running.register.reservation(own.id)
     assert (now.state, now.terms, now.pending) == (State.ACTIVE, own.terms, None)
     assert router.installed()[f"perhop_{own.id}"].rate == 10 * MBPS
 
@@ -288,7 +288,7 @@ def test_what_a_router_lost_is_set_again_and_what_is_left_removed(it: Lab) -> No
     until(lambda: "had lost it" in reasons(running, own.id)[-1])
     router.mood = "ignores"
     FileDriver.remove(router, name)
-    read_until(enforcer, lambda: running.reservation(own.id).state is State.FAILED)
+    read_until(enforcer, lambda: running.register.reservation(own.id).state is State.FAILED)
 
 
 def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router) -> None:
@@ -303,7 +303,7 @@ def test_rules_of_another_service_are_left_alone(tmp_path: Path, router: Router)
     try:
         assert len(identity) == 6
         own = running.book(user(running), terms(start=int(clock.now))).result()
-        until(lambda: running.reservation(own.id).state is State.ACTIVE)
+        until(lambda: running.register.reservation(own.id).state is State.ACTIVE)
         FileDriver.set(router, replace(theirs, name=f"perhop_{identity}_77"))
         enforcer.read()
         assert router.installed().keys() == {
@@ -325,14 +325,14 @@ def test_counters_are_read_on_a_schedule_and_cleared(tmp_path: Path, router: Rou
         running, enforcer, _, who = it
         own = booked(it)
         router.count(f"perhop_{own.id}", PolicerCounters(10, 10_000, 2, 2_000))
-        until(lambda: any(row["conformed_bytes"] for row in running.series(own.id)))
+        until(lambda: any(row["conformed_bytes"] for row in running.register.series(own.id)))
         enforcer.clear(who, own)
-        until(lambda: running.series(own.id)[-1]["epoch"] == 1)
-        rows = running.series(own.id)
+        until(lambda: running.register.series(own.id)[-1]["epoch"] == 1)
+        rows = running.register.series(own.id)
         assert rows[-1]["conformed_bytes"] == rows[-1]["exceeded_bytes"] == 0
         assert max(row["conformed_bytes"] for row in rows) == 10_000
-        assert running.log(own.id)[-1].action == "clear"
-        assert running.reservation(own.id).trouble == ""
+        assert running.register.log(own.id)[-1].action == "clear"
+        assert running.register.reservation(own.id).trouble == ""
         planned = booked(it, None, start=int(time.time()) + 600, selector=Selector("udp"))
         with pytest.raises(ConflictError, match="planned, not active"):
             enforcer.clear(who, planned)
@@ -344,17 +344,25 @@ def test_counters_that_cannot_be_are_noticed(it: Lab) -> None:
     name = f"perhop_{own.id}"
 
     def read_until_trouble(what: str) -> None:
-        read_until(enforcer, lambda: what in (running.reservation(own.id).trouble or "well"))
+        read_until(
+            enforcer, lambda: what in (running.register.reservation(own.id).trouble or "well")
+        )
 
     router.count(name, PolicerCounters(10**6, 10**9, 0, 0))
     read_until_trouble("counts what cannot be")
     enforcer.read()  # and again, in another second, without a second entry in the log
-    assert all(row["conformed_bytes"] == 0 for row in running.series(own.id)), "none is kept"
+    assert all(row["conformed_bytes"] == 0 for row in running.register.series(own.id)), (
+        "none is kept"
+    )
     router.count(name, PolicerCounters(10, 10_000, 0, 0))
     read_until_trouble("well")
     router.mood = "fails to count"
     read_until_trouble("the router says no")
-    assert [entry.action for entry in running.log(own.id)][2:] == ["trouble", "well", "trouble"]
+    assert [entry.action for entry in running.register.log(own.id)][2:] == [
+        "trouble",
+        "well",
+        "trouble",
+    ]
 
 
 COUNT = st.integers(0, 10**4)
@@ -382,9 +390,9 @@ def test_an_interrupted_change_is_taken_back(tmp_path: Path, router: Router) -> 
         # The router has the new terms already when the service dies.
         router.set(Rule(f"perhop_{own.id}", "10.0.0.1", "10.0.0.2", own.terms.selector, MBPS, 1500))
     with lab(tmp_path, router, every=0.1) as again:
-        until(lambda: again[0].reservation(own.id).pending is None)
+        until(lambda: again[0].register.reservation(own.id).pending is None)
         until(lambda: router.installed()[f"perhop_{own.id}"].rate == 10 * MBPS)
-        assert again[0].reservation(own.id).terms == own.terms
+        assert again[0].register.reservation(own.id).terms == own.terms
 
 
 def test_what_started_while_perhop_was_away(tmp_path: Path, router: Router) -> None:
@@ -395,9 +403,9 @@ def test_what_started_while_perhop_was_away(tmp_path: Path, router: Router) -> N
         running.book(who, terms(start=now + 600, seconds=7200)).result()
         running.book(who, terms(start=now + 300, seconds=60), hold=1).result()
     with lab(tmp_path, router) as (running, *_):
-        until(lambda: running.reservation(1).state is State.FAILED)
-        until(lambda: running.reservation(2).state is State.ACTIVE)
-        until(lambda: running.reservation(3).state is State.CANCELLED)
+        until(lambda: running.register.reservation(1).state is State.FAILED)
+        until(lambda: running.register.reservation(2).state is State.ACTIVE)
+        until(lambda: running.register.reservation(3).state is State.CANCELLED)
         assert reasons(running, 1)[-1] == "perhop was away"
 
 
@@ -412,10 +420,10 @@ def test_people_configure_and_confirm(tmp_path: Path) -> None:
             les, op = user(running), user(running, "op", "operator")
             asked = terms(start=int(clock.now), selector=TO_5011)
             own = running.book(les, asked).result()
-            until(lambda: running.reservation(own.id).trouble)
-            assert running.reservation(own.id).state is State.PLANNED, "nobody has done it"
+            until(lambda: running.register.reservation(own.id).trouble)
+            assert running.register.reservation(own.id).state is State.PLANNED, "nobody has done it"
             assert enforcer.routers.configuration(own, "set") == JUNOS
-            active = enforcer.confirm(op, running.reservation(own.id))
+            active = enforcer.confirm(op, running.register.reservation(own.id))
             assert active.state is State.ACTIVE
             changed = running.change(les, own.id, {"rate": MBPS}).result()
             assert enforcer.apply_change(changed, "les").pending is not None
@@ -424,13 +432,13 @@ def test_people_configure_and_confirm(tmp_path: Path) -> None:
                 "! r1\nset firewall policer perhop_1 if-exceeding bandwidth-limit 1000000\n"
                 "set firewall policer perhop_1 if-exceeding burst-size-limit 100000\ncommit\n"
             )
-            assert enforcer.confirm(op, running.reservation(own.id)).terms.rate == MBPS
+            assert enforcer.confirm(op, running.register.reservation(own.id)).terms.rate == MBPS
             with pytest.raises(ConflictError, match="nothing of reservation 1"):
-                enforcer.confirm(op, running.reservation(own.id))
+                enforcer.confirm(op, running.register.reservation(own.id))
             text = enforcer.routers.configuration(changed, "remove")
             assert "delete firewall policer perhop_1\n" in text
             clock.now += 4000
-            until(lambda: running.reservation(own.id).state is State.FINISHED)
+            until(lambda: running.register.reservation(own.id).state is State.FINISHED)
         finally:
             enforcer.close()
 

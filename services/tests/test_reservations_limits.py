@@ -289,10 +289,10 @@ def test_few_readings_are_read_to_show_few(tmp_path: Path) -> None:
         with service.database.writing() as connection:
             connection.execute(COUNTERS.insert(), rows)
         del rows
-        service.series(own.id, 100)
+        service.register.series(own.id, 100)
         tracemalloc.start()
         try:
-            assert len(service.series(own.id, 100)) <= 104
+            assert len(service.register.series(own.id, 100)) <= 104
             assert tracemalloc.get_traced_memory()[1] < 2 * 10**6
         finally:
             tracemalloc.stop()
@@ -341,7 +341,7 @@ def test_the_service_tidies_up_by_itself(tmp_path: Path, monkeypatch: pytest.Mon
         clock.now += 10 * 86_400
         enforcer = enforcement.Enforcer(service, {}, beat=0.05)
         try:
-            wait_until(lambda: not service._keys._used)
+            wait_until(lambda: not service._decisions.keys._used)
         finally:
             enforcer.close()
 
@@ -360,13 +360,15 @@ def test_what_is_over_is_forgotten(tmp_path: Path) -> None:
                 "epoch": 0,
                 **dict.fromkeys(names, 0),
             }
-            service.add_counters([row]).result()
+            service.outcomes.add_counters([row]).result()
         service.cancel(who, own.id, "").result()
         clock.now += 450 * 86_400
         before = service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result()
-        service.tidy().result()
+        service.outcomes.tidy().result()
         assert service.timeline(int(clock.now), int(clock.now) + 80 * 86_400).result() == before
-        assert [row["at_ms"] for row in service.series(own.id)] == [(T0 + 300 * 86_400) * 1000]
-        assert service._keys._used == set()
+        assert [row["at_ms"] for row in service.register.series(own.id)] == [
+            (T0 + 300 * 86_400) * 1000
+        ]
+        assert service._decisions.keys._used == set()
         changed = service.change(who, live.id, {"rate": 5 * MBPS}).result()
         assert changed.version == 2

@@ -67,7 +67,7 @@ def test_a_thread_or_a_writer_that_does_nothing_is_not_well(
 ) -> None:
     def unwell(url: str) -> dict[str, str]:
         told: dict[str, str] = until(lambda: failing(url))
-        return {part: why for part, why in told.items() if why}
+        return {part: re.sub(r"\d+", "0", why) for part, why in told.items() if why}
 
     def failing(url: str) -> dict[str, str] | None:
         answer = ask("GET", f"{url}/healthz")

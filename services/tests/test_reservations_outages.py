@@ -53,7 +53,7 @@ def test_postgresql_goes_away_under_load_and_nothing_is_missed(tmp_path: Path) -
             now = int(time.time())
             ending = running.book(who, terms(MBPS, now, 5, selector=udp(1))).result().id
             starting = running.book(who, terms(MBPS, now + 5, 600, selector=udp(2))).result().id
-            until(lambda: running.reservation(ending).state is State.ACTIVE)
+            until(lambda: running.register.reservation(ending).state is State.ACTIVE)
             with ThreadPoolExecutor(1) as pool:
                 loading = pool.submit(load)
                 until(lambda: len(told) > 3)
@@ -64,15 +64,15 @@ def test_postgresql_goes_away_under_load_and_nothing_is_missed(tmp_path: Path) -
                 until(lambda: time.time() > now + 6)
                 until(lambda: enforcer.thread.trouble)
                 postgresql.start()
-                until(lambda: running.reservation(ending).state is State.FINISHED)
-                until(lambda: running.reservation(starting).state is State.ACTIVE)
+                until(lambda: running.register.reservation(ending).state is State.FINISHED)
+                until(lambda: running.register.reservation(starting).state is State.ACTIVE)
                 before = len(told)
                 until(lambda: len(told) > before + 3)
                 stop.set()
                 loading.result()
             assert router.installed().keys() == {f"perhop_{starting}"}
             until(lambda: not enforcer.thread.trouble)
-            assert set(told) <= {each.id for each in running.listed(limit=10_000)}
+            assert set(told) <= {each.id for each in running.register.listed(limit=10_000)}
         finally:
             stop.set()
             enforcer.close()
@@ -102,13 +102,13 @@ def test_nothing_is_written_without_the_lock() -> None:
         postgresql.stop()
         postgresql.start()
         # The pool has made new connections by now, and the lock is gone.
-        assert len(running.listed()) == 1
+        assert len(running.register.listed()) == 1
         other = running.database.engine.connect()
         other.exec_driver_sql("SELECT pg_advisory_lock(1885696616)")
         try:
             with pytest.raises(UnavailableError):
                 running.book(who, terms(selector=udp(2))).result()
-            assert len(running.listed()) == 1
+            assert len(running.register.listed()) == 1
         finally:
             other.close()
             running.database.engine.dispose()
@@ -142,15 +142,15 @@ def test_a_host_that_was_renamed_stops_nobody(tmp_path: Path) -> None:
         active = running.book(
             who, terms(start=now, seconds=90, destination="bnl", selector=udp(4))
         ).result()
-        running.move(active.id, State.PLANNED, State.ACTIVE, "start", "").result()
+        running.outcomes.move(active.id, State.PLANNED, State.ACTIVE, "start", "").result()
         running.book(who, terms(start=now + 60, selector=udp(2))).result()
     with service(tmp_path / "b.db", real_time(), NETWORK.replace("bnl", "anl")) as running:
         enforcer = Enforcer(running, {"*": router}, beat=0.05)
         try:
-            until(lambda: running.reservation(3).state is State.ACTIVE)
-            until(lambda: running.reservation(1).state is State.FAILED)
+            until(lambda: running.register.reservation(3).state is State.ACTIVE)
+            until(lambda: running.register.reservation(1).state is State.FAILED)
             assert "no host bnl any more" in reasons(running, 1)[-1]
-            until(lambda: running.reservation(2).state is State.FINISHED)
+            until(lambda: running.register.reservation(2).state is State.FINISHED)
             assert enforcer.thread.trouble == ""
             enforcer.read()
         finally:
@@ -163,18 +163,18 @@ def test_a_router_that_fails_for_a_moment_is_tried_again(tmp_path: Path) -> None
     with lab(tmp_path, router, persistence=30) as it:
         running, enforcer, *_ = it
         own = booked(it, State.PLANNED)
-        until(lambda: "not in place yet" in running.reservation(own.id).trouble)
+        until(lambda: "not in place yet" in running.register.reservation(own.id).trouble)
         router.mood = "well"
-        until(lambda: running.reservation(own.id).state is State.ACTIVE)
-        until(lambda: running.reservation(own.id).trouble == "")
+        until(lambda: running.register.reservation(own.id).state is State.ACTIVE)
+        until(lambda: running.register.reservation(own.id).trouble == "")
         # The same while it is active: what the router lost is set again, when it lets perhop.
         router.mood = "fails to set"
         router.remove(f"perhop_{own.id}")
         enforcer.read()
-        until(lambda: "not in place" in running.reservation(own.id).trouble)
+        until(lambda: "not in place" in running.register.reservation(own.id).trouble)
         router.mood = "well"
         enforcer.read()
-        assert running.reservation(own.id).state is State.ACTIVE
+        assert running.register.reservation(own.id).state is State.ACTIVE
         assert f"perhop_{own.id}" in router.installed()
 
 
@@ -231,10 +231,14 @@ def test_a_slow_router_loses_nothing_and_stops_nobody(tmp_path: Path) -> None:
             ]
             other = terms(1000, now, source="bnl", destination="cern")
             first = running.book(who, other).result().id
-            until(lambda: running.reservation(first).state is State.ACTIVE)
-            assert all(running.reservation(each).state is State.PLANNED for each in ids)
+            until(lambda: running.register.reservation(first).state is State.ACTIVE)
+            assert all(running.register.reservation(each).state is State.PLANNED for each in ids)
             slow.released.set()
-            until(lambda: all(running.reservation(each).state is State.ACTIVE for each in ids))
+            until(
+                lambda: all(
+                    running.register.reservation(each).state is State.ACTIVE for each in ids
+                )
+            )
         finally:
             slow.released.set()
             enforcer.close()
@@ -250,15 +254,15 @@ def test_who_waits_for_people_keeps_nobody_waiting(tmp_path: Path) -> None:
         last = running.book(who, other).result().id
         enforcer = Enforcer(running, {"r1": driver("ios"), "r3": router}, beat=0.05)
         try:
-            until(lambda: running.reservation(last).state is State.ACTIVE)
-            until(lambda: all(each.trouble == WAITS for each in running.listed(limit=120)))
+            until(lambda: running.register.reservation(last).state is State.ACTIVE)
+            until(lambda: all(each.trouble == WAITS for each in running.register.listed(limit=120)))
         finally:
             enforcer.close()
     # They begin when the router has a driver that does it.
     with service(tmp_path / "b.db", real_time()) as running:
         enforcer = Enforcer(running, {"r1": router, "r3": router}, beat=0.05)
         try:
-            until(lambda: running.reservation(1).state is State.ACTIVE)
+            until(lambda: running.register.reservation(1).state is State.ACTIVE)
         finally:
             enforcer.close()
 
@@ -270,17 +274,17 @@ def test_a_change_that_nobody_finished_is_taken_back(tmp_path: Path) -> None:
         running, enforcer, _, who = it
         own = booked(it)
         changed = running.change(who, own.id, {"rate": MBPS}).result()
-        settle = running.settle
+        settle = running.outcomes.settle
 
         def away(*_: Any) -> Any:
             raise UnavailableError("the database does not take it")
 
-        running.settle = away  # type: ignore[method-assign]
+        running.outcomes.settle = away  # type: ignore[method-assign]
         with pytest.raises(UnavailableError):
             enforcer.apply_change(changed, "les")
-        running.settle = settle  # type: ignore[method-assign]
-        until(lambda: running.reservation(own.id).pending is None)
-        assert running.reservation(own.id).terms == own.terms
+        running.outcomes.settle = settle  # type: ignore[method-assign]
+        until(lambda: running.register.reservation(own.id).pending is None)
+        assert running.register.reservation(own.id).terms == own.terms
         until(lambda: router.installed()[f"perhop_{own.id}"].rate == own.terms.rate)
 
 
@@ -299,5 +303,5 @@ def test_an_ended_reservation_leaves_the_router_while_the_disk_is_full(
             full.setattr(running.database, "deciding", fail)
             until(lambda: router.installed() == {})
             with pytest.raises(UnavailableError, match="No space left"):
-                running.expire().result()
-        until(lambda: running.reservation(own.id).state is State.FINISHED)
+                running.outcomes.expire().result()
+        until(lambda: running.register.reservation(own.id).state is State.FINISHED)

@@ -37,7 +37,7 @@ class Reference:
 
     def __init__(self, running: ReservationService) -> None:
         self.network = running.network
-        self.live = [r for r in running.listed(limit=10_000) if r.state in LIVE]
+        self.live = [r for r in running.register.listed(limit=10_000) if r.state in LIVE]
 
     def taken(self, reservation: Reservation) -> set[str]:
         there = [self.network.link(name) for name in reservation.path]
@@ -146,7 +146,7 @@ def apply(running: ReservationService, clock: Clock, who: Any, step: Any) -> Non
             except ConflictError as conflict:
                 ways = [links(running, path, wanted) for path in between(source, destination)]
                 assert conflict.detail["earliest"] == suggestion(reference, ways, wanted)
-                other = running.reservation(int(str(conflict.detail["reservation"])))
+                other = running.register.reservation(int(str(conflict.detail["reservation"])))
                 assert other.state in LIVE
                 assert other.terms.start < wanted.end
                 assert wanted.start < other.terms.end
@@ -161,7 +161,7 @@ def apply(running: ReservationService, clock: Clock, who: Any, step: Any) -> Non
             except (NotFoundError, BadRequestError):
                 pass
             except RefusedError as refusal:
-                own = running.reservation(id_)
+                own = running.register.reservation(id_)
                 reference.live = [r for r in reference.live if r.id != id_]
                 wanted = replace(own.terms, rate=rate, end=now + end)
                 wanted = replace(wanted, start=max(own.terms.start, now))
@@ -176,9 +176,11 @@ def apply(running: ReservationService, clock: Clock, who: Any, step: Any) -> Non
                 assert running.commit(who, id_).result().state is State.PLANNED
         case ("wait", seconds):
             clock.now += seconds
-            running.expire().result()
-            for each in running.due(State.PLANNED, int(clock.now), ending=True):
-                running.move(each.id, State.PLANNED, State.FAILED, "fail", "nobody came").result()
+            running.outcomes.expire().result()
+            for each in running.register.due(State.PLANNED, int(clock.now), ending=True):
+                running.outcomes.move(
+                    each.id, State.PLANNED, State.FAILED, "fail", "nobody came"
+                ).result()
     Reference(running).check(int(clock.now))
 
 

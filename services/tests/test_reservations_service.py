@@ -147,14 +147,14 @@ def test_what_was_refused_has_left_nothing(running: ReservationService) -> None:
             running.book(who, asked, hold=60).result()
     with pytest.raises(BadRequestError, match="a hold lasts"):
         running.book(who, terms(), hold=0).result()
-    assert running.listed() == []
-    assert running.log() == []
+    assert running.register.listed() == []
+    assert running.register.log() == []
     assert running.admission.bookings == 0
 
 
 def active(running: ReservationService, who: Any, **given: Any) -> Reservation:
     own = running.book(who, terms(start=T0, **given)).result()
-    moved = running.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
+    moved = running.outcomes.move(own.id, State.PLANNED, State.ACTIVE, "start", "").result()
     assert moved is not None
     return moved
 
@@ -176,7 +176,7 @@ def test_a_change_is_checked_before_anything_changes(running: ReservationService
     for changes in wrong:
         with pytest.raises((BadRequestError, ConflictError)):
             running.change(who, own.id, changes).result()
-        assert running.reservation(own.id) == own
+        assert running.register.reservation(own.id) == own
         assert running.timeline(T0, T0 + 20_000).result() == free
 
 
@@ -193,10 +193,10 @@ def test_room_is_kept_until_a_change_is_in_place(running: ReservationService, cl
         ).result()
     with pytest.raises(ConflictError, match="is being changed"):
         running.change(who, own.id, {"rate": 5}).result()
-    back = running.take_back(own.id, "the router refused").result()
+    back = running.outcomes.take_back(own.id, "the router refused").result()
     assert (back.terms, back.pending) == (own.terms, None)
     running.change(who, own.id, {"rate": 100 * MBPS}).result()
-    assert running.settle(own.id, who.name).result().terms.rate == 100 * MBPS
+    assert running.outcomes.settle(own.id, who.name).result().terms.rate == 100 * MBPS
     other = terms(700 * MBPS, T0 + 60, destination="bnl")
     with pytest.raises(RefusedError):
         running.book(who, other).result()  # 400 Mb/s is all that r3 has
@@ -214,9 +214,9 @@ def test_others_reservations_are_nobodys_business(running: ReservationService) -
         with pytest.raises(NotFoundError, match="there is no reservation 1"):
             ask().result()
     with pytest.raises(NotFoundError):
-        running.seen_by(other, own.id)
+        running.register.seen_by(other, own.id)
     assert running.change(operator, own.id, {"rate": 5}).result().terms.rate == 5
-    assert running.log(own.id)[-1].author == "op"
+    assert running.register.log(own.id)[-1].author == "op"
 
 
 def test_a_hold_is_committed_or_expires_but_not_both(
@@ -233,13 +233,16 @@ def test_a_hold_is_committed_or_expires_but_not_both(
     # The time-out, a commit and a cancel meet.
     with ThreadPoolExecutor(12) as pool:
         commits = [pool.submit(running.commit(who, each).result) for each in range(2, 9)]
-        expired = pool.submit(running.expire().result)
+        expired = pool.submit(running.outcomes.expire().result)
         cancels = [pool.submit(running.cancel(who, each, "").result) for each in (3, 4)]
         assert all(isinstance(each.exception(), ConflictError) for each in commits)
         assert 5 <= expired.result() <= 7
         assert all(each.result().state is State.CANCELLED for each in cancels)
     for each in range(2, 9):
-        assert [entry.state for entry in running.log(each)] == [State.HELD, State.CANCELLED]
+        assert [entry.state for entry in running.register.log(each)] == [
+            State.HELD,
+            State.CANCELLED,
+        ]
     assert running.admission.bookings == 1
 
 
@@ -430,7 +433,7 @@ def test_an_interrupted_change_leaves_the_old_terms(tmp_path: Path, clock: Clock
         own = active(running, who)
         assert running.change(who, own.id, {"rate": MBPS}).result().pending is not None
     with service(tmp_path / "b.db", clock) as again:
-        assert again.take_back(own.id, "perhop was interrupted").result() == own
+        assert again.outcomes.take_back(own.id, "perhop was interrupted").result() == own
         assert again.timeline(T0 + 5, T0 + 6).result()["r1>r2"][0][2] == 790 * MBPS
 
 
@@ -485,13 +488,13 @@ def test_the_log_only_grows(running: ReservationService) -> None:
     ).result()
     running.cancel(who, own.id, "rain").result()
     assert running.cancel(who, own.id, "again").result().state is State.CANCELLED
-    told = [(e.author, e.action, e.state.value, e.reason) for e in running.log(own.id)]
+    told = [(e.author, e.action, e.state.value, e.reason) for e in running.register.log(own.id)]
     assert told == [
         ("les", "book", "planned", "a demonstration"),
         ("les", "change", "planned", "less"),
         ("les", "cancel", "cancelled", "rain"),
     ]
-    assert running.log(own.id)[1].detail == {
+    assert running.register.log(own.id)[1].detail == {
         "rate": [10 * MBPS, 5 * MBPS],
         "end": [own.terms.end, own.terms.end + 5],
     }
@@ -564,9 +567,9 @@ def test_everything_due_is_found(running: ReservationService) -> None:
     who = user(running)
     for number in range(3):
         running.book(who, terms(start=T0 + 10 * number, seconds=5)).result()
-    assert [each.id for each in running.due(State.PLANNED, T0 + 10)] == [1, 2]
-    assert [each.id for each in running.due(State.PLANNED, T0 + 15, ending=True)] == [1, 2]
-    assert list(running.due(State.ACTIVE, T0 + 100)) == []
+    assert [each.id for each in running.register.due(State.PLANNED, T0 + 10)] == [1, 2]
+    assert [each.id for each in running.register.due(State.PLANNED, T0 + 15, ending=True)] == [1, 2]
+    assert list(running.register.due(State.ACTIVE, T0 + 100)) == []
     with running.database.engine.connect() as connection:
         select = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.state == "planned")
         assert len(connection.execute(select).all()) == 3

@@ -144,7 +144,7 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
         numbers = [hooks.add(op, each)["id"] for each in (slow, large, good)]
         allowed = (ip_network("127.0.0.0/8"),)
         deliveries = Deliveries(
-            service.database, service.log, allowed=allowed, beat=0.05, patience=4
+            service.database, service.register.log, allowed=allowed, beat=0.05, patience=4
         )
         try:
             service.book(op, terms(start=int(time.time()) + 60)).result()
@@ -177,7 +177,7 @@ def test_a_webhook_that_is_slow_or_large_delays_no_other(tmp_path: Path) -> None
             deliveries.close()
         # Where loopback is not allowed, nothing is sent there.
         People(service.database).set("op", disabled=False)
-        deliveries = Deliveries(service.database, service.log, beat=0.05)
+        deliveries = Deliveries(service.database, service.register.log, beat=0.05)
         try:
             wait_until(lambda: "no public address" in hooks.all(op)[2]["trouble"])
             assert len(got) == told
@@ -198,7 +198,7 @@ def told_once(folder: Path, url: str, allowed: str = "127.0.0.0/8") -> str:
         op, hooks = user(service, "op", "operator"), Webhooks(service.database, LOG)
         last = hooks.add(op, url)["delivered"]
         deliveries = Deliveries(
-            service.database, service.log, allowed=(ip_network(allowed),), beat=0.05
+            service.database, service.register.log, allowed=(ip_network(allowed),), beat=0.05
         )
         try:
             service.book(op, terms(start=int(time.time()) + 60)).result()

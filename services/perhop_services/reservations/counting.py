@@ -76,7 +76,7 @@ class Counting:
                 try:
                     rules = self._routers.rules(reservation)
                 except DriverError as error:
-                    self._service.note_trouble(reservation.id, str(error))
+                    self._service.outcomes.note_trouble(reservation.id, str(error))
                     continue
                 for node, rule in rules:
                     try:
@@ -91,11 +91,11 @@ class Counting:
                     except DriverError as error:
                         trouble = str(error)
                 else:
-                    self._service.note_trouble(reservation.id, trouble)
+                    self._service.outcomes.note_trouble(reservation.id, trouble)
                     if not trouble:
                         rows.append(self._row(reservation.id, total))
             if rows:
-                self._service.add_counters(rows).result()
+                self._service.outcomes.add_counters(rows).result()
 
     def _judge(
         self, answer: Mapping[str, PolicerCounters] | DriverError, node: str, rule: Rule
@@ -132,7 +132,7 @@ class Counting:
     def _epoch(self, id_: int) -> int:
         """Return how often the counters of a reservation have been cleared."""
         if id_ not in self._epochs:
-            self._epochs[id_] = self._service.epoch(id_)
+            self._epochs[id_] = self._service.register.epoch(id_)
         return self._epochs[id_]
 
 

@@ -34,7 +34,7 @@ ITSELF: Final = "perhop"
 """The author of what nobody asked for."""
 
 
-class Decisions(Register):
+class Decisions:
     """The reservations of one network in one database, and the writer that decides on them."""
 
     def __init__(
@@ -47,7 +47,8 @@ class Decisions(Register):
             database: Where it is kept.
             clock: The time in seconds since 1970.
         """
-        super().__init__(database)
+        self.database = database
+        self.register = Register(database)
         self.network = network
         self.clock = clock
         self.lost: list[int] = []
@@ -80,8 +81,8 @@ class Decisions(Register):
                 number: tuple(json.loads(links))
                 for number, links in connection.execute(sa.select(PATHS.c.id, PATHS.c.links))
             }
-            self._keys = Keys(connection)
-            self._next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
+            self.keys = Keys(connection)
+            self.next_reservation = (connection.scalar(sa.select(sa.func.max(r.id))) or 0) + 1
             self._next_entry = (connection.scalar(sa.select(sa.func.max(LOG.c.id))) or 0) + 1
             changing = connection.execute(records.SELECT_CHANGING).mappings().all()
         admission = Admission(self.network, now - LATE)
@@ -95,7 +96,8 @@ class Decisions(Register):
 
     # Writing
 
-    def _insert(self, batch: Batch, reservation: Reservation) -> None:
+    def insert(self, batch: Batch, reservation: Reservation) -> None:
+        """Put a new reservation on file."""
         row = {
             "id": reservation.id,
             "owner_id": reservation.owner,
@@ -118,18 +120,18 @@ class Decisions(Register):
             batch.insert(PATHS, {"id": number, "links": json.dumps(links)})
         return number
 
-    def _move(
+    def move(
         self, batch: Batch, own: Reservation, state: State, author: str, action: str, reason: str
     ) -> Reservation:
         """Set the state of a reservation."""
         started = self.now if state is State.ACTIVE else own.started
-        self._update(batch, own.id, state=state.value, started=started, pending=sa.null())
+        self.update(batch, own.id, state=state.value, started=started, pending=sa.null())
         if not state.is_live:
             self.admission.release(own)
-        self._log(batch, own.id, author, action, state, reason, {})
+        self.log(batch, own.id, author, action, state, reason, {})
         return replace(own, state=state, started=started, pending=None)
 
-    def _begin_change(
+    def begin_change(
         self,
         batch: Batch,
         own: Reservation,
@@ -138,11 +140,12 @@ class Decisions(Register):
         reason: str,
         detail: Mapping[str, object],
     ) -> Reservation:
-        self._update(batch, own.id, pending=records.terms_row(new))
-        self._log(batch, own.id, author, "change", own.state, reason, detail)
+        """Put new terms on file as pending."""
+        self.update(batch, own.id, pending=records.terms_row(new))
+        self.log(batch, own.id, author, "change", own.state, reason, detail)
         return replace(own, pending=new)
 
-    def _set_terms(
+    def set_terms(
         self,
         batch: Batch,
         own: Reservation,
@@ -152,15 +155,17 @@ class Decisions(Register):
         reason: str,
         detail: Mapping[str, object],
     ) -> Reservation:
+        """Put new terms on file as those that hold."""
         version = own.version + 1
-        self._update(batch, own.id, pending=sa.null(), version=version, **records.terms_row(new))
-        self._log(batch, own.id, author, action, own.state, reason, detail)
+        self.update(batch, own.id, pending=sa.null(), version=version, **records.terms_row(new))
+        self.log(batch, own.id, author, action, own.state, reason, detail)
         return replace(own, terms=new, pending=None, version=version)
 
-    def _update(self, batch: Batch, id_: int, **values: Any) -> None:
+    def update(self, batch: Batch, id_: int, **values: Any) -> None:
+        """Change columns of a reservation."""
         batch.execute(RESERVATIONS.update().where(RESERVATIONS.c.id == id_).values(values))
 
-    def _log(
+    def log(
         self,
         batch: Batch,
         id_: int,
@@ -170,6 +175,7 @@ class Decisions(Register):
         reason: str,
         detail: Mapping[str, object],
     ) -> None:
+        """Add an entry to the log."""
         row = {
             "id": self._next_entry,
             "reservation_id": id_,

@@ -135,13 +135,13 @@ class Enforcer:
                 self._fall_back(reservation, str(error))
                 raise UnavailableError(f"reservation {id_} keeps its old terms: {error}") from None
             try:
-                return self.service.settle(id_, author).result()
+                return self.service.outcomes.settle(id_, author).result()
             except ConflictError as error:
                 self._fall_back(reservation, str(error))
                 raise
 
     def _fall_back(self, reservation: Reservation, reason: str) -> None:
-        self.service.take_back(reservation.id, f"not changed: {reason}").result()
+        self.service.outcomes.take_back(reservation.id, f"not changed: {reason}").result()
         try:
             self.routers.put(reservation)
         except DriverError as error:
@@ -163,14 +163,14 @@ class Enforcer:
             raise ConflictError(f"perhop itself configures the routers of {reservation.id}")
         if reservation.pending is not None:
             try:
-                return self.service.settle(reservation.id, user.name).result()
+                return self.service.outcomes.settle(reservation.id, user.name).result()
             except ConflictError as error:
                 reason = f"not changed: {error}; configure the old terms again"
-                self.service.take_back(reservation.id, reason).result()
+                self.service.outcomes.take_back(reservation.id, reason).result()
                 raise
         if reservation.state is State.PLANNED and reservation.terms.start <= self.service.now:
             text = f"configured by {user.name}"
-            moved = self.service.move(
+            moved = self.service.outcomes.move(
                 reservation.id, State.PLANNED, State.ACTIVE, "start", text, reservation.version
             ).result()
             if moved is not None:
@@ -200,7 +200,7 @@ class Enforcer:
                 raise UnavailableError(str(error)) from None
             self._counting.renew(reservation.id)
             self._counting.read([reservation])
-        self.service.note(reservation.id, user.name, "clear", "counters cleared").result()
+        self.service.outcomes.note(reservation.id, user.name, "clear", "counters cleared").result()
 
     def read(self) -> None:
         """Compare the routers with what is on file and read all counters, now.
@@ -219,7 +219,7 @@ class Enforcer:
         self._look()
         now = time.monotonic()
         if now >= self._next_tidying:
-            self.service.tidy().result()
+            self.service.outcomes.tidy().result()
             self._next_tidying = now + _TIDY
         if now >= self._next_reading and (self._reading is None or self._reading.done()):
             self._next_reading = now + self._every
@@ -231,18 +231,18 @@ class Enforcer:
 
     def _recover(self) -> None:
         """What was being changed when the service ended keeps its old terms."""
-        for reservation in self.service.changing():
+        for reservation in self.service.register.changing():
             if not self._by_people(reservation):
                 reason = "not changed: perhop was interrupted"
-                self.service.take_back(reservation.id, reason).result()
+                self.service.outcomes.take_back(reservation.id, reason).result()
         # Who waited for people may have another driver by now.
-        for reservation in self.service.due(State.PLANNED, self.service.now):
+        for reservation in self.service.register.due(State.PLANNED, self.service.now):
             if reservation.trouble == WAITS and not self._by_people(reservation):
-                self.service.note_trouble(reservation.id, "").result()
+                self.service.outcomes.note_trouble(reservation.id, "").result()
 
     def _resume(self) -> None:
         """Take back changes that nobody is putting in place: the database was away meanwhile."""
-        changing = [each for each in self.service.changing() if not self._by_people(each)]
+        changing = [each for each in self.service.register.changing() if not self._by_people(each)]
         with self._lock:
             idle = {each.id for each in changing} - self._busy
         # Whoever has only just begun is not busy with it yet.
@@ -257,7 +257,7 @@ class Enforcer:
     def _look(self) -> None:
         wrong = None
         # What ends comes first, and whether or not the database takes anything: a disk may be full.
-        for what in (self._end, self._begin, lambda: self.service.expire().result()):
+        for what in (self._end, self._begin, lambda: self.service.outcomes.expire().result()):
             try:
                 what()
             except ServiceError as error:
@@ -267,20 +267,22 @@ class Enforcer:
 
     def _end(self) -> None:
         now = self.service.now
-        for reservation in self.service.due(State.ACTIVE, now, ending=True):
+        for reservation in self.service.register.due(State.ACTIVE, now, ending=True):
             self._spawn(reservation, self._finish)
-        for reservation in self.service.due(State.PLANNED, now, ending=True):
+        for reservation in self.service.register.due(State.PLANNED, now, ending=True):
             why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
             why = reservation.trouble if reservation.trouble not in ("", WAITS) else why
-            self.service.move(reservation.id, State.PLANNED, State.FAILED, "fail", why).result()
+            self.service.outcomes.move(
+                reservation.id, State.PLANNED, State.FAILED, "fail", why
+            ).result()
 
     def _begin(self) -> None:
         now = self.service.now
-        for reservation in self.service.due(State.PLANNED, now, but=WAITS):
+        for reservation in self.service.register.due(State.PLANNED, now, but=WAITS):
             if reservation.terms.end <= now:
                 continue
             if self._by_people(reservation):
-                self.service.note_trouble(reservation.id, WAITS).result()
+                self.service.outcomes.note_trouble(reservation.id, WAITS).result()
             elif self._tries.may(reservation.id):
                 self._spawn(reservation, self._start)
 
@@ -329,23 +331,23 @@ class Enforcer:
                 self._fail(reservation, State.PLANNED, str(error))
             else:
                 trouble = f"not in place yet: {error}"
-                self.service.note_trouble(reservation.id, trouble).result()
+                self.service.outcomes.note_trouble(reservation.id, trouble).result()
             return
         self._tries.succeeded(reservation.id)
         for _, rule in rules:
             self._counting.begin(rule)
-        moved = self.service.move(
+        moved = self.service.outcomes.move(
             reservation.id, State.PLANNED, State.ACTIVE, "start", "in place", reservation.version
         ).result()
         if moved is None:
             # It was cancelled or changed meanwhile; a changed one is found again.
             self._remove(reservation)
         elif reservation.trouble:
-            self.service.note_trouble(reservation.id, "").result()
+            self.service.outcomes.note_trouble(reservation.id, "").result()
 
     def _fail(self, reservation: Reservation, expected: State, reason: str) -> None:
         self._tries.succeeded(reservation.id)
-        self.service.move(reservation.id, expected, State.FAILED, "fail", reason).result()
+        self.service.outcomes.move(reservation.id, expected, State.FAILED, "fail", reason).result()
         self._remove(reservation)
 
     def _fail_or_wait(self, reservation: Reservation, error: DriverError, before: str = "") -> None:
@@ -357,13 +359,15 @@ class Enforcer:
         if isinstance(error, RefusedError) or self._tries.failed(reservation.id):
             self._fail(reservation, State.ACTIVE, reason)
         else:
-            self.service.note_trouble(reservation.id, f"not in place: {reason}").result()
+            self.service.outcomes.note_trouble(reservation.id, f"not in place: {reason}").result()
 
     def _finish(self, reservation: Reservation) -> None:
         with suppress(ServiceError):
             self._counting.read([reservation])
         self._remove(reservation)
-        self.service.move(reservation.id, State.ACTIVE, State.FINISHED, "finish", "over").result()
+        self.service.outcomes.move(
+            reservation.id, State.ACTIVE, State.FINISHED, "finish", "over"
+        ).result()
         self._counting.end(reservation.id)
 
     def _remove(self, reservation: Reservation) -> None:
@@ -378,14 +382,14 @@ class Enforcer:
                     device.remove(rule.name)
             except DriverError as error:
                 # What is left is found when the routers are compared with what is on file.
-                self.service.note_trouble(reservation.id, f"not removed: {error}").result()
+                self.service.outcomes.note_trouble(reservation.id, f"not removed: {error}").result()
             self._counting.forget(rule)
 
     def _active(self) -> list[Reservation]:
         found: list[Reservation] = []
         while True:
             after = found[-1].id if found else 0
-            page = self.service.listed(states=[State.ACTIVE], after=after, limit=500)
+            page = self.service.register.listed(states=[State.ACTIVE], after=after, limit=500)
             found += page
             if len(page) < 500:
                 return found
@@ -421,7 +425,7 @@ class Enforcer:
             found = device.call(lambda driver: driver.installed())
         except DriverError as error:
             for reservation, _ in wanted.values():
-                self.service.note_trouble(reservation.id, str(error)).result()
+                self.service.outcomes.note_trouble(reservation.id, str(error)).result()
             return
         renewed: set[int] = set()
         for name, (reservation, rule) in wanted.items():
@@ -435,7 +439,7 @@ class Enforcer:
                     renewed.add(reservation.id)
                 self._tries.succeeded(reservation.id)
                 reason = f"{device.node} had lost it, or something else in its place; set again"
-                self.service.note(reservation.id, "perhop", "repair", reason).result()
+                self.service.outcomes.note(reservation.id, "perhop", "repair", reason).result()
             except DriverError as error:
                 self._fail_or_wait(reservation, error)
         for id_ in renewed:
@@ -452,6 +456,6 @@ class Enforcer:
     def _is_live(self, id_: int) -> bool:
         """Whether a reservation is active, or may be by now."""
         try:
-            return self.service.reservation(id_).state.is_live
+            return self.service.register.reservation(id_).state.is_live
         except ServiceError:
             return False

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from perhop_services.reservations import records
 from perhop_services.reservations.checks import LATE
-from perhop_services.reservations.decisions import ITSELF, Decisions
+from perhop_services.reservations.decisions import ITSELF
 from perhop_services.reservations.keys import Keys
 from perhop_services.reservations.model import State
 from perhop_services.reservations.schema import COUNTERS, RESERVATIONS
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from perhop_services.common.writer import Batch
+    from perhop_services.reservations.decisions import Decisions
     from perhop_services.reservations.model import Reservation
 
 COUNTERS_KEPT: Final = 400 * 86_400
 """For how many seconds readings of counters are kept."""
 
 
-class Outcomes(Decisions):
+class Outcomes:
     """Decisions on what has happened already."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     def settle(self, id_: int, author: str) -> Future[Reservation]:
         """The pending terms are in place.
@@ -37,28 +41,28 @@ class Outcomes(Decisions):
         """
 
         def decide(batch: Batch) -> Reservation:
-            own = self.reservation(id_, batch)
+            own = self._decisions.register.reservation(id_, batch)
             if own.pending is None or own.state is not State.ACTIVE:
                 return own
-            self.admission.settle(own, own.pending, self.now)
+            self._decisions.admission.settle(own, own.pending, self._decisions.now)
             detail = records.differences(own.terms, own.pending)
-            return self._set_terms(batch, own, own.pending, author, "changed", "", detail)
+            return self._decisions.set_terms(batch, own, own.pending, author, "changed", "", detail)
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def take_back(self, id_: int, reason: str) -> Future[Reservation]:
         """The pending terms cannot be put in place; the old ones hold."""
 
         def decide(batch: Batch) -> Reservation:
-            own = self.reservation(id_, batch)
+            own = self._decisions.register.reservation(id_, batch)
             if own.pending is None or not own.state.is_live:
                 return own
-            self.admission.take_back(own, own.pending, self.now)
-            self._update(batch, id_, pending=sa.null())
-            self._log(batch, id_, ITSELF, "unchanged", own.state, reason, {})
+            self._decisions.admission.take_back(own, own.pending, self._decisions.now)
+            self._decisions.update(batch, id_, pending=sa.null())
+            self._decisions.log(batch, id_, ITSELF, "unchanged", own.state, reason, {})
             return replace(own, pending=None)
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def move(
         self,
@@ -76,18 +80,18 @@ class Outcomes(Decisions):
         """
 
         def decide(batch: Batch) -> Reservation | None:
-            own = self.reservation(id_, batch)
+            own = self._decisions.register.reservation(id_, batch)
             if own.state is not expected or (version is not None and own.version != version):
                 return None
-            return self._move(batch, own, state, ITSELF, action, reason)
+            return self._decisions.move(batch, own, state, ITSELF, action, reason)
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def expire(self) -> Future[int]:
         """Cancel what was held and not committed in time; answers how many."""
 
         def decide(batch: Batch) -> int:
-            now = self.now
+            now = self._decisions.now
             r = RESERVATIONS.c
             batch.flush()
             expired = batch.read(
@@ -95,7 +99,7 @@ class Outcomes(Decisions):
             )
             count = 0
             for row in expired.mappings().all():
-                self._move(
+                self._decisions.move(
                     batch,
                     records.reservation(dict(row)),
                     State.CANCELLED,
@@ -106,7 +110,7 @@ class Outcomes(Decisions):
                 count += 1
             return count
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def note_trouble(self, id_: int, trouble: str) -> Future[None]:
         """Put on file what is wrong with a reservation's enforcement; "" when it no longer is.
@@ -115,23 +119,25 @@ class Outcomes(Decisions):
         """
 
         def decide(batch: Batch) -> None:
-            own = self.reservation(id_, batch)
+            own = self._decisions.register.reservation(id_, batch)
             if _without_figures(own.trouble) == _without_figures(trouble):
                 return
-            self._update(batch, id_, trouble=trouble)
+            self._decisions.update(batch, id_, trouble=trouble)
             reason = trouble or f"over: {own.trouble}"
-            self._log(batch, id_, ITSELF, "trouble" if trouble else "well", own.state, reason, {})
+            self._decisions.log(
+                batch, id_, ITSELF, "trouble" if trouble else "well", own.state, reason, {}
+            )
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def note(self, id_: int, author: str, action: str, reason: str) -> Future[None]:
         """Put something in a reservation's log that changes nothing else."""
 
         def decide(batch: Batch) -> None:
-            own = self.reservation(id_, batch)
-            self._log(batch, id_, author, action, own.state, reason, {})
+            own = self._decisions.register.reservation(id_, batch)
+            self._decisions.log(batch, id_, author, action, own.state, reason, {})
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def add_counters(self, rows: Sequence[Mapping[str, Any]]) -> Future[None]:
         """Add readings to the series: rows of the table `counters`."""
@@ -140,19 +146,19 @@ class Outcomes(Decisions):
             for row in rows:
                 batch.insert(COUNTERS, row)
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
     def tidy(self) -> Future[None]:
         """Forget what is long over: requests by their keys, counters, and what was booked when."""
 
         def decide(batch: Batch) -> None:
-            now = self.now
-            self._keys = Keys.tidied(batch, now)
+            now = self._decisions.now
+            self._decisions.keys = Keys.tidied(batch, now)
             old = COUNTERS.c.at_ms < (now - COUNTERS_KEPT) * 1000
             batch.execute(COUNTERS.delete().where(old))
-            self.admission.forget_before(now - LATE)
+            self._decisions.admission.forget_before(now - LATE)
 
-        return self.writer.submit(decide)
+        return self._decisions.writer.submit(decide)
 
 
 def _without_figures(trouble: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +11,9 @@ import sqlalchemy as sa
 from perhop_services.common.errors import BadRequestError, ConflictError, ForbiddenError, when
 from perhop_services.common.users import User
 from perhop_services.reservations import records
-from perhop_services.reservations.admission import HORIZON, Free
+from perhop_services.reservations.admission import HORIZON, Admission, Free
 from perhop_services.reservations.checks import check_change, check_new, check_times
+from perhop_services.reservations.decisions import Decisions
 from perhop_services.reservations.keys import digest
 from perhop_services.reservations.model import LIVE, Reservation, State, Terms, Wishes
 from perhop_services.reservations.outcomes import Outcomes
@@ -19,10 +21,12 @@ from perhop_services.reservations.register import visible
 from perhop_services.reservations.schema import RESERVATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from perhop_services.common.writer import Batch
+    from perhop_services.common.database import Database
+    from perhop_services.common.writer import Batch, Writer
+    from perhop_services.reservations.network import Network
 
 
 _MOST_PARTS: Final = 20_000
@@ -30,8 +34,66 @@ _LEAST_PARTS: Final = 100
 """How many stretches a timeline has at most of all links, but of each at least."""
 
 
-class ReservationService(Outcomes):
-    """Reservations of one network in one database: booked, changed, cancelled and looked at."""
+class ReservationService:
+    """Reservations of one network in one database: booked, changed, cancelled and looked at.
+
+    Attributes:
+        register: What is on file.
+        outcomes: Decisions on what has happened already.
+    """
+
+    def __init__(
+        self, network: Network, database: Database, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Read what is on file, and begin to decide.
+
+        Args:
+            network: What there is to reserve.
+            database: Where it is kept.
+            clock: The time in seconds since 1970.
+        """
+        self._decisions = Decisions(network, database, clock=clock)
+        self.register = self._decisions.register
+        self.outcomes = Outcomes(self._decisions)
+
+    def close(self) -> None:
+        """Finish what was asked, and end."""
+        self._decisions.close()
+
+    @property
+    def network(self) -> Network:
+        """What there is to reserve."""
+        return self._decisions.network
+
+    @property
+    def database(self) -> Database:
+        """Where it is kept."""
+        return self._decisions.database
+
+    @property
+    def writer(self) -> Writer:
+        """The writer, who takes all decisions."""
+        return self._decisions.writer
+
+    @property
+    def admission(self) -> Admission:
+        """What is booked, in memory."""
+        return self._decisions.admission
+
+    @property
+    def lost(self) -> list[int]:
+        """Reservations on file whose links or class the network no longer has."""
+        return self._decisions.lost
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The time in seconds since 1970."""
+        return self._decisions.clock
+
+    @property
+    def now(self) -> int:
+        """The current second."""
+        return self._decisions.now
 
     # Booking
 
@@ -69,19 +131,19 @@ class ReservationService(Outcomes):
 
         def decide(batch: Batch) -> Reservation:
             if key is not None:
-                before = self._keys.find(batch, user, key, request)
+                before = self._decisions.keys.find(batch, user, key, request)
                 if before is not None:
-                    return self.reservation(before, batch)
+                    return self.register.reservation(before, batch)
             now = self.now
             check_new(self.network, user, terms, now, hold)
             own = replace(terms, start=max(terms.start, now))
             self._learn_rates(batch, user)
-            id_ = self._next_reservation
+            id_ = self._decisions.next_reservation
             try:
                 chosen = self.admission.book(id_, user.id, own, wanted, user.quota, path, now)
             except ConflictError as error:
                 raise self._and_when(batch, user, error) from None
-            self._next_reservation += 1
+            self._decisions.next_reservation += 1
             state = State.PLANNED if hold is None else State.HELD
             reservation = Reservation(
                 id=id_,
@@ -94,11 +156,11 @@ class ReservationService(Outcomes):
                 version=1,
                 created=now,
             )
-            self._insert(batch, reservation)
+            self._decisions.insert(batch, reservation)
             action = "book" if hold is None else "hold"
-            self._log(batch, id_, user.name, action, state, terms.purpose, {})
+            self._decisions.log(batch, id_, user.name, action, state, terms.purpose, {})
             if key is not None:
-                self._keys.add(batch, user, key, request, id_, now)
+                self._decisions.keys.add(batch, user, key, request, id_, now)
             return reservation
 
         return self.writer.submit(decide)
@@ -119,7 +181,7 @@ class ReservationService(Outcomes):
                 raise ConflictError(f"reservation {id_} is {held.state}, not held")
             if held.hold_until is not None and held.hold_until <= self.now:
                 raise ConflictError(f"the hold of reservation {id_} expired")
-            return self._move(batch, held, State.PLANNED, user.name, "commit", "")
+            return self._decisions.move(batch, held, State.PLANNED, user.name, "commit", "")
 
         return self.writer.submit(decide)
 
@@ -137,7 +199,7 @@ class ReservationService(Outcomes):
                 return own
             if not own.state.is_live:
                 raise ConflictError(f"reservation {id_} is {own.state}; nothing is left to cancel")
-            return self._move(batch, own, State.CANCELLED, user.name, "cancel", reason)
+            return self._decisions.move(batch, own, State.CANCELLED, user.name, "cancel", reason)
 
         return self.writer.submit(decide)
 
@@ -191,8 +253,8 @@ class ReservationService(Outcomes):
             self.admission.change(own, new, owner.quota, now, keep=enforced)
             detail = records.differences(own.terms, new)
             if enforced:
-                return self._begin_change(batch, own, new, user.name, reason, detail)
-            return self._set_terms(batch, own, new, user.name, "change", reason, detail)
+                return self._decisions.begin_change(batch, own, new, user.name, reason, detail)
+            return self._decisions.set_terms(batch, own, new, user.name, "change", reason, detail)
 
         return self.writer.submit(decide)
 
@@ -227,7 +289,7 @@ class ReservationService(Outcomes):
     def _of(self, batch: Batch, user: User, id_: int) -> Reservation:
         if user.disabled:
             raise ForbiddenError(f"{user.name} may no longer change anything")
-        return visible(user, self.reservation(id_, batch))
+        return visible(user, self.register.reservation(id_, batch))
 
     def _owner(self, batch: Batch, own: Reservation, user: User) -> User:
         """Whose quota counts: the owner's, except for an operator, who may exceed it."""

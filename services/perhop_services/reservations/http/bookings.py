@@ -107,7 +107,7 @@ def listed(
     """Your reservations, by number; operators get those of all users."""
     everybody = who.user.sees_all and not mine
     during = None if start is None and end is None else (start or 0, end or m.MAX_SECOND)
-    found = _service(request).listed(
+    found = _service(request).register.listed(
         None if everybody else who.user.id, state or (), during, after, limit
     )
     return [m.ReservationMessage.of(each) for each in found]
@@ -116,7 +116,7 @@ def listed(
 @router.get("/reservations/{number}")
 def show(request: Request, who: Who, number: Id) -> m.ReservationMessage:
     """A reservation."""
-    return m.ReservationMessage.of(_service(request).seen_by(who.user, number))
+    return m.ReservationMessage.of(_service(request).register.seen_by(who.user, number))
 
 
 @router.patch("/reservations/{number}")
@@ -149,7 +149,7 @@ async def cancel(request: Request, who: Who, number: Id, body: m.Reason) -> m.Re
 @router.post("/reservations/{number}/confirm")
 def confirm(request: Request, who: Operator, number: Id) -> m.ReservationMessage:
     """Confirm that the routers were configured by hand."""
-    own = _service(request).seen_by(who.user, number)
+    own = _service(request).register.seen_by(who.user, number)
     return m.ReservationMessage.of(_enforcer(request).confirm(who.user, own))
 
 
@@ -161,7 +161,7 @@ def configuration(
     what: Annotated[str, Query(pattern="^(set|change|remove)$")] = "set",
 ) -> dict[str, str]:
     """The router configuration of a reservation, as text."""
-    own = _service(request).seen_by(who.user, number)
+    own = _service(request).register.seen_by(who.user, number)
     return {"configuration": _enforcer(request).routers.configuration(own, what)}
 
 
@@ -175,8 +175,8 @@ def log(
 ) -> list[m.LogMessage]:
     """The log of a reservation, by number. The next page begins after the last number."""
     service = _service(request)
-    service.seen_by(who.user, number)
-    return [m.LogMessage.of(entry) for entry in service.log(number, after, limit)]
+    service.register.seen_by(who.user, number)
+    return [m.LogMessage.of(entry) for entry in service.register.log(number, after, limit)]
 
 
 @router.get("/reservations/{number}/counters")
@@ -193,18 +193,18 @@ def counters(
     reading since counters were cleared always remain.
     """
     service = _service(request)
-    service.seen_by(who.user, number)
+    service.register.seen_by(who.user, number)
     names = m.CountersMessage.model_fields
     return [
         m.CountersMessage(**{name: row[name] for name in names})
-        for row in service.series(number, most)
+        for row in service.register.series(number, most)
     ]
 
 
 @router.delete("/reservations/{number}/counters", status_code=204)
 def clear(request: Request, who: Who, number: Id) -> None:
     """Clear the counters of a reservation. The stored series remains."""
-    own = _service(request).seen_by(who.user, number)
+    own = _service(request).register.seen_by(who.user, number)
     _enforcer(request).clear(who.user, own)
 
 
@@ -217,7 +217,7 @@ def feed(request: Request, who: Feed) -> Response:
     def pages() -> Iterator[str]:
         yield icalendar.HEAD
         after = 0
-        while found := service.listed(who.user.id, states, after=after, limit=1000):
+        while found := service.register.listed(who.user.id, states, after=after, limit=1000):
             yield icalendar.events(found, service.now)
             after = found[-1].id
         yield icalendar.END

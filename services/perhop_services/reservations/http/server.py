@@ -63,14 +63,14 @@ def running(serving: Serving) -> Iterator[uvicorn.Server]:
         service = ReservationService(serving.network, database, clock=clock)
         stack.callback(service.close)
         for id_ in service.lost:
-            service.note_trouble(id_, "the network no longer has its links or class")
+            service.outcomes.note_trouble(id_, "the network no longer has its links or class")
             LOG.error(
                 "the network no longer has the links or class of a reservation",
                 extra=fields(reservation=id_),
             )
         enforcer = Enforcer(service, serving.drivers, every=serving.every)
         stack.callback(enforcer.close)
-        deliveries = Deliveries(database, service.log, allowed=serving.webhooks)
+        deliveries = Deliveries(database, service.register.log, allowed=serving.webhooks)
         stack.callback(deliveries.close)
         people = People(database, clock=clock, quota=serving.quota)
         app = application(
