@@ -430,6 +430,11 @@ def test_changes_are_steps() -> None:
             "policies.p.classes.x.police.burst",
         ),
         (
+            "x: {match: {dscp: ef}, police: {rate: 8 kbps, burst: 5 GB}}, z: {match: any}",
+            "",
+            "policies.p.classes.x.police.burst",
+        ),
+        (
             "x: {match: {dscp: ef}, police: {rate: 8 kbps, burst: 10 kB, excess_burst: 20 kB}}, "
             "z: {match: any}",
             "",

@@ -471,6 +471,8 @@ def test_linux_says_why_it_did_not() -> None:
         LinuxDriver(via="perhop-no-such-command").set(RULE)
     with pytest.raises(DriverError, match="8 bit/s or more"):
         LinuxDriver().set(replace(RULE, rate=7))
+    with pytest.raises(RefusedError, match="less than 4 GiB"):
+        LinuxDriver(police="nft").set(replace(RULE, burst=5 * 10**9))
     with pytest.raises(UsageError, match="expected yes or no"):
         driver("linux:guarantee=maybe")
     with pytest.raises(UsageError, match="expected tc or nft"):

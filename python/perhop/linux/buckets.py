@@ -55,7 +55,7 @@ class Limit:
 
     @property
     def fits(self) -> bool:
-        """Whether nftables can express it: a burst has 32 bits."""
+        """Whether nftables can express it: a burst has 32 bits, of which nft drops the rest."""
         return self.burst <= _MOST_BURST
 
     def __str__(self) -> str:

@@ -133,6 +133,8 @@ class LinuxDriver:
             raise RefusedError("nftables polices 8 bit/s or more")
         self._probe()
         policer = self._policer(rule)
+        if not policer.fits:
+            raise RefusedError(f"nftables takes a burst of less than 4 GiB, not {rule.burst} B")
         old = self._chains().get(rule.name)
         minor = old.minor if old is not None else None
         if not self._shared(rule):
