@@ -15,6 +15,7 @@ use crate::job::{Job, flow_name, linux_name};
 use crate::payload;
 use crate::sys::{Level, Socket};
 use crate::tap;
+use crate::tcp::LEAST_UNSENT;
 
 /// What a socket for datagrams holds, in bytes of memory: `net.core.wmem_default` of Linux. The option
 /// is doubled by the kernel (socket(7)).
@@ -255,7 +256,7 @@ impl Host<'_> {
                         .map_err(failed())?;
                 }
                 socket
-                    .set(TCP(libc::TCP_NOTSENT_LOWAT), crate::tcp::LEAST_UNSENT)
+                    .set(TCP(libc::TCP_NOTSENT_LOWAT), LEAST_UNSENT as libc::c_int)
                     .map_err(failed())?;
                 socket.bind(line.from).map_err(failed())?;
                 Ok(socket)
@@ -305,7 +306,8 @@ impl Host<'_> {
         if tcp.pacing {
             // Any limit at all has TCP pace itself, here at its own rate.
             let most = u64::MAX / 2;
-            socket.set(SOCKET(libc::SO_MAX_PACING_RATE), most).map_err(refused("pacing"))?;
+            let set = socket.set_bytes(SOCKET(libc::SO_MAX_PACING_RATE), &most.to_ne_bytes());
+            set.map_err(refused("pacing"))?;
         }
         Ok(())
     }
@@ -440,9 +442,11 @@ fn filter_icmp(socket: &Socket, v6: bool, kinds: &[u8]) -> io::Result<()> {
     for &kind in kinds {
         blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
     }
+    let blocked = blocked.map(u32::to_ne_bytes);
+    let blocked = blocked.as_flattened();
     match v6 {
-        true => socket.set((libc::IPPROTO_ICMPV6, ICMPV6_FILTER), blocked),
-        false => socket.set((libc::SOL_RAW, ICMP_FILTER), blocked[0]),
+        true => socket.set_bytes((libc::IPPROTO_ICMPV6, ICMPV6_FILTER), blocked),
+        false => socket.set_bytes((libc::SOL_RAW, ICMP_FILTER), &blocked[..4]),
     }
 }
 

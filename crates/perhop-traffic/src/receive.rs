@@ -2,6 +2,7 @@
 //! hears of probes.
 
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -48,6 +49,8 @@ struct Receiver<'a> {
     /// Room for super-packets, and for headers.
     large: Batch,
     small: Batch,
+    /// Room that streams are said to have, and nothing is written to.
+    room: Box<[MaybeUninit<u8>]>,
     /// Whose the last datagram was, that came from here and went there.
     last: Option<((SocketAddr, SocketAddr), Place)>,
 }
@@ -66,7 +69,8 @@ pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<
         epoll.add(socket.as_fd(), number as u64, Interest::Readable)?;
     }
     let (large, small) = (Batch::new(16, 1 << 16), Batch::new(256, tap::SNAP));
-    let mut receiver = Receiver { shared, epoll, sources, large, small, last: None };
+    let room = Box::new_uninit_slice(CHUNK);
+    let mut receiver = Receiver { shared, epoll, sources, large, small, room, last: None };
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
     while !shared.clock.is_over() {
         let count = receiver.epoll.wait(&mut ready, shared.clock.wake(Nanos::MAX))?;
@@ -153,7 +157,7 @@ impl Receiver<'_> {
     fn read(&mut self, place: Place) -> io::Result<()> {
         let (flow, stream) = self.shared.at(place);
         let Some(socket) = stream.receiver.get() else { return Ok(()) };
-        match socket.discard(CHUNK) {
+        match socket.discard(&mut self.room) {
             Ok(0) => {
                 socket.end();
                 self.epoll.remove(socket.as_fd())

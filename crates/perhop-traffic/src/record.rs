@@ -156,7 +156,7 @@ impl Recorder {
             if unsent / 2 >= follow.unsent || unsent <= follow.unsent / 2 {
                 follow.unsent = unsent;
                 let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
-                let _ = stream.sender.set(option, unsent);
+                let _ = stream.sender.set_bytes(option, &unsent.to_ne_bytes());
             }
         }
     }

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use perhop_core::Ecn;
 use perhop_wire::{IPV6_HEADER, Ipv4Header, Ipv6Header, QuotedPacket, TcpHeader, number};
+use socket2::SockFilter;
 
 use crate::sys::Socket;
 
@@ -55,7 +56,7 @@ const ECN: u32 = 3;
 /// Congestion experienced.
 const CE: u32 = 3;
 
-#[repr(C)]
+/// `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Instruction {
     code: u16,
@@ -133,14 +134,6 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
     program
 }
 
-/// `struct sock_fprog`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Program {
-    length: u16,
-    instructions: *const Instruction,
-}
-
 /// Watches what arrives in the calling thread's namespace. Where there are too many flows for one
 /// filter the last ones are not watched.
 pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
@@ -149,11 +142,13 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
     expected.sort_by_key(order);
     expected.dedup_by_key(|each| order(each));
     expected.truncate((BPF_MAXINSNS - 64) / 8);
-    let program = filter(&expected);
+    let instruction = |Instruction { code, jump_true, jump_false, k }| {
+        SockFilter::new(code, jump_true, jump_false, k)
+    };
+    let program: Vec<SockFilter> = filter(&expected).into_iter().map(instruction).collect();
     // Bound to no protocol it receives nothing until the filter is there.
     let socket = Socket::new(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
-    let attached = Program { length: program.len() as u16, instructions: program.as_ptr() };
-    socket.set((libc::SOL_SOCKET, libc::SO_ATTACH_FILTER), attached)?;
+    socket.attach_filter(&program)?;
     socket.set((libc::SOL_SOCKET, libc::SO_RCVBUF), 4 << 20)?;
     socket.bind_packets()?;
     Ok(socket)

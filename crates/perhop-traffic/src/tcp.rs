@@ -7,8 +7,10 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
 use crate::shared::Shared;
-use crate::sys::{Epoll, Event, Interest, Nanos, Socket, memory_file};
+use crate::sys::{Epoll, Event, Interest, Nanos, Socket};
 
 /// How many bytes wait in a connection at least until it is told to stop waiting for more: as much
 /// as keeps a slow one busy. A fast one has what it sends in [`LATENCY`].
@@ -49,7 +51,7 @@ struct Application {
 /// Runs every TCP sender until all is over.
 pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     // What is sent, from where pages go to the network without a copy.
-    let mut file = memory_file()?;
+    let mut file = File::from(memfd_create("perhop", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(&vec![0; CHUNK])?;
     let epoll = Epoll::new()?;
     let places: Vec<_> = shared.places().filter(|place| !shared.is_udp(place.flow)).collect();

@@ -1,18 +1,14 @@
 //! Many datagrams in one system call, with what the kernel says of each (recvmmsg(2), sendmmsg(2);
 //! udp(7): `UDP_SEGMENT`, `UDP_GRO`).
 
-#![allow(unsafe_code)]
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 
-use std::io;
-use std::mem;
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::ptr;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-use super::{Nanos, Socket, SocketAddress};
-
-/// Room for what the kernel says of a datagram, in words, so that it is aligned.
-type ControlRoom = [u64; 16];
+use super::raw::{Room, receive_many, send_many};
+use super::{Nanos, Socket};
 
 /// What the kernel says of a datagram, as far as it was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,102 +33,85 @@ pub(crate) struct Datagram<'a> {
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     size: usize,
-    addresses: Vec<SocketAddress>,
-    controls: Vec<ControlRoom>,
-    headers: Vec<libc::mmsghdr>,
-    vectors: Vec<libc::iovec>,
-}
-
-// SAFETY: the pointers inside are to the vectors beside them, set anew before every use.
-unsafe impl Send for Batch {}
-
-const fn empty_header() -> libc::mmsghdr {
-    // SAFETY: a mmsghdr is numbers and pointers, which may be null.
-    unsafe { mem::zeroed() }
+    rooms: Vec<Room>,
 }
 
 impl Batch {
     /// Room for `count` datagrams of `size` bytes.
     pub fn new(count: usize, size: usize) -> Self {
-        let nowhere = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
-        Self {
-            bytes: vec![0; count * size],
-            size,
-            addresses: vec![SocketAddress::empty(); count],
-            controls: vec![ControlRoom::default(); count],
-            headers: (0..count).map(|_| empty_header()).collect(),
-            vectors: vec![nowhere; count],
-        }
+        Self { bytes: vec![0; count * size], size, rooms: vec![Room::default(); count] }
     }
 
     /// Takes what has arrived, as far as there is room. Says how many datagrams that were.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
-        for (number, header) in self.headers.iter_mut().enumerate() {
-            self.addresses[number] = SocketAddress::empty();
-            let base = self.bytes[number * self.size..].as_mut_ptr();
-            self.vectors[number] = libc::iovec { iov_base: base.cast(), iov_len: self.size };
-            let (address, length) = self.addresses[number].as_mut_ptr();
-            let header = &mut header.msg_hdr;
-            header.msg_name = address.cast();
-            header.msg_namelen = *length;
-            header.msg_iov = &mut self.vectors[number];
-            header.msg_iovlen = 1;
-            header.msg_control = ptr::from_mut(&mut self.controls[number]).cast();
-            header.msg_controllen = mem::size_of::<ControlRoom>();
-            header.msg_flags = 0;
-        }
-        let count = self.headers.len() as libc::c_uint;
-        // SAFETY: every header points to what is as long as it says, and outlives the call.
-        let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
-                ptr::null_mut(),
-            )
-        };
-        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+        receive_many(socket.as_fd(), (&mut self.bytes, self.size), &mut self.rooms)
     }
 
     /// One of those that came last.
     pub fn get(&self, number: usize) -> Datagram<'_> {
-        let header = &self.headers[number];
-        let kept = (header.msg_len as usize).min(self.size);
-        let bytes = &self.bytes[number * self.size..][..kept];
-        let from =
-            if header.msg_hdr.msg_namelen == 0 { None } else { self.addresses[number].get() };
-        Datagram { bytes, from, control: control(&header.msg_hdr) }
+        let room = &self.rooms[number];
+        let bytes = &self.bytes[number * self.size..][..room.length.min(self.size)];
+        let (address, control) = (octets(&room.address), octets(&room.control));
+        Datagram {
+            bytes,
+            from: address.get(..room.address_length).and_then(address_of),
+            control: control.get(..room.control_length).map_or_else(Control::default, control_of),
+        }
     }
 }
 
-fn control(header: &libc::msghdr) -> Control {
+/// The bytes of words as they lie in memory.
+fn octets(words: &[u64; 16]) -> [u8; 128] {
+    let mut bytes = [0; 128];
+    bytes.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
+    bytes
+}
+
+/// A number of the kernel's at the beginning of bytes.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+/// The address in a `struct sockaddr_in` or `sockaddr_in6`, unless it is another's or cut off.
+fn address_of(bytes: &[u8]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(number(bytes, 2)?);
+    let ip: IpAddr = match i32::from(u16::from_ne_bytes(number(bytes, 0)?)) {
+        libc::AF_INET => Ipv4Addr::from(number::<4>(bytes, 4)?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(number::<16>(bytes, 8)?).into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+/// What control messages say (cmsg(3)): each has a `struct cmsghdr` before its data, and begins at a
+/// multiple of the length of a word.
+fn control_of(mut bytes: &[u8]) -> Control {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
     let mut control = Control::default();
-    // SAFETY: the kernel has written messages into the room that the header points to, and how much
-    // of it they take; these functions stay inside. What is read is as long as the kernel makes it
-    // for its kind, and read without regard to alignment.
-    unsafe {
-        let mut message = libc::CMSG_FIRSTHDR(header);
-        while let Some(head) = message.as_ref() {
-            let data = libc::CMSG_DATA(message);
-            match (head.cmsg_level, head.cmsg_type) {
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    let stamp = data.cast::<libc::timespec>().read_unaligned();
-                    control.stamp =
-                        Some(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64);
+    while let (Some(length), Some(level), Some(kind)) =
+        (number(bytes, 0), number(bytes, HEADER - 8), number(bytes, HEADER - 4))
+    {
+        let length = usize::from_ne_bytes(length);
+        let Some(data) = bytes.get(HEADER..length) else { break };
+        let int = || number(data, 0).map(libc::c_int::from_ne_bytes);
+        match (libc::c_int::from_ne_bytes(level), libc::c_int::from_ne_bytes(kind)) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                let part = |at| number(data, at).map(u64::from_ne_bytes);
+                if let (Some(seconds), Some(nanos)) = (part(0), part(8)) {
+                    control.stamp = Some(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos));
                 }
-                (libc::IPPROTO_IP, libc::IP_TOS) => control.traffic_class = Some(data.read()),
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    control.traffic_class = Some(data.cast::<libc::c_int>().read_unaligned() as u8);
-                }
-                (libc::SOL_UDP, libc::UDP_GRO) => {
-                    let size = data.cast::<libc::c_int>().read_unaligned();
-                    control.segment = usize::try_from(size).ok().filter(|&size| size > 0);
-                }
-                _ => {}
             }
-            message = libc::CMSG_NXTHDR(header, message);
+            (libc::IPPROTO_IP, libc::IP_TOS) => control.traffic_class = data.first().copied(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                control.traffic_class = int().map(|class| class as u8);
+            }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let size = int().and_then(|size| usize::try_from(size).ok());
+                control.segment = size.filter(|&size| size > 0);
+            }
+            _ => {}
         }
+        bytes = bytes.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
     }
     control
 }
@@ -199,47 +178,100 @@ impl Train {
     }
 
     fn send_segmented(&self, socket: &Socket, size: u16) -> io::Result<()> {
-        let mut vector = libc::iovec {
-            iov_base: self.bytes.as_ptr().cast_mut().cast(),
-            iov_len: self.bytes.len(),
-        };
-        let mut room = ControlRoom::default();
-        let mut header = empty_header().msg_hdr;
-        header.msg_iov = &mut vector;
-        header.msg_iovlen = 1;
-        header.msg_control = ptr::from_mut(&mut room).cast();
-        // SAFETY: the room is larger than one message with a u16 and aligned, so that the first
-        // header lies in it; the kernel only reads what the vector points to.
-        let sent = unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(mem::size_of::<u16>() as u32) as usize;
-            let message = &mut *libc::CMSG_FIRSTHDR(&header);
-            message.cmsg_level = libc::SOL_UDP;
-            message.cmsg_type = libc::UDP_SEGMENT;
-            message.cmsg_len = libc::CMSG_LEN(mem::size_of::<u16>() as u32) as usize;
-            libc::CMSG_DATA(message).cast::<u16>().write_unaligned(size);
-            libc::sendmsg(socket.as_raw_fd(), &header, 0)
-        };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        let (pieces, control) =
+            ([IoSlice::new(&self.bytes)], [ControlMessage::UdpGsoSegments(&size)]);
+        sendmsg::<()>(socket.as_raw_fd(), &pieces, &control, MsgFlags::empty(), None)?;
+        Ok(())
     }
 
     fn send_each(&self, socket: &Socket, skip: usize) -> io::Result<usize> {
-        let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_SEGMENTS];
-        let mut headers = [const { empty_header() }; MAX_SEGMENTS];
         let mut start = if skip == 0 { 0 } else { self.ends[skip - 1] };
-        let mut count = 0;
-        for &end in &self.ends[skip..] {
-            let bytes = &self.bytes[start..end];
-            vectors[count] =
-                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            headers[count].msg_hdr.msg_iov = &mut vectors[count];
-            headers[count].msg_hdr.msg_iovlen = 1;
+        let piece = |&end: &usize| {
+            let piece = IoSlice::new(&self.bytes[start..end]);
             start = end;
-            count += 1;
+            piece
+        };
+        let pieces: Vec<IoSlice<'_>> = self.ends[skip..].iter().map(piece).collect();
+        send_many(socket.as_fd(), &pieces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    use perhop_fuzz::fuzz;
+
+    use super::*;
+
+    /// A control message as cmsg(3) lays it out.
+    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = (16 + data.len()).to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&level.to_ne_bytes());
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(data);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    fn messages() -> Vec<u8> {
+        let stamp = [7_u64.to_ne_bytes(), 9_u64.to_ne_bytes()].concat();
+        let class = message(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &0xb8_i32.to_ne_bytes());
+        let segment = message(libc::SOL_UDP, libc::UDP_GRO, &1400_i32.to_ne_bytes());
+        [message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp), class, segment].concat()
+    }
+
+    #[test]
+    fn control_messages_are_read() {
+        let stamp = Some(7_000_000_009);
+        let expected = Control { stamp, traffic_class: Some(0xb8), segment: Some(1400) };
+        assert_eq!(control_of(&messages()), expected);
+        let class = message(libc::IPPROTO_IP, libc::IP_TOS, &[0x28]);
+        assert_eq!(control_of(&class).traffic_class, Some(0x28));
+    }
+
+    #[test]
+    fn fuzz_control_messages() {
+        fuzz("control messages", &[messages()], |bytes| {
+            let _ = address_of(bytes);
+            control_of(bytes) != Control::default()
+        });
+    }
+
+    /// What the kernel says of datagrams that were sent one by one, and as one.
+    #[test]
+    fn datagrams_arrive_as_they_were_sent() {
+        for at in ["127.0.0.1:0", "[::1]:0"] {
+            // Where there is no IPv6 there is nothing to try.
+            let Ok(probe) = UdpSocket::bind(at) else { continue };
+            let to = probe.local_addr().unwrap();
+            drop(probe);
+            let receiver = Socket::like(to, libc::SOCK_DGRAM, 0).unwrap();
+            receiver.set((libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1).unwrap();
+            receiver.bind(to).unwrap();
+            let sender = Socket::like(to, libc::SOCK_DGRAM, 0).unwrap();
+            let from = SocketAddr::new(to.ip(), 0);
+            sender.bind(from).unwrap();
+            sender.connect(to).unwrap();
+            let mut train = Train::new();
+            for (number, size) in [(1, 30), (2, 30), (3, 20)] {
+                train.push(&[number; 4], size);
+            }
+            assert_eq!(train.send(&sender, 0, true).unwrap(), 3);
+            assert_eq!(train.send(&sender, 1, false).unwrap(), 2);
+            let (mut batch, mut seen) = (Batch::new(2, 25), Vec::new());
+            let patience = Instant::now() + Duration::from_secs(5);
+            while seen.len() < 5 && Instant::now() < patience {
+                for number in 0..batch.receive(&receiver).unwrap_or(0) {
+                    let datagram = batch.get(number);
+                    assert_eq!(datagram.from.map(|from| from.ip()), Some(to.ip()));
+                    assert!(datagram.control.stamp.is_some());
+                    seen.push((datagram.bytes[0], datagram.bytes.len()));
+                }
+            }
+            // As far as there is room.
+            assert_eq!(seen, [(1, 25), (2, 25), (3, 20), (2, 25), (3, 20)]);
         }
-        let messages = headers.as_mut_ptr();
-        // SAFETY: so many headers are set, and point to what outlives the call and is only read.
-        let sent =
-            unsafe { libc::sendmmsg(socket.as_raw_fd(), messages, count as libc::c_uint, 0) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }

@@ -1,53 +1,39 @@
-//! Clocks.
-
-#![allow(unsafe_code)]
+//! Clocks, and how threads are woken.
 
 use std::io;
+
+use nix::sys::prctl::set_timerslack;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+
+use super::raw;
 
 /// Nanoseconds of a clock.
 pub(crate) type Nanos = u64;
 
 const PER_SECOND: u64 = 1_000_000_000;
 
-fn read(clock: libc::clockid_t) -> Nanos {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a timespec to write to. Both clocks exist, so that the call cannot fail.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as u64 * PER_SECOND + now.tv_nsec as u64
+fn read(clock: ClockId) -> Nanos {
+    let now = clock_gettime(clock).expect("every kernel has both clocks");
+    now.tv_sec() as u64 * PER_SECOND + now.tv_nsec() as u64
 }
 
 /// The clock that nobody sets, by which a run is timed.
 pub(crate) fn monotonic() -> Nanos {
-    read(libc::CLOCK_MONOTONIC)
+    read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// The clock that the kernel stamps packets with.
 pub(crate) fn realtime() -> Nanos {
-    read(libc::CLOCK_REALTIME)
+    read(ClockId::CLOCK_REALTIME)
 }
 
 /// Sleeps until the monotonic clock shows `at`, or a signal comes.
 pub(crate) fn sleep_until(at: Nanos) {
-    let until = libc::timespec {
-        tv_sec: (at / PER_SECOND) as libc::time_t,
-        tv_nsec: (at % PER_SECOND) as libc::c_long,
-    };
-    let flags = libc::TIMER_ABSTIME;
-    // SAFETY: `until` is a valid timespec; the remaining time is not asked for.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &until, std::ptr::null_mut()) };
-}
-
-/// `struct sched_attr` of sched_setattr(2), as first published.
-#[repr(C)]
-struct Scheduling {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
+    let until = TimeSpec::new((at / PER_SECOND) as i64, (at % PER_SECOND) as i64);
+    let flags = ClockNanosleepFlags::TIMER_ABSTIME;
+    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &until);
 }
 
 /// The shortest slice that there is, in nanoseconds.
@@ -61,42 +47,14 @@ const SHORT_SLICE: u64 = 100_000;
 /// On request, and where its user may have that, the thread goes before all that do not compute in real time
 /// (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it does.
 pub(crate) fn be_prompt(real_time: bool) -> bool {
-    // SAFETY: takes numbers.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let scheduling = Scheduling {
-        size: std::mem::size_of::<Scheduling>() as u32,
-        policy: libc::SCHED_OTHER as u32,
-        flags: 0,
-        nice,
-        priority: 0,
-        runtime: SHORT_SLICE,
-        deadline: 0,
-        period: 0,
-    };
-    // SAFETY: the first takes numbers, the second reads as much as the structure says that it has.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64);
-        libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0);
-    }
-    if !real_time {
-        return false;
-    }
-    let least = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the kernel reads a structure that lives until the call returns.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) == 0 }
+    let _ = set_timerslack(1);
+    raw::set_scheduling(SHORT_SLICE, None);
+    real_time && raw::set_scheduling(SHORT_SLICE, Some(1))
 }
 
 /// Lets this process have as many files as it may ask for. Says how many that is.
 pub(crate) fn unlimit_files() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is an rlimit to write to.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` is a valid rlimit.
-    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
-        0 => Ok(limit.rlim_cur),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    Ok(most)
 }

@@ -1,12 +1,12 @@
 //! Waiting for many sockets at once (epoll(7)).
 
-#![allow(unsafe_code)]
-
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use super::Nanos;
+use nix::sys::epoll::{Epoll as NixEpoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
 use super::clock::monotonic;
+use super::{Nanos, raw};
 
 /// What a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,13 @@ pub(crate) enum Interest {
 }
 
 impl Interest {
-    fn events(self) -> u32 {
-        (match self {
-            Self::Readable => libc::EPOLLIN,
-            Self::Writable => libc::EPOLLOUT,
-            Self::Errors => 0,
-        }) as u32
+    fn event(self, token: u64) -> EpollEvent {
+        let flags = match self {
+            Self::Readable => EpollFlags::EPOLLIN,
+            Self::Writable => EpollFlags::EPOLLOUT,
+            Self::Errors => EpollFlags::empty(),
+        };
+        EpollEvent::new(flags, token)
     }
 }
 
@@ -34,69 +35,31 @@ pub(crate) type Event = libc::epoll_event;
 
 /// A set of sockets, each with a token.
 #[derive(Debug)]
-pub(crate) struct Epoll(OwnedFd);
+pub(crate) struct Epoll(NixEpoll);
 
 impl Epoll {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes flags; what it returns, if anything, is a file descriptor of ours.
-        match unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } {
-            -1 => Err(io::Error::last_os_error()),
-            fd => Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) })),
-        }
-    }
-
-    fn control(
-        &self,
-        what: libc::c_int,
-        fd: BorrowedFd<'_>,
-        token: u64,
-        interest: Interest,
-    ) -> io::Result<()> {
-        let mut event = Event { events: interest.events(), u64: token };
-        // SAFETY: both are open; `event` is valid.
-        match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Ok(Self(NixEpoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
     }
 
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+        Ok(self.0.add(fd, interest.event(token))?)
     }
 
     pub fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+        Ok(self.0.modify(fd, &mut interest.event(token))?)
     }
 
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::Errors)
+        Ok(self.0.delete(fd)?)
     }
 
     /// Waits until something is ready, or the monotonic clock shows `until`. Says how many of
-    /// `events` it has written.
+    /// `events` it has written. (nix waits for whole milliseconds.)
     pub fn wait(&self, events: &mut [Event], until: Nanos) -> io::Result<usize> {
-        let left = until.saturating_sub(monotonic());
-        let timeout = libc::timespec {
-            tv_sec: (left / 1_000_000_000) as libc::time_t,
-            tv_nsec: (left % 1_000_000_000) as libc::c_long,
-        };
-        let room = events.len() as libc::c_int;
-        // SAFETY: there is room for so many events; no signal mask is given.
-        let ready = unsafe {
-            libc::epoll_pwait2(
-                self.0.as_raw_fd(),
-                events.as_mut_ptr(),
-                room,
-                &timeout,
-                std::ptr::null(),
-            )
-        };
-        match ready {
-            -1 => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-                error => Err(error),
-            },
-            ready => Ok(ready as usize),
+        match raw::epoll_wait(self.0.0.as_fd(), events, until.saturating_sub(monotonic())) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            other => other,
         }
     }
 }
