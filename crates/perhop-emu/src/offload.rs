@@ -2,8 +2,8 @@
 //!
 //! A packet comes and goes with the header of `linux/virtio_net.h`. One that is longer than the MTU
 //! is *split* when it comes, so that queues and policies see the packets that a real device would
-//! send; and packets of a connection that follow each other to a host at once are *joined*, as a real
-//! device's driver (GRO) does, which saves their receiver most of the work.
+//! send; and packets of a connection that follow each other to a host at once are *joined*, as a
+//! real device's driver (GRO) does, which saves their receiver most of the work.
 
 use perhop_wire::{
     FRAGMENT_OFFSET, IPV4_HEADER, IPV6_HEADER, IpPacket, Ipv4Header, Ipv6Header, MORE_FRAGMENTS,
@@ -21,8 +21,8 @@ const MOST_HEADERS: usize = IPV6_HEADER + 60;
 const LONGEST: usize = 65_535;
 
 /// Divides what a host has sent as one into the packets that it stands for, and hands them over in
-/// order, with their lengths. Says how many there were; none if it cannot be divided, or a place for
-/// one is missing.
+/// order, with their lengths. Says how many there were; none if it cannot be divided, or a place
+/// for one is missing.
 pub(crate) fn split(
     bytes: &[u8],
     (header, parsed): (VnetHeader, &IpPacket),

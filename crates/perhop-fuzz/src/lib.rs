@@ -1,8 +1,8 @@
-//! Damaged input for parsers. A fuzz target is a test that calls [`fuzz`]; the name of each begins with
-//! `fuzz_`, so that `cargo test --workspace fuzz_` runs all of them.
+//! Damaged input for parsers. A fuzz target is a test that calls [`fuzz`]; the name of each begins
+//! with `fuzz_`, so that `cargo test --workspace fuzz_` runs all of them.
 //!
-//! Tests try a fixed number of inputs, the same ones every time. `make fuzz` sets `PERHOP_FUZZ_CASES`
-//! and `PERHOP_FUZZ_SEED` to try others, and more.
+//! Tests try a fixed number of inputs, the same ones every time. `make fuzz` sets
+//! `PERHOP_FUZZ_CASES` and `PERHOP_FUZZ_SEED` to try others, and more.
 
 mod mutation;
 

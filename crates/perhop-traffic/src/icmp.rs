@@ -104,8 +104,8 @@ fn about_probe(error: IcmpError, about: &QuotedPacket<'_>) -> Option<Message> {
     Some(Message::Error { error, probe, dscp, destination })
 }
 
-/// Writes an echo request with a payload of `size` zero bytes. The kernel computes ICMPv6's checksum,
-/// which is of addresses, too.
+/// Writes an echo request with a payload of `size` zero bytes. The kernel computes ICMPv6's
+/// checksum, which is of addresses, too.
 pub(crate) fn write_echo(out: &mut Vec<u8>, kind: u8, identifier: u16, sequence: u16, size: usize) {
     out.clear();
     out.extend_from_slice(&IcmpRepr::echo(kind, identifier, sequence).emit());

@@ -166,8 +166,8 @@ pub(crate) struct Packet {
     pub payload: usize,
 }
 
-/// Reads the headers of a packet that begins with these bytes; without trust. What the kernel has put
-/// together has the header of a long packet.
+/// Reads the headers of a packet that begins with these bytes; without trust. What the kernel has
+/// put together has the header of a long packet.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
     let packet = QuotedPacket::parse(bytes).filter(|packet| packet.number == number::TCP)?;
     let length = match packet.source {

@@ -114,8 +114,8 @@ impl IcmpRepr {
         Self { kind: header.kind(), code: header.code(), rest: header.rest() }
     }
 
-    /// Return the header. Its checksum is that of a message over IPv4 that is zero behind the header;
-    /// any other needs [`fill_icmp_checksum`].
+    /// Return the header. Its checksum is that of a message over IPv4 that is zero behind the
+    /// header; any other needs [`fill_icmp_checksum`].
     pub fn emit(&self) -> [u8; ICMP_HEADER] {
         let mut bytes = [self.kind, self.code, 0, 0, 0, 0, 0, 0];
         bytes[4..].copy_from_slice(&self.rest.to_be_bytes());
@@ -125,8 +125,8 @@ impl IcmpRepr {
     }
 }
 
-/// Compute the checksum of the ICMP message at `offset` to the end of a packet; that of ICMPv6 covers
-/// a pseudo-header. Bytes without a whole header stay as they are.
+/// Compute the checksum of the ICMP message at `offset` to the end of a packet; that of ICMPv6
+/// covers a pseudo-header. Bytes without a whole header stay as they are.
 pub fn fill_icmp_checksum(packet: &mut [u8], offset: usize) {
     let Some(message) = packet.get_mut(offset..).filter(|all| all.len() >= ICMP_HEADER) else {
         return;

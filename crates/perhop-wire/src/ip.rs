@@ -63,7 +63,8 @@ pub enum Malformed {
 /// Which part of its packet a fragment has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {
-    /// Identification, which all fragments of a packet share; zero for IPv6 without a fragment header.
+    /// Identification, which all fragments of a packet share; zero for IPv6 without a fragment
+    /// header.
     pub identification: u32,
     /// Offset in bytes from the beginning of the packet's payload.
     pub offset: u16,
@@ -236,8 +237,8 @@ pub fn pseudo_header(bytes: &[u8], number: u8, length: usize) -> u64 {
     addresses.map_or(0, |all| sum_of_words(all) + u64::from(number) + length as u64)
 }
 
-/// Compute the checksum of TCP or UDP at `offset` in a packet of either version; `length` is that of
-/// the transport as its packet says, which may have zeros behind `packet`. Bytes without a whole
+/// Compute the checksum of TCP or UDP at `offset` in a packet of either version; `length` is that
+/// of the transport as its packet says, which may have zeros behind `packet`. Bytes without a whole
 /// header stay as they are.
 pub fn fill_transport_checksum(packet: &mut [u8], offset: usize, number: u8, length: usize) {
     let place = if number == number::UDP { UDP_CHECKSUM } else { TCP_CHECKSUM };

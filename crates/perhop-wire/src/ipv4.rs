@@ -119,8 +119,8 @@ impl<B: BorrowMut<[u8; IPV4_HEADER]>> Ipv4Header<B> {
     }
 }
 
-/// Compute the checksum of the IPv4 header at the beginning of `bytes`, options included. Bytes that
-/// do not hold the header stay as they are.
+/// Compute the checksum of the IPv4 header at the beginning of `bytes`, options included. Bytes
+/// that do not hold the header stay as they are.
 pub fn fill_ipv4_checksum(bytes: &mut [u8]) {
     let Some(length) = Ipv4Header::of(bytes).map(|header| header.header_length()) else { return };
     let Some(header) = bytes.get_mut(..length) else { return };

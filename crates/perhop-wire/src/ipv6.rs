@@ -13,8 +13,8 @@ pub const IPV6_HEADER: usize = 40;
 /// Length of a fragment header, in bytes.
 pub const FRAGMENT_HEADER: usize = 8;
 
-/// How many extension headers a packet may have. RFC 8200, section 4.1, has at most one of each kind
-/// and two of destination options.
+/// How many extension headers a packet may have. RFC 8200, section 4.1, has at most one of each
+/// kind and two of destination options.
 const MOST_EXTENSIONS: usize = 8;
 
 header! {

@@ -2,8 +2,8 @@
 //!
 //! Views are apart from values. A view ([`Ipv4Header`], [`TcpHeader`], …) shows the fields of bytes
 //! where they lie, and changes them there. It holds an array of the header's length, so that no
-//! accessor can fail. A value ([`Ipv4Repr`], [`TcpRepr`], …) is read by `parse` and becomes bytes by
-//! `emit`. What is longer than a header is checked once: [`IpPacket::parse`],
+//! accessor can fail. A value ([`Ipv4Repr`], [`TcpRepr`], …) is read by `parse` and becomes bytes
+//! by `emit`. What is longer than a header is checked once: [`IpPacket::parse`],
 //! [`TcpSegment::new_checked`].
 //!
 //! Nothing here trusts its input: no bytes make a function panic, or are read beyond their end.

@@ -1,5 +1,5 @@
-//! The header of `linux/virtio_net.h`, which precedes what a host hands to its device: checksums that
-//! are left open, and several packets as one.
+//! The header of `linux/virtio_net.h`, which precedes what a host hands to its device: checksums
+//! that are left open, and several packets as one.
 
 use crate::checksum::{checksum, sum_of_words};
 use crate::udp::UDP_CHECKSUM;
@@ -72,7 +72,8 @@ impl VnetHeader {
         Self { flags, checksum: partial.unwrap_or_default(), ..Self::default() }
     }
 
-    /// Return the header of several segments of TCP, each but the last of `segment` bytes of payload.
+    /// Return the header of several segments of TCP, each but the last of `segment` bytes of
+    /// payload.
     pub const fn of_segments(
         is_v6: bool,
         headers: u16,

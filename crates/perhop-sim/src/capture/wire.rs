@@ -209,8 +209,8 @@ fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
     out.extend_from_slice(&IcmpRepr::echo(kind, asker as u16, sequence as u16).emit());
 }
 
-/// Computes the checksum of the transport that begins at `start`. What is zero behind what is written
-/// changes nothing in it.
+/// Computes the checksum of the transport that begins at `start`. What is zero behind what is
+/// written changes nothing in it.
 fn seal(out: &mut [u8], start: usize, header: &Header) {
     let length = header.size as usize - IPV4_HEADER;
     let packet = &mut out[start - IPV4_HEADER..];

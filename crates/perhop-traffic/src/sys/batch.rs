@@ -83,8 +83,8 @@ fn address_of(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// What control messages say (cmsg(3)): each has a `struct cmsghdr` before its data, and begins at a
-/// multiple of the length of a word.
+/// What control messages say (cmsg(3)): each has a `struct cmsghdr` before its data, and begins at
+/// a multiple of the length of a word.
 fn control_of(mut bytes: &[u8]) -> Control {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     let mut control = Control::default();

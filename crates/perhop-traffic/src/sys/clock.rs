@@ -40,12 +40,13 @@ pub(crate) fn sleep_until(at: Nanos) {
 const SHORT_SLICE: u64 = 100_000;
 
 /// Has the kernel wake the calling thread when it asked for it, not up to 50 µs later
-/// (`PR_SET_TIMERSLACK`, prctl(2)), and let it go before threads that want to run for longer: it asks
-/// for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An older
-/// kernel takes no notice.
+/// (`PR_SET_TIMERSLACK`, prctl(2)), and let it go before threads that want to run for longer: it
+/// asks for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An
+/// older kernel takes no notice.
 ///
-/// On request, and where its user may have that, the thread goes before all that do not compute in real time
-/// (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it does.
+/// On request, and where its user may have that, the thread goes before all that do not compute in
+/// real time (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it
+/// does.
 pub(crate) fn be_prompt(real_time: bool) -> bool {
     let _ = set_timerslack(1);
     raw::set_scheduling(SHORT_SLICE, None);

@@ -1,9 +1,9 @@
 //! The system calls that neither the standard library nor nix nor socket2 has: the one module with
 //! `unsafe` code. What it offers is safe to call with anything.
 //!
-//! nix has recvmmsg(2) and sendmmsg(2), too. But the first does not give control messages their room
-//! back from call to call, and the second tells how many were sent by an iterator over addresses that
-//! nobody has written.
+//! nix has recvmmsg(2) and sendmmsg(2), too. But the first does not give control messages their
+//! room back from call to call, and the second tells how many were sent by an iterator over
+//! addresses that nobody has written.
 
 #![allow(unsafe_code)]
 
@@ -153,8 +153,8 @@ struct Scheduling {
     period: u64,
 }
 
-/// Sets how the calling thread is scheduled (sched_setattr(2)): with slices of so many nanoseconds as
-/// others are, or in real time with a priority. Says whether it may.
+/// Sets how the calling thread is scheduled (sched_setattr(2)): with slices of so many nanoseconds
+/// as others are, or in real time with a priority. Says whether it may.
 pub(super) fn set_scheduling(slice: Nanos, real_time: Option<u32>) -> bool {
     // SAFETY: takes numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };

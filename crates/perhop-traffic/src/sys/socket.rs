@@ -67,8 +67,8 @@ impl Socket {
         self.0.bind(&address.into())
     }
 
-    /// Has a packet socket take every packet that comes in on any device; none that goes out, as far
-    /// as the kernel knows how to leave them out (Linux 4.20).
+    /// Has a packet socket take every packet that comes in on any device; none that goes out, as
+    /// far as the kernel knows how to leave them out (Linux 4.20).
     pub fn bind_packets(&self) -> io::Result<()> {
         // linux/if_packet.h.
         const PACKET_IGNORE_OUTGOING: libc::c_int = 23;

@@ -55,8 +55,8 @@ fn agree(bytes: &[u8], packet: &IpPacket) {
         }
     };
     assert_eq!((packet.traffic_class.octet(), packet.ttl, packet.length), (class, ttl, length));
-    // It skips what this crate takes for a transport: an authentication header in IPv4, mobility and
-    // the like. It takes an IPv6 length of zero for that of what there is.
+    // It skips what this crate takes for a transport: an authentication header in IPv4, mobility
+    // and the like. It takes an IPv6 length of zero for that of what there is.
     let payload = theirs.payload();
     if packet.number == payload.ip_number.0 && length > 40 {
         assert_eq!(packet.payload(bytes), payload.payload);

@@ -5,7 +5,8 @@ mod ip;
 mod linux;
 mod transports;
 
-/// The Internet checksum word by word (RFC 1071, section 4.1), which shares nothing with the crate's.
+/// The Internet checksum word by word (RFC 1071, section 4.1), which shares nothing with the
+/// crate's.
 fn naive_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {
@@ -15,7 +16,8 @@ fn naive_checksum(bytes: &[u8]) -> u16 {
     !sum as u16
 }
 
-/// The checksum of a transport at `offset` and its pseudo-header, word by word: zero if it is right.
+/// The checksum of a transport at `offset` and its pseudo-header, word by word: zero if it is
+/// right.
 fn naive_transport_checksum(packet: &[u8], offset: usize, number: u8) -> u16 {
     let addresses = if packet[0] >> 4 == 6 { &packet[8..40] } else { &packet[12..20] };
     let length = ((packet.len() - offset) as u16).to_be_bytes();

@@ -125,7 +125,8 @@ proptest! {
         prop_assert_eq!(sum, 0);
     }
 
-    /// A sum of zero is written as the other zero, as zero says that there is no checksum (RFC 768).
+    /// A sum of zero is written as the other zero, as zero says that there is no checksum (RFC
+    /// 768).
     #[test]
     fn a_datagram_has_a_checksum(first in any::<u16>()) {
         let mut packet = v4(0, 0, 64, 17, 0, &[0x30, 0x39, 0, 53, 0, 10, 0, 0, 0, 0]);
