@@ -10,6 +10,7 @@
 //! Nothing here has a clock: instants are arguments.
 
 mod capture;
+mod datagrams;
 mod density;
 mod histogram;
 mod jitter;
@@ -23,6 +24,7 @@ mod stalls;
 mod tables;
 
 pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
+pub use datagrams::DatagramMeter;
 pub use density::Density;
 pub use histogram::Histogram;
 pub use jitter::Jitter;

@@ -55,6 +55,18 @@ pub struct Pinger {
 }
 
 impl Pinger {
+    /// Sends trains of `train` probes from `start` until `stop`, one for each time to live in a
+    /// round of `every`.
+    pub const fn new(
+        (start, stop): (Time, Time),
+        every: Duration,
+        ttls: RangeInclusive<u8>,
+        train: u16,
+    ) -> Self {
+        let reach = *ttls.end();
+        Self { start, stop, every, ttls, train, records: Vec::new(), due: 0, reach }
+    }
+
     fn trains_a_round(&self) -> u64 {
         1 + u64::from(self.ttls.end() - self.ttls.start())
     }

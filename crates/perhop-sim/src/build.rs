@@ -225,16 +225,8 @@ pub(crate) fn pinger(
         traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
         ttl: first,
     };
-    let pinger = Pinger {
-        start: Time::from_picos(plan.start),
-        stop: Time::from_picos(plan.stop),
-        every: Duration::from_picos(plan.every),
-        ttls: first..=last,
-        train: plan.train,
-        records: Vec::new(),
-        due: 0,
-        reach: last,
-    };
+    let span = (Time::from_picos(plan.start), Time::from_picos(plan.stop));
+    let pinger = Pinger::new(span, Duration::from_picos(plan.every), first..=last, plan.train);
     let role = Role::Pinger(Box::new(pinger));
     let line = Line { header, peer: id as u32, handshake: None };
     Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })

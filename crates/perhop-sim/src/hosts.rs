@@ -12,7 +12,7 @@ mod tcp;
 mod udp;
 
 use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Time, prefetch};
-use perhop_measure::{Answer, Histogram, LossMeter, Pinger};
+use perhop_measure::{Answer, DatagramMeter, Histogram, LossMeter, Pinger};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, Sent, TimerId};
 use perhop_tcp::{Flags, Handshake, Segment};
 
@@ -22,7 +22,7 @@ use crate::capture::ModelledCaptures;
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
 pub(crate) use self::socket::{Socket, WhenFull};
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
-pub(crate) use self::udp::{UdpReceiver, UdpSender};
+pub(crate) use self::udp::UdpSender;
 
 type Net = Network<BodyId>;
 
@@ -86,7 +86,7 @@ pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
     TcpReceiver(Box<TcpReceiver>),
     UdpSender(Box<UdpSender>),
-    UdpReceiver(Box<UdpReceiver>),
+    UdpReceiver(Box<DatagramMeter>),
     Pinger(Box<Pinger>),
 }
 
@@ -265,12 +265,8 @@ impl Hosts<BodyId> for ModelledHosts {
             (Role::UdpReceiver(receiver), Stored::Datagram { sequence }) => {
                 self.dscps[owner][0].add(dscp);
                 let delay = now.since(sent);
-                receiver.jitter.add(delay);
-                if receiver.order.add(sequence) {
-                    receiver.delivered += u64::from(packet.header.size - DATAGRAM_HEADER);
-                    receiver.packets += 1;
-                    receiver.marked += u64::from(packet.header.ecn() == Ecn::Ce);
-                    receiver.delay.add(delay);
+                let payload = u64::from(packet.header.size - DATAGRAM_HEADER);
+                if receiver.add(sequence, payload, delay, packet.header.ecn() == Ecn::Ce) {
                     self.delays[owner].add(delay);
                 }
                 return;

@@ -277,10 +277,7 @@ impl Simulation {
             }
             match &mut self.hosts.endpoints[receiver].role {
                 Role::TcpReceiver(tcp) => tcp.delay = Samples::default(),
-                Role::UdpReceiver(udp) => {
-                    udp.delay = Samples::default();
-                    udp.order.reset_extent_max();
-                }
+                Role::UdpReceiver(udp) => udp.pass_mark(),
                 _ => {}
             }
             self.streams[index].last = reading.counters;
@@ -327,26 +324,7 @@ impl Simulation {
                     jitter: None,
                 }
             }
-            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => {
-                let order = receiver.order.counts();
-                let counters = StreamCounters {
-                    sacks: Some(0),
-                    delivered: receiver.delivered,
-                    packets: receiver.packets,
-                    lost: udp.lost,
-                    reordered: order.reordered,
-                    marked: receiver.marked,
-                    order: Some(order),
-                    ..StreamCounters::default()
-                };
-                let jitter = receiver.jitter.estimate();
-                StreamReading {
-                    counters,
-                    delay: receiver.delay,
-                    jitter,
-                    ..StreamReading::default()
-                }
-            }
+            (Role::UdpSender(udp), Role::UdpReceiver(receiver)) => receiver.reading(udp.lost),
             roles => unreachable!("a stream from and to {roles:?}"),
         }
     }

@@ -452,10 +452,7 @@ fn filter_icmp(socket: &Socket, v6: bool, kinds: &[u8]) -> io::Result<()> {
 
 /// Datagrams carry their number and the time.
 fn check_datagrams(flow: &str, udp: &UdpPlan) -> Result<(), TrafficError> {
-    let header = match udp.layer {
-        perhop_workload::LayerPlan::Application => 0,
-        perhop_workload::LayerPlan::Ip => 28,
-    };
+    let header = udp.layer.header();
     let smallest = match &udp.replay {
         Some(replay) => replay.packets.iter().map(|&(_, size)| size).min().unwrap_or(u16::MAX),
         None => udp.size,

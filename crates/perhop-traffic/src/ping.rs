@@ -62,16 +62,8 @@ impl PingState {
         (dscp, socket): (Dscp, Socket),
     ) -> Self {
         let [first, last] = plan.ttl;
-        let pinger = Pinger {
-            start: Time::from_picos(plan.start),
-            stop: Time::from_picos(plan.stop),
-            every: Duration::from_picos(plan.every),
-            ttls: first..=last,
-            train: plan.train,
-            records: Vec::new(),
-            due: 0,
-            reach: last,
-        };
+        let span = (Time::from_picos(plan.start), Time::from_picos(plan.stop));
+        let pinger = Pinger::new(span, Duration::from_picos(plan.every), first..=last, plan.train);
         let numbering = match plan.udp_port {
             Some(destination_port) => {
                 Numbering::Datagram { source_port: probe_port(number), destination_port }

@@ -222,14 +222,9 @@ fn count(
     // The sender reads its clock before it sends, and somebody may set it back meanwhile.
     let delay = duration(arrived.saturating_sub(payload.sent));
     let received = &mut flow.datagrams[stream];
-    received.jitter.add(delay);
     received.next = received.next.max(payload.sequence + 1);
     received.longest = received.longest.max(delay);
-    if received.order.add(payload.sequence) {
-        received.delivered += bytes as u64;
-        received.packets += 1;
-        received.marked += u64::from(class & 3 == Ecn::Ce as u8);
-        received.delay.add(delay);
+    if received.meter.add(payload.sequence, bytes as u64, delay, class & 3 == Ecn::Ce as u8) {
         flow.delays.add(delay);
     }
 }

@@ -237,7 +237,7 @@ impl Recorder {
             if let Some(since_cut) = self.marks.since_cut(self.marks.recorded()) {
                 delays.push_flow(index, since_cut, &received.delays);
             }
-            let streams = received.datagrams.iter().map(|stream| &stream.order.density);
+            let streams = received.datagrams.iter().map(|stream| &stream.meter.order.density);
             displacements.push_flow(index, streams);
         }
         vec![
@@ -298,34 +298,17 @@ fn datagrams(
     }
     let given_up =
         follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
-    let given_up = given_up.min(sent).saturating_sub(received.packets);
+    let given_up = given_up.min(sent).saturating_sub(received.meter.packets);
     // Those that had been overtaken that long ago and have not come since. Where packets take several
     // ways some are always on the way, others at every moment.
     let overtaken = match follow.reached.front() {
         Some(&reached) if follow.reached.len() == SETTLED => {
-            received.missing().saturating_sub(received.order.missing_since(reached))
+            received.missing().saturating_sub(received.meter.order.missing_since(reached))
         }
         _ => 0,
     };
-    let counts = received.order.counts();
-    let counters = StreamCounters {
-        delivered: received.delivered,
-        packets: received.packets,
-        lost: overtaken.max(given_up),
-        reordered: counts.reordered,
-        marked: received.marked,
-        sacks: Some(0),
-        order: Some(counts),
-        ..StreamCounters::default()
-    };
-    let reading = StreamReading {
-        counters,
-        delay: received.delay,
-        jitter: received.jitter.estimate(),
-        ..StreamReading::default()
-    };
-    received.delay = Samples::default();
-    received.order.reset_extent_max();
+    let reading = received.meter.reading(overtaken.max(given_up));
+    received.meter.pass_mark();
     reading
 }
 

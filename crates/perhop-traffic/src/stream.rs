@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use perhop_core::{Dscp, Duration};
-use perhop_measure::{Histogram, Jitter, Order, Samples};
+use perhop_measure::{DatagramMeter, Histogram};
 
 use crate::sys::{Nanos, Socket};
 
@@ -51,13 +51,7 @@ impl FlowReceived {
 /// What was received of a stream of datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct DatagramsReceived {
-    pub delivered: u64,
-    /// Each counted once.
-    pub packets: u64,
-    pub marked: u64,
-    pub order: Order,
-    pub delay: Samples,
-    pub jitter: Jitter,
+    pub meter: DatagramMeter,
     /// One above the highest number.
     pub next: u64,
     /// The longest that one was under way.
@@ -67,7 +61,7 @@ pub(crate) struct DatagramsReceived {
 impl DatagramsReceived {
     /// How many have been overtaken and have not come.
     pub fn missing(&self) -> u64 {
-        self.next.saturating_sub(self.packets)
+        self.next.saturating_sub(self.meter.packets)
     }
 }
 

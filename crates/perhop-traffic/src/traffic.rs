@@ -173,7 +173,7 @@ impl Traffic {
     pub fn delivered(&self) -> Vec<u64> {
         let of_flow = |(index, flow): (usize, &FlowState)| -> u64 {
             if self.shared.is_udp(index) {
-                lock(&flow.received).datagrams.iter().map(|stream| stream.delivered).sum()
+                lock(&flow.received).datagrams.iter().map(|stream| stream.meter.delivered).sum()
             } else {
                 flow.streams.iter().map(|stream| stream.delivered.load(Ordering::Relaxed)).sum()
             }

@@ -52,16 +52,18 @@ pub fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, Work
     })
 }
 
-/// The bytes of a datagram's size that are none of its payload.
-fn header(layer: LayerPlan) -> u16 {
-    match layer {
-        LayerPlan::Application => 0,
-        LayerPlan::Ip => DATAGRAM_HEADER,
+impl LayerPlan {
+    /// The bytes of a datagram's size that are none of its payload.
+    pub const fn header(self) -> u16 {
+        match self {
+            Self::Application => 0,
+            Self::Ip => DATAGRAM_HEADER,
+        }
     }
 }
 
 fn payload(size: u16, layer: LayerPlan) -> Result<u16, WorkloadError> {
-    match size.saturating_sub(header(layer)) {
+    match size.saturating_sub(layer.header()) {
         0 => Err(WorkloadError::Zero("a datagram's payload")),
         payload if payload > MAX_PAYLOAD => {
             Err(WorkloadError::TooLarge("a datagram does not fit a packet"))
@@ -82,7 +84,7 @@ fn replay(plan: &ReplayPlan, layer: LayerPlan) -> Result<Replay, WorkloadError> 
 
 fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, WorkloadError> {
     let payload = payload(plan.size, plan.layer)?;
-    let header = header(plan.layer);
+    let header = plan.layer.header();
     let rate = Rate::new(plan.rate).ok_or(WorkloadError::Zero("a flow's rate"))?;
     let gap = Bytes::new(plan.size.into()) / rate;
     if gap <= Duration::from_picos(1) {

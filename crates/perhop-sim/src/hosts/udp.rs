@@ -1,7 +1,6 @@
-//! An application that sends datagrams, and one that counts them.
+//! An application that sends datagrams.
 
 use perhop_core::Time;
-use perhop_measure::{Jitter, Order, Samples};
 use perhop_workload::Pattern;
 
 use super::BodyId;
@@ -25,18 +24,6 @@ pub(crate) struct UdpSender {
     pub refused: Option<u32>,
     /// No attempt is made before, after one that was refused.
     pub not_before: Time,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct UdpReceiver {
-    pub delivered: u64,
-    /// Datagrams that arrived, each counted once.
-    pub packets: u64,
-    pub marked: u64,
-    pub order: Order,
-    /// How long datagrams were under way.
-    pub delay: Samples,
-    pub jitter: Jitter,
 }
 
 impl UdpSender {

@@ -1,0 +1,63 @@
+//! Streams of datagrams where they arrive.
+
+use perhop_core::Duration;
+
+use crate::jitter::Jitter;
+use crate::order::Order;
+use crate::reading::{Samples, StreamCounters, StreamReading};
+
+/// Measures a stream of datagrams at its receiver.
+#[derive(Debug, Default)]
+pub struct DatagramMeter {
+    /// Bytes of payload, of each datagram once.
+    pub delivered: u64,
+    /// Datagrams that arrived, each counted once.
+    pub packets: u64,
+    /// The order in which they arrived.
+    pub order: Order,
+    /// Datagrams that arrived with congestion experienced.
+    marked: u64,
+    /// One-way delays since the last mark.
+    delay: Samples,
+    jitter: Jitter,
+}
+
+impl DatagramMeter {
+    /// Counts the arrival of a datagram with so many bytes of payload, sent `delay` ago, with or
+    /// without congestion experienced. Returns whether it is the first copy.
+    #[inline]
+    pub fn add(&mut self, sequence: u64, payload: u64, delay: Duration, marked: bool) -> bool {
+        self.jitter.add(delay);
+        let first = self.order.add(sequence);
+        if first {
+            self.delivered += payload;
+            self.packets += 1;
+            self.marked += u64::from(marked);
+            self.delay.add(delay);
+        }
+        first
+    }
+
+    /// The stream at a mark; `lost` is the number of its packets that were lost.
+    pub fn reading(&self, lost: u64) -> StreamReading {
+        let order = self.order.counts();
+        let counters = StreamCounters {
+            delivered: self.delivered,
+            packets: self.packets,
+            lost,
+            reordered: order.reordered,
+            marked: self.marked,
+            sacks: Some(0),
+            order: Some(order),
+            ..StreamCounters::default()
+        };
+        let jitter = self.jitter.estimate();
+        StreamReading { counters, delay: self.delay, jitter, ..StreamReading::default() }
+    }
+
+    /// Begins to measure anew, after a mark, what is measured from mark to mark.
+    pub fn pass_mark(&mut self) {
+        self.delay = Samples::default();
+        self.order.reset_extent_max();
+    }
+}
