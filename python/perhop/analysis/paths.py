@@ -23,8 +23,8 @@ class Capacity:
         ttl: The hop's number.
         nodes: The nodes that answered there.
         rate_bps: The rate at which a train's packets arrive there, in bits of IP packets per
-            second:
-            that of the slowest link so far. None if no two packets of a train were answered.
+            second: that of the slowest link so far. None if no two packets of a train were
+            answered.
         narrows: Whether the link to this hop is slower than all before.
     """
 
@@ -38,8 +38,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
     """Return the capacity of a path up to each hop, from a ping of several nodes that sends trains.
 
     Packets that are sent back to back are spread by the slowest link that they cross, and so are
-    the
-    answers. The median of the gaps excludes most gaps with packets of other flows. Dovrolis,
+    the answers. The median of the gaps excludes most gaps with packets of other flows. Dovrolis,
     Ramanathan and Moore, What do packet dispersion techniques measure? (INFOCOM 2001). A bottleneck
     of the return path is visible only if it also spreads the answers, which are shorter.
 
@@ -49,6 +48,7 @@ def capacities(dataset: Dataset, ping: str, window: Window | None = None) -> lis
     probe = dataset.scenario.pings[ping_named(dataset, ping)]
     if probe.train < 2:
         raise ValueError(f"{ping} sends no trains; expected a ping with `train: 2` or more")
+    # The header of an ICMP message is as long as that of a datagram.
     bits = 8 * (probe.size + DATAGRAM_HEADERS)
     here = pl.col("sent_s") + pl.col("rtt_s")
     answered = sent(dataset, ping, window).with_columns(here.alias("came_s"))

@@ -19,6 +19,7 @@ from perhop.engines.naming import Naming
 from perhop.engines.plan import network_plan
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
+from perhop.scenario.resolve import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,9 +43,6 @@ _MTU: Final = 1500
 
 _LEAST_MTU_V6: Final = 1280
 _PREFIX_V6: Final = IPv6Address("fd70:6572:686f:7000::")
-
-_TCP_HEADERS: Final = 20 + 20 + 12  # IPv4, TCP, timestamps
-_DATAGRAM_HEADERS: Final = 20 + 8
 
 
 def start(scenario: Scenario, seed: int) -> EmuRun:
@@ -190,10 +188,12 @@ def offload(scenario: Scenario) -> list[bool]:
 def longest(flow: Flow) -> int:
     """The longest packet that a flow sends, where it is none of 1500 bytes or less."""
     if flow.tcp is not None:
-        return min(flow.tcp.mss + _TCP_HEADERS, 65_535) if flow.tcp.mss > _MTU - 40 else _MTU
+        if flow.tcp.mss <= _MTU - TCP_HEADERS:
+            return _MTU
+        return min(flow.tcp.mss + TCP_HEADERS + TIMESTAMPS, 65_535)
     udp = flow.udp
     assert udp is not None
     if udp.sizes == "exponential":
         return _MTU
     sizes = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
-    return max(sizes) + (0 if udp.layer == "ip" else _DATAGRAM_HEADERS)
+    return max(sizes) + (0 if udp.layer == "ip" else DATAGRAM_HEADERS)

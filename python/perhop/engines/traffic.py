@@ -17,6 +17,7 @@ from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
 from perhop.scenario.model.tcp import AUTOTUNED_BUFFER, Tcp
+from perhop.scenario.resolve import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS
 from perhop.units import MILLISECOND, format_size
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ __all__ = ["Traffic", "gaps", "job"]
 MTU: Final = 1500
 """What a packet holds on a link that does not say."""
 
-_IP: Final = 20
-_TCP: Final = 20
-_TIMESTAMPS: Final = 12
-_DATAGRAM: Final = 28
 _NUMBERED: Final = 16
 """What a datagram begins with: its number, and when it was sent."""
 
@@ -197,8 +194,8 @@ def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
             found += _udp_gaps(f"flows.{name}.udp", flow.udp, holds)
     for name, ping in scenario.pings.items():
         holds = mtu or _mtu(scenario, ping.source)
-        if ping.size + _DATAGRAM > holds:
-            found.append(Gap(f"pings.{name}.size", _fragments(ping.size + _DATAGRAM, holds)))
+        if ping.size + DATAGRAM_HEADERS > holds:
+            found.append(Gap(f"pings.{name}.size", _fragments(ping.size + DATAGRAM_HEADERS, holds)))
     _, contradictions = _settings(scenario)
     return found + contradictions
 
@@ -239,7 +236,7 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
         yield Gap(f"{path}.prr", "Linux always has proportional rate reduction")
     if tcp.pacing is False and tcp.congestion_control == "bbr1":
         yield Gap(f"{path}.pacing", "Linux's BBR always paces")
-    size = tcp.mss + _IP + _TCP + (_TIMESTAMPS if tcp.timestamps else 0)
+    size = tcp.mss + TCP_HEADERS + TIMESTAMPS * tcp.timestamps
     if size > mtu:
         yield Gap(f"{path}.mss", f"segments of {format_size(size)} do not fit an MTU of {mtu} B")
     if not 0 < tcp.delayed_ack <= 200 * MILLISECOND:
@@ -247,7 +244,7 @@ def _tcp_gaps(path: str, tcp: Tcp, mtu: int) -> Iterator[Gap]:
 
 
 def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
-    header = _DATAGRAM if udp.layer == "ip" else 0
+    header = DATAGRAM_HEADERS if udp.layer == "ip" else 0
     replayed = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
     key = "replay" if udp.replay else "size"
     if isinstance(udp.when_full, int):
@@ -259,8 +256,8 @@ def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
             f"datagrams of {format_size(smallest)} have no room for the {_NUMBERED} B by which "
             "real ones are told apart",
         )
-    if largest + _DATAGRAM > mtu:
-        yield Gap(f"{path}.{key}", _fragments(largest + _DATAGRAM, mtu))
+    if largest + DATAGRAM_HEADERS > mtu:
+        yield Gap(f"{path}.{key}", _fragments(largest + DATAGRAM_HEADERS, mtu))
 
 
 def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from perhop.scenario.model.traffic import Udp
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
-
 MAX_REPLAYED = 100_000
 """The most packets that all replays of a scenario may have together."""
 
