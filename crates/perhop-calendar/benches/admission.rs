@@ -1,7 +1,7 @@
-//! A million reservations: how long admission takes, and the search for the earliest fit, each beside
-//! a list of what overlaps that is sorted for each request: `cargo bench -p perhop-calendar`. With
-//! `--bench admission -- --json` the figures are one object of p50, p99 and the longest, in
-//! microseconds.
+//! A million reservations: how long admission takes, and the search for the earliest fit, each
+//! beside a list of what overlaps that is sorted for each request: `cargo bench -p
+//! perhop-calendar`. With `--bench admission -- --json` the figures are one object of p50, p99 and
+//! the longest, in microseconds.
 //!
 //! 200 links, of which each reservation takes 5; an hour to seven days, within a year, to the
 //! second; 1 to 100 Mb/s of 15 Gb/s. Requests are admitted one after the other until a million

@@ -397,8 +397,8 @@ impl Calendar {
         self.has(ends).then(|| self.graph().widest(ends, constraints, free)).flatten()
     }
 
-    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads over
-    /// it, whatever is booked; `None` if it is on no such path. Hosts forward nothing.
+    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads
+    /// over it, whatever is booked; `None` if it is on no such path. Hosts forward nothing.
     pub fn users(&self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
         self.graph().users(hosts)
     }

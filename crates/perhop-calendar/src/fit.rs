@@ -1,5 +1,5 @@
-//! From when on something fits: a search that jumps from one change of the calendar to the next, and
-//! looks at so much and no more.
+//! From when on something fits: a search that jumps from one change of the calendar to the next,
+//! and looks at so much and no more.
 
 use crate::{Calendar, Overlaps, Refusal, Span};
 

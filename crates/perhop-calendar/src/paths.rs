@@ -162,8 +162,8 @@ impl Graph<'_> {
         at_least(width).map(|path| (path, width))
     }
 
-    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads over
-    /// it: the one that [`Self::paths`] finds first where all is open. Hosts forward nothing.
+    /// Returns for each link the first two of `hosts`, in their order, whose shortest path leads
+    /// over it: the one that [`Self::paths`] finds first where all is open. Hosts forward nothing.
     pub fn users(self, hosts: &[u32]) -> Vec<Option<(u32, u32)>> {
         let nodes = self.leaving.len();
         let hosts: Vec<u32> =

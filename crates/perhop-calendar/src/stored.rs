@@ -13,9 +13,10 @@ const BETWEEN: usize = 3;
 ///
 /// A reservation is a line of eight columns with tabs between them: its number, start, end, rate
 /// and owner, the number of its path, its class or nothing, and a JSON array, of which the first
-/// three elements are source, destination and direction, and the others the selector of its packets. A
-/// million lines have few distinct values of both, so that only these need to be resolved: the *stored
-/// paths* (path, class and the array's beginning) and the *selectors* (the rest of the array).
+/// three elements are source, destination and direction, and the others the selector of its
+/// packets. A million lines have few distinct values of both, so that only these need to be
+/// resolved: the *stored paths* (path, class and the array's beginning) and the *selectors* (the
+/// rest of the array).
 #[derive(Clone, Debug, Default)]
 pub struct StoredReservations {
     entries: Vec<Entry>,
@@ -77,8 +78,8 @@ impl StoredReservations {
         Some(())
     }
 
-    /// The stored paths, by index: a path's number, a class or nothing, and the beginning of the array,
-    /// with tabs between them.
+    /// The stored paths, by index: a path's number, a class or nothing, and the beginning of the
+    /// array, with tabs between them.
     pub fn paths(&self) -> Vec<&str> {
         self.paths.all()
     }
@@ -93,8 +94,8 @@ impl StoredReservations {
         &self.owners
     }
 
-    /// Takes everything into a calendar and an index of overlaps, whether or not there is room. What
-    /// was over by `now` takes no room; what began before `origin` takes it from then on.
+    /// Takes everything into a calendar and an index of overlaps, whether or not there is room.
+    /// What was over by `now` takes no room; what began before `origin` takes it from then on.
     ///
     /// Args: each stored path, resolved, by its index; the number of each selector as it is, and
     /// reversed.

@@ -2,8 +2,8 @@
 //!
 //! Time is cut into slots of an hour. Each has the level at its beginning, the steps inside it and
 //! its peak. A booking changes the steps of the two slots in which it begins and ends; the slots
-//! between, which it covers, are two runs of numbers to add to, and a peak is the greatest of a run.
-//! Slots make most of a query cheap, steps make the ends exact. (Burchard, Analysis of data
+//! between, which it covers, are two runs of numbers to add to, and a peak is the greatest of a
+//! run. Slots make most of a query cheap, steps make the ends exact. (Burchard, Analysis of data
 //! structures for admission control of advance reservation requests, TKDE 17:3, 2005, compares
 //! arrays of slots with trees.)
 
@@ -412,7 +412,10 @@ mod tests {
         /// bookings come and go.
         #[test]
         fn a_timeline_is_the_sum_of_its_bookings(
-            changes in prop::collection::vec((span(), 1_u64..5, any::<prop::sample::Index>(), 0..3), 1..40),
+            changes in prop::collection::vec(
+                (span(), 1_u64..5, any::<prop::sample::Index>(), 0..3),
+                1..40,
+            ),
             queries in prop::collection::vec((span(), 0_u64..12, 1_u64..20_000), 1..20),
         ) {
             let mut timeline = Timeline::default();
@@ -438,7 +441,10 @@ mod tests {
                         Some(last) if last.level == now => {
                             last.span = Span::new(last.span.start(), until).unwrap();
                         }
-                        _ => expected.push(Stretch { span: Span::new(edge, until).unwrap(), level: now }),
+                        _ => {
+                            let span = Span::new(edge, until).unwrap();
+                            expected.push(Stretch { span, level: now });
+                        }
                     }
                 }
                 prop_assert_eq!(&timeline.stretches(span), &expected);

@@ -81,7 +81,10 @@ proptest! {
     /// The earliest start with room on one of the ways, and with packets that nobody else has.
     #[test]
     fn what_fits_is_found(
-        bookings in prop::collection::vec((0_u64..300, 1_u64..200, 1_u64..7, 0_usize..2, 0_u32..2, packets()), 1..25),
+        bookings in prop::collection::vec(
+            (0_u64..300, 1_u64..200, 1_u64..7, 0_usize..2, 0_u32..2, packets()),
+            1..25,
+        ),
         (length, rate) in (1_u64..150, 1_u64..11),
         asked in prop::collection::vec((0_u32..2, packets()), 0..3),
         own in 0_u64..25,
@@ -113,7 +116,8 @@ proptest! {
                 })
             });
             let claimed = kept.iter().any(|(id, when, _, _, ends, theirs)| {
-                *id != own && meets(when) && asked.iter().any(|(at, p)| at == ends && p.overlap(theirs))
+                let overlaps = |(at, packets): &(_, Packets)| at == ends && packets.overlap(theirs);
+                *id != own && meets(when) && asked.iter().any(overlaps)
             });
             (room, claimed)
         };

@@ -252,7 +252,8 @@ proptest! {
         prop_assert_eq!(calendar.len(), reference.bookings.len());
         for link in 0..reference.links.len() as u32 {
             for &(_, Booking { span, .. }) in &reference.bookings {
-                prop_assert!(reference.level(link, None, span.start()) <= reference.reservable(link, None));
+                let level = reference.level(link, None, span.start());
+                prop_assert!(level <= reference.reservable(link, None));
             }
         }
         for (booking, seconds, from, further) in queries {
@@ -268,7 +269,8 @@ proptest! {
                     prop_assert_ne!(pair[0].level, pair[1].level);
                 }
                 for edge in reference.edges(span) {
-                    let stretch = free.iter().find(|s| s.span.start() <= edge && edge < s.span.end());
+                    let holds = |span: Span| span.start() <= edge && edge < span.end();
+                    let stretch = free.iter().find(|stretch| holds(stretch.span));
                     prop_assert_eq!(stretch.unwrap().level, reference.free_at(&links, class, edge));
                 }
                 let mut effort = Effort(u64::MAX);
@@ -276,7 +278,7 @@ proptest! {
                     calendar.earliest(&links, class, span, seconds, rate, &mut effort).unwrap();
                 let within = Span::new(span.start().max(ORIGIN), span.end());
                 let expected =
-                    within.and_then(|within| reference.earliest(&links, class, within, seconds, rate));
+                    within.and_then(|span| reference.earliest(&links, class, span, seconds, rate));
                 prop_assert_eq!(found.start, expected);
                 // With less effort it is found as well, or cannot be before what was searched.
                 let few = calendar.earliest(&links, class, span, seconds, rate, &mut Effort(3));
@@ -323,8 +325,11 @@ proptest! {
             };
             let keeps = |path: &&Path| {
                 let spec = |link: &u32| &reference.links[*link as usize];
-                let touches = |node: u32| path.links.iter().any(|link| spec(link).ends.contains(&node));
-                !touches(limits.avoid_nodes[0]) && !path.links.contains(&0) && touches(limits.via[0])
+                let touches =
+                    |node: u32| path.links.iter().any(|link| spec(link).ends.contains(&node));
+                !touches(limits.avoid_nodes[0])
+                    && !path.links.contains(&0)
+                    && touches(limits.via[0])
                     && path.links.len() <= 3 && path.delay_ns <= 5
             };
             let expected = open.iter().copied().filter(keeps).count();

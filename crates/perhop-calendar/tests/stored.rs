@@ -92,7 +92,8 @@ proptest! {
         let paths: Vec<StoredPath> = stored.paths().iter().map(|words| {
             let words: Vec<&str> = words.split('\t').collect();
             let path: usize = words[0].parse().expect("a path");
-            let class = words[1].strip_prefix("class ").map(|class| class.parse().expect("a class"));
+            let class = words[1].strip_prefix("class ");
+            let class = class.map(|class| class.parse().expect("a class"));
             let between = BETWEEN.iter().position(|&known| known == words[2]).expect("two ends");
             let taken = PATHS.get(path).map(|links| (links.to_vec(), class));
             StoredPath { taken, lanes: lanes(between) }

@@ -54,7 +54,8 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// What a packet says of explicit congestion notification (RFC 3168, section 5; RFC 8311, RFC 9331).
+/// What a packet says of explicit congestion notification (RFC 3168, section 5; RFC 8311, RFC
+/// 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
     /// Its transport does not understand ECN: routers drop it where they would mark others.

@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 const LEAST: usize = 1024;
 
 /// A [`VecDeque`] that gives half of its memory back when, for as many items as it has room for, it
-/// held no more than a quarter of them. What a burst took does not stay, and a load that comes and goes
-/// does not allocate. Items leave by [`pop_front`](Self::pop_front).
+/// held no more than a quarter of them. What a burst took does not stay, and a load that comes and
+/// goes does not allocate. Items leave by [`pop_front`](Self::pop_front).
 #[derive(Clone, Debug)]
 pub struct Elastic<T> {
     items: VecDeque<T>,
@@ -75,7 +75,8 @@ impl<T> DerefMut for Elastic<T> {
 mod tests {
     use super::*;
 
-    /// Passes items through a queue that then holds `length`, and counts how often its room changes.
+    /// Passes items through a queue that then holds `length`, and counts how often its room
+    /// changes.
     fn pass(queue: &mut Elastic<u32>, length: usize, items: u32) -> u32 {
         let mut changes = 0;
         for item in 0..items {

@@ -1,5 +1,5 @@
-//! Powers, logarithm and exponential, made of the four operations, which every platform rounds alike. The
-//! C library's differ between versions in the last digit, and with them would results.
+//! Powers, logarithm and exponential, made of the four operations, which every platform rounds
+//! alike. The C library's differ between versions in the last digit, and with them would results.
 
 /// ln 2 in two parts, the first with so few bits that its products with small integers are exact.
 const LN_2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);

@@ -4,8 +4,8 @@
 const LINE: usize = 64;
 
 /// Asks for `value` from memory, all lines of it, and waits for none: what is done with it a moment
-/// later then waits less. Thousands of connections do not fit into a processor's cache, and which one a
-/// packet is for is known before it arrives. Where this is not known how, nothing happens.
+/// later then waits less. Thousands of connections do not fit into a processor's cache, and which
+/// one a packet is for is known before it arrives. Where this is not known how, nothing happens.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     for offset in (0..size_of::<T>()).step_by(LINE) {

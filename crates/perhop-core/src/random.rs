@@ -33,8 +33,8 @@ impl Stream {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An exponentially distributed number with a mean of 1, at most 53 ln 2 (36.7): the logarithm of
-    /// a uniform number, by arithmetic that every platform rounds alike.
+    /// An exponentially distributed number with a mean of 1, at most 53 ln 2 (36.7): the logarithm
+    /// of a uniform number, by arithmetic that every platform rounds alike.
     pub fn exponential(&mut self) -> f64 {
         -ln(1.0 - self.unit())
     }

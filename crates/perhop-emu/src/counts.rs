@@ -1,9 +1,9 @@
 //! What Linux has counted of queues and policers, read without a process or a page of memory that
 //! would be copied for it.
 //!
-//! `tc -s qdisc` and `nft list counters` say the same. But a process for each node takes the processor
-//! for some milliseconds, and each that is forked has this one's pages copied as they are written to:
-//! what is measured would be late for it.
+//! `tc -s qdisc` and `nft list counters` say the same. But a process for each node takes the
+//! processor for some milliseconds, and each that is forked has this one's pages copied as they are
+//! written to: what is measured would be late for it.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -38,8 +38,8 @@ pub struct EmulationPlan {
     pub network: NetworkPlan,
     /// The longest packet that each node sends, in the nodes' order.
     pub mtus: Vec<u32>,
-    /// Which nodes leave checksums and the division into packets to us, as hosts do to a real device;
-    /// none for all.
+    /// Which nodes leave checksums and the division into packets to us, as hosts do to a real
+    /// device; none for all.
     #[serde(default)]
     pub offload: Vec<bool>,
     /// Which nodes' own queues hold up their senders; none for no node.
@@ -51,7 +51,8 @@ pub struct EmulationPlan {
     /// The flows whose losses are told apart.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
-    /// How late, in picoseconds, the network may be before it counts as a stall; never if not given.
+    /// How late, in picoseconds, the network may be before it counts as a stall; never if not
+    /// given.
     #[serde(default)]
     pub bearable: Option<u64>,
 }
@@ -101,8 +102,8 @@ pub struct EmulationCounters {
     /// Packets that hosts have dropped before their devices, because we were late to read them.
     pub overruns: u64,
     /// Hosts whose own queues hold up their senders, and those whose do not although they were to:
-    /// the kernel has no token bucket, the host has several links, a link as fast as the network, or
-    /// at its end of the link something else than a plain queue.
+    /// the kernel has no token bucket, the host has several links, a link as fast as the network,
+    /// or at its end of the link something else than a plain queue.
     pub backpressure: [u64; 2],
     /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
     pub first_in_line: bool,
@@ -194,8 +195,8 @@ impl Emulation {
         network_plan.nodes.push(nowhere);
         let network = network_plan.network()?;
         let control = plan.congestion_control.as_deref();
-        // Every link must carry 1280 bytes of IPv6 (RFC 8200, section 5): where one does not, what is
-        // longer would be lost there, as no host sends less.
+        // Every link must carry 1280 bytes of IPv6 (RFC 8200, section 5): where one does not, what
+        // is longer would be lost there, as no host sends less.
         let mut mtus = plan.network.links.iter().filter_map(|link| link.mtu);
         let v6 = mtus.all(|mtu| mtu >= LEAST_MTU_V6);
         let mut namespaces = Vec::with_capacity(nodes);
@@ -423,8 +424,9 @@ impl Drop for Emulation {
     }
 }
 
-/// Has a host send an ICMP error about every packet that earns one, and answer every ping, as routers
-/// do that limit nothing. Settings that its kernel does not have for a namespace are left out.
+/// Has a host send an ICMP error about every packet that earns one, and answer every ping, as
+/// routers do that limit nothing. Settings that its kernel does not have for a namespace are left
+/// out.
 fn answer_all(host: &Namespace) -> io::Result<()> {
     const NEVER_LIMITED: [(&str, &str); 4] = [
         ("net/ipv4/icmp_ratelimit", "0"),
@@ -445,8 +447,8 @@ fn lateness(histogram: &Histogram) -> Option<[u64; 3]> {
     Some([median, most, worst].map(|time| time.as_picos() / 1_000))
 }
 
-/// The packets that a host's kernel has dropped before its device: `/proc/net/dev`, where the twelfth
-/// number is that (proc_net(5)).
+/// The packets that a host's kernel has dropped before its device: `/proc/net/dev`, where the
+/// twelfth number is that (proc_net(5)).
 fn overruns(host: &Namespace) -> u64 {
     let text = host.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
     let text = text.and_then(|text| text).unwrap_or_default();

@@ -6,9 +6,9 @@ use perhop_wire::{
 
 use crate::store::{Buffer, Store};
 
-/// Divides a packet into fragments of at most `mtu` bytes, with the length of each; into none if the
-/// packet forbids it, or a place is missing. One with options is not divided either: some are of all
-/// fragments and some of the first alone, and senders that use any expect to be told.
+/// Divides a packet into fragments of at most `mtu` bytes, with the length of each; into none if
+/// the packet forbids it, or a place is missing. One with options is not divided either: some are
+/// of all fragments and some of the first alone, and senders that use any expect to be told.
 pub(crate) fn divide(
     bytes: &[u8],
     parsed: &IpPacket,
@@ -68,7 +68,8 @@ mod tests {
         ) {
             let payload: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251) as u8).collect();
             let once = fragments(&v4(0x28, 0, 64, 17, 0, &payload), first);
-            let mut twice: Vec<Vec<u8>> = once.iter().flat_map(|each| fragments(each, second)).collect();
+            let mut twice: Vec<Vec<u8>> =
+                once.iter().flat_map(|each| fragments(each, second)).collect();
             twice.reverse();
             let mut seen = vec![0; length];
             let (mut bytes, mut ends) = (0, 0);

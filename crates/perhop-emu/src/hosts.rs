@@ -55,8 +55,8 @@ struct EmulatedNode {
     outbox: Vec<(Buffer, u32)>,
 }
 
-/// What packets of a flow have in common: where they come from and go to, their protocol and the port
-/// that they are for.
+/// What packets of a flow have in common: where they come from and go to, their protocol and the
+/// port that they are for.
 pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 
 /// All hosts of an emulation.

@@ -12,8 +12,8 @@ use nix::unistd::sethostname;
 
 /// Has this process make its sockets in the network namespace to which process `pid` holds the file
 /// descriptor `link`, and see it as that process does: with its user namespace, where that is
-/// another (setns(2)). For this process, and those that it starts, the machine is called `name`, and
-/// the first of each pair of `files` takes the place of the second.
+/// another (setns(2)). For this process, and those that it starts, the machine is called `name`,
+/// and the first of each pair of `files` takes the place of the second.
 ///
 /// # Errors
 /// If there is no such process or descriptor, or it is another user's; or if this process has

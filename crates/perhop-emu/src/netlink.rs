@@ -1,7 +1,8 @@
 //! Requests by netlink(7), in the namespace of the calling thread: addresses, routes and queues
 //! (rtnetlink(7)), and dumps of what there is.
 //!
-//! A few kinds of messages; running `ip` or `tc` for them would take a thousand times as long, and need it.
+//! A few kinds of messages; running `ip` or `tc` for them would take a thousand times as long, and
+//! need it.
 
 use std::io;
 use std::net::IpAddr;
@@ -46,8 +47,8 @@ pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
 }
 
 /// Has everything go through a device that goes nowhere else, of the version of `address`, TCP with
-/// the congestion control `control`. (A namespace's own default, `tcp_congestion_control`, may only be
-/// one that this machine lets everybody use; a route's may be any.)
+/// the congestion control `control`. (A namespace's own default, `tcp_congestion_control`, may only
+/// be one that this machine lets everybody use; a route's may be any.)
 ///
 /// # Errors
 /// As the kernel says.
@@ -56,7 +57,8 @@ pub(crate) fn add_default_route(
     address: IpAddr,
     control: Option<&str>,
 ) -> io::Result<()> {
-    // struct rtmsg: family, lengths of prefixes, type of service, table, origin, scope, kind, flags.
+    // struct rtmsg: family, lengths of prefixes, type of service, table, origin, scope, kind,
+    // flags.
     let (table, origin) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC);
     let (scope, kind) = (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST);
     let mut body = vec![family(address), 0, 0, 0, table, origin, scope, kind, 0, 0, 0, 0];
@@ -235,7 +237,10 @@ mod tests {
     proptest! {
         #[test]
         fn attributes_are_read_as_they_are_written(
-            written in prop::collection::vec((0_u16..1000, prop::collection::vec(0_u8.., 0..40)), 0..8),
+            written in prop::collection::vec(
+                (0_u16..1000, prop::collection::vec(0_u8.., 0..40)),
+                0..8,
+            ),
         ) {
             let mut bytes = Vec::new();
             written.iter().for_each(|(kind, value)| attribute(&mut bytes, *kind, value));

@@ -1,8 +1,9 @@
 //! Network namespaces without a name (network_namespaces(7)).
 //!
 //! A namespace lives as long as something refers to it: here a file descriptor of this process, and
-//! whatever runs inside. Nothing is written to `/run/netns`, so that nothing is left there, two runs
-//! never collide, and the kernel takes devices, addresses, queues and rules away with the process.
+//! whatever runs inside. Nothing is written to `/run/netns`, so that nothing is left there, two
+//! runs never collide, and the kernel takes devices, addresses, queues and rules away with the
+//! process.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -188,9 +189,9 @@ pub enum UserNamespaceError {
     Other(#[from] io::Error),
 }
 
-/// Sees to it that this process may make network namespaces: where its user may not, it enters a user
-/// namespace of its own, in which the user is root (user_namespaces(7)). Files that it writes are the
-/// user's as before.
+/// Sees to it that this process may make network namespaces: where its user may not, it enters a
+/// user namespace of its own, in which the user is root (user_namespaces(7)). Files that it writes
+/// are the user's as before.
 ///
 /// # Errors
 /// [`UserNamespaceError`]; above all if the process has threads, which cannot follow.
@@ -217,8 +218,8 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
     }
 }
 
-/// Waits, for a moment at most, until the threads that have been joined are gone: they are joined once
-/// their work is done, which is before the kernel has forgotten them.
+/// Waits, for a moment at most, until the threads that have been joined are gone: they are joined
+/// once their work is done, which is before the kernel has forgotten them.
 fn await_threads() {
     for _ in 0..200 {
         match fs::read_dir("/proc/self/task").map(Iterator::count) {

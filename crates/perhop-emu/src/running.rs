@@ -123,13 +123,13 @@ impl Running {
     }
 }
 
-/// Before the threads of sockets, which have the least priority of those that compute in real time: a
-/// network that waited for its hosts would make all of them late.
+/// Before the threads of sockets, which have the least priority of those that compute in real time:
+/// a network that waited for its hosts would make all of them late.
 const PRIORITY: libc::c_int = 2;
 
-/// Gives the calling thread real-time priority (`SCHED_FIFO`) and exact timers. Returns whether its user
-/// may have that priority: the thread then wakes up within a third of a millisecond on an overloaded
-/// machine, otherwise within several milliseconds.
+/// Gives the calling thread real-time priority (`SCHED_FIFO`) and exact timers. Returns whether its
+/// user may have that priority: the thread then wakes up within a third of a millisecond on an
+/// overloaded machine, otherwise within several milliseconds.
 pub(crate) fn take_real_time_priority() -> bool {
     // Otherwise the kernel may let us sleep for 50 µs more than we ask (PR_SET_TIMERSLACK(2const)).
     let _ = prctl::set_timerslack(1);

@@ -1,12 +1,14 @@
 //! A host's own queue, in the host: what its sockets are charged for.
 //!
 //! A TUN device takes whatever it is given, and packets that lie in it are no longer charged to the
-//! sockets that have sent them (`tun_net_xmit` orphans them). So nothing would hold up a sender whose
-//! link is slow. A token bucket (tc-tbf(8)) before the device, at the rate of the host's link, has
-//! packets wait where they are charged: blocking sockets block, and TCP keeps its queue small.
+//! sockets that have sent them (`tun_net_xmit` orphans them). So nothing would hold up a sender
+//! whose link is slow. A token bucket (tc-tbf(8)) before the device, at the rate of the host's
+//! link, has packets wait where they are charged: blocking sockets block, and TCP keeps its queue
+//! small.
 //!
-//! It stands where the link's queue is a plain FIFO, whose limit it then has. Where a policy or active
-//! queue management decides at the host's end, packets must wait there, or it had nothing to decide.
+//! It stands where the link's queue is a plain FIFO, whose limit it then has. Where a policy or
+//! active queue management decides at the host's end, packets must wait there, or it had nothing to
+//! decide.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -23,8 +23,8 @@ pub(crate) const NAME: &str = "perhop0";
 /// The shortest MTU with which IPv6 works.
 pub(crate) const LEAST_MTU_V6: u32 = 1280;
 
-/// How many packets may wait for us in the kernel: as many as come while we are not let run for tens
-/// of milliseconds.
+/// How many packets may wait for us in the kernel: as many as come while we are not let run for
+/// tens of milliseconds.
 const QUEUE: u32 = 10_000;
 
 /// Cutting what is sent into packets, of UDP; not yet in every libc.
@@ -55,8 +55,8 @@ pub(crate) struct Tun {
 }
 
 impl Tun {
-    /// Makes the device of a host: up, with these addresses, and everything goes through it, TCP with
-    /// this congestion control unless a socket asks for another.
+    /// Makes the device of a host: up, with these addresses, and everything goes through it, TCP
+    /// with this congestion control unless a socket asks for another.
     pub fn open(
         namespace: &Namespace,
         addresses: Addresses,

@@ -1,10 +1,11 @@
-//! Wires: what carries packets between two interfaces of Linux, and adds what distance does to them.
+//! Wires: what carries packets between two interfaces of Linux, and adds what distance does to
+//! them.
 //!
-//! A wire has a TUN device at each end. Linux's own queue before the device decides what is sent and
-//! when; the wire adds the time that a packet's bits take at its rate and that they travel, and delivers
-//! it. Nothing waits in it for its turn: what comes at once arrives at once, as otherwise there would
-//! be a second queue. It drops nothing but what it is told to lose, and what the other end's device
-//! does not take.
+//! A wire has a TUN device at each end. Linux's own queue before the device decides what is sent
+//! and when; the wire adds the time that a packet's bits take at its rate and that they travel, and
+//! delivers it. Nothing waits in it for its turn: what comes at once arrives at once, as otherwise
+//! there would be a second queue. It drops nothing but what it is told to lose, and what the other
+//! end's device does not take.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -118,7 +119,8 @@ impl Wires {
         }
     }
 
-    /// What each direction has counted: of the first wire from its first end, back, then of the next.
+    /// What each direction has counted: of the first wire from its first end, back, then of the
+    /// next.
     pub fn counters(&self) -> Vec<WireCounters> {
         self.shared.iter().map(|direction| lock(direction).counters).collect()
     }

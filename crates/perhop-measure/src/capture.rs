@@ -121,8 +121,8 @@ impl Captures {
         file
     }
 
-    /// Ends a file, the sink having taken what waits; returns the ports at which nobody captures any
-    /// more. Its number is another file's then.
+    /// Ends a file, the sink having taken what waits; returns the ports at which nobody captures
+    /// any more. Its number is another file's then.
     pub fn end(&mut self, file: usize) -> Vec<PortId> {
         let Some(ended) = self.files.get_mut(file) else { return Vec::new() };
         let _ = ended.flush();

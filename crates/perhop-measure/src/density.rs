@@ -163,8 +163,8 @@ mod tests {
         assert_eq!(density(&late(65)), [(0, 299)]);
     }
 
-    /// The algorithm of the authors of RFC 5236 as they publish it, with the whole stream before it:
-    /// indices from 0, and every packet once.
+    /// The algorithm of the authors of RFC 5236 as they publish it, with the whole stream before
+    /// it: indices from 0, and every packet once.
     fn published(stream: &[u64]) -> Vec<(i64, u64)> {
         let threshold = THRESHOLD as i64;
         let mut rest = stream.iter().map(|&sequence| sequence as i64);

@@ -16,7 +16,8 @@ pub struct LossMeter {
 }
 
 impl LossMeter {
-    /// A packet of a flow was lost before this port or on its link, or where no link was to take it.
+    /// A packet of a flow was lost before this port or on its link, or where no link was to take
+    /// it.
     pub fn add(&mut self, flow: u32, loss: Loss, at: Option<PortId>) {
         *self.counts.entry((flow, at, number(loss))).or_default() += 1;
     }

@@ -141,8 +141,8 @@ impl Order {
         self.counts
     }
 
-    /// How many of the numbers from `first` to the highest have not arrived; none that are more than
-    /// 1024 below it count.
+    /// How many of the numbers from `first` to the highest have not arrived; none that are more
+    /// than 1024 below it count.
     pub fn missing_since(&self, first: u64) -> u64 {
         let first = first.max(self.next.saturating_sub(REMEMBERED));
         let missing = |&sequence: &u64| self.seen[word(sequence)] & bit(sequence) == 0;

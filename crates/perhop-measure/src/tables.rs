@@ -270,8 +270,8 @@ impl Intervals {
 }
 
 impl Pings {
-    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port unreachable,
-    /// packet too big.
+    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port
+    /// unreachable, packet too big.
     pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &ProbeRecord) {
         let answer = record.answer.as_ref();
         let of_answer = |value: &dyn Fn(&Answer) -> i64| answer.map_or(-1, value);
@@ -333,7 +333,8 @@ impl Queues {
 }
 
 impl Links {
-    /// Adds what left a port. `capacity` is what the link could have carried in the stretch, in bytes.
+    /// Adds what left a port. `capacity` is what the link could have carried in the stretch, in
+    /// bytes.
     pub fn push(
         &mut self,
         link: usize,

@@ -2,8 +2,8 @@
 //!
 //! Most events are near: a packet arrives within microseconds or milliseconds, and only then causes
 //! the next event. They are in a calendar (Brown, 1988): a ring of [`BUCKETS`] lists, each for so
-//! short a stretch of time that most hold one event or none, so that taking an event and putting one
-//! in cost the same whatever waits. What is due later than the ring reaches, such as a timeout,
+//! short a stretch of time that most hold one event or none, so that taking an event and putting
+//! one in cost the same whatever waits. What is due later than the ring reaches, such as a timeout,
 //! waits in a heap until it does.
 
 mod ring;

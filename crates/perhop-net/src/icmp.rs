@@ -55,9 +55,9 @@ impl IcmpError {
         HEADERS + about.min(QUOTE)
     }
 
-    /// The header of the packet of `size` by which `node` answers a packet with this header. Routers
-    /// mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC 1122, section
-    /// 3.2.2).
+    /// The header of the packet of `size` by which `node` answers a packet with this header.
+    /// Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC 1122,
+    /// section 3.2.2).
     pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
             Self::TimeExceeded | Self::NetUnreachable | Self::TooBig { .. } => Dscp::CS6,

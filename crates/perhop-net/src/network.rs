@@ -129,8 +129,8 @@ pub trait Hosts<B> {
     }
 
     /// The body of the ICMP error that `node`, a router or a host, sends about `packet`: what it
-    /// quotes of it, and the length of the error's packet. The network makes the header. None if no error may be sent about the packet,
-    /// which is an ICMP error itself (RFC 1122, section 3.2.2).
+    /// quotes of it, and the length of the error's packet. The network makes the header. None if no
+    /// error may be sent about the packet, which is an ICMP error itself (RFC 1122, section 3.2.2).
     fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<(B, u32)>;
 
     /// Divides a packet into some of `mtu` bytes at most (RFC 791, section 3.2), with the length of
@@ -394,8 +394,8 @@ impl<B: Clone> Network<B> {
         self.resume(id, None);
     }
 
-    /// Sends an ICMP error about `packet` from `node` to the packet's source, unless `node` sends no
-    /// errors or its limit is reached.
+    /// Sends an ICMP error about `packet` from `node` to the packet's source, unless `node` sends
+    /// no errors or its limit is reached.
     pub fn send_icmp_error(
         &mut self,
         node: NodeId,

@@ -48,13 +48,13 @@ pub(crate) struct Port<B> {
     schedules: bool,
     /// Whether the hosts are told of what leaves the queue, for which it is not scheduled.
     departures: bool,
-    /// When the first transmission begins that is scheduled and was not counted; [`Time::MAX`] if none
-    /// is.
+    /// When the first transmission begins that is scheduled and was not counted; [`Time::MAX`] if
+    /// none is.
     begins: Time,
     /// Packets on the wire, and those that are scheduled, by time of arrival.
     under_way: UnderWay<B>,
-    /// Packets that take a detour and arrive after all of those; others need not pass them one by one.
-    /// None if there never were any.
+    /// Packets that take a detour and arrive after all of those; others need not pass them one by
+    /// one. None if there never were any.
     aside: Option<Box<UnderWay<B>>>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
     /// down.
@@ -66,8 +66,8 @@ pub(crate) struct Port<B> {
     /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
     /// taken back.
     plain: bool,
-    /// Whether more happens to what arrives than that it arrives: one of the above, or the node there
-    /// sends through a port that does not take every packet.
+    /// Whether more happens to what arrives than that it arrives: one of the above, or the node
+    /// there sends through a port that does not take every packet.
     special: bool,
     /// The length of the last packet, its length on the wire, and the time it took. Packets of a
     /// length follow each other, and a division takes longer than the rest of a transmission.
@@ -228,8 +228,8 @@ impl<B> Port<B> {
         self.schedules
     }
 
-    /// Schedules the transmission of a packet of `size`, after those before it; returns when it arrives,
-    /// or why it is dropped.
+    /// Schedules the transmission of a packet of `size`, after those before it; returns when it
+    /// arrives, or why it is dropped.
     #[inline(always)]
     pub fn schedule(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
         self.settle(now);
@@ -316,7 +316,8 @@ impl<B> Port<B> {
         self.departures
     }
 
-    /// Schedules again what can be scheduled, once nothing waits of which the hosts were to be told.
+    /// Schedules again what can be scheduled, once nothing waits of which the hosts were to be
+    /// told.
     pub fn end_reports(&mut self, now: Time) {
         if !self.has_backlog() {
             // Nothing waits that could become the next arrival.
@@ -340,8 +341,8 @@ impl<B> Port<B> {
         self.queue.backlog().packets > 0
     }
 
-    /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns when it
-    /// arrives, or `None` if the link loses it.
+    /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns when
+    /// it arrives, or `None` if the link loses it.
     #[inline]
     pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);

@@ -112,8 +112,8 @@ impl<B> UnderWay<B> {
         prefetch(&self.slots[self.slot(AHEAD)]);
     }
 
-    /// Gives half of the slots back if an eighth is enough now. This is asked once for as many packets
-    /// as there are slots, so that a load that comes and goes costs little, too.
+    /// Gives half of the slots back if an eighth is enough now. This is asked once for as many
+    /// packets as there are slots, so that a load that comes and goes costs little, too.
     #[cold]
     fn judge(&mut self) {
         if self.len <= self.slots.len() / 8 {

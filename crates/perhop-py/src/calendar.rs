@@ -18,7 +18,8 @@ type Booked = (Vec<u32>, Option<u32>, u64, u64, u64);
 /// A booking: number, which of the paths, class, start, end, rate.
 type Row = (u64, usize, Option<u32>, u64, u64, u64);
 
-/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at most.
+/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at
+/// most.
 type Limits = (Vec<u32>, Vec<u32>, Vec<u32>, Option<u32>, Option<u64>);
 
 /// A stored path's links and class, if the network has them, and its lanes.
@@ -102,7 +103,8 @@ impl Calendar {
         .map_err(PyValueError::new_err)
     }
 
-    /// Takes in what is on file, whether or not there is room: `restore` of `perhop_calendar::StoredReservations`.
+    /// Takes in what is on file, whether or not there is room: `restore` of
+    /// `perhop_calendar::StoredReservations`.
     fn load(
         &mut self,
         py: Python<'_>,

@@ -64,8 +64,8 @@ impl Emulation {
         py.detach(|| self.0.without_device()).into_iter().map(|host| host.index()).collect()
     }
 
-    /// Writes what was captured. Raises what a file raised that is captured to, or why the emulation
-    /// cannot go on.
+    /// Writes what was captured. Raises what a file raised that is captured to, or why the
+    /// emulation cannot go on.
     fn check(&mut self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             self.0.write_captures()?;

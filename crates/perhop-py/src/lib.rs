@@ -1,5 +1,5 @@
-//! The Python module `perhop._core`, the only interface between Rust and Python. It converts values,
-//! releases the interpreter while Rust works, and maps errors; it has no logic.
+//! The Python module `perhop._core`, the only interface between Rust and Python. It converts
+//! values, releases the interpreter while Rust works, and maps errors; it has no logic.
 
 mod calendar;
 mod counts;

@@ -17,8 +17,8 @@ pub(crate) struct Traffic(perhop_traffic::Traffic);
 
 #[pymethods]
 impl Traffic {
-    /// Opens every socket of a job, given as JSON, in these namespaces; in the caller's if there are
-    /// none. An OSError says what this machine lacks.
+    /// Opens every socket of a job, given as JSON, in these namespaces; in the caller's if there
+    /// are none. An OSError says what this machine lacks.
     #[new]
     fn new(py: Python<'_>, job: &str, namespaces: Option<Bound<'_, Namespaces>>) -> PyResult<Self> {
         let job: Job =

@@ -4,8 +4,8 @@
 //! 3(4), 1995; the implementation modelled is that of ALTQ (K. Cho, 1998), as FreeBSD has it. It
 //! never asks how much a class has sent in some time. An estimator looks at the idle time between
 //! a class's packets instead, in whole microseconds; a class that is over its limit sleeps until a
-//! timer wakes it, and timers end at clock ticks. What follows, that a class is capped far below its
-//! rate where ticks are long, is that implementation's behaviour, and what this model is for:
+//! timer wakes it, and timers end at clock ticks. What follows, that a class is capped far below
+//! its rate where ticks are long, is that implementation's behaviour, and what this model is for:
 //! [`LinkShare`](crate::LinkShare) shares a link as it should be.
 //!
 //! * A packet is charged when the driver takes it, to its class and every class above.

@@ -104,8 +104,8 @@ impl<B> Class<B> {
     }
 
     /// Whether it is known of each packet, when it arrives, when it will be sent: the class is a
-    /// plain queue that drops at its tail. Then whoever drives it may [`schedule`](Self::schedule) packets
-    /// instead of enqueueing them, and keep them.
+    /// plain queue that drops at its tail. Then whoever drives it may [`schedule`](Self::schedule)
+    /// packets instead of enqueueing them, and keep them.
     pub fn is_plain(&self) -> bool {
         let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.departures_are_final());
         fifo && self.policer.is_none() && self.shaper.is_none()
@@ -118,8 +118,8 @@ impl<B> Class<B> {
         }
     }
 
-    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is `free`.
-    /// The class is plain, and transmissions that have begun were counted. Returns when the
+    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is
+    /// `free`. The class is plain, and transmissions that have begun were counted. Returns when the
     /// transmission begins, or why the packet is dropped.
     #[inline(always)]
     pub fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
@@ -145,7 +145,8 @@ impl<B> Class<B> {
         (size, next)
     }
 
-    /// Removes the scheduled transmissions that have not begun: their number, and the first instant.
+    /// Removes the scheduled transmissions that have not begun: their number, and the first
+    /// instant.
     pub fn unschedule(&mut self) -> Option<(usize, Time)> {
         self.plain().unschedule()
     }

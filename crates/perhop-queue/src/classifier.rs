@@ -153,7 +153,9 @@ mod tests {
             (ports, source_ports, destination_ports) in (ports(), ports(), ports()),
             (sources, destinations) in (nodes(), nodes()),
         ) -> Match {
-            Match { dscps, protocols, ports, source_ports, destination_ports, sources, destinations }
+            Match {
+                dscps, protocols, ports, source_ports, destination_ports, sources, destinations,
+            }
         }
     }
 

@@ -144,7 +144,8 @@ mod tests {
                             1500.0 + 1500.0 / share(a) + 1500.0 / share(b) + 3_000.0 * 1e-9;
                         // Quanta are whole bytes, a rounding of less than 1 in 1500 a turn.
                         let rounding = (sent[a] / share(a)).max(sent[b] / share(b)) / 1500.0;
-                        prop_assert!(*high - *low <= bound + rounding, "{} > {}", *high - *low, bound);
+                        let gap = *high - *low;
+                        prop_assert!(gap <= bound + rounding, "{gap} > {bound}");
                     }
                 }
             }

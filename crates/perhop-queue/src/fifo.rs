@@ -100,8 +100,8 @@ impl<B> Fifo<B> {
         self.packets.drain(..).collect()
     }
 
-    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is `free`;
-    /// None if there is no room. A packet that need not wait takes no room.
+    /// Schedules the transmission of a packet of `size` for the instant when the transmitter is
+    /// `free`; None if there is no room. A packet that need not wait takes no room.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog(), size) {
@@ -115,14 +115,16 @@ impl<B> Fifo<B> {
         Some(free)
     }
 
-    /// Removes the first scheduled packet: its length, and the instant at which the next one is sent.
+    /// Removes the first scheduled packet: its length, and the instant at which the next one is
+    /// sent.
     pub(crate) fn begin(&mut self) -> (Bytes, Time) {
         let (_, size) = self.scheduled.pop_front().expect("a packet was scheduled");
         self.bytes -= size;
         (size, self.scheduled.front().map_or(Time::MAX, |(at, _)| *at))
     }
 
-    /// Removes all scheduled packets: their number, and the instant at which the first was to be sent.
+    /// Removes all scheduled packets: their number, and the instant at which the first was to be
+    /// sent.
     pub(crate) fn unschedule(&mut self) -> Option<(usize, Time)> {
         let first = self.scheduled.front()?.0;
         let number = self.scheduled.len();

@@ -324,7 +324,9 @@ fn check(sketches: &[Sketch], priorities: bool, sharing: Sharing) -> Result<(), 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 60, failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn weighted_fair_trees_fill_as_water_does(sketches in prop::collection::vec(sketch(), 1..5)) {

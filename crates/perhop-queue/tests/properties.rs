@@ -224,7 +224,9 @@ fn link() -> Rate {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400, failure_persistence: None, ..Default::default()
+    })]
 
     /// Each packet is sent or dropped, once; a class sends in order of arrival; counters agree.
     #[test]

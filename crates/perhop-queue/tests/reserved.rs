@@ -133,7 +133,9 @@ fn next(class: &mut Class<Id>, now: Time) -> Dequeue<Id> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400, failure_persistence: None, ..Default::default()
+    })]
 
     /// Whatever is reserved and released, packets that are nobody's reservation fare to the
     /// picosecond as if nothing had been, and so do their counters.

@@ -5,8 +5,8 @@
 //! slower. Arguments name the cases that are wanted; `--once` runs each once, for an instrument
 //! that counts instructions (`bench/instructions.py`).
 //!
-//! The last two columns are the memory that a run takes, by stream: the most that it had at once, and
-//! what it has when it ends.
+//! The last two columns are the memory that a run takes, by stream: the most that it had at once,
+//! and what it has when it ends.
 #![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 const SECOND: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = SECOND / 1_000;
 
-/// The system's allocator, which knows how many bytes it has given out, and the most that it ever had.
+/// The system's allocator, which knows how many bytes it has given out, and the most that it ever
+/// had.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -134,7 +135,10 @@ fn fifo(packets: u64) -> Value {
 
 /// As many classes, by DSCP as far as there are some and then by port; the traffic has the second.
 fn classes(number: u16) -> Value {
-    let class = |matches: Value, weight: u16| json!({"matches": matches, "weight": weight, "police": null, "queue": fifo(64)});
+    let class = |matches: Value, weight: u16| {
+        let queue = fifo(64);
+        json!({"matches": matches, "weight": weight, "police": null, "queue": queue})
+    };
     let mut classes = vec![class(json!({"dscps": [8]}), 1), class(json!({"dscps": [10]}), 70)];
     for port in 3..number {
         classes.push(class(json!({"destination_ports": [[port, port]]}), 1));

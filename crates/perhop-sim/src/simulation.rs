@@ -212,8 +212,9 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`, `codepoints`, `rtts`,
-    /// `srtts`, `delays`, `displacements`. Flows and pings are numbers, links and classes those of [`NetworkMeter`].
+    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`, `codepoints`,
+    /// `rtts`, `srtts`, `delays`, `displacements`. Flows and pings are numbers, links and classes
+    /// those of [`NetworkMeter`].
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {

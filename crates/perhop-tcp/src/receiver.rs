@@ -357,7 +357,8 @@ fn advertised(window: u32, scaling: bool) -> u32 {
     (window >> shift).min(UNSCALED) << shift
 }
 
-/// By how many bits an autotuned window is shifted: those of its largest buffer, of which it is 5/8.
+/// By how many bits an autotuned window is shifted: those of its largest buffer, of which it is
+/// 5/8.
 pub fn autotuned_shift(largest: u32) -> u8 {
     window_shift(largest / 5 * 8)
 }

@@ -61,7 +61,8 @@ impl Scoreboard {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }
     }
 
-    /// A scoreboard that detects losses by counting; `adaptive` if the threshold follows reordering.
+    /// A scoreboard that detects losses by counting; `adaptive` if the threshold follows
+    /// reordering.
     pub fn by_count(adaptive: bool) -> Self {
         Self { threshold: adaptive.then_some(DUPLICATE_THRESHOLD as u32), ..Self::default() }
     }

@@ -55,7 +55,8 @@ pub struct Sender {
     rack: Option<Box<(Rack, Tlp)>>,
     /// When the reordering window of some segment ends.
     reordering_deadline: Time,
-    /// What the last answer to a loss has replaced, if it may be taken back; from the first loss on.
+    /// What the last answer to a loss has replaced, if it may be taken back; from the first loss
+    /// on.
     undo: Option<Box<Undo>>,
     /// This fast recovery's rate reduction, if that is used.
     prr: Option<Prr>,

@@ -10,7 +10,8 @@ pub(crate) const PICOS_PER_NANO: u64 = 1_000;
 /// How long a thread sleeps at most before it looks whether it is to end.
 const NAP: Nanos = 50_000_000;
 
-/// The clock of a run: its zero is an instant of the monotonic clock. It says, too, when all is over.
+/// The clock of a run: its zero is an instant of the monotonic clock. It says, too, when all is
+/// over.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     zero: AtomicU64,

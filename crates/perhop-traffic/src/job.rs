@@ -18,8 +18,8 @@ pub struct Job {
     pub cuts: Vec<u64>,
     /// The nodes that flows and pings name by number.
     pub nodes: Vec<NodeJob>,
-    /// The timers that Linux has by itself. A flow that asks for these sets no option, which kernels
-    /// may lack.
+    /// The timers that Linux has by itself. A flow that asks for these sets no option, which
+    /// kernels may lack.
     pub timers: Timers,
     /// The flows.
     #[serde(default)]

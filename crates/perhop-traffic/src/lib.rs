@@ -7,8 +7,8 @@
 //! are due, one receives, one reads the counters at every mark. The
 //! [tables](Traffic::tables) are those of modelled hosts.
 //!
-//! Input is not trusted. A datagram counts if it has the addresses of a stream, the mark of this run
-//! and a number that was sent; all others are from unknown senders.
+//! Input is not trusted. A datagram counts if it has the addresses of a stream, the mark of this
+//! run and a number that was sent; all others are from unknown senders.
 
 mod clock;
 mod error;

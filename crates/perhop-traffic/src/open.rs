@@ -17,8 +17,8 @@ use crate::sys::{Level, Socket};
 use crate::tap;
 use crate::tcp::LEAST_UNSENT;
 
-/// What a socket for datagrams holds, in bytes of memory: `net.core.wmem_default` of Linux. The option
-/// is doubled by the kernel (socket(7)).
+/// What a socket for datagrams holds, in bytes of memory: `net.core.wmem_default` of Linux. The
+/// option is doubled by the kernel (socket(7)).
 const SEND_BUFFER: u32 = 212_992;
 
 /// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
@@ -409,8 +409,8 @@ pub(crate) fn window(tcp: &TcpPlan) -> u32 {
     if tcp.autotuning { AUTOTUNED } else { tcp.send_window.min(tcp.receive_window) }
 }
 
-/// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as large
-/// as it is told to, holds that with what packets take beside their data.
+/// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as
+/// large as it is told to, holds that with what packets take beside their data.
 fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
     if tcp.autotuning {
         return Ok(());

@@ -49,7 +49,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn what_is_written_is_read(tag: Tag, sequence in 0..=SEQUENCE, sent: u64, padding in 0..99_usize) {
+        fn what_is_written_is_read(
+            tag: Tag, sequence in 0..=SEQUENCE, sent: u64, padding in 0..99_usize,
+        ) {
             let payload = Payload { sequence, sent };
             let mut bytes = payload.write(tag).to_vec();
             bytes.resize(SIZE + padding, 7);

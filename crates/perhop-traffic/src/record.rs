@@ -299,8 +299,8 @@ fn datagrams(
     let given_up =
         follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
     let given_up = given_up.min(sent).saturating_sub(received.meter.packets);
-    // Those that had been overtaken that long ago and have not come since. Where packets take several
-    // ways some are always on the way, others at every moment.
+    // Those that had been overtaken that long ago and have not come since. Where packets take
+    // several ways some are always on the way, others at every moment.
     let overtaken = match follow.reached.front() {
         Some(&reached) if follow.reached.len() == SETTLED => {
             received.missing().saturating_sub(received.meter.order.missing_since(reached))

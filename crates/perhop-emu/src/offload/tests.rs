@@ -105,8 +105,9 @@ proptest! {
             let expected = sequence.wrapping_add(seen.len() as u32);
             prop_assert_eq!(&own[4..8], &expected.to_be_bytes());
             let last = number + 1 == packets.len();
-            let kept = if last { 0xff } else { !(FIN | PSH) } & if number > 0 { !CWR } else { 0xff };
-            prop_assert_eq!(own[13], flags & kept);
+            let not_last = if last { 0xff } else { !(FIN | PSH) };
+            let not_first = if number > 0 { !CWR } else { 0xff };
+            prop_assert_eq!(own[13], flags & not_last & not_first);
             seen.extend_from_slice(&own[20 + 4 * options..]);
             prop_assert!(last || own.len() == 20 + 4 * options + size);
         }

@@ -166,7 +166,8 @@ proptest! {
     ) {
         let mut changes = changes;
         changes.sort_unstable();
-        let script = (0..200).map(|n| Send { at: n * PACKET, from: 0, to: 1, size: 1000 }).collect();
+        let send = |n| Send { at: n * PACKET, from: 0, to: 1, size: 1000 };
+        let script = (0..200).map(send).collect();
         let mut network = Network::new(&NODES, joined(&[0, 5 * PACKET, 9 * PACKET]), 1).unwrap();
         network.set_balance(NodeId(2), balance);
         let mut hosts = Scripted::new(script, &mut network);

@@ -40,7 +40,8 @@ fn limit(random: &mut Stream) -> Limit {
 /// What can be seen of a run: arrivals, losses, and the second link's counters at every stop.
 type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, Counters, Backlog)>);
 
-/// Lets a script and changes happen; with `reports` the hosts are told of departures, from changes on.
+/// Lets a script and changes happen; with `reports` the hosts are told of departures, from changes
+/// on.
 fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
     let random = &mut Stream::new(seed, "booking");
     let limits = [limit(random), limit(random)];
@@ -165,8 +166,8 @@ fn plain_queues_cost_no_events() {
     assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
 }
 
-/// A queue whose departures are reported says so of what waits, once, and is scheduled again when it is
-/// empty.
+/// A queue whose departures are reported says so of what waits, once, and is scheduled again when
+/// it is empty.
 #[test]
 fn departures_are_reported_until_a_queue_is_empty() {
     let links = vec![link_with([0, 1], wire(8_000_000, MILLISECOND), || fifo(Limit::packets(10)))];

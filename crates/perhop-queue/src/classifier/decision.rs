@@ -103,7 +103,8 @@ impl Decision {
                 .count()
         };
         let mut by_use: Vec<(usize, Field)> = fields.iter().map(|&f| (looks(f), f)).collect();
-        by_use.sort_by_key(|&(count, _)| std::cmp::Reverse(count)); // stable, so the same everywhere
+        // A stable sort, so that the order is the same everywhere.
+        by_use.sort_by_key(|&(count, _)| std::cmp::Reverse(count));
         for &(count, field) in &by_use {
             if count < 2 {
                 break;

@@ -105,8 +105,8 @@ proptest! {
         classes in prop::collection::vec((1_000_u64..5_000_000, 0_u8..4), 1..20),
         steps in prop::collection::vec(step(), 1..400),
     ) {
-        let classes: Vec<(Weight, Priority)> =
-            classes.iter().map(|&(rate, priority)| (Weight::new(rate).unwrap(), priority)).collect();
+        let weighted = |&(rate, priority)| (Weight::new(rate).unwrap(), priority);
+        let classes: Vec<(Weight, Priority)> = classes.iter().map(weighted).collect();
         let (mut fast, mut plain) = (LinkShare::new(&classes), Reference::new(&classes));
         let mut now = Time::ZERO;
         for step in steps {

@@ -213,7 +213,9 @@ fn check(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200, failure_persistence: None, ..Default::default()
+    })]
 
     /// Every discipline, alone on a link.
     #[test]

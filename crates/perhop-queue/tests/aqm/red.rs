@@ -113,8 +113,8 @@ fn halves_of_packet_times_add_up_while_nothing_gets_in() {
     }
 }
 
-/// As the authors' own implementation has it: whatever the average, a queue that is as good as empty
-/// takes what comes.
+/// As the authors' own implementation has it: whatever the average, a queue that is as good as
+/// empty takes what comes.
 #[test]
 fn nothing_is_taken_while_one_packet_waits_at_most() {
     let mut queue = red(RedConfig { weight: 0.001, ..config() }, PROFILE);

@@ -327,7 +327,8 @@ impl Bodies {
         }
     }
 
-    /// A copy of the packet is under way as well, and has the same body; none if there are too many.
+    /// A copy of the packet is under way as well, and has the same body; none if there are too
+    /// many.
     pub fn copy(&mut self, id: BodyId) -> Option<BodyId> {
         let copies = &mut self.slot_mut(id).copies;
         if *copies & !ARRIVED == !ARRIVED {
@@ -337,8 +338,8 @@ impl Bodies {
         Some(id)
     }
 
-    /// A packet has arrived; says whether it is the first copy. What it says may be read until the next
-    /// packet is sent.
+    /// A packet has arrived; says whether it is the first copy. What it says may be read until the
+    /// next packet is sent.
     #[inline(always)]
     pub fn arrive(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);

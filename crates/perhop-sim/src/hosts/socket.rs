@@ -110,8 +110,8 @@ impl ModelledHosts {
         }
     }
 
-    /// A packet has left a queue: if that is not at the instant at which it was sent, its host's own
-    /// queue had taken it.
+    /// A packet has left a queue: if that is not at the instant at which it was sent, its host's
+    /// own queue had taken it.
     pub(super) fn keep_if_refused(&mut self, now: Time, body: BodyId) {
         let slot = self.bodies.slot(body);
         let peer = self.endpoints[slot.endpoint as usize].line.peer;

@@ -55,7 +55,9 @@ fn classes() -> Value {
     policed["weight"] = Value::Null;
     policed["police"] = json!({"rate": 50_000_000, "burst": 30_000, "exceed": "drop"});
     json!({"classes": [
-        policed, class(json!({"protocols": ["udp"]}), 20, fifo(64)), class(json!({}), 80, fifo(500)),
+        policed,
+        class(json!({"protocols": ["udp"]}), 20, fifo(64)),
+        class(json!({}), 80, fifo(500)),
     ]})
 }
 
@@ -130,7 +132,8 @@ fn congestion_controls_do_not_allocate_in_their_stride() {
 #[test]
 fn disciplines_do_not_allocate_in_their_stride() {
     let limit = json!({"packets": 1000});
-    let codel = json!({"limit": limit, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND, "ecn": true});
+    let (target, interval) = (5 * MILLISECOND, 100 * MILLISECOND);
+    let codel = json!({"limit": limit, "target": target, "interval": interval, "ecn": true});
     let disciplines = [
         json!({"head-drop": {"packets": 100}}),
         json!({"red": {

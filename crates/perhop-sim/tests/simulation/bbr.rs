@@ -56,8 +56,8 @@ fn alone_it_fills_a_deep_queue_by_much_less_than_a_product() {
 }
 
 /// Random loss below its threshold of 2% ends no probe. In each of some sixty round trips between
-/// probes what is not delivered is taken off the rate (section 5.3.3.8.3): at 1%, a quarter of it by
-/// the mean of 0.99ⁿ. Reno and CUBIC have a twelfth of the link.
+/// probes what is not delivered is taken off the rate (section 5.3.3.8.3): at 1%, a quarter of it
+/// by the mean of 0.99ⁿ. Reno and CUBIC have a twelfth of the link.
 #[test]
 fn one_per_cent_of_random_loss_costs_a_quarter() {
     let marks = [10 * SECOND, 60 * SECOND];

@@ -1,4 +1,5 @@
-//! Captures as files: their blocks, what is in them, what they cost, and what a sink that fails does.
+//! Captures as files: their blocks, what is in them, what they cost, and what a sink that fails
+//! does.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -35,9 +36,14 @@ impl Sink for Kept {
 }
 
 fn capture_plan(ports: &[u32], snaplen: u32) -> CapturePlan {
-    let interface = |port: &u32| json!({"port": port, "name": format!("port {port}"), "description": "it", "speed": 1});
+    let interface = |port: &u32| {
+        let name = format!("port {port}");
+        json!({"port": port, "name": name, "description": "it", "speed": 1})
+    };
     let interfaces: Vec<Value> = ports.iter().map(interface).collect();
-    let plan = json!({"snaplen": snaplen, "application": "the test", "comment": "Käse", "interfaces": interfaces});
+    let plan = json!({
+        "snaplen": snaplen, "application": "the test", "comment": "Käse", "interfaces": interfaces,
+    });
     serde_json::from_value(plan).unwrap()
 }
 
@@ -85,7 +91,8 @@ fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     }
 }
 
-/// A packet in a file: its interface, its time in ns, its length, what is kept of it, its direction.
+/// A packet in a file: its interface, its time in ns, its length, what is kept of it, its
+/// direction.
 type Entry = (u32, u64, u32, Vec<u8>, u32);
 
 fn packets(file: &[u8]) -> Vec<Entry> {

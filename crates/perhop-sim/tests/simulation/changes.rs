@@ -142,7 +142,8 @@ fn results_do_not_depend_on_slices() {
     let police = json!({"port": 2, "class": 1, "rate": 800_000, "burst": 5_000});
     let queue = json!({"port": 2, "queue": fifo(10)});
     let changes = json!([
-        {"at": SECOND, "effect": {"police": police}}, {"at": 2 * SECOND, "effect": {"queue": queue}},
+        {"at": SECOND, "effect": {"police": police}},
+        {"at": 2 * SECOND, "effect": {"queue": queue}},
     ]);
     let plan = narrow(6_000_000, policed(5_000_000, 20_000), json!([flow]), changes);
     let whole = run(&plan);

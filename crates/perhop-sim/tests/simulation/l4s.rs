@@ -31,7 +31,9 @@ fn step(packets: u64) -> Value {
     json!({"red": {
         "stream": "step", "limit": {"packets": 1000}, "packet": 1500, "packet_time": 1,
         "bytes": false, "weight_ppb": 1_000_000_000, "gentle": true, "ecn": true, "harddrop": true,
-        "profiles": [{"dscps": [], "min": packets, "max": packets, "probability_ppb": 1_000_000_000}],
+        "profiles": [
+            {"dscps": [], "min": packets, "max": packets, "probability_ppb": 1_000_000_000},
+        ],
     }})
 }
 
@@ -59,7 +61,8 @@ fn dctcp_makes_the_sawtooth_of_its_analysis() {
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     let swing = most(&cwnd) - least(&cwnd);
     println!(
-        "queue {} to {} packets, window {:.1} to {:.1}, {goodput:.4} of the link; theory {:.1} to {}",
+        "queue {} to {} packets, window {:.1} to {:.1}, {goodput:.4} of the link; \
+         theory {:.1} to {}",
         least(&backlog),
         most(&backlog),
         least(&cwnd),

@@ -101,8 +101,8 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
     let results = run(&with(network, json!({"flows": [flow]})));
     let packets = results.flow(0, "packets");
     assert_eq!(packets, 98); // of 100, but the last two on the long way are still there
-    // Odd packet n comes after n + 1 and n + 3, and between them n - 2, which is late as well: three
-    // places behind n + 1, two for the first of them.
+    // Odd packet n comes after n + 1 and n + 3, and between them n - 2, which is late as well:
+    // three places behind n + 1, two for the first of them.
     assert_eq!(results.flow(0, "reordered"), 48);
     assert_eq!(results.flow(0, "reordered_by_3"), 0);
     assert_eq!(results.integers("intervals", "extent_max"), [3]);

@@ -86,7 +86,10 @@ prop_compose! {
         loss_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
         duplicate_ppb in prop_oneof![2 => Just(0), 1 => 0_u32..50_000_000],
         detour in prop_oneof![2 => Just((0, 0)), 1 => (0_u32..50_000_000, 0..10 * MILLISECOND)],
-        overhead in prop_oneof![Just(json!("atm")), (0_u32..40).prop_map(|extra| json!({"fixed": extra}))],
+        overhead in prop_oneof![
+            Just(json!("atm")),
+            (0_u32..40).prop_map(|extra| json!({"fixed": extra})),
+        ],
         queues in [queue(), queue()],
     ) -> Value {
         let changes = json!({
@@ -178,7 +181,8 @@ prop_compose! {
     ) -> Value {
         marks.insert(END);
         let marks: Vec<u64> = marks.into_iter().collect();
-        with(plan("hhhhhhrr", &links, &marks), json!({"network": {"seed": seed}, "flows": flows, "pings": pings}))
+        let own = json!({"network": {"seed": seed}, "flows": flows, "pings": pings});
+        with(plan("hhhhhhrr", &links, &marks), own)
     }
 }
 

@@ -123,7 +123,8 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
 
 /// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
 /// ToN 8(2), 2000, the model with timeouts, where the receiver's window is never the limit. The
-/// window grows by 1 / `b` of a segment a round trip; `p` is how many indications of loss there are for a segment sent.
+/// window grows by 1 / `b` of a segment a round trip; `p` is how many indications of loss there are
+/// for a segment sent.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
     let arrives = 1.0 - p;
     let c = (2.0 + b) / (3.0 * b);
@@ -152,10 +153,10 @@ fn mathis(p: f64, rtt: f64) -> f64 {
 }
 
 /// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment a round trip
-/// as if they were not: b = 1. A timeout is at its floor, 200 ms and a round trip. PFTK puts means for what varies;
-/// where losses are independent, that takes 7% off (1.22 for Mathis' 1.31), and the rest of the 10%
-/// is what SACK saves in timeouts. Losses at even distances, with which it is exact, are in
-/// perhop-tcp's tests.
+/// as if they were not: b = 1. A timeout is at its floor, 200 ms and a round trip. PFTK puts means
+/// for what varies; where losses are independent, that takes 7% off (1.22 for Mathis' 1.31), and
+/// the rest of the 10% is what SACK saves in timeouts. Losses at even distances, with which it is
+/// exact, are in perhop-tcp's tests.
 #[test]
 fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
     let rtt = 100 * MILLISECOND;
@@ -168,13 +169,14 @@ fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
         let pftk = measured / pftk(p_indicated, seconds(rtt), seconds(rtt) + 0.2, 1.0);
         let mathis = measured / mathis(p, seconds(rtt));
         println!(
-            "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, {mathis:.3} of Mathis"
+            "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, \
+             {mathis:.3} of Mathis"
         );
         // PFTK leaves out the round trip of recovery, one beside five of growth where p is 5%.
         let least = if p > 0.02 { 0.8 } else { 0.9 };
         assert!((least..1.1).contains(&pftk), "p = {p}: {pftk} of PFTK");
-        // Where windows are large: without timeouts, and where the round trips until a loss is detected
-        // and of recovery, which Mathis leaves out, are few beside those of growth.
+        // Where windows are large: without timeouts, and where the round trips until a loss is
+        // detected and of recovery, which Mathis leaves out, are few beside those of growth.
         assert!(p > 0.002 || (0.9..1.1).contains(&mathis), "p = {p}: {mathis} of Mathis");
     }
 }
@@ -207,7 +209,8 @@ fn cubic_fluid(p: f64, rtt: f64) -> f64 {
 
 /// RFC 9438, section 5: beyond its Reno-friendly region CUBIC's average window is
 /// 1.054 RTT^0.75 / p^0.75 segments, (C (3 + β) / (4 (1 − β)))^¼ with its constants, for losses at
-/// even distances. Losses at random ones leave more, as they do for Reno; its equations say how much.
+/// even distances. Losses at random ones leave more, as they do for Reno; its equations say how
+/// much.
 #[test]
 fn cubic_beats_reno_where_windows_are_large() {
     let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 400 * SECOND);
@@ -217,8 +220,8 @@ fn cubic_beats_reno_where_windows_are_large() {
     let even = 1.054 * (seconds(rtt) / p).powf(0.75) / seconds(rtt);
     let random = cubic_fluid(p, seconds(rtt));
     println!(
-        "p = {p}: CUBIC {cubic:.0} ± {error:.0} segments/s, {:.3} of RFC 9438's with even losses and \
-         {:.3} with random ones; Reno {reno:.0}",
+        "p = {p}: CUBIC {cubic:.0} ± {error:.0} segments/s, {:.3} of RFC 9438's with even losses \
+         and {:.3} with random ones; Reno {reno:.0}",
         cubic / even,
         cubic / random,
     );
@@ -294,7 +297,9 @@ proptest! {
     /// Whatever is lost on the way, both ways, a volume arrives to the byte, and nothing more.
     #[test]
     fn a_volume_is_delivered_exactly(
-        control in prop::sample::select(&["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr"][..]),
+        control in prop::sample::select(
+            &["reno", "cubic", "ledbat++", "dctcp", "prague", "bbr"][..]
+        ),
         ecn in prop::sample::select(&["off", "classic", "dctcp", "accurate"][..]),
         (pacing, sack, limited_transmit, timestamps) in any::<(bool, bool, bool, bool)>(),
         (volume, stop) in (0_u64..200_000, prop::option::of(1_000..9_000 * MILLISECOND)),
@@ -307,7 +312,8 @@ proptest! {
         let settings = json!({
             "congestion_control": control, "ecn": ecn, "pacing": pacing, "sack": sack,
             "limited_transmit": limited_transmit, "timestamps": timestamps, "mss": mss,
-            "initial_window": initial_window, "delayed_ack": delayed_ack, "hystart": if hystart { "hystart++" } else { "linux" },
+            "initial_window": initial_window, "delayed_ack": delayed_ack,
+            "hystart": if hystart { "hystart++" } else { "linux" },
             "rack": rack, "dsack": dsack, "prr": prr, "window_scaling": window_scaling,
         });
         let flow = tcp(0, 2, settings, json!({"volume": volume, "stop": stop}));
@@ -418,15 +424,16 @@ fn behind_a_drop_tail_queue_retransmissions_are_losses() {
                 let flow = tcp(0, 2, settings, json!({"volume": rate * 2_500_000}));
                 let results = run(&over(&links, &[flow], &[1000 * SECOND]));
                 assert_eq!(results.flow(0, "bytes"), rate * 2_500_000);
-                // The FIN's losses are the queue's, too; the third port is the bottleneck's way there.
+                // The FIN's losses are the queue's, too; the third port is the bottleneck's way
+                // there.
                 let lost = results.class(2, "dropped_packets");
                 let sent = results.flow(0, "retransmits");
                 runs += 1;
                 // RFC 6675 resends the last segment once in a recovery with nothing else to send
                 // (NextSeg rule 4): at the end of the volume, here.
                 let rescued = u64::from(recovery.starts_with("SACK"));
-                // Without SACK a retransmission that is lost costs a timeout, after which everything
-                // outstanding is sent again.
+                // Without SACK a retransmission that is lost costs a timeout, after which
+                // everything outstanding is sent again.
                 let gone_back = recovery == "NewReno" && control == "cubic" && limit == 100;
                 if !(lost..=lost + rescued).contains(&sent) && !gone_back {
                     let setting = format!("{rate} Mb/s, {rtt} ms, {limit} packets, {control}");

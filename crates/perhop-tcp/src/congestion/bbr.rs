@@ -2,8 +2,8 @@
 //! time and the data that it holds, decides how fast and how much to send.
 //!
 //! Sections in these files are the draft's. It takes no notice of ECN, to which the draft gives no
-//! answer (section 3.7): its packets say that they do not understand marks. Amounts are bytes, rates
-//! bytes a second.
+//! answer (section 3.7): its packets say that they do not understand marks. Amounts are bytes,
+//! rates bytes a second.
 
 mod control;
 mod model;

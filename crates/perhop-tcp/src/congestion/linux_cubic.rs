@@ -1,7 +1,7 @@
 //! CUBIC as Linux has it (net/ipv4/tcp_cubic.c), where it differs from RFC 9438: windows are
-//! compared in whole segments, the cubic looks ahead by the least round-trip time, the Reno-friendly
-//! estimate never grows faster than at first, and a window whose maximum is not known grows by a
-//! twentieth a round trip at least. Windows are in segments here, times in seconds.
+//! compared in whole segments, the cubic looks ahead by the least round-trip time, the
+//! Reno-friendly estimate never grows faster than at first, and a window whose maximum is not known
+//! grows by a twentieth a round trip at least. Windows are in segments here, times in seconds.
 
 use perhop_core::{Duration, Time};
 
@@ -66,8 +66,9 @@ impl LinuxCubic {
         window.cwnd += self.grow(count, segments) * mss;
     }
 
-    /// Segments by which the window grows when so many more are acknowledged and `count` are due for
-    /// each (tcp_cong_avoid_ai). What was acknowledged while more were due counts for one at most.
+    /// Segments by which the window grows when so many more are acknowledged and `count` are due
+    /// for each (tcp_cong_avoid_ai). What was acknowledged while more were due counts for one at
+    /// most.
     fn grow(&mut self, count: f64, segments: f64) -> f64 {
         let early = self.credit >= count;
         if early {
@@ -156,8 +157,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(ms)
     }
 
-    /// Linux's own arithmetic (bictcp_update and tcp_cong_avoid_ai), line by line, in its units: whole
-    /// segments, and 2⁻¹⁰ s of a clock of milliseconds. Only its cube root is ours.
+    /// Linux's own arithmetic (bictcp_update and tcp_cong_avoid_ai), line by line, in its units:
+    /// whole segments, and 2⁻¹⁰ s of a clock of milliseconds. Only its cube root is ours.
     #[derive(Default)]
     struct Kernel {
         cwnd: u64,
@@ -302,8 +303,8 @@ mod tests {
         assert_eq!(cubic.maximum, 68.0);
     }
 
-    /// On its plateau the cubic stands still, so that Reno's estimate leads: a segment for 15/8 of a
-    /// window, also beyond the window before the loss, where RFC 9438 has a segment for a window.
+    /// On its plateau the cubic stands still, so that Reno's estimate leads: a segment for 15/8 of
+    /// a window, also beyond the window before the loss, where RFC 9438 has a segment for a window.
     #[test]
     fn renos_estimate_never_grows_faster_than_at_first() {
         let mut cubic = LinuxCubic::new(true);

@@ -1,6 +1,7 @@
-//! HyStart as Linux has it (Ha and Rhee, Taming the elephants: new TCP slow start, Computer Networks
-//! 55, 2011; net/ipv4/tcp_cubic.c): slow start ends at once when the round-trip time rises, or when a
-//! round's acknowledgements have come one close to the other for as long as the path is.
+//! HyStart as Linux has it (Ha and Rhee, Taming the elephants: new TCP slow start, Computer
+//! Networks 55, 2011; net/ipv4/tcp_cubic.c): slow start ends at once when the round-trip time
+//! rises, or when a round's acknowledgements have come one close to the other for as long as the
+//! path is.
 
 use perhop_core::{Duration, Time};
 
@@ -131,8 +132,8 @@ mod tests {
         })
     }
 
-    /// A train is as long as half of 41 ms, or all of it where segments are paced; gaps of more than
-    /// 2 ms are none.
+    /// A train is as long as half of 41 ms, or all of it where segments are paced; gaps of more
+    /// than 2 ms are none.
     #[test]
     fn a_train_as_long_as_the_path_ends_slow_start() {
         assert_eq!(ends_after(20.0, false, 2_000, 40_000), Some(11));

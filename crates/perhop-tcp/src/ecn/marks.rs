@@ -16,8 +16,8 @@ pub(crate) struct Marks {
     cwr: bool,
     /// AccECN's counter as it was last said, modulo 8: s.cep.
     count: u8,
-    /// Data packets that were reported as marked: with AccECN those that were, otherwise all that an
-    /// acknowledgement with an echo was the first to cover (Linux's `tcpi_delivered_ce`).
+    /// Data packets that were reported as marked: with AccECN those that were, otherwise all that
+    /// an acknowledgement with an echo was the first to cover (Linux's `tcpi_delivered_ce`).
     echoed: u64,
 }
 

@@ -119,7 +119,9 @@ fn the_counter_may_have_gone_round() {
 proptest! {
     /// Every mark is echoed once, however acknowledgements are delayed, if none is lost.
     #[test]
-    fn every_accurate_mark_is_counted(arrivals in prop::collection::vec(any::<(bool, bool)>(), 0..300)) {
+    fn every_accurate_mark_is_counted(
+        arrivals in prop::collection::vec(any::<(bool, bool)>(), 0..300),
+    ) {
         let (mut marks, mut echo, _) = agreed(EcnMode::Accurate, EcnMode::Accurate, Ecn::NotEct);
         let (mut waiting, mut counted) = (0, 0);
         let total = arrivals.iter().filter(|(marked, _)| *marked).count() as u64;

@@ -1,14 +1,14 @@
 //! When a receiver acknowledges as in Linux: what arrives together is acknowledged as one (generic
-//! receive offload, net/core/gro.c), and while data is missing the sender hears of every arrival only
-//! until it may know of the loss (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c).
+//! receive offload, net/core/gro.c), and while data is missing the sender hears of every arrival
+//! only until it may know of the loss (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c).
 
 use perhop_core::{Duration, Time};
 
 use crate::Offset;
 
-/// Segments that follow each other within this time are handed over as one: Intel's drivers, in their
-/// default mode, let an interface interrupt 20,000 times a second at most (InterruptThrottleRate in
-/// Documentation/networking/device_drivers/ethernet/intel/e1000e.rst).
+/// Segments that follow each other within this time are handed over as one: Intel's drivers, in
+/// their default mode, let an interface interrupt 20,000 times a second at most
+/// (InterruptThrottleRate in Documentation/networking/device_drivers/ethernet/intel/e1000e.rst).
 const TOGETHER: Duration = Duration::from_micros(50);
 /// Acknowledgements that are sent at once while the same data is missing (TCP_FASTRETRANS_THRESH).
 const AT_ONCE: u8 = 3;
@@ -49,8 +49,8 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinuxAcks {
     batch: Option<Batch>,
-    /// The byte that was missing at the last arrival out of order, and the acknowledgements that were
-    /// sent at once since it is.
+    /// The byte that was missing at the last arrival out of order, and the acknowledgements that
+    /// were sent at once since it is.
     missing: Offset,
     sent: u8,
     /// Arrivals out of order that were not acknowledged, and how many blocks they lie in.

@@ -67,9 +67,9 @@ impl Receiver {
         }
     }
 
-    /// The blocks to report: what arrived twice, then the most recently changed first. If all of these
-    /// are in order by now, the first that is not: as long as data is missing, every acknowledgement
-    /// says what has arrived beyond it (RFC 2018, section 3).
+    /// The blocks to report: what arrived twice, then the most recently changed first. If all of
+    /// these are in order by now, the first that is not: as long as data is missing, every
+    /// acknowledgement says what has arrived beyond it (RFC 2018, section 3).
     pub(super) fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
         let mut sack = SackBlocks::default();
         let mut reported = false;

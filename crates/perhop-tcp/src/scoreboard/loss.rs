@@ -78,9 +78,9 @@ impl Scoreboard {
         found
     }
 
-    /// Notes that a segment that began at `start` was late and not lost: the highest that has arrived
-    /// had overtaken it. The threshold follows, one beyond the segments between them (Linux:
-    /// tcp_check_sack_reordering).
+    /// Notes that a segment that began at `start` was late and not lost: the highest that has
+    /// arrived had overtaken it. The threshold follows, one beyond the segments between them
+    /// (Linux: tcp_check_sack_reordering).
     pub fn note_reordering(&mut self, mss: u64, start: Offset) {
         let Some(threshold) = &mut self.threshold else { return };
         let displaced = self.fack.saturating_sub(start).div_ceil(mss.max(1));

@@ -137,7 +137,8 @@ mod tests {
     use perhop_core::Stream;
     use std::collections::VecDeque;
 
-    /// Against a plain list of segments, over 100 GB: offsets go beyond 32 bits, and orders beyond 28.
+    /// Against a plain list of segments, over 100 GB: offsets go beyond 32 bits, and orders beyond
+    /// 28.
     #[test]
     fn segments_are_what_they_were() {
         let mut random = Stream::new(1, "segments");

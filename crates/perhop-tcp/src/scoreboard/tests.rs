@@ -169,7 +169,8 @@ fn samples_say_that_the_application_held_the_sender_up() {
     assert_eq!(limited(&mut board, 300, 22), Some(false));
 }
 
-/// A SYN takes a place in the stream and is no data: a byte a round trip is not what a path delivers.
+/// A SYN takes a place in the stream and is no data: a byte a round trip is not what a path
+/// delivers.
 #[test]
 fn a_handshake_tells_a_round_trip_and_no_rate() {
     let mut board = Scoreboard::default().sampling();

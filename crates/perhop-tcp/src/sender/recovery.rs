@@ -301,9 +301,9 @@ impl Sender {
     }
 
     /// What a loss or a mark multiplies: what of the congestion window was in use before `acked`
-    /// bytes were taken off it, or that window. While a retransmission is missing, SACKed data makes
-    /// room for more and the flight outgrows the window; taking it for the window, as RFC 5681 does
-    /// before SACK, would raise the threshold on a loss.
+    /// bytes were taken off it, or that window. While a retransmission is missing, SACKed data
+    /// makes room for more and the flight outgrows the window; taking it for the window, as RFC
+    /// 5681 does before SACK, would raise the threshold on a loss.
     pub(super) fn decrease_from(&self, acked: u64) -> DecreaseFrom {
         match self.config.decrease_from_window {
             true => DecreaseFrom::Window,

@@ -31,8 +31,8 @@ impl Sender {
         (2.0 * at_once).max(per_share.min(MOST)) as u64
     }
 
-    /// `sk_pacing_rate`, in bytes a second, which Linux computes for connections that are not paced,
-    /// too; 0 before the first round trip was timed.
+    /// `sk_pacing_rate`, in bytes a second, which Linux computes for connections that are not
+    /// paced, too; 0 before the first round trip was timed.
     fn rate(&self) -> f64 {
         if let Some(rate) = self.pacing_rate() {
             return rate;

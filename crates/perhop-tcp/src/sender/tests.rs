@@ -350,7 +350,8 @@ proptest! {
     }
 }
 
-/// Timeouts are all that a late SYN and lost retransmissions leave to measure: slow, but not the end.
+/// Timeouts are all that a late SYN and lost retransmissions leave to measure: slow, but not the
+/// end.
 #[test]
 fn bbr_goes_on_without_sack_when_retransmissions_are_lost() {
     let config = SenderConfig {

@@ -155,7 +155,9 @@ proptest! {
 
     /// A quote is read as its packet is, as far as it goes.
     #[test]
-    fn a_quote_is_the_beginning_of_a_packet(bytes in hostile(), end in any::<prop::sample::Index>()) {
+    fn a_quote_is_the_beginning_of_a_packet(
+        bytes in hostile(), end in any::<prop::sample::Index>(),
+    ) {
         let Ok(packet) = IpPacket::parse(&bytes) else { return Ok(()) };
         let end = end.index(packet.length + 1);
         let quoted = QuotedPacket::parse(&bytes[..end]);
@@ -198,7 +200,9 @@ proptest! {
     fn an_updated_checksum_is_the_one_computed_anew(
         words in any::<[u16; 9]>(), after in any::<[u16; 2]>(), at in 0..8_usize,
     ) {
-        let bytes = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+        let bytes = |words: &[u16]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_be_bytes()).collect()
+        };
         let mut changed = words;
         changed[at..at + 2].copy_from_slice(&after);
         let sum = updated_checksum(naive_checksum(&bytes(&words)), &words[at..at + 2], &after);

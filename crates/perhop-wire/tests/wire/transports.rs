@@ -97,7 +97,8 @@ proptest! {
     /// Checksums are those that word by word are right, over both versions.
     #[test]
     fn checksums_are_right(
-        is_v4 in any::<bool>(), ports in any::<[u16; 2]>(), payload in prop::collection::vec(any::<u8>(), 0..99),
+        is_v4 in any::<bool>(), ports in any::<[u16; 2]>(),
+        payload in prop::collection::vec(any::<u8>(), 0..99),
     ) {
         let offset = if is_v4 { 20 } else { 40 };
         let ip = |number, transport: &[u8]| match is_v4 {
@@ -105,7 +106,8 @@ proptest! {
             false => v6(0, 64, number, transport),
         };
         let length = 8 + payload.len();
-        let repr = UdpRepr { source_port: ports[0], destination_port: ports[1], length: length as u16 };
+        let [source_port, destination_port] = ports;
+        let repr = UdpRepr { source_port, destination_port, length: length as u16 };
         let mut packet = ip(17, &[&repr.emit()[..], &payload].concat());
         fill_transport_checksum(&mut packet, offset, number::UDP, length);
         prop_assert_eq!(naive_transport_checksum(&packet, offset, 17), 0);

@@ -66,8 +66,8 @@ impl Bbr1 {
         self.aggregation.get().min(self.rate() * AGGREGATION)
     }
 
-    /// Section 4.2.3.6: towards the target by what is delivered; in the first round trip of recovery
-    /// as much is sent as is delivered (section 4.2.3.4).
+    /// Section 4.2.3.6: towards the target by what is delivered; in the first round trip of
+    /// recovery as much is sent as is delivered (section 4.2.3.4).
     pub(super) fn set_window(&mut self, window: &mut Window, ack: &Delivered) {
         let newly = ack.newly as f64;
         let kept = ack.in_flight as f64 + newly;

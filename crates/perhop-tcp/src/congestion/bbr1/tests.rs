@@ -88,7 +88,8 @@ fn the_window_goes_to_twice_the_product_and_three_bursts() {
 /// Section 4.3.4.3: at which flight and time each phase ends.
 #[test]
 fn phases_of_the_cycle_end_as_they_should() {
-    // The mode after an acknowledgement `ms` after the phase began, with so many segments in flight.
+    // The mode after an acknowledgement `ms` after the phase began, with so many segments in
+    // flight.
     let after = |place, ms, segments: u64, loss| {
         let (mut bbr, _) = steady(Mode::ProbeBw(place));
         bbr.newly_lost = loss;

@@ -78,8 +78,8 @@ fn the_timer_backs_off_while_nothing_arrives() {
     assert_eq!(connection.sender.retransmits(), 5);
 }
 
-/// RFC 9438, section 4.8: after a timeout CUBIC is on its plateau where slow start ends, and does not
-/// return to the window that it had.
+/// RFC 9438, section 4.8: after a timeout CUBIC is on its plateau where slow start ends, and does
+/// not return to the window that it had.
 #[test]
 fn cubic_starts_from_a_plateau_after_a_timeout() {
     let congestion = cubic(HyStartKind::None, false);
@@ -205,8 +205,8 @@ fn two_blocks_of_one_acknowledgement_are_no_reordering() {
     assert!(matches!(sender.recovery, Recovery::Fast { .. }), "{:?}", sender.recovery);
 }
 
-/// RFC 6675, section 6: the answer to what fills the first hole takes a round trip from then. What is
-/// SACKed meanwhile and was sent before says nothing of it.
+/// RFC 6675, section 6: the answer to what fills the first hole takes a round trip from then. What
+/// is SACKed meanwhile and was sent before says nothing of it.
 #[test]
 fn the_timer_starts_again_when_the_first_hole_is_filled() {
     let at = |millis| Time::ZERO + Duration::from_millis(millis);

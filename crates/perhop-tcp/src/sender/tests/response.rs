@@ -59,9 +59,10 @@ fn a_mark_halves_the_window_that_was_in_use() {
     }
 }
 
-/// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): where a share p of
-/// the segments is marked, several of them in every window, growth by a segment a round trip and shrinking by p / 2 meet
-/// at 2 / p segments. What acknowledges a mark, two segments at most, does not grow the window.
+/// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): where a share p
+/// of the segments is marked, several of them in every window, growth by a segment a round trip and
+/// shrinking by p / 2 meet at 2 / p segments. What acknowledges a mark, two segments at most, does
+/// not grow the window.
 #[test]
 fn a_scalable_window_is_two_by_the_share_that_is_marked() {
     let cases = [(Congestion::dctcp(), EcnMode::Dctcp), (Congestion::dctcp(), EcnMode::Accurate)]
@@ -123,10 +124,10 @@ fn reno_has_the_response_of_the_square_root_law() {
     }
 }
 
-/// RFC 9438, section 5.1, with C = 0.4 and beta = 0.7: 1.054 (RTT / p)^0.75 segments where the cubic
-/// is above Reno's window, and Reno's where it is not (section 4.3). The derivation leaves out fast
-/// convergence and the round trip of recovery; a fluid model with both has 0.92, 0.92 and 0.99 of
-/// it here.
+/// RFC 9438, section 5.1, with C = 0.4 and beta = 0.7: 1.054 (RTT / p)^0.75 segments where the
+/// cubic is above Reno's window, and Reno's where it is not (section 4.3). The derivation leaves
+/// out fast convergence and the round trip of recovery; a fluid model with both has 0.92, 0.92 and
+/// 0.99 of it here.
 #[test]
 fn cubic_has_the_response_of_its_rfc() {
     for (every, delay, rounds) in [(10_000, 100, 2_000), (20_000, 200, 1_000), (10_000, 5, 4_000)] {
