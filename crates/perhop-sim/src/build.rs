@@ -8,17 +8,14 @@ use perhop_tcp::{
     ReceiverConfig, RtoRule, Sender, SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
 };
 use perhop_workload::{
-    CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FlowPlan, HyStartPlan, PingPlan,
-    RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, WhenFullPlan, pattern,
+    CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FIRST_SOURCE_PORT, FlowPlan,
+    HyStartPlan, PingPlan, RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, WhenFullPlan, pattern,
 };
 
 use crate::hosts::{
     DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket, StreamPhase, TcpReceiver, TcpSender,
     UdpSender, WhenFull,
 };
-
-/// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
-const FIRST_SOURCE_PORT: u16 = 49_152;
 
 /// The two endpoints of a stream, the sender's first.
 pub(crate) fn stream(

@@ -8,7 +8,9 @@ use std::thread;
 
 use perhop_core::{Dscp, Ecn, TrafficClass};
 use perhop_wire::{icmpv4, icmpv6};
-use perhop_workload::{FlowPlan, PingPlan, TcpPlan, TransportPlan, UdpPlan};
+use perhop_workload::{
+    FIRST_SOURCE_PORT, FlowPlan, PingPlan, SEND_BUFFER, TcpPlan, TransportPlan, UdpPlan,
+};
 
 use crate::error::TrafficError;
 use crate::job::{Job, flow_name, linux_name};
@@ -16,13 +18,6 @@ use crate::payload;
 use crate::sys::{Level, Socket};
 use crate::tap;
 use crate::tcp::LEAST_UNSENT;
-
-/// What a socket for datagrams holds, in bytes of memory: `net.core.wmem_default` of Linux. The
-/// option is doubled by the kernel (socket(7)).
-const SEND_BUFFER: u32 = 212_992;
-
-/// The first source port of a flow's streams: the first ephemeral one (RFC 6335, section 6).
-const FIRST_SOURCE_PORT: u16 = 49_152;
 
 // linux/tcp.h; not in every libc.
 const TCP_RTO_MIN_US: libc::c_int = 45;
@@ -267,6 +262,7 @@ impl Host<'_> {
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 set_traffic_class(&socket, line.from, marked.with_ecn(ecn)).map_err(failed())?;
+                // The kernel doubles what it is told (socket(7)).
                 set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER / 2)
                     .map_err(failed())?;
                 socket.bind(line.from).map_err(failed())?;

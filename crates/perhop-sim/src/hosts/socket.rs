@@ -10,8 +10,8 @@ use perhop_net::{Departures, Waits};
 use super::bodies::{Bodies, BodyId, Message, Stored};
 use super::{DATAGRAM_HEADER, Endpoint, ModelledHosts, Net, Role};
 
-/// What a UDP socket may hold (`net.core.wmem_default` of Linux), in bytes of memory.
-pub(crate) const SEND_BUFFER: u64 = 212_992;
+/// What a UDP socket may hold, in bytes of memory.
+pub(crate) const SEND_BUFFER: u64 = perhop_workload::SEND_BUFFER as u64;
 
 /// A socket's packets in its host's own queue.
 #[derive(Clone, Copy, Debug, Default)]
