@@ -1,5 +1,5 @@
-//! System calls, as far as they are not in the standard library: nix's and socket2's where they have
-//! them, the others in `raw`, the one module with `unsafe` code.
+//! System calls, as far as they are not in the standard library: nix's and socket2's where they
+//! have them, the others in `raw`, the one module with `unsafe` code.
 
 mod batch;
 mod clock;
