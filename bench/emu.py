@@ -67,7 +67,8 @@ HEADERS = 1448 / 1500
 def lab(rate: str, delay: str, access: str) -> tuple[Emulation, Namespaces]:
     """A row of hosts and routers, until it is forgotten."""
     scenario = parse(ROW.format(rate=rate, delay=delay, access=access), "row")
-    plan = {"network": {**network_plan(scenario, 1), "marks": []}, "mtus": [1500] * 4}
+    network = {**network_plan(scenario, 1), "marks": []}
+    plan = {"network": network, "hosts": {name: {"mtu": 1500} for name in ("a", "b")}}
     core = Emulation(json.dumps(plan))
     core.start(Emulation.monotonic_ns())
     return core, core.namespaces()

@@ -4,11 +4,15 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from perhop._core import Emulation
 from perhop.engines.plan import network_plan
 from perhop.scenario import parse
 from tools import need, unable
+
+if TYPE_CHECKING:
+    from perhop.engines import plans
 
 ROW = """
 perhop: 1
@@ -31,8 +35,14 @@ class Lab:
         self, rate: str = "1 Gbps", delay: str = "1 ms", more: str = "", *, offload: bool = True
     ) -> None:
         scenario = parse(ROW.format(rate=rate, delay=delay, more=more), "row")
-        network = {**network_plan(scenario, 1), "marks": []}
-        plan = {"network": network, "mtus": [1500] * 4, "offload": [offload] * 4}
+        host: plans.HostPlan = {"mtu": 1500, "offload": offload, "backpressure": False}
+        plan: plans.EmulationPlan = {
+            "network": {**network_plan(scenario, 1), "marks": []},
+            "hosts": {"a": host, "b": host},
+            "congestion_control": None,
+            "flows": [],
+            "bearable": None,
+        }
         try:
             self.core = Emulation(json.dumps(plan))
         except OSError as error:

@@ -14,7 +14,7 @@ from fuzzing.scenarios import scenarios
 from perhop import linux
 from perhop.dataset import TABLES, Dataset, Manifest
 from perhop.engines.captures import Capture
-from perhop.engines.emu import backpressure, mtus
+from perhop.engines.emu import hosts_plan
 from perhop.engines.plan import network_plan
 from perhop.engines.sim import SimRun
 from perhop.engines.traffic import gaps
@@ -80,7 +80,7 @@ def test_every_scenario_is_mapped_to_linux_or_refused(scenario: Scenario) -> Non
     record(scenario)
     assert parse(dump(scenario)) == scenario
     network_plan(scenario, 1)
-    mtus(scenario), backpressure(scenario)
+    hosts_plan(scenario)
     assert all(gap.path and gap.reason for gap in gaps(scenario))
     for police in ("tc", "nft"):
         found = linux.mapping(scenario, police=police)

@@ -121,7 +121,7 @@ def test_a_policy_is_changed_wherever_it_stands_or_nowhere() -> None:
     first = Present(scenario())
     present, made, links = first.policy("r>s", None, ["classes.rest.bandwidth=40%"])
     assert links == ["r>s", "s>b"]
-    assert [effect["queue"]["port"] for effect in made] == [2, 4]
+    assert [effect["discipline"]["on"] for effect in made if "discipline" in effect] == links
     assert present.scenario.policies["edge"].classes["rest"].bandwidth != (
         first.scenario.policies["edge"].classes["rest"].bandwidth
     )
@@ -134,19 +134,18 @@ def test_a_policy_is_changed_wherever_it_stands_or_nowhere() -> None:
 
 
 def test_a_nested_policy_is_changed_where_another_has_it() -> None:
-    present, _, links = Present(scenario()).policy(
+    present, made, links = Present(scenario()).policy(
         "r>s",
         "inner",
         ["classes={two: {match: {dscp: ef}}, three: {match: {port: 1}}, rest: {match: any}}"],
     )
     assert links == ["r>s", "s>r"]
     assert present.policies["s>r"] == "outer"
-    assert present.classes["s>r"] == [
-        "",
-        "inside",
-        *(f"inside/{one}" for one in ("two", "three", "rest")),
-        "rest",
-    ]
+    outer = json.loads(json.dumps(made))[1]["discipline"]
+    inside, rest = outer["discipline"]["classes"]["classes"]
+    nested = inside["discipline"]["classes"]["classes"]
+    assert (outer["on"], inside["name"], rest["name"]) == ("s>r", "inside", "rest")
+    assert [one["name"] for one in nested] == [f"inside/{n}" for n in ("two", "three", "rest")]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """Queue disciplines from the file to the tables."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import perhop
 from perhop import analysis
+from perhop.engines import plans
 from perhop.engines.plan import network_plan
 from perhop.scenario import dump, parse
 from perhop.scenario.model.queues import Threshold, wred_defaults
@@ -113,6 +114,16 @@ def test_chance_depends_on_the_seed_alone() -> None:
     assert drops[0] == drops[1] != drops[2]
 
 
+def classes(discipline: plans.DisciplinePlan) -> list[plans.ClassPlan]:
+    assert "classes" in discipline
+    return cast("plans.ClassesPlan", discipline["classes"])["classes"]
+
+
+def spec(discipline: plans.DisciplinePlan) -> plans.RedSpec:
+    assert "queue" in discipline
+    return cast("dict[str, plans.RedSpec]", discipline["queue"])["red"]
+
+
 def test_classes_have_disciplines_and_streams_of_their_own() -> None:
     policies = """\
 policies:
@@ -124,15 +135,19 @@ policies:
     classes: {all: {match: any, queue: {wred: {}}}}
 """
     text = OVERLOAD.replace("queue: {queue}", "egress: {{r: two}}").format() + policies
-    planned = network_plan(parse(text, "x"), 1)["links"][1]["queues"][0]["classes"]
-    web, rest = planned[0]["queue"]["red"], planned[1]["queue"]["classes"][0]["queue"]["red"]
-    assert (web["stream"], rest["stream"]) == ("r>b web", "r>b rest all")
+    end = network_plan(parse(text, "x"), 1)["links"][1]["ends"][0]
+    web, rest = classes(end["discipline"])
+    (inner,) = classes(rest["discipline"])
+    # Their names are those of their random streams.
+    assert (end["name"], web["name"], inner["name"]) == ("r>b", "web", "rest/all")
+    red = spec(web["discipline"])
     # 10 ms and 30 ms of the guaranteed 10 Mb/s.
-    assert web["bytes"] and (web["profiles"][0]["min"], web["profiles"][0]["max"]) == (
-        12_500,
-        37_500,
-    )
-    assert not rest["bytes"] and rest["limit"] == {"packets": 64}
+    assert red["config"]["measure"] == {"bytes": {"mean": 1000}}
+    thresholds = red["rules"][0]["thresholds"]
+    assert (thresholds["min"], thresholds["max"]) == (12_500, 37_500)
+    wred = spec(inner["discipline"])
+    assert wred["config"]["measure"] == "packets"
+    assert wred["config"]["limit"] == {"packets": 64}
 
 
 # The defaults of IOS
@@ -161,11 +176,12 @@ def test_wred_by_dscp_goes_by_drop_precedence() -> None:
 
 def test_wred_averages_as_ios_does() -> None:
     planned = network_plan(parse(OVERLOAD.format(queue="{wred: {}}"), "x"), 1)
-    red = planned["links"][1]["queues"][0]["red"]
+    red = spec(planned["links"][1]["ends"][0]["discipline"])
+    config, rules = red["config"], red["rules"]
     # The exponential weighting constant is 9, the mark probability denominator 10.
-    assert red["weight_ppb"] == 10**9 // 2**9
-    assert {profile["probability_ppb"] for profile in red["profiles"]} == {10**8}
-    assert not red["gentle"] and not red["ecn"]
+    assert config["weight"] == 10**9 // 2**9
+    assert {rule["thresholds"]["probability"] for rule in rules} == {10**8}
+    assert not config["gentle"] and not config["ecn"]
     # 1000 B at 20 Mb/s take 400 us.
-    assert red["packet_time"] == 400 * 10**6
-    assert sorted(dscp for profile in red["profiles"] for dscp in profile["dscps"]) == [*range(64)]
+    assert config["packet_time"] == 400 * 10**6
+    assert sorted(dscp for rule in rules for dscp in rule["dscps"]) == [*range(64)]

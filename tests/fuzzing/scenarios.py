@@ -25,7 +25,7 @@ from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Match, Police, Policy, Shape
 from perhop.scenario.model.expectations import VALUES, Expectation, Measured, Published
-from perhop.scenario.model.queues import DEFAULT_LIMITS, Queue, Red, Wred, WredProfile
+from perhop.scenario.model.queues import DISCIPLINES, Queue, Red, Wred, WredProfile
 from perhop.scenario.model.replay import Replay
 from perhop.scenario.model.tcp import FEEDBACK, TIMED, Tcp
 from perhop.scenario.model.topology import Link, Node
@@ -190,15 +190,18 @@ class Author(Writer):
 
     def queue(self) -> dict[str, Any]:
         """A queue, with a discipline mostly."""
-        name = self.pick([*DEFAULT_LIMITS, ""])
+        name = self.pick([*DISCIPLINES, ""])
         if not name:
-            return self.model(Queue, but=[*_DISCIPLINES])
-        field = Queue.model_fields[name.replace("-", "_")]
-        return {name: self.value(field.annotation), **self.model(Queue, but=[*_DISCIPLINES])}
+            return self.model(Queue, but=[*DISCIPLINES.values()])
+        field = Queue.model_fields[DISCIPLINES[name]]
+        return {
+            name: self.value(field.annotation),
+            **self.model(Queue, but=[*DISCIPLINES.values()]),
+        }
 
     def one_discipline(self, queue: dict[str, Any]) -> None:
         """Keep one of the disciplines that were drawn."""
-        drawn = [name for name in DEFAULT_LIMITS if name in queue]
+        drawn = [name for name in DISCIPLINES if name in queue]
         for name in drawn[1:] and {*drawn} - {self.pick(drawn)}:
             del queue[name]
 
@@ -349,7 +352,6 @@ class Author(Writer):
         return {**found, **written, **drawn}
 
 
-_DISCIPLINES: Final = [name.replace("-", "_") for name in DEFAULT_LIMITS]
 _DRAWN: Final = ("rate", "size", "pattern", "sizes", "bursts")
 
 

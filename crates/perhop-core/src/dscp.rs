@@ -6,6 +6,8 @@ use thiserror::Error;
 
 /// A differentiated services code point: six bits that name a per-hop behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u8", into = "u8"))]
 pub struct Dscp(u8);
 
 /// A number above 63 was given for a DSCP.
@@ -48,6 +50,20 @@ impl Dscp {
     }
 }
 
+impl TryFrom<u8> for Dscp {
+    type Error = InvalidDscp;
+
+    fn try_from(value: u8) -> Result<Self, InvalidDscp> {
+        Self::new(value)
+    }
+}
+
+impl From<Dscp> for u8 {
+    fn from(dscp: Dscp) -> Self {
+        dscp.0
+    }
+}
+
 impl fmt::Display for Dscp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -57,15 +73,19 @@ impl fmt::Display for Dscp {
 /// What a packet says of explicit congestion notification (RFC 3168, section 5; RFC 8311, RFC
 /// 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Ecn {
     /// Its transport does not understand ECN: routers drop it where they would mark others.
     #[default]
+    #[cfg_attr(feature = "serde", serde(skip))]
     NotEct = 0b00,
     /// Understands ECN, and asks for the low-latency, scalable treatment (L4S).
     Ect1 = 0b01,
     /// Understands ECN.
     Ect0 = 0b10,
     /// Congestion was experienced on the way.
+    #[cfg_attr(feature = "serde", serde(skip))]
     Ce = 0b11,
 }
 

@@ -12,6 +12,8 @@ mod overhead;
 mod packet;
 mod prefetch;
 mod random;
+#[cfg(feature = "serde")]
+pub mod spelling;
 mod units;
 
 pub use distances::distances;
@@ -22,4 +24,4 @@ pub use overhead::Overhead;
 pub use packet::{Header, NodeId, Packet, Protocol};
 pub use prefetch::prefetch;
 pub use random::Stream;
-pub use units::{Bytes, Duration, Rate, Time};
+pub use units::{Bytes, Duration, Rate, Time, Zero};

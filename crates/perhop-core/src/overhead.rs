@@ -6,6 +6,8 @@ use crate::Bytes;
 ///
 /// Link rates are quoted with it, so it decides how much of a rate is left for IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Overhead {
     /// The same number of bytes on every packet.
     Fixed(u32),

@@ -15,6 +15,8 @@ impl NodeId {
 
 /// The transport protocols that perhop tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Protocol {
     /// Internet control message protocol; its ports are zero.
     Icmp,
@@ -23,6 +25,7 @@ pub enum Protocol {
     /// User datagram protocol.
     Udp,
     /// Another one, of which nothing is known; its ports are zero. Modelled hosts have none.
+    #[cfg_attr(feature = "serde", serde(skip))]
     Other,
 }
 

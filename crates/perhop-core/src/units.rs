@@ -4,11 +4,14 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
+use thiserror::Error;
+
 const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 const BITS_PER_BYTE: u64 = 8;
 
 /// An instant on a run's clock: picoseconds since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 pub struct Time(u64);
 
 impl Time {
@@ -54,6 +57,7 @@ impl AddAssign<Duration> for Time {
 
 /// A length of time in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 pub struct Duration(u64);
 
 impl Duration {
@@ -133,6 +137,7 @@ impl Div<u64> for Duration {
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 pub struct Bytes(u64);
 
 impl Bytes {
@@ -203,8 +208,15 @@ impl Div<Rate> for Bytes {
     }
 }
 
+/// Zero was given for a quantity that is never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("must not be zero")]
+pub struct Zero;
+
 /// A rate in bits per second, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct Rate(u64);
 
 impl Rate {
@@ -229,6 +241,20 @@ impl Mul<Duration> for Rate {
         const PICOBITS: u128 = (BITS_PER_BYTE as u128) * (PICOS_PER_SECOND as u128);
         let bytes = u128::from(self.0) * u128::from(span.0) / PICOBITS;
         Bytes(bytes.try_into().unwrap_or(u64::MAX))
+    }
+}
+
+impl TryFrom<u64> for Rate {
+    type Error = Zero;
+
+    fn try_from(bits_per_second: u64) -> Result<Self, Zero> {
+        Self::new(bits_per_second).ok_or(Zero)
+    }
+}
+
+impl From<Rate> for u64 {
+    fn from(rate: Rate) -> Self {
+        rate.0
     }
 }
 

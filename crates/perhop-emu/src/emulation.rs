@@ -1,5 +1,6 @@
 //! An emulation, as it is made and asked.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use perhop_core::{Duration, NodeId, Time};
-use perhop_measure::{CapturePlan, Histogram, Marks, NetworkMeter, Sink, Stalls, Table};
-use perhop_net::{NodeKind, PortId};
-use perhop_plan::{
-    BalancePlan, BuildError, IcmpErrorsPlan, KindPlan, NetworkPlan, NodePlan, ProtocolPlan,
-};
-use serde::Deserialize;
+use perhop_core::{Duration, NodeId, Protocol, Time};
+use perhop_measure::{CapturePlan, Histogram, Labels, Marks, NetworkMeter, Sink, Stalls, Table};
+use perhop_net::{Balance, IcmpErrors, NodeKind};
+use perhop_plan::{BuildError, Names, NetworkPlan, NodePlan};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::clock::Clock;
@@ -31,42 +31,55 @@ const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
 const MTUS: RangeInclusive<u32> = 576..=65_535;
 
 /// A network of Linux hosts.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulationPlan {
     /// The network, and when it is measured.
     pub network: NetworkPlan,
-    /// The longest packet that each node sends, in the nodes' order.
-    pub mtus: Vec<u32>,
-    /// Which nodes leave checksums and the division into packets to us, as hosts do to a real
-    /// device; none for all.
-    #[serde(default)]
-    pub offload: Vec<bool>,
-    /// Which nodes' own queues hold up their senders; none for no node.
-    #[serde(default)]
-    pub backpressure: Vec<bool>,
+    /// The hosts, each of which is a node of the network.
+    pub hosts: BTreeMap<String, HostPlan>,
     /// The congestion control of TCP connections that ask for none; by default this machine's.
     #[serde(default)]
     pub congestion_control: Option<String>,
     /// The flows whose losses are told apart.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
-    /// How late, in picoseconds, the network may be before it counts as a stall; never if not
-    /// given.
+    /// How late the network may be before it counts as a stall; never if not given.
     #[serde(default)]
-    pub bearable: Option<u64>,
+    pub bearable: Option<Duration>,
+}
+
+/// A host.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPlan {
+    /// The longest packet that it sends.
+    pub mtu: u32,
+    /// Whether it leaves checksums and the division into packets to us, as hosts do to a real
+    /// device.
+    #[serde(default = "yes")]
+    pub offload: bool,
+    /// Whether its own queue holds up its senders.
+    #[serde(default)]
+    pub backpressure: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How packets of a flow are told from others.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowKeyPlan {
+    /// The flow's name.
+    pub name: String,
     /// Sending host.
-    pub from: u16,
+    pub from: String,
     /// Receiving host.
-    pub to: u16,
+    pub to: String,
     /// What they carry.
-    pub protocol: ProtocolPlan,
+    pub protocol: Protocol,
     /// The port that they are for.
     pub port: u16,
 }
@@ -84,8 +97,8 @@ pub enum EmulationError {
     /// A host cannot have a device.
     #[error(transparent)]
     Tun(#[from] TunError),
-    /// There is not one MTU a node, or one that cannot be.
-    #[error("MTUs must be 576 to 65535 bytes, one for each node")]
+    /// A host has no MTU, or one that cannot be.
+    #[error("every host must have an MTU, of 576 to 65535 bytes")]
     Mtu,
     /// Something else went wrong.
     #[error("an emulation cannot be made: {0}")]
@@ -118,6 +131,8 @@ pub struct EmulationCounters {
 #[derive(Debug)]
 pub struct Emulation {
     namespaces: Vec<Option<Namespace>>,
+    pub(crate) names: Names,
+    labels: Labels,
     /// What is to run, until it does.
     waiting: Option<Box<Running>>,
     requests: Option<mpsc::Sender<Request>>,
@@ -179,21 +194,23 @@ impl Emulation {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(io::Error::from)?;
         let nodes = plan.network.nodes.len();
-        if plan.mtus.len() != nodes || !plan.mtus.iter().all(|mtu| MTUS.contains(mtu)) {
+        if !plan.hosts.values().all(|host| MTUS.contains(&host.mtu)) {
             return Err(EmulationError::Mtu);
         }
         let marks = Marks::new(&plan.network.marks, &[]).ok_or(BuildError::Marks)?;
         let kinds = plan.network.kinds();
         // Whoever has none of the addresses, and no link.
         let nowhere = NodePlan {
-            kind: KindPlan::Host,
+            name: String::new(),
+            kind: NodeKind::Host,
             address: Ipv4Addr::UNSPECIFIED,
-            balance: BalancePlan::default(),
-            icmp_errors: IcmpErrorsPlan::None,
+            balance: Balance::default(),
+            icmp_errors: IcmpErrors::None,
         };
         let mut network_plan = plan.network.clone();
         network_plan.nodes.push(nowhere);
-        let network = network_plan.network()?;
+        let names = network_plan.names()?;
+        let network = network_plan.network(&names)?;
         let control = plan.congestion_control.as_deref();
         // Every link must carry 1280 bytes of IPv6 (RFC 8200, section 5): where one does not, what
         // is longer would be lost there, as no host sends less.
@@ -201,43 +218,46 @@ impl Emulation {
         let v6 = mtus.all(|mtu| mtu >= LEAST_MTU_V6);
         let mut namespaces = Vec::with_capacity(nodes);
         let mut made = Vec::with_capacity(nodes);
-        for ((kind, node), &mtu) in kinds.into_iter().zip(&plan.network.nodes).zip(&plan.mtus) {
+        let mut queues = Vec::new();
+        for (kind, node) in kinds.into_iter().zip(&plan.network.nodes) {
             let own = addresses(node.address);
             let (namespace, tun) = match kind {
                 NodeKind::Router => (None, None),
                 NodeKind::Host => {
+                    let host = plan.hosts.get(&node.name).ok_or(EmulationError::Mtu)?;
                     let namespace = Namespace::new()?;
                     answer_all(&namespace)?;
-                    let offload = plan.offload.get(namespaces.len()) != Some(&false);
-                    let tun = Tun::open(&namespace, own, mtu, v6, offload, control)?;
+                    let tun = Tun::open(&namespace, own, host.mtu, v6, host.offload, control)?;
+                    if host.backpressure {
+                        let node = names.node(&node.name)?;
+                        queues.push(HostQueue::new(node, &namespace, host.mtu)?);
+                    }
                     (Some(namespace), Some(tun))
                 }
             };
             namespaces.push(namespace);
             made.push((kind, own, tun));
         }
-        let mut queues = Vec::new();
-        for (node, namespace) in namespaces.iter().enumerate() {
-            if let Some(namespace) = namespace
-                && plan.backpressure.get(node) == Some(&true)
-            {
-                queues.push(HostQueue::new(NodeId(node as u16), namespace, plan.mtus[node])?);
-            }
-        }
-        let longest = plan.mtus.iter().copied().max().unwrap_or(*MTUS.start());
-        let flows = plan
-            .flows
-            .iter()
-            .map(|flow| (NodeId(flow.from), NodeId(flow.to), flow.protocol.into(), flow.port));
+        let longest = plan.hosts.values().map(|host| host.mtu).max().unwrap_or(*MTUS.start());
+        let key = |flow: &FlowKeyPlan| {
+            Ok((names.node(&flow.from)?, names.node(&flow.to)?, flow.protocol, flow.port))
+        };
+        let flows = plan.flows.iter().map(key).collect::<Result<Vec<_>, BuildError>>()?;
+        let labels = Labels {
+            nodes: Arc::clone(names.nodes()),
+            links: Arc::clone(names.links()),
+            flows: plan.flows.iter().map(|flow| flow.name.clone()).collect(),
+            ..Labels::default()
+        };
         let mut running = Running {
-            meter: NetworkMeter::new(&network, plan.network.rates()?),
-            changes: plan.network.timeline()?,
+            meter: NetworkMeter::new(&network),
+            changes: plan.network.timeline(&names)?,
             hosts: LinuxHosts::new(made, NodeId(nodes as u16), longest, flows),
             network,
             queues,
             marks,
             lateness: Histogram::default(),
-            stalls: Stalls::longer_than(plan.bearable.map_or(Duration::MAX, Duration::from_picos)),
+            stalls: Stalls::longer_than(plan.bearable.unwrap_or(Duration::MAX)),
             first_in_line: false,
             failure: None,
         };
@@ -245,6 +265,8 @@ impl Emulation {
         running.follow();
         Ok(Self {
             namespaces,
+            names,
+            labels,
             end: running.marks.end().unwrap_or(Time::MAX),
             waiting: Some(Box::new(running)),
             requests: None,
@@ -312,7 +334,7 @@ impl Emulation {
     /// [`Emulation::write_captures`] is called.
     ///
     /// # Errors
-    /// [`BuildError::NoSuchPort`] if an interface does not exist.
+    /// [`BuildError::UnknownLink`] if an interface does not exist.
     pub fn capture(
         &mut self,
         plan: &CapturePlan,
@@ -321,16 +343,12 @@ impl Emulation {
         let plan = plan.clone();
         let backlog = Backlog::default();
         let waits = backlog.clone();
+        let ports = plan.interfaces.iter().map(|interface| self.names.port(&interface.name));
+        let ports = ports.collect::<Result<Vec<_>, _>>()?;
         let number = self.ask(move |running| {
-            let ports = running.network.ports().count() as u32;
-            if let Some(interface) = plan.interfaces.iter().find(|each| each.port >= ports) {
-                return Err(BuildError::NoSuchPort(interface.port));
-            }
-            for interface in &plan.interfaces {
-                running.network.watch(PortId(interface.port));
-            }
-            Ok(running.hosts.captures.add(&plan, Box::new(waits)))
-        })?;
+            ports.iter().for_each(|port| running.network.watch(*port));
+            running.hosts.captures.add(&plan, &ports, Box::new(waits))
+        });
         self.captures.push(Capture { number, backlog, file: sink });
         Ok(number)
     }
@@ -389,11 +407,12 @@ impl Emulation {
         });
     }
 
-    /// The tables, by name: `queues` and `links`, numbered as [`NetworkMeter`] does, and `losses`.
+    /// The tables, by name: `queues`, `links` and `losses`.
     pub fn tables(&mut self) -> [(&'static str, Table); 3] {
-        self.ask(|running| {
-            let [queues, links] = running.meter.tables();
-            [queues, links, running.hosts.losses.table()]
+        let labels = self.labels.clone();
+        self.ask(move |running| {
+            let [queues, links] = running.meter.tables(&labels);
+            [queues, links, running.hosts.losses.table(&labels)]
         })
     }
 

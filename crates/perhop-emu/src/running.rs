@@ -85,9 +85,6 @@ impl Running {
     /// Changes something now.
     pub fn apply(&mut self, effect: Effect<Buffer>) {
         let other_classes = effect.other_classes();
-        if let Effect::Wire { link, rate, .. } = effect {
-            self.meter.set_rate(link, rate);
-        }
         effect.apply(&mut self.network);
         if let Some(port) = other_classes {
             self.meter.set_queue(&self.network, port);

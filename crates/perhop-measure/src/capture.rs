@@ -10,10 +10,11 @@ use std::io;
 
 use perhop_core::Time;
 use perhop_net::{Passage, PortId};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A file that captures, and of what.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapturePlan {
     /// How much is kept of a packet, in bytes; zero keeps all of it.
@@ -27,12 +28,10 @@ pub struct CapturePlan {
 }
 
 /// An interface: a node's end of a link.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfacePlan {
-    /// The port by which the node sends: `2 · link`, or `2 · link + 1` back.
-    pub port: u32,
-    /// Its name in the file.
+    /// The directed link into which the node sends, which is its name in the file too.
     pub name: String,
     /// What it is.
     pub description: String,
@@ -98,16 +97,17 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Begins a file; returns its number.
-    pub fn add(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> usize {
+    /// Begins a file that captures at these ports, one for each interface of the plan; returns its
+    /// number.
+    pub fn add(&mut self, plan: &CapturePlan, ports: &[PortId], sink: Box<dyn Sink>) -> usize {
         let ended = |number: &usize| self.taps.iter().flatten().all(|(file, _)| file != number);
         let free = (0..self.files.len()).find(ended);
         let file = free.unwrap_or(self.files.len());
         let mut waiting = Vec::with_capacity(2 * BATCH);
         pcapng::section(&mut waiting, &plan.application, &plan.comment);
-        for (number, interface) in plan.interfaces.iter().enumerate() {
+        for (number, (interface, port)) in plan.interfaces.iter().zip(ports).enumerate() {
             pcapng::interface(&mut waiting, interface, plan.snaplen);
-            let port = interface.port as usize;
+            let port = port.0 as usize;
             if port >= self.taps.len() {
                 self.taps.resize_with(port + 1, Vec::new);
             }

@@ -23,19 +23,18 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Marks and cuts in picoseconds; `None` unless both rise, the marks from above zero, and end
+    /// Marks and cuts; `None` unless both rise, the marks from above zero, and end
     /// before [`Time::MAX`].
-    pub fn new(marks: &[u64], cuts: &[u64]) -> Option<Self> {
-        let rises = |times: &[u64]| times.is_sorted_by(|a, b| a < b);
-        let ends = marks.last() != Some(&Time::MAX.as_picos());
-        let sound = rises(marks) && rises(cuts) && marks.first() != Some(&0) && ends;
-        let times = |picos: &[u64]| picos.iter().copied().map(Time::from_picos).collect();
+    pub fn new(marks: &[Time], cuts: &[Time]) -> Option<Self> {
+        let rises = |times: &[Time]| times.is_sorted_by(|a, b| a < b);
+        let ends = marks.last() != Some(&Time::MAX);
+        let sound = rises(marks) && rises(cuts) && marks.first() != Some(&Time::ZERO) && ends;
         sound.then(|| Self {
-            end: marks.last().copied().map(Time::from_picos),
-            marks: times(marks),
+            end: marks.last().copied(),
+            marks: marks.to_vec(),
             next: 0,
             recorded: Time::ZERO,
-            cuts: times(cuts),
+            cuts: cuts.to_vec(),
             cut: Time::ZERO,
         })
     }
@@ -98,9 +97,14 @@ mod tests {
         Time::from_picos(picos)
     }
 
+    fn marks_at(marks: &[u64], cuts: &[u64]) -> Option<Marks> {
+        let times = |picos: &[u64]| picos.iter().copied().map(at).collect::<Vec<_>>();
+        Marks::new(&times(marks), &times(cuts))
+    }
+
     #[test]
     fn each_mark_is_read_once_and_rows_join() {
-        let mut marks = Marks::new(&[10, 20, 40], &[20]).unwrap();
+        let mut marks = marks_at(&[10, 20, 40], &[20]).unwrap();
         assert_eq!((marks.due(at(9)), marks.due(at(25))), (None, Some(at(10))));
         assert_eq!(marks.read(at(10)), (at(0), at(10)));
         assert_eq!((marks.cut(), marks.since_cut(at(15))), (None, Some((at(0), at(15)))));
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_stopped_is_read_once_more_and_never_again() {
-        let mut marks = Marks::new(&[10, 20], &[]).unwrap();
+        let mut marks = marks_at(&[10, 20], &[]).unwrap();
         marks.read(at(10));
         assert_eq!(marks.stop(at(15)), Some(at(15)));
         assert_eq!(marks.read(at(15)), (at(10), at(15)));
@@ -127,17 +131,17 @@ mod tests {
 
     #[test]
     fn nothing_is_read_beyond_the_end() {
-        let mut marks = Marks::new(&[10], &[]).unwrap();
+        let mut marks = marks_at(&[10], &[]).unwrap();
         marks.read(at(10));
         assert_eq!((marks.stop(at(15)), marks.end()), (None, Some(at(10))));
         // What is late to read its last mark reads that.
-        let mut late = Marks::new(&[10], &[]).unwrap();
+        let mut late = marks_at(&[10], &[]).unwrap();
         assert_eq!(late.stop(at(15)), Some(at(10)));
     }
 
     #[test]
     fn a_run_without_marks_is_read_where_it_stops() {
-        let mut marks = Marks::new(&[], &[]).unwrap();
+        let mut marks = marks_at(&[], &[]).unwrap();
         assert_eq!((marks.next(), marks.end(), marks.stop(at(7))), (None, None, Some(at(7))));
         assert_eq!(marks.read(at(7)), (at(0), at(7)));
     }
@@ -148,7 +152,7 @@ mod tests {
         for (marks, cuts) in
             [(&[0, 1][..], &[][..]), (&[2, 2], &[]), (&[3], &[2, 1]), (&[never], &[])]
         {
-            assert!(Marks::new(marks, cuts).is_none(), "{marks:?} {cuts:?}");
+            assert!(marks_at(marks, cuts).is_none(), "{marks:?} {cuts:?}");
         }
     }
 }

@@ -1,23 +1,20 @@
 //! What a network's queues and links count, read at marks.
 
-use perhop_core::{Rate, Time};
+use perhop_core::Time;
 use perhop_net::{LinkCounters, Network, PortId};
 use perhop_queue::Counters;
 
-use crate::tables::{Links, Queues, Stretch, Table};
+use crate::tables::{Labels, Links, Queues, Stretch, Table};
 
 /// Reads a network's counters, whatever it carries.
 ///
-/// A port is `2 · link` or, back, `2 · link + 1`; classes are numbered over all ports, each port's
-/// root first and then its classes, depth first, and then over every queue that takes the place of
-/// another, in the order in which they do.
+/// Divided links have a row of their own, whose class has no name.
 #[derive(Debug)]
 pub struct NetworkMeter {
-    rates: Vec<Rate>,
     last_links: Vec<LinkCounters>,
     last_queues: Vec<PortQueues>,
-    /// How many classes there have been.
-    classes: usize,
+    /// What the classes are called that there have been.
+    classes: Vec<String>,
     queues: Queues,
     links: Links,
 }
@@ -31,13 +28,12 @@ struct PortQueues {
 }
 
 impl NetworkMeter {
-    /// A meter of a network in which nothing has happened yet. `rates` are those of its ports.
-    pub fn new<B: Clone>(network: &Network<B>, rates: Vec<Rate>) -> Self {
+    /// A meter of a network in which nothing has happened yet.
+    pub fn new<B: Clone>(network: &Network<B>) -> Self {
         let mut meter = Self {
-            rates,
             last_links: vec![LinkCounters::default(); network.ports().count()],
             last_queues: Vec::new(),
-            classes: 0,
+            classes: Vec::new(),
             queues: Queues::default(),
             links: Links::default(),
         };
@@ -50,15 +46,12 @@ impl NetworkMeter {
 
     fn number_classes<B: Clone>(&mut self, network: &Network<B>, port: PortId) -> PortQueues {
         let mut last = Vec::new();
-        network.queue(port).visit(&mut |_, _| last.push(Counters::default()));
-        let first = self.classes;
-        self.classes += last.len();
+        let first = self.classes.len();
+        network.queue(port).visit(&mut |name, _, _| {
+            self.classes.push(name.to_owned());
+            last.push(Counters::default());
+        });
         PortQueues { first, last }
-    }
-
-    /// A link has another rate.
-    pub fn set_rate(&mut self, link: u32, rate: Rate) {
-        self.rates[2 * link as usize..][..2].fill(rate);
     }
 
     /// A port has another queue.
@@ -73,21 +66,25 @@ impl NetworkMeter {
         for port in network.ports() {
             let index = port.0 as usize;
             let counters = network.link_counters(port);
-            let capacity = self.rates[index].bits_per_second() as f64 / 8.0 * span;
+            let capacity = network.wire(port.0 / 2).rate.bits_per_second() as f64 / 8.0 * span;
             self.links.push(index, stretch, &self.last_links[index], &counters, capacity);
             self.last_links[index] = counters;
             let PortQueues { first, last } = &mut self.last_queues[index];
             let mut classes = (*first..).zip(last);
-            network.queue(port).visit(&mut |counters, backlog| {
+            network.queue(port).visit(&mut |_, counters, backlog| {
                 let (class, last) = classes.next().expect("a class was added");
-                self.queues.push(class, stretch, last, counters, backlog);
+                self.queues.push((index, class), stretch, last, counters, backlog);
                 *last = *counters;
             });
         }
     }
 
     /// The tables, by name: `queues`, `links`.
-    pub fn tables(&self) -> [(&'static str, Table); 2] {
-        [("queues", self.queues.clone().into_table()), ("links", self.links.clone().into_table())]
+    pub fn tables(&self, labels: &Labels) -> [(&'static str, Table); 2] {
+        let labels = Labels { classes: self.classes.clone().into(), ..labels.clone() };
+        [
+            ("queues", self.queues.clone().into_table(&labels)),
+            ("links", self.links.clone().into_table(&labels)),
+        ]
     }
 }

@@ -1,6 +1,8 @@
 //! The tables that measurements are kept in.
 
-use perhop_core::{Dscp, Duration, Time};
+use std::sync::Arc;
+
+use perhop_core::{Dscp, Duration, NodeId, Time};
 use perhop_net::{IcmpError, LinkCounters, PortId};
 use perhop_queue::{Backlog, Cause, Counters};
 
@@ -10,18 +12,51 @@ use crate::order::OrderCounts;
 use crate::pinger::{Answer, ProbeRecord};
 use crate::reading::{StreamCounters, StreamReading};
 
-/// A column of a table. In a column of floats NaN stands for "none", in one of integers a
-/// negative number does.
+/// A column of a table. In a column of floats NaN stands for "none", in others a negative number
+/// does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Whole numbers.
     Integers(Vec<i64>),
     /// Measures.
     Floats(Vec<f64>),
+    /// Names, each as its place among these.
+    Names(Arc<[String]>, Vec<i64>),
 }
 
 /// A table: columns of equal length, by name.
 pub type Table = Vec<(&'static str, Column)>;
+
+/// What the numbers of nodes, directed links, classes, flows and pings stand for in tables.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// The nodes.
+    pub nodes: Arc<[String]>,
+    /// The directed links, by port.
+    pub links: Arc<[String]>,
+    /// The classes, as a [`NetworkMeter`](crate::NetworkMeter) numbers them.
+    pub classes: Arc<[String]>,
+    /// The flows.
+    pub flows: Arc<[String]>,
+    /// The pings.
+    pub pings: Arc<[String]>,
+}
+
+impl Labels {
+    /// Columns of words, which are not many: each becomes its place among those that occur.
+    fn words(words: Vec<&'static str>) -> Column {
+        let mut known = Vec::new();
+        let mut place = |word| {
+            known.iter().position(|each| *each == word).unwrap_or_else(|| {
+                known.push(word);
+                known.len() - 1
+            }) as i64
+        };
+        let places = words.into_iter().map(|word| if word.is_empty() { -1 } else { place(word) });
+        let places = places.collect();
+        Column::Names(known.into_iter().map(str::to_owned).collect(), places)
+    }
+}
 
 /// Declares a table that is filled row by row: its fields are its columns, in order.
 macro_rules! table {
@@ -37,19 +72,39 @@ macro_rules! table {
             }
 
             /// The columns as a table.
-            pub fn into_table(self) -> Table {
-                vec![$((stringify!($column), Column::$type(self.$column))),*]
+            #[allow(unused_variables, reason = "a table of measures alone has no names")]
+            pub fn into_table(self, labels: &Labels) -> Table {
+                vec![$((stringify!($column), table!(@column $type labels self.$column))),*]
             }
         }
     };
-    (@element Integers) => { i64 };
     (@element Floats) => { f64 };
+    (@element Words) => { &'static str };
+    (@element $integers:ident) => { i64 };
+    (@column Floats $labels:ident $values:expr) => { Column::Floats($values) };
+    (@column Integers $labels:ident $values:expr) => { Column::Integers($values) };
+    (@column Words $labels:ident $values:expr) => { Labels::words($values) };
+    (@column Flow $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.flows), $values)
+    };
+    (@column Ping $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.pings), $values)
+    };
+    (@column Link $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.links), $values)
+    };
+    (@column Class $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.classes), $values)
+    };
+    (@column Node $labels:ident $values:expr) => {
+        Column::Names(Arc::clone(&$labels.nodes), $values)
+    };
 }
 
 table! {
     /// Per stream and stretch between two marks.
     Intervals {
-        flow: Integers,
+        flow: Flow,
         stream: Integers,
         start_s: Floats,
         end_s: Floats,
@@ -87,13 +142,13 @@ table! {
 table! {
     /// Per probe of a ping.
     Pings {
-        ping: Integers,
+        ping: Ping,
         sequence: Integers,
         ttl: Integers,
         sent_s: Floats,
         rtt_s: Floats,
-        node: Integers,
-        answer: Integers,
+        node: Node,
+        answer: Words,
         dscp_sent: Integers,
         dscp_arrived: Integers,
         dscp_echoed: Integers,
@@ -103,7 +158,8 @@ table! {
 table! {
     /// Per class and stretch between two marks.
     Queues {
-        class: Integers,
+        link: Link,
+        class: Class,
         start_s: Floats,
         end_s: Floats,
         sent_packets: Integers,
@@ -128,7 +184,7 @@ table! {
 table! {
     /// Per port and stretch between two marks.
     Links {
-        link: Integers,
+        link: Link,
         start_s: Floats,
         end_s: Floats,
         sent_packets: Integers,
@@ -144,9 +200,9 @@ table! {
     /// Per flow, port before which or on whose link it lost packets, cause, and stretch between two
     /// marks in which it did.
     Losses {
-        flow: Integers,
-        link: Integers,
-        cause: Integers,
+        flow: Flow,
+        link: Link,
+        cause: Words,
         start_s: Floats,
         end_s: Floats,
         packets: Integers,
@@ -157,8 +213,8 @@ table! {
     /// Per flow, node at which its packets arrived, stretch between two marks of
     /// the scenario, and code point that some of them arrived with.
     Codepoints {
-        flow: Integers,
-        node: Integers,
+        flow: Flow,
+        node: Node,
         start_s: Floats,
         end_s: Floats,
         dscp_sent: Integers,
@@ -170,7 +226,7 @@ table! {
 table! {
     /// Per flow and bin of its round-trip times, or of its smoothed ones.
     Rtts {
-        flow: Integers,
+        flow: Flow,
         low_s: Floats,
         high_s: Floats,
         samples: Integers,
@@ -180,7 +236,7 @@ table! {
 table! {
     /// Per flow, stretch between two cuts, and bin of its one-way delays.
     Delays {
-        flow: Integers,
+        flow: Flow,
         start_s: Floats,
         end_s: Floats,
         low_s: Floats,
@@ -192,7 +248,7 @@ table! {
 table! {
     /// Per flow and displacement, the packets that were early and late by so many places.
     Displacements {
-        flow: Integers,
+        flow: Flow,
         by: Integers,
         early: Integers,
         late: Integers,
@@ -270,8 +326,7 @@ impl Intervals {
 }
 
 impl Pings {
-    /// Adds a probe. Answers are numbered: an echo reply, time exceeded, net unreachable, port
-    /// unreachable, packet too big.
+    /// Adds a probe.
     pub fn push(&mut self, ping: usize, sequence: usize, dscp: Dscp, record: &ProbeRecord) {
         let answer = record.answer.as_ref();
         let of_answer = |value: &dyn Fn(&Answer) -> i64| answer.map_or(-1, value);
@@ -286,12 +341,12 @@ impl Pings {
         let reached = answer.filter(|answer| !answer.error.as_ref().is_some_and(turned_back));
         self.rtt_s.push(reached.map_or(f64::NAN, |answer| answer.rtt.as_secs_f64()));
         self.node.push(of_answer(&|answer| answer.node.0.into()));
-        self.answer.push(of_answer(&|answer| match answer.error {
-            None => 0,
-            Some(IcmpError::TimeExceeded) => 1,
-            Some(IcmpError::NetUnreachable) => 2,
-            Some(IcmpError::PortUnreachable) => 3,
-            Some(IcmpError::TooBig { .. }) => 4,
+        self.answer.push(answer.map_or("", |answer| match answer.error {
+            None => "echo reply",
+            Some(IcmpError::TimeExceeded) => "time exceeded",
+            Some(IcmpError::NetUnreachable) => "net unreachable",
+            Some(IcmpError::PortUnreachable) => "port unreachable",
+            Some(IcmpError::TooBig { .. }) => "packet too big",
         }));
         self.dscp_sent.push(dscp.get().into());
         self.dscp_arrived.push(of_answer(&|answer| answer.dscp_arrived.get().into()));
@@ -303,13 +358,14 @@ impl Queues {
     /// Adds what happened to a class, and what waits in it now.
     pub fn push(
         &mut self,
-        class: usize,
+        (link, class): (usize, usize),
         (start, end): Stretch,
         before: &Counters,
         after: &Counters,
         backlog: Backlog,
     ) {
         let dropped = |cause| (after.dropped(cause) - before.dropped(cause)) as i64;
+        self.link.push(link as i64);
         self.class.push(class as i64);
         self.start_s.push(start.as_secs_f64());
         self.end_s.push(end.as_secs_f64());
@@ -360,13 +416,13 @@ impl Losses {
     /// Adds what a flow lost before a port or on its link, or at none, for a cause.
     pub(crate) fn push(
         &mut self,
-        (flow, at, cause): (u32, Option<PortId>, u8),
+        (flow, at, cause): (u32, Option<PortId>, &'static str),
         (start, end): Stretch,
         packets: u64,
     ) {
         self.flow.push(flow.into());
         self.link.push(at.map_or(-1, |port| port.0.into()));
-        self.cause.push(cause.into());
+        self.cause.push(cause);
         self.start_s.push(start.as_secs_f64());
         self.end_s.push(end.as_secs_f64());
         self.packets.push(packets as i64);
@@ -432,14 +488,14 @@ impl Codepoints {
     /// rising code point, and how many did in the stretch.
     pub fn push(
         &mut self,
-        (flow, node, sent): (usize, u16, Dscp),
+        (flow, node, sent): (usize, NodeId, Dscp),
         (start, end): Stretch,
         arrived: impl IntoIterator<Item = (Dscp, u64)>,
     ) {
         for (dscp, packets) in arrived {
             if packets > 0 {
                 self.flow.push(flow as i64);
-                self.node.push(node.into());
+                self.node.push(node.0.into());
                 self.start_s.push(start.as_secs_f64());
                 self.end_s.push(end.as_secs_f64());
                 self.dscp_sent.push(sent.get().into());

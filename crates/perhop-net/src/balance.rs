@@ -6,6 +6,8 @@ use crate::PortId;
 
 /// How a node chooses among links and paths that cost the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Balance {
     /// By a hash of addresses, protocol and ports: a flow keeps to one way and stays in order
     /// (RFC 2992 compares such hashes).

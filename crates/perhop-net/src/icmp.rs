@@ -78,6 +78,8 @@ impl IcmpError {
 
 /// How many ICMP errors a node sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
 pub enum IcmpErrors {
     /// One about every packet that earns one.
     #[default]
@@ -87,8 +89,10 @@ pub enum IcmpErrors {
     /// As many as a bucket has tokens, which is full at first (RFC 1812, section 4.3.2.8).
     Limited {
         /// The time between two tokens.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         every: Duration,
         /// How many tokens the bucket holds; at least one.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         burst: u32,
     },
 }

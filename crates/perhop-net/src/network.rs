@@ -13,6 +13,8 @@ use crate::wire::{LinkCounters, Wire};
 
 /// What a node does with packets that are not for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum NodeKind {
     /// Sends and receives, and forwards nothing.
     Host,
@@ -41,7 +43,7 @@ const MAX_LINKS: usize = 1 << 21;
 pub struct TimerId(pub u32);
 
 /// Why a packet will not arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
     /// A queue dropped it.
     Queue(Cause),

@@ -1,11 +1,12 @@
 //! Class-based queueing in a plan, and the tree that it makes.
 
-use perhop_core::{Bytes, Duration};
-use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Class, Queue};
-use serde::Deserialize;
+use perhop_core::{Duration, Rate};
+use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Class, Queue, QueueConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::build::{BuildError, actions, matches, non_zero_rate, policer, queue};
-use crate::network::{MatchPlan, PolicePlan, QueuePlan};
+use crate::build::BuildError;
+use crate::classes::{DisciplinePlan, MatchPlan, PolicePlan, Site, checked_number};
 
 /// The least time between two ticks.
 const LEAST_TICK: Duration = Duration::from_micros(100);
@@ -14,37 +15,26 @@ const LEAST_TICK: Duration = Duration::from_micros(100);
 const MOST_BURST: u32 = 1000;
 
 /// ALTQ's class-based queueing.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqPlan {
-    /// The root's rate.
-    pub rate: u64,
-    /// The time between two ticks of the clock.
-    pub tick: u64,
-    /// The longest packet.
-    pub packet: u32,
-    /// The packets of a burst after a long idle time, unless they follow from the rate.
-    pub maxburst: Option<u32>,
-    /// The packets of a burst in the long run.
-    pub minburst: u32,
-    /// Whether a token bucket stands before the driver.
-    pub token_bucket: bool,
-    /// Whether the link is never idle while a class that may borrow has packets.
-    pub efficient: bool,
-    /// Whether the driver asks for more when it has transmitted a packet.
-    pub kick: bool,
+    /// What holds for the whole tree.
+    pub config: CbqConfig,
     /// The classes below the root.
     pub classes: Vec<CbqClassPlan>,
 }
 
 /// A class of the tree.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqClassPlan {
+    /// What results call it.
+    pub name: String,
     /// Which packets belong to it.
+    #[serde(rename = "match")]
     pub matches: MatchPlan,
     /// Its rate.
-    pub rate: u64,
+    pub rate: Rate,
     /// Whether it borrows from its parent.
     pub borrow: bool,
     /// What it holds.
@@ -52,7 +42,7 @@ pub struct CbqClassPlan {
 }
 
 /// What a class of the tree holds.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CbqPartPlan {
     /// A queue.
@@ -62,7 +52,7 @@ pub enum CbqPartPlan {
 }
 
 /// A queue of the tree.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqLeafPlan {
     /// From 0, first, to 7.
@@ -70,50 +60,36 @@ pub struct CbqLeafPlan {
     /// Its policer.
     pub police: Option<PolicePlan>,
     /// What waits in it.
-    pub queue: QueuePlan,
+    pub queue: QueueConfig,
 }
 
 impl CbqPlan {
-    pub(crate) fn queue<B>(&self, seed: u64) -> Result<Queue<B>, BuildError> {
-        let tick = Duration::from_picos(self.tick);
-        if tick < LEAST_TICK {
+    pub(crate) fn queue<B>(&self, site: Site<'_>) -> Result<Queue<B>, BuildError> {
+        let config = self.config;
+        if config.tick < LEAST_TICK {
             return Err(BuildError::TooLarge("a clock ticks more than 10,000 times a second"));
         }
-        if self.packet == 0 {
-            return Err(BuildError::Zero("a packet's length"));
-        }
-        if self.minburst.max(self.maxburst.unwrap_or(0)) > MOST_BURST {
+        if config.minburst.max(config.maxburst.unwrap_or(0)) > MOST_BURST {
             return Err(BuildError::TooLarge("a burst has more than 1000 packets"));
         }
-        let config = CbqConfig {
-            rate: non_zero_rate(self.rate, "a root's rate")?,
-            tick,
-            packet: Bytes::new(self.packet.into()),
-            maxburst: self.maxburst,
-            minburst: self.minburst,
-            token_bucket: self.token_bucket,
-            efficient: self.efficient,
-            kick: self.kick,
-        };
-        Ok(Queue::Cbq(Box::new(Cbq::new(config, specs(&self.classes, seed)?))))
+        Ok(Queue::Cbq(Box::new(Cbq::new(config, specs(&self.classes, site)?))))
     }
 }
 
-fn specs<B>(plans: &[CbqClassPlan], seed: u64) -> Result<Vec<CbqSpec<B>>, BuildError> {
-    if plans.is_empty() {
-        return Err(BuildError::NoClass);
-    }
-    if plans.len() > usize::from(u16::MAX) {
-        return Err(BuildError::TooLarge("a policy has more than 65535 classes"));
-    }
+fn specs<B>(plans: &[CbqClassPlan], site: Site<'_>) -> Result<Vec<CbqSpec<B>>, BuildError> {
+    checked_number(plans.len())?;
     let spec = |plan: &CbqClassPlan| {
         Ok(CbqSpec {
-            matches: matches(&plan.matches)?,
-            rate: non_zero_rate(plan.rate, "a class's rate")?,
+            matches: plan.matches.resolve(site.names)?,
+            rate: plan.rate,
             borrow: plan.borrow,
             part: match &plan.part {
-                CbqPartPlan::Leaf(leaf) => CbqPart::Leaf(leaf.class(seed)?, leaf.priority),
-                CbqPartPlan::Inner(plans) => CbqPart::Inner(specs(plans, seed)?),
+                CbqPartPlan::Leaf(leaf) => {
+                    CbqPart::Leaf(leaf.class(&plan.name, site)?, leaf.priority)
+                }
+                CbqPartPlan::Inner(plans) => {
+                    CbqPart::Inner(plan.name.as_str().into(), specs(plans, site)?)
+                }
             },
         })
     };
@@ -121,16 +97,14 @@ fn specs<B>(plans: &[CbqClassPlan], seed: u64) -> Result<Vec<CbqSpec<B>>, BuildE
 }
 
 impl CbqLeafPlan {
-    fn class<B>(&self, seed: u64) -> Result<Class<B>, BuildError> {
+    fn class<B>(&self, name: &str, site: Site<'_>) -> Result<Class<B>, BuildError> {
         if self.priority > 7 {
             return Err(BuildError::TooLarge("a priority is above 7"));
         }
-        let class = match queue(&self.queue, seed)? {
-            Queue::Classes(_) | Queue::Cbq(_) => return Err(BuildError::NestedClasses),
-            plain => Class::new(plain),
-        };
+        let queue = DisciplinePlan::Queue(self.queue.clone()).queue(name, site)?;
+        let class = Class::new(queue).named(name);
         Ok(match self.police {
-            Some(police) => class.policed(policer(police)?, actions(police)?),
+            Some(police) => class.policed(police.policer(), police.actions()),
             None => class,
         })
     }

@@ -4,10 +4,117 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Rate, Time};
 use perhop_net::{Network, PortId};
-use perhop_queue::{Class, Reserved};
+use perhop_queue::{Class, Limit, Reserved};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::build::{self, BuildError, non_zero_rate};
-use crate::network::{ChangePlan, EffectPlan, NetworkPlan, ReservedPlan};
+use crate::build::BuildError;
+use crate::classes::{DisciplinePlan, MatchPlan, Shape, Site};
+use crate::names::Names;
+use crate::network::NetworkPlan;
+
+/// A change, after everything else that happens at its instant, which is a mark or zero.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePlan {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub effect: EffectPlan,
+}
+
+/// What changes, of the directed link `on`, or of its link both ways.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EffectPlan {
+    /// A link's rate, delay and loss.
+    Wire(WirePlan),
+    /// Whether a link transmits.
+    State(StatePlan),
+    /// What stands before a transmitter.
+    Discipline(DisciplineChangePlan),
+    /// A policer's committed rate and burst.
+    Police(PoliceChangePlan),
+    /// Which classes go before everything else at a transmitter.
+    Reserved(ReservationsPlan),
+}
+
+/// A link's new wire.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WirePlan {
+    /// Either direction of the link.
+    pub on: String,
+    /// Rate with layer-2 overhead.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Share of packets lost at random.
+    #[serde(with = "perhop_core::spelling::share")]
+    #[schemars(with = "u32")]
+    pub loss: u32,
+}
+
+/// Whether a link transmits.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatePlan {
+    /// Either direction of the link.
+    pub on: String,
+    /// Whether it does.
+    pub up: bool,
+}
+
+/// What stands before a transmitter from now on.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisciplineChangePlan {
+    /// The directed link.
+    pub on: String,
+    /// What stands there.
+    pub discipline: DisciplinePlan,
+    /// What the transmitter may send.
+    pub shape: Option<Shape>,
+}
+
+/// A policer's new settings.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoliceChangePlan {
+    /// The directed link.
+    pub on: String,
+    /// The class that it polices, as results call it.
+    pub class: String,
+    /// Committed rate.
+    pub rate: Rate,
+    /// Committed burst.
+    pub burst: Bytes,
+}
+
+/// A directed link's reserved classes from now on.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationsPlan {
+    /// The directed link.
+    pub on: String,
+    /// The classes, the first of them going first.
+    pub classes: Vec<ReservedPlan>,
+}
+
+/// A reserved class. One that the link has by this name stays, with what waits in it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReservedPlan {
+    /// Its name.
+    pub name: String,
+    /// Which packets belong to it.
+    #[serde(rename = "match")]
+    pub matches: MatchPlan,
+    /// Its rate and burst, what exceeds being dropped.
+    pub police: Option<Shape>,
+    /// How much may wait.
+    pub limit: Limit,
+}
 
 /// What a change does, ready to be done.
 #[derive(Debug)]
@@ -30,8 +137,8 @@ pub enum Effect<B> {
         /// Which of the two.
         up: bool,
     },
-    /// A port has another queue.
-    Queue {
+    /// A port has another discipline.
+    Discipline {
         /// The port.
         port: PortId,
         /// What stands before its transmitter.
@@ -41,8 +148,8 @@ pub enum Effect<B> {
     Police {
         /// Its port.
         port: PortId,
-        /// The class that it polices, counted depth first, the root being 0.
-        class: usize,
+        /// The class that it polices.
+        class: String,
         /// Its committed rate.
         rate: Rate,
         /// Its committed burst.
@@ -61,37 +168,36 @@ pub enum Effect<B> {
 pub type Timeline<B> = VecDeque<(Time, Effect<B>)>;
 
 impl<B: Clone> Effect<B> {
-    /// What a plan of a change does in a network of so many links.
+    /// What a plan of a change at `at` does in a network whose nodes and links are called so.
     ///
     /// # Errors
-    /// [`BuildError`] if it is of a link that there is not, or cannot be built.
-    pub fn of(plan: &EffectPlan, links: usize, seed: u64) -> Result<Self, BuildError> {
-        let link = |link: u32| match (link as usize) < links {
-            true => Ok(link),
-            false => Err(BuildError::NoSuchLink(link)),
-        };
-        let port = |port: u32| link(port / 2).map(|_| PortId(port));
+    /// [`BuildError`] if it names an unknown link or node, or cannot be built.
+    pub fn of(plan: &EffectPlan, at: Time, names: &Names, seed: u64) -> Result<Self, BuildError> {
+        let link = |on: &str| names.port(on).map(|port| port.0 / 2);
         Ok(match plan {
-            EffectPlan::Wire(plan) => Self::Wire {
-                link: link(plan.link)?,
-                rate: non_zero_rate(plan.rate, "a link's rate")?,
-                delay: Duration::from_picos(plan.delay),
-                loss_ppb: build::loss(plan.loss_ppb)?,
-            },
-            &EffectPlan::State { link: number, up } => Self::Up { link: link(number)?, up },
-            EffectPlan::Queue(plan) => Self::Queue {
-                port: port(plan.port)?,
-                class: build::root(&plan.queue, plan.shape, seed)?,
-            },
-            EffectPlan::Police(plan) => Self::Police {
-                port: port(plan.port)?,
-                class: plan.class as usize,
-                rate: non_zero_rate(plan.rate, "a policer's rate")?,
-                burst: Bytes::new(plan.burst),
+            EffectPlan::Wire(WirePlan { on, rate, delay, loss }) => {
+                Self::Wire { link: link(on)?, rate: *rate, delay: *delay, loss_ppb: *loss }
+            }
+            EffectPlan::State(StatePlan { on, up }) => Self::Up { link: link(on)?, up: *up },
+            EffectPlan::Discipline(DisciplineChangePlan { on, discipline, shape }) => {
+                // Streams of its own, so that the random numbers of the old one do not come again.
+                let stream = format!("{on} {}", at.as_picos());
+                let site = Site { names, stream: &stream, seed };
+                Self::Discipline { port: names.port(on)?, class: discipline.root(*shape, site)? }
+            }
+            EffectPlan::Police(PoliceChangePlan { on, class, rate, burst }) => Self::Police {
+                port: names.port(on)?,
+                class: class.clone(),
+                rate: *rate,
+                burst: *burst,
             },
             EffectPlan::Reserved(plan) => Self::Reserved {
-                port: port(plan.port)?,
-                classes: plan.classes.iter().map(reserved).collect::<Result<_, _>>()?,
+                port: names.port(&plan.on)?,
+                classes: plan
+                    .classes
+                    .iter()
+                    .map(|class| class.resolve(names))
+                    .collect::<Result<_, _>>()?,
             },
         })
     }
@@ -99,7 +205,7 @@ impl<B: Clone> Effect<B> {
     /// The port whose classes are others afterwards, if one's are.
     pub fn other_classes(&self) -> Option<PortId> {
         match self {
-            Self::Queue { port, .. } | Self::Reserved { port, .. } => Some(*port),
+            Self::Discipline { port, .. } => Some(*port),
             _ => None,
         }
     }
@@ -112,29 +218,27 @@ impl<B: Clone> Effect<B> {
                 network.set_wire(link, perhop_net::Wire { rate, delay, loss_ppb, ..wire });
             }
             Self::Up { link, up } => network.set_up(link, up),
-            Self::Queue { port, class } => network.set_queue(port, class),
+            Self::Discipline { port, class } => network.set_queue(port, class),
             Self::Police { port, class, rate, burst } => {
                 let now = network.now();
-                let policed = network.queue_mut(port).class_mut(class);
+                let policed = network.queue_mut(port).class_mut(&class);
                 let set = policed.is_some_and(|class| class.set_policer(now, rate, burst));
-                debug_assert!(set, "no policer at class {class} of {port:?}");
+                debug_assert!(set, "no policer of a class {class} of {port:?}");
             }
             Self::Reserved { port, classes } => network.set_reserved(port, &classes),
         }
     }
 }
 
-fn reserved(plan: &ReservedPlan) -> Result<Reserved, BuildError> {
-    let police = plan.police.map(|police| {
-        let rate = non_zero_rate(police.rate, "a policer's rate")?;
-        Ok::<_, BuildError>((rate, Bytes::new(police.burst)))
-    });
-    Ok(Reserved {
-        matches: build::matches(&plan.matches)?,
-        police: police.transpose()?,
-        limit: plan.limit.limit(),
-        stays: plan.stays,
-    })
+impl ReservedPlan {
+    fn resolve(&self, names: &Names) -> Result<Reserved, BuildError> {
+        Ok(Reserved {
+            name: self.name.clone(),
+            matches: self.matches.resolve(names)?,
+            police: self.police.map(|police| (police.rate, police.burst)),
+            limit: self.limit,
+        })
+    }
 }
 
 impl NetworkPlan {
@@ -142,15 +246,15 @@ impl NetworkPlan {
     ///
     /// # Errors
     /// [`BuildError`] if one cannot be made, or does not stand in order of time, at a mark.
-    pub fn timeline<B: Clone>(&self) -> Result<Timeline<B>, BuildError> {
-        let at_mark = |change: &ChangePlan| change.at == 0 || self.marks.contains(&change.at);
+    pub fn timeline<B: Clone>(&self, names: &Names) -> Result<Timeline<B>, BuildError> {
+        let at_mark =
+            |change: &ChangePlan| change.at == Time::ZERO || self.marks.contains(&change.at);
         let in_order = self.changes.is_sorted_by_key(|change| change.at);
         if !in_order || !self.changes.iter().all(at_mark) {
             return Err(BuildError::Marks);
         }
         let change = |change: &ChangePlan| {
-            let effect = Effect::of(&change.effect, self.links.len(), self.seed)?;
-            Ok((Time::from_picos(change.at), effect))
+            Ok((change.at, Effect::of(&change.effect, change.at, names, self.seed)?))
         };
         self.changes.iter().map(change).collect()
     }

@@ -1,16 +1,23 @@
 //! The network of a scenario, for every engine that carries packets itself.
 //!
-//! A [`NetworkPlan`] has every name and unit resolved; [`NetworkPlan::network`] makes of it what
-//! packets of any body move through, and [`NetworkPlan::timeline`] what changes on the way.
+//! A [`NetworkPlan`] has every unit resolved, and names for nodes, directed links and classes:
+//! [`NetworkPlan::names`] has the numbers that the network gives them. [`NetworkPlan::network`]
+//! makes what packets of any body move through, and [`NetworkPlan::timeline`] what changes on the
+//! way.
 
-mod aqm;
 mod build;
 mod cbq;
 mod changes;
+mod classes;
+mod names;
 mod network;
 
-pub use aqm::{CodelPlan, DualPi2Plan, FqCodelPlan, PiePlan, RedPlan, RedProfilePlan};
 pub use build::BuildError;
 pub use cbq::{CbqClassPlan, CbqLeafPlan, CbqPartPlan, CbqPlan};
-pub use changes::{Effect, Timeline};
-pub use network::*;
+pub use changes::{
+    ChangePlan, DisciplineChangePlan, Effect, EffectPlan, PoliceChangePlan, ReservationsPlan,
+    ReservedPlan, StatePlan, Timeline, WirePlan,
+};
+pub use classes::{ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, PolicePlan, Shape};
+pub use names::Names;
+pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan, ReorderPlan};

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::namespaces::Namespaces;
+use crate::plans::read;
 use crate::{File, tables};
 
 /// An emulation of a plan.
@@ -20,8 +21,7 @@ impl Emulation {
     /// Makes the hosts of a plan, given as JSON, and the network between them.
     #[new]
     fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
-        let plan: EmulationPlan =
-            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let plan = read::<EmulationPlan>(plan)?;
         py.detach(|| perhop_emu::Emulation::new(&plan)).map(Self).map_err(|error| match error {
             perhop_emu::EmulationError::Plan(error) => PyValueError::new_err(error.to_string()),
             error => PyOSError::new_err(error.to_string()),
@@ -47,8 +47,7 @@ impl Emulation {
     /// From now on what passes some interfaces, given as JSON, is written to a file; returns the
     /// capture's number.
     fn capture(&mut self, py: Python<'_>, plan: &str, file: Py<PyAny>) -> PyResult<usize> {
-        let plan: CapturePlan =
-            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let plan = read::<CapturePlan>(plan)?;
         let sink = Box::new(File::new(file));
         py.detach(|| self.0.capture(&plan, sink))
             .map_err(|error| PyValueError::new_err(error.to_string()))
@@ -59,9 +58,9 @@ impl Emulation {
         Ok(py.detach(|| self.0.end_capture(number))?)
     }
 
-    /// The numbers of the hosts whose devices were taken away.
-    fn without_device(&mut self, py: Python<'_>) -> Vec<usize> {
-        py.detach(|| self.0.without_device()).into_iter().map(|host| host.index()).collect()
+    /// The hosts whose devices were taken away.
+    fn without_device(&mut self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.0.without_device())
     }
 
     /// Writes what was captured. Raises what a file raised that is captured to, or why the
@@ -76,55 +75,38 @@ impl Emulation {
 
     /// Changes something now, given as JSON like an effect of a plan.
     fn apply(&mut self, py: Python<'_>, effect: &str, seed: u64) -> PyResult<()> {
-        let wrong = |error: String| PyValueError::new_err(error);
-        let effect: EffectPlan =
-            serde_json::from_str(effect).map_err(|error| wrong(error.to_string()))?;
-        py.detach(|| self.0.apply(&effect, seed)).map_err(|error| wrong(error.to_string()))
+        let effect = read::<EffectPlan>(effect)?;
+        py.detach(|| self.0.apply(&effect, seed))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// For each port, what left it by now.
-    fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let ports = py.detach(|| self.0.read());
-        let link = |port: &PortReading| {
-            let by_name = PyDict::new(py);
+    /// By directed link, what left it by now.
+    fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let links = PyDict::new(py);
+        for PortReading { name, link, .. } in py.detach(|| self.0.read()) {
+            let counted = PyDict::new(py);
             for (name, count) in [
-                ("sent_packets", port.link.packets),
-                ("sent_bytes", port.link.bytes.get()),
-                ("lost_packets", port.link.lost),
-                ("duplicated_packets", port.link.duplicated),
-                ("delayed_packets", port.link.detoured),
+                ("sent_packets", link.packets),
+                ("sent_bytes", link.bytes.get()),
+                ("lost_packets", link.lost),
+                ("duplicated_packets", link.duplicated),
+                ("delayed_packets", link.detoured),
             ] {
-                by_name.set_item(name, count)?;
+                counted.set_item(name, count)?;
             }
-            Ok(by_name)
-        };
-        ports.iter().map(link).collect()
+            links.set_item(name, counted)?;
+        }
+        Ok(links)
     }
 
-    /// For each port, for its root and then each class depth first, what was counted by now.
-    fn read<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Vec<Bound<'py, PyDict>>>> {
-        let ports = py.detach(|| self.0.read());
-        let class = |(counters, backlog): &(Counters, Backlog)| {
-            let by_name = PyDict::new(py);
-            for (name, count) in [
-                ("sent_packets", counters.sent.packets),
-                ("sent_bytes", counters.sent.bytes.get()),
-                ("dropped_packets", counters.dropped_total()),
-                ("marked_packets", counters.marked),
-                ("conformed_packets", counters.conformed.packets),
-                ("conformed_bytes", counters.conformed.bytes.get()),
-                ("exceeded_packets", counters.exceeded.packets),
-                ("exceeded_bytes", counters.exceeded.bytes.get()),
-                ("violated_packets", counters.violated.packets),
-                ("violated_bytes", counters.violated.bytes.get()),
-                ("backlog_packets", backlog.packets),
-                ("backlog_bytes", backlog.bytes.get()),
-            ] {
-                by_name.set_item(name, count)?;
-            }
-            Ok(by_name)
-        };
-        ports.iter().map(|port| port.classes.iter().map(class).collect()).collect()
+    /// By directed link and class, what was counted by now; and the same of reserved classes.
+    fn read<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let (classes, reserved) = (PyDict::new(py), PyDict::new(py));
+        for port in py.detach(|| self.0.read()) {
+            classes.set_item(&port.name, counted(py, port.classes)?)?;
+            reserved.set_item(&port.name, counted(py, port.reserved)?)?;
+        }
+        Ok((classes, reserved))
     }
 
     /// Ends the measurement where it is, and records what was measured so far.
@@ -174,4 +156,33 @@ impl Emulation {
         let found = py.detach(|| self.0.tables());
         tables(py, found)
     }
+}
+
+/// By class, what it has counted.
+fn counted<'py>(
+    py: Python<'py>,
+    classes: Vec<(String, Counters, Backlog)>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let by_class = PyDict::new(py);
+    for (name, counters, backlog) in classes {
+        let counted = PyDict::new(py);
+        for (name, count) in [
+            ("sent_packets", counters.sent.packets),
+            ("sent_bytes", counters.sent.bytes.get()),
+            ("dropped_packets", counters.dropped_total()),
+            ("marked_packets", counters.marked),
+            ("conformed_packets", counters.conformed.packets),
+            ("conformed_bytes", counters.conformed.bytes.get()),
+            ("exceeded_packets", counters.exceeded.packets),
+            ("exceeded_bytes", counters.exceeded.bytes.get()),
+            ("violated_packets", counters.violated.packets),
+            ("violated_bytes", counters.violated.bytes.get()),
+            ("backlog_packets", backlog.packets),
+            ("backlog_bytes", backlog.bytes.get()),
+        ] {
+            counted.set_item(name, count)?;
+        }
+        by_class.set_item(name, counted)?;
+    }
+    Ok(by_class)
 }

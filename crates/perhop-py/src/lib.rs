@@ -5,6 +5,7 @@ mod calendar;
 mod counts;
 mod emulation;
 mod namespaces;
+mod plans;
 mod topology;
 mod traffic;
 mod wires;
@@ -18,6 +19,8 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 
+use self::plans::read;
+
 /// A simulation of a plan.
 #[pyclass(module = "perhop._core")]
 struct Simulation(perhop_sim::Simulation);
@@ -28,11 +31,11 @@ impl Simulation {
     #[new]
     fn new(py: Python<'_>, plan: &str) -> PyResult<Self> {
         py.detach(|| {
-            let plan: Plan = serde_json::from_str(plan).map_err(|error| error.to_string())?;
-            perhop_sim::Simulation::new(&plan).map_err(|error| error.to_string())
+            let plan = read::<Plan>(plan)?;
+            perhop_sim::Simulation::new(&plan)
+                .map(Self)
+                .map_err(|error| PyValueError::new_err(error.to_string()))
         })
-        .map(Self)
-        .map_err(PyValueError::new_err)
     }
 
     /// Runs until `until_ps` or the end, whichever is first. Raises what a file raised that is
@@ -47,8 +50,7 @@ impl Simulation {
 
     /// From now on what passes some interfaces, given as JSON, is written to a file.
     fn capture(&mut self, plan: &str, file: Py<PyAny>) -> PyResult<()> {
-        let plan: CapturePlan =
-            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let plan = read::<CapturePlan>(plan)?;
         let sink = Box::new(File::new(file));
         self.0.capture(&plan, sink).map_err(|error| PyValueError::new_err(error.to_string()))
     }
@@ -78,16 +80,30 @@ impl Simulation {
         self.0.packet_hops()
     }
 
-    /// Bytes that each flow has delivered so far.
-    fn delivered(&self) -> Vec<u64> {
-        self.0.delivered()
+    /// Bytes that each flow has delivered so far, by name.
+    fn delivered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.
+    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats, or names
+    /// and a memory of the places among them.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)
     }
+}
+
+/// Values by name.
+fn by_name<'py, T: IntoPyObject<'py>>(
+    py: Python<'py>,
+    names: &[String],
+    values: impl IntoIterator<Item = T>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let by_name = PyDict::new(py);
+    for (name, value) in names.iter().zip(values) {
+        by_name.set_item(name, value)?;
+    }
+    Ok(by_name)
 }
 
 /// Tables as dictionaries.
@@ -99,7 +115,18 @@ fn tables<'py>(
     for (name, columns) in tables {
         let table = PyDict::new(py);
         for (name, column) in columns {
-            table.set_item(name, memory(py, &column)?)?;
+            match column {
+                Column::Integers(values) => {
+                    table.set_item(name, memory(py, "q", &values, i64::to_ne_bytes)?)?;
+                }
+                Column::Floats(values) => {
+                    table.set_item(name, memory(py, "d", &values, f64::to_ne_bytes)?)?;
+                }
+                Column::Names(names, places) => {
+                    let places = memory(py, "q", &places, i64::to_ne_bytes)?;
+                    table.set_item(name, (&names[..], places))?;
+                }
+            }
         }
         by_name.set_item(name, table)?;
     }
@@ -144,20 +171,17 @@ impl File {
     }
 }
 
-/// A column as what Python's buffer protocol calls a memory. An array of NumPy's would be the same,
-/// but a run would wait longer for NumPy's import than for the simulation.
-fn memory<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
-    let (format, bytes) = match column {
-        Column::Integers(values) => {
-            ("q", PyBytes::new(py, &native_bytes(values, i64::to_ne_bytes)))
-        }
-        Column::Floats(values) => ("d", PyBytes::new(py, &native_bytes(values, f64::to_ne_bytes))),
-    };
-    PyMemoryView::from(&bytes)?.call_method1("cast", (format,))
-}
-
-fn native_bytes<T: Copy>(values: &[T], bytes: fn(T) -> [u8; 8]) -> Vec<u8> {
-    values.iter().flat_map(|&value| bytes(value)).collect()
+/// A column as what Python's buffer protocol calls a memory, of elements of this format. An array
+/// of NumPy's would be the same, but a run would wait longer for NumPy's import than for the
+/// simulation.
+fn memory<'py, T: Copy>(
+    py: Python<'py>,
+    format: &str,
+    values: &[T],
+    bytes: fn(T) -> [u8; 8],
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes: Vec<u8> = values.iter().flat_map(|&value| bytes(value)).collect();
+    PyMemoryView::from(&PyBytes::new(py, &bytes))?.call_method1("cast", (format,))
 }
 
 #[pymodule]
@@ -172,6 +196,8 @@ mod _core {
     use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
+    #[pymodule_export]
+    use super::plans::{plan_schemas, reread_plan};
     #[pymodule_export]
     use super::topology::Topology;
     #[pymodule_export]

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::io;
 
 use perhop_traffic::Job;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::namespaces::Namespaces;
-use crate::tables;
+use crate::plans::read;
+use crate::{by_name, tables};
 
 /// Flows and pings between hosts that have network stacks of their own.
 #[pyclass(module = "perhop._core")]
@@ -21,8 +22,7 @@ impl Traffic {
     /// are none. An OSError says what this machine lacks.
     #[new]
     fn new(py: Python<'_>, job: &str, namespaces: Option<Bound<'_, Namespaces>>) -> PyResult<Self> {
-        let job: Job =
-            serde_json::from_str(job).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let job = read::<Job>(job)?;
         let hosts = namespaces.map_or(Vec::new(), |namespaces| namespaces.get().0.clone());
         let enter = |number: usize| match hosts.get(number) {
             Some(Some(host)) => host.enter(),
@@ -59,14 +59,14 @@ impl Traffic {
         self.0.is_finished()
     }
 
-    /// Bytes that each flow has delivered so far.
-    fn delivered(&self) -> Vec<u64> {
-        self.0.delivered()
+    /// Bytes that each flow has delivered so far, by name.
+    fn delivered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// The greatest window that each flow's receivers have offered; zero for datagrams.
-    fn windows(&self) -> Vec<u32> {
-        self.0.windows()
+    /// The greatest window that each flow's receivers have offered, by name; zero for datagrams.
+    fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.windows())
     }
 
     /// What the traffic counts of itself.
@@ -79,7 +79,8 @@ impl Traffic {
         self.0.take_warnings()
     }
 
-    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats.
+    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats, or names
+    /// and a memory of the places among them.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)

@@ -1,49 +1,66 @@
 //! Wires between namespaces, as Python has them.
 
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+
 use perhop_core::{Duration, Rate};
 use perhop_emu::{WireEnd, Wires as Carried};
 use perhop_net::Wire;
 use perhop_plan::NetworkPlan;
-use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::namespaces::Namespaces;
+use crate::plans::read;
 
 /// Wires with a TUN device at each end, carried by a thread until this object ends.
 #[pyclass(module = "perhop._core", frozen)]
 pub(crate) struct Wires {
     carried: Carried,
-    settings: std::sync::Mutex<Vec<Wire>>,
+    settings: Mutex<Vec<Wire>>,
+    /// The directed links of each wire.
+    names: Vec<[String; 2]>,
+    /// The place of the wire that a directed link goes by.
+    places: BTreeMap<String, usize>,
 }
 
 #[pymethods]
 impl Wires {
-    /// Makes a wire for some links of a network, given as JSON: each a link's number, and what the
-    /// devices at its two ends are called.
+    /// Makes a wire for each link of a network, given as JSON, whose directions have devices: what
+    /// these are called in the namespaces of the senders, which are in the order of the network's
+    /// nodes.
     #[new]
     fn new(
         py: Python<'_>,
         hosts: &Namespaces,
         plan: &str,
-        links: Vec<(usize, String, String)>,
+        devices: HashMap<String, String>,
     ) -> PyResult<Self> {
-        let plan: NetworkPlan =
-            serde_json::from_str(plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let mut wires = Vec::new();
-        for (number, one, two) in links {
-            let link = plan.links.get(number);
-            let link = link.ok_or_else(|| PyIndexError::new_err(format!("no link {number}")))?;
-            let wire = link.wire().map_err(|error| PyValueError::new_err(error.to_string()))?;
-            let end = |place: usize, name| {
-                let namespace = hosts.host(usize::from(link.ends[place]))?.clone();
-                PyResult::Ok(WireEnd { namespace, name })
+        let plan = read::<NetworkPlan>(plan)?;
+        let wrong = |error: String| PyValueError::new_err(error);
+        let numbers = plan.names().map_err(|error| wrong(error.to_string()))?;
+        let (mut wires, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for link in &plan.links {
+            let [Some(one), Some(two)] = [0, 1].map(|end| devices.get(&link.ends[end].name)) else {
+                continue;
             };
-            wires.push(([end(0, one)?, end(1, two)?], wire));
+            let end = |place: usize, name: &String| {
+                let node = numbers.node(&link.ends[place].node);
+                let node = node.map_err(|error| wrong(error.to_string()))?;
+                let namespace = hosts.host(node.index())?.clone();
+                PyResult::Ok(WireEnd { namespace, name: name.clone() })
+            };
+            for end in &link.ends {
+                places.insert(end.name.clone(), wires.len());
+            }
+            names.push([0, 1].map(|end: usize| link.ends[end].name.clone()));
+            wires.push(([end(0, one)?, end(1, two)?], link.wire()));
         }
         let carried = py.detach(|| Carried::new(&wires, plan.seed));
         let carried = carried.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let settings = std::sync::Mutex::new(wires.iter().map(|(_, wire)| *wire).collect());
-        Ok(Self { carried, settings })
+        let settings = Mutex::new(wires.iter().map(|(_, wire)| *wire).collect());
+        Ok(Self { carried, settings, names, places })
     }
 
     /// Whether the thread that carries them goes before all others, which needs rights.
@@ -52,38 +69,37 @@ impl Wires {
         self.carried.first_in_line()
     }
 
-    /// From now on a wire, by its place among those that were given, has this rate, delay and loss.
-    fn change(&self, wire: usize, rate: u64, delay: u64, loss_ppb: u32) -> PyResult<()> {
+    /// From now on the wire that a directed link goes by has this rate, delay and loss, both ways.
+    fn change(&self, on: &str, rate: u64, delay: u64, loss: u32) -> PyResult<()> {
+        let wire = *self.places.get(on).ok_or_else(|| PyKeyError::new_err(on.to_owned()))?;
         let mut settings =
             self.settings.lock().map_err(|e| PyValueError::new_err(e.to_string()))?;
-        let own = settings
-            .get_mut(wire)
-            .ok_or_else(|| PyIndexError::new_err(format!("there is no wire {wire}")))?;
-        let rate = Rate::new(rate);
-        own.rate = rate.ok_or_else(|| PyValueError::new_err("a wire's rate is zero"))?;
+        let own = &mut settings[wire];
+        own.rate = Rate::try_from(rate)
+            .map_err(|error| PyValueError::new_err(format!("a wire's rate {error}")))?;
         own.delay = Duration::from_picos(delay);
-        own.loss_ppb = loss_ppb;
+        own.loss_ppb = loss;
         self.carried.set(wire, *own);
         Ok(())
     }
 
-    /// What each direction of each wire has counted: packets, bytes, and packets lost, duplicated,
-    /// delayed and refused.
-    fn counters(&self) -> Vec<[u64; 6]> {
-        let counted = self.carried.counters().into_iter();
-        counted
-            .map(|one| {
-                let carried = one.carried;
-                let bytes = carried.bytes.get();
-                [
-                    carried.packets,
-                    bytes,
-                    carried.lost,
-                    carried.duplicated,
-                    carried.detoured,
-                    one.refused,
-                ]
-            })
-            .collect()
+    /// By directed link, what has gone by its wire.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let by_link = PyDict::new(py);
+        for (name, one) in self.names.iter().flatten().zip(self.carried.counters()) {
+            let counted = PyDict::new(py);
+            for (name, count) in [
+                ("sent_packets", one.carried.packets),
+                ("sent_bytes", one.carried.bytes.get()),
+                ("lost_packets", one.carried.lost),
+                ("duplicated_packets", one.carried.duplicated),
+                ("delayed_packets", one.carried.detoured),
+                ("refused_packets", one.refused),
+            ] {
+                counted.set_item(name, count)?;
+            }
+            by_link.set_item(name, counted)?;
+        }
+        Ok(by_link)
     }
 }

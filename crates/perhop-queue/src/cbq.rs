@@ -28,12 +28,15 @@ use turns::Turns;
 
 /// What holds for the whole link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CbqConfig {
     /// The rate that is shared: the root's. The wire may be faster.
     pub rate: Rate,
     /// The time between two ticks of the clock.
     pub tick: Duration,
     /// The longest packet.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub packet: Bytes,
     /// How many packets a class may send at once after a long idle time; 16 unless set, 4 where a
     /// class waits for more than 10 ms between two packets.
@@ -70,8 +73,8 @@ pub struct CbqSpec<B> {
 pub enum CbqPart<B> {
     /// A queue, and a priority from 0, first, to 7.
     Leaf(Class<B>, u8),
-    /// Classes in match order.
-    Inner(Vec<CbqSpec<B>>),
+    /// Classes in match order, and what results call the class that they divide.
+    Inner(Box<str>, Vec<CbqSpec<B>>),
 }
 
 /// How many packets a driver holds that is not asked to go on.
@@ -98,6 +101,8 @@ enum Kind<B> {
         asleep: Option<Time>,
     },
     Inner {
+        /// What results call it.
+        name: Box<str>,
         classifier: Box<Classifier>,
         children: Vec<usize>,
         /// The first node after those below this one.
@@ -158,7 +163,7 @@ impl<B> Cbq<B> {
             matches: Match::default(),
             rate: config.rate,
             borrow: false,
-            part: CbqPart::Inner(classes),
+            part: CbqPart::Inner(Box::default(), classes),
         };
         cbq.add(root, None);
         cbq.turns.weigh(config.packet);
@@ -183,12 +188,12 @@ impl<B> Cbq<B> {
                 self.turns.add(index, priority, spec.rate);
                 self.nodes.push(node(Kind::Leaf { class, asleep: None }));
             }
-            CbqPart::Inner(specs) => {
+            CbqPart::Inner(name, specs) => {
                 let matches = specs.iter().map(|spec| spec.matches.clone()).collect();
                 let classifier = Box::new(Classifier::new(matches));
                 let counters = Counters::default();
                 let (children, end) = (Vec::new(), 0);
-                self.nodes.push(node(Kind::Inner { classifier, children, end, counters }));
+                self.nodes.push(node(Kind::Inner { name, classifier, children, end, counters }));
                 let below = specs.into_iter().map(|spec| self.add(spec, Some(index)));
                 let below = below.collect::<Vec<_>>();
                 let depths = below.iter().map(|&child| self.nodes[child].depth);
@@ -205,11 +210,11 @@ impl<B> Cbq<B> {
     }
 
     /// Calls `visit` for every class below the root, depth first.
-    pub(crate) fn visit(&self, visit: &mut impl FnMut(&Counters, Backlog)) {
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(&str, &Counters, Backlog)) {
         for (index, node) in self.nodes.iter().enumerate().skip(1) {
             match &node.kind {
                 Kind::Leaf { class, .. } => class.visit(visit),
-                Kind::Inner { end, counters, .. } => {
+                Kind::Inner { name, end, counters, .. } => {
                     let below = self.nodes[index..*end].iter().filter_map(CbqNode::leaf);
                     let mut backlog = Backlog::default();
                     for class in below {
@@ -217,26 +222,18 @@ impl<B> Cbq<B> {
                         backlog.packets += more.packets;
                         backlog.bytes += more.bytes;
                     }
-                    visit(counters, backlog);
+                    visit(name, counters, backlog);
                 }
             }
         }
     }
 
-    /// The class below the root that `left` others come before, depth first; none if that is not
-    /// a leaf. Otherwise takes those that there are off `left`.
-    pub(crate) fn find(&mut self, left: &mut usize) -> Option<&mut Class<B>> {
-        for node in self.nodes.iter_mut().skip(1) {
-            match &mut node.kind {
-                Kind::Leaf { class, .. } => {
-                    if let Some(class) = class.find(left) {
-                        return Some(class);
-                    }
-                }
-                Kind::Inner { .. } => *left = left.checked_sub(1).unwrap_or(usize::MAX),
-            }
-        }
-        None
+    /// The leaf of this name.
+    pub(crate) fn class_mut(&mut self, name: &str) -> Option<&mut Class<B>> {
+        self.nodes.iter_mut().find_map(|node| match &mut node.kind {
+            Kind::Leaf { class, .. } => class.class_mut(name),
+            Kind::Inner { .. } => None,
+        })
     }
 
     fn leaf(&self, index: usize) -> &Class<B> {

@@ -20,12 +20,31 @@ pub struct Class<B> {
     shaper: Option<Box<Shaper<B>>>,
     queue: Queue<B>,
     counters: Counters,
+    /// What results call it.
+    name: Box<str>,
 }
 
 impl<B> Class<B> {
     /// A class without a policer or a shaper.
     pub fn new(queue: Queue<B>) -> Self {
-        Self { policer: None, shaper: None, queue, counters: Counters::default() }
+        Self {
+            policer: None,
+            shaper: None,
+            queue,
+            counters: Counters::default(),
+            name: Box::default(),
+        }
+    }
+
+    /// The same class with the name that results call it by.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// What results call it; empty if they do not mention it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same class behind a policer.
@@ -53,20 +72,28 @@ impl<B> Class<B> {
         }
     }
 
-    /// Calls `visit` with the counters and the backlog of this class and then, depth first, of
-    /// every class inside it; where classes are [reserved](Reserved), of what stands behind them,
-    /// and then of each of them.
-    pub fn visit(&self, visit: &mut impl FnMut(&Counters, Backlog)) {
+    /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
+    /// first, of every class inside it. Where classes are [reserved](Reserved) it is what stands
+    /// behind them that is visited.
+    pub fn visit(&self, visit: &mut impl FnMut(&str, &Counters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
-            return classes.last_first().for_each(|class| class.visit(visit));
+            return classes.last().visit(visit);
         }
-        visit(&self.counters, self.backlog());
+        visit(&self.name, &self.counters, self.backlog());
         match &self.queue {
             Queue::Classes(classes) => {
                 classes.classes().iter().for_each(|inner| inner.visit(visit))
             }
             Queue::Cbq(cbq) => cbq.visit(visit),
             _ => {}
+        }
+    }
+
+    /// The classes that go before everything else here, the first of them first.
+    pub fn reserved(&self) -> &[Self] {
+        match &self.queue {
+            Queue::Reserved(classes) => classes.classes().split_last().map_or(&[], |(_, all)| all),
+            _ => &[],
         }
     }
 
@@ -77,28 +104,17 @@ impl<B> Class<B> {
         policer.map(|policer| policer.set(now, rate, burst)).is_some()
     }
 
-    /// This class, or one inside it: they are numbered as [`visit`](Self::visit) comes to them,
-    /// depth first, this one being 0.
-    pub fn class_mut(&mut self, mut number: usize) -> Option<&mut Self> {
-        self.find(&mut number)
-    }
-
-    pub(crate) fn find(&mut self, left: &mut usize) -> Option<&mut Self> {
-        if !matches!(self.queue, Queue::Reserved(_)) {
-            if *left == 0 {
-                return Some(self);
-            }
-            *left -= 1;
+    /// This class, or one inside it, by name; none of those that are [reserved](Reserved).
+    pub fn class_mut(&mut self, name: &str) -> Option<&mut Self> {
+        if *self.name == *name && !matches!(self.queue, Queue::Reserved(_)) {
+            return Some(self);
         }
         match &mut self.queue {
+            Queue::Reserved(classes) => classes.classes_mut().last_mut()?.class_mut(name),
             Queue::Classes(classes) => {
-                classes.classes_mut().iter_mut().find_map(|class| class.find(left))
+                classes.classes_mut().iter_mut().find_map(|class| class.class_mut(name))
             }
-            Queue::Cbq(cbq) => cbq.find(left),
-            Queue::Reserved(classes) => {
-                let (rest, reserved) = classes.classes_mut().split_last_mut()?;
-                std::iter::once(rest).chain(reserved).find_map(|class| class.find(left))
-            }
+            Queue::Cbq(cbq) => cbq.class_mut(name),
             _ => None,
         }
     }

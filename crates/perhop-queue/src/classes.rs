@@ -130,10 +130,9 @@ impl<B> Classes<B> {
         self.classifier.into_matches().into_iter().zip(self.classes).collect()
     }
 
-    /// The last class, and then the others in match order.
-    pub(crate) fn last_first(&self) -> impl Iterator<Item = &Class<B>> {
-        let (last, others) = self.classes.split_last().expect("there is always a class");
-        std::iter::once(last).chain(others)
+    /// The last class.
+    pub(crate) fn last(&self) -> &Class<B> {
+        self.classes.last().expect("there is always a class")
     }
 
     /// The classes in match order.

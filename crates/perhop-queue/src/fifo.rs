@@ -8,6 +8,8 @@ use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
 /// How much a queue may hold. The packet that is being transmitted is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(from = "Cap", into = "Cap"))]
 pub struct Limit {
     packets: u64,
     bytes: Bytes,
@@ -41,6 +43,59 @@ impl Limit {
     }
 }
 
+/// A limit as plans spell it.
+#[cfg(feature = "serde")]
+#[derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Cap {
+    /// At most this many packets.
+    Packets(u64),
+    /// At most this many IP bytes.
+    Bytes(Bytes),
+}
+
+#[cfg(feature = "serde")]
+impl From<Cap> for Limit {
+    fn from(cap: Cap) -> Self {
+        match cap {
+            Cap::Packets(packets) => Self::packets(packets),
+            Cap::Bytes(bytes) => Self::bytes(bytes),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Limit> for Cap {
+    fn from(limit: Limit) -> Self {
+        match limit.bytes {
+            Bytes::MAX => Self::Packets(limit.packets),
+            bytes => Self::Bytes(bytes),
+        }
+    }
+}
+
+/// Which packet goes when a queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Drop {
+    /// The one that arrives (drop-tail).
+    Tail,
+    /// The one that has waited longest (drop from front).
+    Head,
+}
+
+/// A plain queue's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct FifoConfig {
+    /// How much the queue holds.
+    pub limit: Limit,
+    /// What goes when it is full.
+    pub drop: Drop,
+}
+
 /// A queue that serves in order of arrival and, when it is full, drops what arrives, or, at its
 /// head, what has waited longest.
 #[derive(Debug)]
@@ -64,6 +119,14 @@ impl<B> Fifo<B> {
             bytes: Bytes::ZERO,
             limit,
             drop_head: false,
+        }
+    }
+
+    /// An empty queue with these settings.
+    pub fn of(config: FifoConfig) -> Self {
+        match config.drop {
+            Drop::Tail => Self::new(config.limit),
+            Drop::Head => Self::new(config.limit).dropping_at_head(),
         }
     }
 

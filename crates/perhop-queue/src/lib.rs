@@ -13,9 +13,9 @@
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
 //! * [`Reserved`] classes go before all of that, and come and go while it works;
 //! * [`Cbq`] divides it as ALTQ's implementation of class-based queueing does;
-//! * [`Queue`] is any of these, chosen when a scenario is compiled.
+//! * [`Queue`] is any of these, chosen when a scenario is compiled, and [`QueueConfig`] the
+//! settings   of one without classes.
 
-mod aqm;
 mod bucket;
 mod cbq;
 mod class;
@@ -28,16 +28,13 @@ mod flags;
 mod heap;
 mod link_share;
 mod policer;
+mod queue;
 mod scheduler;
 mod shaper;
 mod wf2q;
 
 use perhop_core::{Bytes, Packet, Time};
 
-pub use aqm::{
-    Codel, CodelConfig, DualPi2, DualPi2Config, FqCodel, FqCodelConfig, Measure, Pie, PieConfig,
-    Red, RedConfig, RedProfile, StandingBacklog,
-};
 pub use bucket::{TokenBucket, Tokens};
 pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
 pub use class::{Class, Reserved};
@@ -45,9 +42,10 @@ pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
 pub use counters::Counters;
 pub use drr::Drr;
-pub use fifo::{Fifo, Limit};
+pub use fifo::{Drop, Fifo, FifoConfig, Limit};
 pub use link_share::{LinkShare, Priority};
 pub use policer::{Action, Actions, Policer, Verdict};
+pub use queue::*;
 pub use scheduler::Sharing;
 pub use shaper::Shaper;
 pub use wf2q::{Weight, Wf2q};
@@ -166,76 +164,4 @@ pub enum Cause {
 impl Cause {
     /// Every cause, in the order in which [`Counters`] hold them.
     pub const ALL: [Self; 3] = [Self::Limit, Self::Policer, Self::Early];
-}
-
-/// Any discipline. The set is closed and known when a scenario is compiled, so that the choice
-/// costs a branch and not a virtual call.
-#[derive(Debug)]
-pub enum Queue<B> {
-    /// First in, first out.
-    Fifo(Fifo<B>),
-    /// Random early detection, with one profile or several.
-    Red(Box<Red<B>>),
-    /// Controlled delay.
-    Codel(Box<Codel<B>>),
-    /// Flow queues with controlled delay.
-    FqCodel(Box<FqCodel<B>>),
-    /// Proportional integral controller enhanced.
-    Pie(Box<Pie<B>>),
-    /// Two coupled queues.
-    DualPi2(Box<DualPi2<B>>),
-    /// Classes that share.
-    Classes(Box<Classes<B>>),
-    /// Classes that share as ALTQ has them.
-    Cbq(Box<Cbq<B>>),
-    /// [Reserved] classes, and, as the last one, whatever stands behind them.
-    Reserved(Box<Classes<B>>),
-}
-
-/// Calls the same method of whichever discipline a queue is.
-macro_rules! delegate {
-    ($queue:expr, $discipline:ident => $call:expr) => {
-        match $queue {
-            Queue::Fifo($discipline) => $call,
-            Queue::Red($discipline) => $call,
-            Queue::Codel($discipline) => $call,
-            Queue::FqCodel($discipline) => $call,
-            Queue::Pie($discipline) => $call,
-            Queue::DualPi2($discipline) => $call,
-            Queue::Classes($discipline) => $call,
-            Queue::Cbq($discipline) => $call,
-            Queue::Reserved($discipline) => $call,
-        }
-    };
-}
-
-impl<B> Discipline<B> for Queue<B> {
-    #[inline]
-    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
-        delegate!(self, discipline => discipline.enqueue(now, packet, ledger));
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
-        delegate!(self, discipline => discipline.dequeue(now, ledger))
-    }
-
-    #[inline]
-    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        delegate!(self, discipline => discipline.pass(now, packet))
-    }
-
-    #[inline]
-    fn head(&mut self, now: Time) -> Option<Bytes> {
-        delegate!(self, discipline => discipline.head(now))
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        delegate!(self, discipline => discipline.backlog())
-    }
-
-    fn drain(self, packets: &mut Vec<Packet<B>>) {
-        delegate!(self, discipline => discipline.drain(packets));
-    }
 }

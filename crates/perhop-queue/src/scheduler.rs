@@ -6,6 +6,8 @@ use crate::{Drr, LinkShare, Priority, Weight, Wf2q};
 
 /// How the classes of a policy that are not strict share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Sharing {
     /// By WF2Q+.
     #[default]
@@ -13,6 +15,7 @@ pub enum Sharing {
     /// By deficit round robin.
     Drr,
     /// Guarantees first, then what is left by priority.
+    #[cfg_attr(feature = "serde", serde(rename = "link-sharing"))]
     LinkShare,
 }
 

@@ -5,13 +5,15 @@
 //! behind: among the classes whose head packet the fluid server would have begun (start tag not
 //! above the virtual time), the one that it would finish first goes next.
 
-use perhop_core::Bytes;
+use perhop_core::{Bytes, Zero};
 
 use crate::heap::Heap;
 
 /// A class's part of a link relative to the other classes' weights; never zero. A guaranteed rate
 /// in bits per second serves as a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct Weight(u64);
 
 impl Weight {
@@ -23,6 +25,20 @@ impl Weight {
     /// The weight.
     pub const fn get(self) -> u64 {
         self.0
+    }
+}
+
+impl TryFrom<u64> for Weight {
+    type Error = Zero;
+
+    fn try_from(weight: u64) -> Result<Self, Zero> {
+        Self::new(weight).ok_or(Zero)
+    }
+}
+
+impl From<Weight> for u64 {
+    fn from(weight: Weight) -> Self {
+        weight.0
     }
 }
 

@@ -88,10 +88,10 @@ impl Link {
         let reserved: Vec<_> = order
             .iter()
             .map(|&(number, (rate, burst))| Reserved {
+                name: number.to_string(),
                 matches: matches(FIRST_RESERVED + number),
                 police: Some((Rate::new(rate).unwrap(), Bytes::new(burst))),
                 limit: Limit::bytes(Bytes::MAX),
-                stays: self.reserved.iter().position(|(other, _)| *other == number),
             })
             .collect();
         self.reserved = order;
@@ -102,7 +102,9 @@ impl Link {
 
     fn visited(&self) -> Vec<(Counters, Backlog)> {
         let mut found = Vec::new();
-        self.class.visit(&mut |counters, backlog| found.push((*counters, backlog)));
+        let mut visit = |_: &str, counters: &Counters, backlog| found.push((*counters, backlog));
+        self.class.visit(&mut visit);
+        self.class.reserved().iter().for_each(|class| class.visit(&mut visit));
         found
     }
 }
@@ -166,7 +168,7 @@ proptest! {
             }
             prop_assert_eq!(with.class.backlog(), without.backlog());
             let mut expected = Vec::new();
-            without.visit(&mut |counters, backlog| expected.push((*counters, backlog)));
+            without.visit(&mut |_, counters, backlog| expected.push((*counters, backlog)));
             let visited = with.visited();
             let (rest, reserved) = visited.split_at(expected.len());
             prop_assert_eq!(&rest[1..], &expected[1..]);

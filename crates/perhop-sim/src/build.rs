@@ -1,20 +1,20 @@
 //! From flows and pings to endpoints.
 
-use perhop_core::{Dscp, Duration, Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
+use perhop_core::{Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
 use perhop_plan::BuildError;
 use perhop_tcp::{
-    Congestion, CubicConfig, EcnMode, Handshake, HyStartKind, LossDetection, Receiver,
-    ReceiverConfig, RtoRule, Sender, SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
+    Congestion, CubicConfig, Handshake, LossDetection, Receiver, ReceiverConfig, Sender,
+    SenderConfig, TIMESTAMP_BYTES, autotuned_shift, window_shift,
 };
 use perhop_workload::{
-    CongestionPlan, CubicPlan, DecreaseFromPlan, EcnModePlan, FIRST_SOURCE_PORT, FlowPlan,
-    HyStartPlan, PingPlan, RtoRulePlan, TcpPlan, TransportPlan, UdpPlan, WhenFullPlan, pattern,
+    CongestionPlan, CubicPlan, DecreaseFromPlan, FIRST_SOURCE_PORT, FlowPlan, PingPlan, TcpPlan,
+    TransportPlan, UdpPlan, pattern,
 };
 
 use crate::hosts::{
     DATAGRAM_HEADER, Endpoint, Line, Role, Schedule, Socket, StreamPhase, TcpReceiver, TcpSender,
-    UdpSender, WhenFull,
+    UdpSender,
 };
 
 /// The two endpoints of a stream, the sender's first.
@@ -27,19 +27,21 @@ pub(crate) fn stream(
     seed: u64,
 ) -> Result<[Endpoint; 2], BuildError> {
     let schedule = Schedule {
-        start: Time::from_picos(flow.start),
-        stop: flow.stop.map_or(Time::MAX, Time::from_picos),
+        start: flow.start,
+        stop: flow.stop.unwrap_or(Time::MAX),
         volume: flow.volume.unwrap_or(u64::MAX),
     };
     let ecn = match &flow.transport {
-        TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => ecn.ecn(),
+        TransportPlan::Udp(UdpPlan { ecn: Some(ecn), .. }) => *ecn,
         _ => Ecn::NotEct,
     };
     let (protocol, [sends, receives], [asks, answers]) = match &flow.transport {
         TransportPlan::Tcp(plan) => {
-            (Protocol::Tcp, tcp(plan, schedule, number, seed)?, handshakes(plan).map(Some))
+            (Protocol::Tcp, tcp(flow, plan, schedule, number, seed)?, handshakes(plan).map(Some))
         }
-        TransportPlan::Udp(plan) => (Protocol::Udp, udp(plan, schedule, number, seed)?, [None; 2]),
+        TransportPlan::Udp(plan) => {
+            (Protocol::Udp, udp(flow, plan, schedule, number, seed)?, [None; 2])
+        }
     };
     let there = Header {
         size: 0,
@@ -48,7 +50,7 @@ pub(crate) fn stream(
         source_port: FIRST_SOURCE_PORT.wrapping_add(number as u16),
         destination_port: flow.port,
         protocol,
-        traffic_class: TrafficClass::new(Dscp::new(flow.dscp)?).with_ecn(ecn),
+        traffic_class: TrafficClass::new(flow.dscp).with_ecn(ecn),
         ttl: Header::TTL,
     };
     let back = Header {
@@ -83,6 +85,7 @@ fn handshakes(plan: &TcpPlan) -> [Handshake; 2] {
 }
 
 fn tcp(
+    flow: &FlowPlan,
     plan: &TcpPlan,
     schedule: Schedule,
     number: usize,
@@ -91,16 +94,13 @@ fn tcp(
     if plan.mss == 0 {
         return Err(BuildError::Zero("a segment size"));
     }
-    let probes = || Stream::new(seed, &format!("{} {number} probes", plan.name));
+    let probes = || Stream::new(seed, &format!("{} {number} probes", flow.name));
     let sender = Sender::new(SenderConfig {
         mss: plan.mss,
         window: plan.send_window,
         initial_window: plan.initial_window,
-        rto_rule: match plan.rto_rule {
-            RtoRulePlan::Linux => RtoRule::Linux,
-            RtoRulePlan::Rfc6298 => RtoRule::Rfc6298,
-        },
-        min_rto: Duration::from_picos(plan.min_rto),
+        rto_rule: plan.rto_rule,
+        min_rto: plan.min_rto,
         congestion: match plan.congestion_control {
             CongestionPlan::Reno => Congestion::Reno,
             CongestionPlan::Cubic => Congestion::cubic(cubic(plan)),
@@ -122,19 +122,19 @@ fn tcp(
         prr: plan.prr,
         limited_transmit: plan.limited_transmit,
         timestamps: plan.timestamps,
-        ecn: ecn_mode(plan.ecn),
+        ecn: plan.ecn,
         pacing: plan.pacing,
     });
     let receiver = Receiver::new(ReceiverConfig {
         window: plan.receive_window,
         autotuning: plan.autotuning.then_some(plan.mss),
         quick_acks: plan.quick_acks.then_some(plan.mss),
-        delayed_ack: Duration::from_picos(plan.delayed_ack),
+        delayed_ack: plan.delayed_ack,
         sack: plan.sack,
         dsack: plan.dsack,
         window_scaling: plan.window_scaling,
         timestamps: plan.timestamps,
-        ecn: ecn_mode(plan.ecn),
+        ecn: plan.ecn,
     });
     let sender = TcpSender {
         sender,
@@ -153,32 +153,20 @@ fn tcp(
 
 fn cubic(plan: &TcpPlan) -> CubicConfig {
     CubicConfig {
-        hystart: match plan.hystart {
-            HyStartPlan::None => HyStartKind::None,
-            HyStartPlan::PlusPlus => HyStartKind::PlusPlus,
-            HyStartPlan::Linux => HyStartKind::Linux,
-        },
+        hystart: plan.hystart,
         reno_friendly: plan.reno_friendly,
         linux: plan.cubic == CubicPlan::Linux,
     }
 }
 
-fn ecn_mode(plan: EcnModePlan) -> EcnMode {
-    match plan {
-        EcnModePlan::Off => EcnMode::Off,
-        EcnModePlan::Classic => EcnMode::Classic,
-        EcnModePlan::Dctcp => EcnMode::Dctcp,
-        EcnModePlan::Accurate => EcnMode::Accurate,
-    }
-}
-
 fn udp(
+    flow: &FlowPlan,
     plan: &UdpPlan,
     schedule: Schedule,
     number: usize,
     seed: u64,
 ) -> Result<[Role; 2], BuildError> {
-    let mut pattern = pattern(plan, number, seed)?;
+    let mut pattern = pattern(plan, &flow.name, number, seed)?;
     let sender = UdpSender {
         stop: schedule.stop,
         left: schedule.volume,
@@ -186,12 +174,7 @@ fn udp(
         lost: 0,
         due: schedule.start + pattern.first(),
         pattern,
-        when_full: match plan.when_full {
-            WhenFullPlan::Drop => WhenFull::Drop,
-            WhenFullPlan::Wait => WhenFull::Wait,
-            WhenFullPlan::Retry(0) => return Err(BuildError::Zero("the time to try again")),
-            WhenFullPlan::Retry(after) => WhenFull::Retry(Duration::from_picos(after)),
-        },
+        when_full: plan.when_full,
         socket: Socket::default(),
         in_hand: None,
         refused: None,
@@ -219,11 +202,11 @@ pub(crate) fn pinger(
         source_port,
         destination_port,
         protocol,
-        traffic_class: TrafficClass::new(Dscp::new(plan.dscp)?),
+        traffic_class: TrafficClass::new(plan.dscp),
         ttl: first,
     };
-    let span = (Time::from_picos(plan.start), Time::from_picos(plan.stop));
-    let pinger = Pinger::new(span, Duration::from_picos(plan.every), first..=last, plan.train);
+    let span = (plan.start, plan.stop);
+    let pinger = Pinger::new(span, plan.every, first..=last, plan.train);
     let role = Role::Pinger(Box::new(pinger));
     let line = Line { header, peer: id as u32, handshake: None };
     Ok(Endpoint { line, owner: owner as u32, timer: Time::MAX, role })

@@ -20,7 +20,7 @@ use self::bodies::{Bodies, Stored};
 use crate::capture::ModelledCaptures;
 
 pub(crate) use self::bodies::{Body, BodyId, Kind, Message};
-pub(crate) use self::socket::{Socket, WhenFull};
+pub(crate) use self::socket::Socket;
 pub(crate) use self::tcp::{Schedule, StreamPhase, TcpReceiver, TcpSender};
 pub(crate) use self::udp::UdpSender;
 

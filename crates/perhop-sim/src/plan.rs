@@ -1,21 +1,22 @@
-//! A scenario with every name and unit resolved: what the engine is given.
+//! A scenario with every unit resolved: what the engine is given.
 //!
-//! Flows and pings are numbered in the order in which they stand; units are those of the network's
-//! plan.
+//! Units are those of the network's plan.
 
+use perhop_core::Time;
 use perhop_plan::NetworkPlan;
 use perhop_workload::{FlowPlan, PingPlan};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Everything that a run needs to know.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The network, and when it is measured.
     pub network: NetworkPlan,
     /// The marks at which the distributions of delays begin anew.
     #[serde(default)]
-    pub cuts: Vec<u64>,
+    pub cuts: Vec<Time>,
     /// The flows.
     pub flows: Vec<FlowPlan>,
     /// The pings.

@@ -1,14 +1,15 @@
 //! A plan, compiled and run.
 
 use std::io;
+use std::sync::Arc;
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Marks, NetworkMeter,
-    Pings, Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
+    CapturePlan, Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks,
+    NetworkMeter, Pings, Rtts, Samples, Sink, StreamCounters, StreamReading, Table,
 };
-use perhop_net::{Network, NodeKind, PortId};
-use perhop_plan::{BuildError, Effect, Timeline};
+use perhop_net::{Network, NodeKind};
+use perhop_plan::{BuildError, Names, Timeline};
 use perhop_workload::FlowPlan;
 
 use crate::build::{pinger, stream};
@@ -34,9 +35,10 @@ struct Stream {
 #[derive(Debug)]
 pub struct Simulation {
     network: Network<BodyId>,
+    names: Names,
+    labels: Labels,
     hosts: ModelledHosts,
     streams: Vec<Stream>,
-    flows: usize,
     /// The endpoints of the pings.
     pingers: Vec<usize>,
     meter: NetworkMeter,
@@ -44,7 +46,7 @@ pub struct Simulation {
     /// What is still to change.
     changes: Timeline<BodyId>,
     /// Of each flow: its destination and its source, and the mark of its packets.
-    ends: Vec<([u16; 2], Dscp)>,
+    ends: Vec<([NodeId; 2], Dscp)>,
     codepoints: Codepoints,
     intervals: Intervals,
     delays: Delays,
@@ -61,18 +63,22 @@ impl Simulation {
         if streams.sum::<usize>() + plan.pings.len() > MAX_ENDPOINTS {
             return Err(BuildError::TooLarge("there are more than half a million streams"));
         }
-        let nodes = plan.network.kinds();
-        let mut network = plan.network.network()?;
-        let host = |node: u16| match nodes.get(usize::from(node)) {
-            Some(NodeKind::Host) => Ok(NodeId(node)),
-            _ => Err(BuildError::NotAHost(node)),
+        let kinds = plan.network.kinds();
+        let names = plan.network.names()?;
+        let mut network = plan.network.network(&names)?;
+        let host = |name: &str| {
+            let node = names.node(name)?;
+            match kinds[node.index()] {
+                NodeKind::Host => Ok(node),
+                NodeKind::Router => Err(BuildError::NotAHost(name.into())),
+            }
         };
 
         let number = plan.flows.iter().map(|flow| usize::from(flow.streams)).sum();
         let mut endpoints = Vec::with_capacity(2 * number + plan.pings.len());
         let mut streams = Vec::with_capacity(number);
         for (index, flow) in plan.flows.iter().enumerate() {
-            let (from, to) = (host(flow.from)?, host(flow.to)?);
+            let (from, to) = (host(&flow.from)?, host(&flow.to)?);
             for number in 0..usize::from(flow.streams) {
                 let sender = endpoints.len();
                 streams.push(Stream {
@@ -95,25 +101,30 @@ impl Simulation {
         let mut pingers = Vec::new();
         for (index, ping) in plan.pings.iter().enumerate() {
             // Routers answer pings too.
-            let (from, to) = (host(ping.from)?, NodeId(ping.to));
-            if to.index() >= nodes.len() {
-                return Err(BuildError::NotAHost(ping.to));
-            }
+            let (from, to) = (host(&ping.from)?, names.node(&ping.to)?);
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
         }
         let addresses = plan.network.nodes.iter().map(|node| node.address).collect();
         let captures = ModelledCaptures::new(addresses);
-        let end = |flow: &FlowPlan| Ok(([flow.to, flow.from], Dscp::new(flow.dscp)?));
+        let end =
+            |flow: &FlowPlan| Ok(([names.node(&flow.to)?, names.node(&flow.from)?], flow.dscp));
         let ends = plan.flows.iter().map(end).collect::<Result<_, BuildError>>()?;
         let hosts = ModelledHosts::start(endpoints, plan.flows.len(), captures, &mut network);
 
         let mut simulation = Self {
-            meter: NetworkMeter::new(&network, plan.network.rates()?),
-            changes: plan.network.timeline()?,
+            labels: Labels {
+                nodes: Arc::clone(names.nodes()),
+                links: Arc::clone(names.links()),
+                flows: plan.flows.iter().map(|flow| flow.name.clone()).collect(),
+                pings: plan.pings.iter().map(|ping| ping.name.clone()).collect(),
+                ..Labels::default()
+            },
+            meter: NetworkMeter::new(&network),
+            changes: plan.network.timeline(&names)?,
             network,
+            names,
             streams,
-            flows: plan.flows.len(),
             pingers,
             marks,
             hosts,
@@ -132,9 +143,6 @@ impl Simulation {
         while self.changes.front().is_some_and(|(at, _)| *at <= now) {
             let (_, effect) = self.changes.pop_front().expect("there is one in front");
             let other_classes = effect.other_classes();
-            if let &Effect::Wire { link, rate, .. } = &effect {
-                self.meter.set_rate(link, rate);
-            }
             effect.apply(&mut self.network);
             if let Some(port) = other_classes {
                 self.meter.set_queue(&self.network, port);
@@ -145,16 +153,12 @@ impl Simulation {
     /// From now on what passes some interfaces goes to `sink`, as a file of packets.
     ///
     /// # Errors
-    /// [`BuildError::NoSuchPort`] if an interface does not exist.
+    /// [`BuildError::UnknownLink`] if an interface does not exist.
     pub fn capture(&mut self, plan: &CapturePlan, sink: Box<dyn Sink>) -> Result<(), BuildError> {
-        let ports = self.network.ports().count() as u32;
-        if let Some(interface) = plan.interfaces.iter().find(|each| each.port >= ports) {
-            return Err(BuildError::NoSuchPort(interface.port));
-        }
-        for interface in &plan.interfaces {
-            self.network.watch(PortId(interface.port));
-        }
-        self.hosts.captures.captures.add(plan, sink);
+        let ports = plan.interfaces.iter().map(|interface| self.names.port(&interface.name));
+        let ports = ports.collect::<Result<Vec<_>, _>>()?;
+        ports.iter().for_each(|port| self.network.watch(*port));
+        self.hosts.captures.captures.add(plan, &ports, sink);
         Ok(())
     }
 
@@ -183,9 +187,14 @@ impl Simulation {
         self.network.packet_hops()
     }
 
+    /// What the flows are called, in the order in which the plan has them.
+    pub fn flows(&self) -> &[String] {
+        &self.labels.flows
+    }
+
     /// Bytes that each flow has delivered so far.
     pub fn delivered(&self) -> Vec<u64> {
-        let mut delivered = vec![0; self.flows];
+        let mut delivered = vec![0; self.labels.flows.len()];
         for stream in &self.streams {
             delivered[stream.flow as usize] += self.read(stream).counters.delivered;
         }
@@ -213,9 +222,9 @@ impl Simulation {
     }
 
     /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`, `codepoints`,
-    /// `rtts`, `srtts`, `delays`, `displacements`. Flows and pings are numbers, links and classes
-    /// those of [`NetworkMeter`].
+    /// `rtts`, `srtts`, `delays`, `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        let labels = &self.labels;
         let mut pings = Pings::default();
         for (index, &pinger) in self.pingers.iter().enumerate() {
             let endpoint = &self.hosts.endpoints[pinger];
@@ -232,18 +241,18 @@ impl Simulation {
         if let Some(stretch) = self.marks.since_cut(self.now()) {
             delays.push_flows(stretch, &self.hosts.delays);
         }
-        let [queues, links] = self.meter.tables();
+        let [queues, links] = self.meter.tables(labels);
         vec![
-            ("intervals", self.intervals.clone().into_table()),
-            ("pings", pings.into_table()),
+            ("intervals", self.intervals.clone().into_table(labels)),
+            ("pings", pings.into_table(labels)),
             queues,
             links,
-            self.hosts.losses.table(),
-            ("codepoints", self.codepoints.clone().into_table()),
-            ("rtts", rtts.into_table()),
-            ("srtts", srtts.into_table()),
-            ("delays", delays.into_table()),
-            ("displacements", self.displacements().into_table()),
+            self.hosts.losses.table(labels),
+            ("codepoints", self.codepoints.clone().into_table(labels)),
+            ("rtts", rtts.into_table(labels)),
+            ("srtts", srtts.into_table(labels)),
+            ("delays", delays.into_table(labels)),
+            ("displacements", self.displacements().into_table(labels)),
         ]
     }
 

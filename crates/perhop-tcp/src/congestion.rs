@@ -121,11 +121,14 @@ pub struct CubicConfig {
 
 /// How slow start ends before a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum HyStartKind {
     /// It does not.
     #[default]
     None,
     /// HyStart++ (RFC 9406), in the first slow start.
+    #[cfg_attr(feature = "serde", serde(rename = "hystart++"))]
     PlusPlus,
     /// HyStart as in Linux, by delay and trains of acknowledgements.
     Linux,

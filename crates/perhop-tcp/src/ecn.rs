@@ -15,6 +15,8 @@ use crate::Flags;
 
 /// What an end asks for and answers, and what a connection then has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum EcnMode {
     /// Nothing.
     #[default]

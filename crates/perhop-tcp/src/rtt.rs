@@ -12,7 +12,9 @@ const MAXIMUM: Duration = Duration::from_secs(120);
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// How the timeout follows from the samples of the round-trip time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum RtoRule {
     /// RFC 6298, section 2: max(minimum, SRTT + max(G, 4 RTTVAR)). Where a queue keeps the
     /// round-trip time constant and above the minimum, nothing is left between the two.
@@ -21,6 +23,7 @@ pub enum RtoRule {
     /// tcp_set_rto in net/ipv4/tcp_input.c; Sarolahti and Kuznetsov, Congestion Control in Linux
     /// TCP, USENIX 2002, section 4): the variation is the largest mean deviation of a round trip,
     /// rises at once and falls once a round trip; a sample below the mean hardly adds to it.
+    #[default]
     Linux,
 }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::IpAddr;
 
-use perhop_core::InvalidDscp;
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
@@ -14,16 +13,15 @@ pub enum TrafficError {
     /// A flow or a ping cannot be sent by anybody.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A DSCP has too many bits.
-    #[error(transparent)]
-    Dscp(#[from] InvalidDscp),
     /// The instants at which counters are read do not rise.
     #[error("marks and cuts must rise, and there must be a mark")]
     Marks,
-    /// A flow or a ping names a node that there is not, that has no address, or in which no socket
-    /// can be opened.
+    /// A flow or a ping names a node that the job does not have.
+    #[error("unknown node {0}")]
+    UnknownNode(String),
+    /// A flow or a ping names a node that has no address, or in which no socket can be opened.
     #[error("node {0} is not a host")]
-    NotAHost(u16),
+    NotAHost(String),
     /// The ends of a flow or a ping have addresses of two families.
     #[error("{0} and {1} are not of one family of addresses")]
     Families(IpAddr, IpAddr),
@@ -61,7 +59,7 @@ pub enum TrafficError {
     #[error("node {node}: {name} cannot be set to {value}: {error}")]
     Setting {
         /// The node.
-        node: u16,
+        node: String,
         /// The setting.
         name: String,
         /// What it was to be.
@@ -73,7 +71,7 @@ pub enum TrafficError {
     #[error("node {node}: {what}: {error}")]
     Socket {
         /// Where.
-        node: u16,
+        node: String,
         /// What was to be done.
         what: String,
         /// What the kernel says.

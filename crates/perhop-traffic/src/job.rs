@@ -1,22 +1,26 @@
-//! What is to be sent and measured, with every name and unit resolved.
+//! What is to be sent and measured, with every unit resolved.
 
 use std::net::IpAddr;
 
-use perhop_workload::{CongestionPlan, FlowPlan, PingPlan, TransportPlan};
-use serde::Deserialize;
+use perhop_core::{Duration, Time};
+use perhop_workload::{CongestionPlan, FlowPlan, PingPlan};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::TrafficError;
 
 /// Flows and pings between hosts with real network stacks.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Decides every random number.
     pub seed: u64,
-    /// The instants at which every counter is read, rising, in picoseconds; the last is the end.
-    pub marks: Vec<u64>,
+    /// The instants at which every counter is read, rising; the last is the end.
+    pub marks: Vec<Time>,
     /// The marks at which the distributions of delays begin anew.
     #[serde(default)]
-    pub cuts: Vec<u64>,
-    /// The nodes that flows and pings name by number.
+    pub cuts: Vec<Time>,
+    /// The nodes that flows and pings name.
     pub nodes: Vec<NodeJob>,
     /// The timers that Linux has by itself. A flow that asks for these sets no option, which
     /// kernels may lack.
@@ -27,28 +31,30 @@ pub struct Job {
     /// The pings.
     #[serde(default)]
     pub pings: Vec<PingPlan>,
-    /// How late, in picoseconds, a thread may be before it counts as a stall; never if not given.
+    /// How late a thread may be before it counts as a stall; never if not given.
     #[serde(default)]
-    pub bearable: Option<u64>,
+    pub bearable: Option<Duration>,
     /// Whether threads are to go before those that do not compute in real time.
     #[serde(default)]
     pub real_time: bool,
 }
 
-/// TCP's timers in picoseconds.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// TCP's timers.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timers {
     /// The floor of the retransmission timeout.
-    pub min_rto: u64,
+    pub min_rto: Duration,
     /// How long a receiver holds back an acknowledgement.
-    pub delayed_ack: u64,
+    pub delayed_ack: Duration,
 }
 
 /// A node.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeJob {
+    /// Its name.
+    pub name: String,
     /// The number of its network namespace; none where no socket can be opened.
     pub namespace: Option<usize>,
     /// Its addresses; the first is the one that it sends from and is sent to at.
@@ -58,11 +64,16 @@ pub struct NodeJob {
     pub settings: Vec<(String, String)>,
 }
 
-/// What a flow is called.
-pub(crate) fn flow_name(flow: &FlowPlan) -> &str {
-    match &flow.transport {
-        TransportPlan::Tcp(tcp) => &tcp.name,
-        TransportPlan::Udp(udp) => &udp.name,
+impl Job {
+    /// The number of the node of this name.
+    pub(crate) fn number(&self, name: &str) -> Result<u16, TrafficError> {
+        let place = self.nodes.iter().position(|node| node.name == name);
+        place.map(|place| place as u16).ok_or_else(|| TrafficError::UnknownNode(name.into()))
+    }
+
+    /// The node of this name.
+    pub(crate) fn node(&self, name: &str) -> Result<&NodeJob, TrafficError> {
+        self.number(name).map(|number| &self.nodes[usize::from(number)])
     }
 }
 

@@ -6,14 +6,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
 
-use perhop_core::{Dscp, Ecn, TrafficClass};
+use perhop_core::{Ecn, TrafficClass};
 use perhop_wire::{icmpv4, icmpv6};
 use perhop_workload::{
     FIRST_SOURCE_PORT, FlowPlan, PingPlan, SEND_BUFFER, TcpPlan, TransportPlan, UdpPlan,
 };
 
 use crate::error::TrafficError;
-use crate::job::{Job, flow_name, linux_name};
+use crate::job::{Job, NodeJob, linux_name};
 use crate::payload;
 use crate::sys::{Level, Socket};
 use crate::tap;
@@ -53,7 +53,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
     let mut taken = HashSet::new();
     let mut lines = Vec::new();
     for (index, flow) in job.flows.iter().enumerate() {
-        let (from, to) = (host(job, flow.from)?, host(job, flow.to)?);
+        let (from, to) = (host(job, &flow.from)?, host(job, &flow.to)?);
         same_family(from, to)?;
         let is_tcp = matches!(flow.transport, TransportPlan::Tcp(_));
         let to = SocketAddr::new(to, flow.port);
@@ -64,7 +64,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
             let from = free.find(|&from| taken.insert((is_tcp, from, to))).ok_or_else(|| {
                 let error = io::ErrorKind::AddrInUse.into();
                 TrafficError::Socket {
-                    node: flow.from,
+                    node: flow.from.clone(),
                     what: "ports for its streams".into(),
                     error,
                 }
@@ -76,15 +76,16 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
 }
 
 /// The address of a host.
-pub(crate) fn host(job: &Job, node: u16) -> Result<IpAddr, TrafficError> {
-    let plan = job.nodes.get(usize::from(node)).filter(|plan| plan.namespace.is_some());
-    plan.and_then(|plan| plan.addresses.first().copied()).ok_or(TrafficError::NotAHost(node))
+pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
+    let plan = Some(job.node(node)?).filter(|plan| plan.namespace.is_some());
+    let address = plan.and_then(|plan| plan.addresses.first().copied());
+    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
 }
 
 /// The address of a node, which need not be a host.
-pub(crate) fn node(job: &Job, node: u16) -> Result<IpAddr, TrafficError> {
-    let plan = job.nodes.get(usize::from(node));
-    plan.and_then(|plan| plan.addresses.first().copied()).ok_or(TrafficError::NotAHost(node))
+pub(crate) fn node(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
+    let address = job.node(node)?.addresses.first().copied();
+    address.ok_or_else(|| TrafficError::NotAHost(node.into()))
 }
 
 pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> {
@@ -101,12 +102,11 @@ pub(crate) fn open_hosts(
     enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
 ) -> Result<BTreeMap<u16, Opened>, TrafficError> {
     let mut hosts = BTreeMap::new();
-    for node in 0..job.nodes.len() as u16 {
-        let flows = job.flows.iter().any(|flow| flow.from == node || flow.to == node);
-        let pings = job.pings.iter().any(|ping| ping.from == node || ping.to == node);
-        let plan = &job.nodes[usize::from(node)];
-        let Some(namespace) = plan.namespace else { continue };
-        if !(flows || pings || !plan.settings.is_empty()) {
+    for (number, node) in job.nodes.iter().enumerate() {
+        let flows = job.flows.iter().any(|flow| flow.from == node.name || flow.to == node.name);
+        let pings = job.pings.iter().any(|ping| ping.from == node.name || ping.to == node.name);
+        let Some(namespace) = node.namespace else { continue };
+        if !(flows || pings || !node.settings.is_empty()) {
             continue;
         }
         // A thread of its own, because a thread that has entered a namespace stays there.
@@ -114,7 +114,7 @@ pub(crate) fn open_hosts(
             let open = || {
                 enter(namespace).map_err(|error| {
                     let what = "its network namespace cannot be entered".to_owned();
-                    TrafficError::Socket { node, what, error }
+                    TrafficError::Socket { node: node.name.clone(), what, error }
                 })?;
                 Host { job, lines, node }.open()
             };
@@ -122,7 +122,7 @@ pub(crate) fn open_hosts(
             let thread = thread.map_err(TrafficError::Thread)?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        hosts.insert(node, opened);
+        hosts.insert(number as u16, opened);
     }
     Ok(hosts)
 }
@@ -130,40 +130,45 @@ pub(crate) fn open_hosts(
 struct Host<'a> {
     job: &'a Job,
     lines: &'a [Line],
-    node: u16,
+    node: &'a NodeJob,
 }
 
 impl Host<'_> {
     fn failed(&self, what: impl Into<String>) -> impl FnOnce(io::Error) -> TrafficError {
-        let (node, what) = (self.node, what.into());
+        let (node, what) = (self.node.name.clone(), what.into());
         move |error| TrafficError::Socket { node, what, error }
     }
 
     fn open(&self) -> Result<Opened, TrafficError> {
-        for (name, value) in &self.job.nodes[usize::from(self.node)].settings {
+        for (name, value) in &self.node.settings {
             // What `net.ipv4.tcp_sack` means is the namespace's of whoever asks.
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
             fs::write(path, value).map_err(|error| {
                 let (name, value) = (name.clone(), value.clone());
-                TrafficError::Setting { node: self.node, name, value, error }
+                TrafficError::Setting { node: self.node.name.clone(), name, value, error }
             })?;
         }
         let mut opened = Opened::default();
         for (number, line) in self.lines.iter().enumerate() {
             let flow = &self.job.flows[line.flow];
-            if flow.to == self.node {
+            if flow.to == self.node.name {
                 self.open_receiver(&mut opened, flow, line.to)?;
             }
-            if flow.from == self.node {
+            if flow.from == self.node.name {
                 opened.senders.push((number, self.open_sender(flow, *line)?));
             }
         }
         for (number, ping) in self.job.pings.iter().enumerate() {
-            if ping.from == self.node {
+            if ping.from == self.node.name {
                 opened.probes.push((number, self.open_probe(ping, number)?));
             }
         }
-        if self.job.pings.iter().any(|ping| ping.from == self.node || ping.to == self.node) {
+        if self
+            .job
+            .pings
+            .iter()
+            .any(|ping| ping.from == self.node.name || ping.to == self.node.name)
+        {
             for v6 in self.families() {
                 opened.icmp.push((v6, self.open_icmp(v6)?));
             }
@@ -172,11 +177,19 @@ impl Host<'_> {
         for flow in
             self.job.flows.iter().filter(|flow| !matches!(flow.transport, TransportPlan::Udp(_)))
         {
-            if flow.to == self.node {
-                expected.push(tap::Expected { port: flow.port, to_port: true, dscp: flow.dscp });
+            if flow.to == self.node.name {
+                expected.push(tap::Expected {
+                    port: flow.port,
+                    to_port: true,
+                    dscp: flow.dscp.get(),
+                });
             }
-            if flow.from == self.node {
-                expected.push(tap::Expected { port: flow.port, to_port: false, dscp: flow.dscp });
+            if flow.from == self.node.name {
+                expected.push(tap::Expected {
+                    port: flow.port,
+                    to_port: false,
+                    dscp: flow.dscp.get(),
+                });
             }
         }
         if !expected.is_empty() {
@@ -188,7 +201,7 @@ impl Host<'_> {
 
     /// Whether pings from or to here need ICMP, and ICMPv6.
     fn families(&self) -> impl Iterator<Item = bool> {
-        let addresses = &self.job.nodes[usize::from(self.node)].addresses;
+        let addresses = &self.node.addresses;
         let v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
         std::iter::once(!v4)
     }
@@ -201,7 +214,7 @@ impl Host<'_> {
         at: SocketAddr,
     ) -> Result<(), TrafficError> {
         let failed = || self.failed(format!("{at} cannot be listened on"));
-        let marked = TrafficClass::new(Dscp::new(flow.dscp)?);
+        let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 if opened.listeners.iter().any(|(address, _)| *address == at) {
@@ -210,7 +223,7 @@ impl Host<'_> {
                 let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 set_traffic_class(&socket, at, marked).map_err(failed())?;
-                self.set_tcp(&socket, flow_name(flow), tcp)?;
+                self.set_tcp(&socket, &flow.name, tcp)?;
                 set_receive_window(&socket, tcp).map_err(failed())?;
                 socket.bind(at).map_err(failed())?;
                 socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
@@ -237,13 +250,13 @@ impl Host<'_> {
 
     fn open_sender(&self, flow: &FlowPlan, line: Line) -> Result<Socket, TrafficError> {
         let failed = || self.failed(format!("a socket to send from {} cannot be had", line.from));
-        let marked = TrafficClass::new(Dscp::new(flow.dscp)?);
+        let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 let socket = Socket::like(line.from, libc::SOCK_STREAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 set_traffic_class(&socket, line.from, marked).map_err(failed())?;
-                self.set_tcp(&socket, flow_name(flow), tcp)?;
+                self.set_tcp(&socket, &flow.name, tcp)?;
                 // In flight is what the receiver's window allows; the buffer holds twice as much.
                 if !tcp.autotuning {
                     let buffer = window(tcp).saturating_mul(2).max(256 << 10);
@@ -257,8 +270,8 @@ impl Host<'_> {
                 Ok(socket)
             }
             TransportPlan::Udp(udp) => {
-                check_datagrams(flow_name(flow), udp)?;
-                let ecn = udp.ecn.map_or(Ecn::NotEct, |ecn| ecn.ecn());
+                check_datagrams(&flow.name, udp)?;
+                let ecn = udp.ecn.unwrap_or(Ecn::NotEct);
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 set_traffic_class(&socket, line.from, marked.with_ecn(ecn)).map_err(failed())?;
@@ -292,11 +305,11 @@ impl Host<'_> {
         let mss = libc::c_int::from(tcp.mss) + options;
         socket.set(TCP(libc::TCP_MAXSEG), mss).map_err(refused("a segment size"))?;
         if tcp.min_rto != self.job.timers.min_rto {
-            let micros = (tcp.min_rto / 1_000_000).max(1) as libc::c_int;
+            let micros = (tcp.min_rto.as_picos() / 1_000_000).max(1) as libc::c_int;
             socket.set(TCP(TCP_RTO_MIN_US), micros).map_err(refused("min_rto"))?;
         }
         if tcp.delayed_ack != self.job.timers.delayed_ack {
-            let micros = (tcp.delayed_ack / 1_000_000).max(1) as libc::c_int;
+            let micros = (tcp.delayed_ack.as_picos() / 1_000_000).max(1) as libc::c_int;
             socket.set(TCP(TCP_DELACK_MAX_US), micros).map_err(refused("delayed_ack"))?;
         }
         if tcp.pacing {
@@ -311,7 +324,7 @@ impl Host<'_> {
     /// The socket that a ping's requests go out by. It takes nothing in.
     fn open_probe(&self, ping: &PingPlan, number: usize) -> Result<Socket, TrafficError> {
         let failed = || self.failed("a raw socket for pings cannot be had");
-        let from = SocketAddr::new(host(self.job, self.node)?, 0);
+        let from = SocketAddr::new(host(self.job, &self.node.name)?, 0);
         let v4 = from.is_ipv4();
         let socket = match (ping.udp_port, v4) {
             (Some(_), true) => Socket::like(from, libc::SOCK_RAW, libc::IPPROTO_RAW),
@@ -323,7 +336,7 @@ impl Host<'_> {
         if ping.udp_port.is_none() {
             filter_icmp(&socket, !v4, &[]).map_err(failed())?;
         }
-        let marked = TrafficClass::new(Dscp::new(ping.dscp)?);
+        let marked = TrafficClass::new(ping.dscp);
         set_traffic_class(&socket, from, marked).map_err(failed())?;
         let port = if ping.udp_port.is_some() && !v4 { probe_port(number) } else { 0 };
         socket.bind(SocketAddr::new(from.ip(), port)).map_err(failed())?;
@@ -351,7 +364,7 @@ impl Host<'_> {
         };
         let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;
         filter_icmp(&socket, v6, &kinds).map_err(failed())?;
-        let address = host(self.job, self.node)?;
+        let address = host(self.job, &self.node.name)?;
         tell_traffic_class(&socket, address).map_err(failed())?;
         socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
         set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 1 << 20).map_err(failed())?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
-use perhop_core::{Dscp, Duration, NodeId, Time, TrafficClass};
+use perhop_core::{Dscp, Duration, NodeId, TrafficClass};
 use perhop_measure::{Answer, Pinger};
 use perhop_net::IcmpError;
 use perhop_wire::{icmpv4, icmpv6};
@@ -59,11 +59,11 @@ impl PingState {
         number: usize,
         tag: u16,
         (from, to): (IpAddr, &[IpAddr]),
-        (dscp, socket): (Dscp, Socket),
+        socket: Socket,
     ) -> Self {
         let [first, last] = plan.ttl;
-        let span = (Time::from_picos(plan.start), Time::from_picos(plan.stop));
-        let pinger = Pinger::new(span, Duration::from_picos(plan.every), first..=last, plan.train);
+        let span = (plan.start, plan.stop);
+        let pinger = Pinger::new(span, plan.every, first..=last, plan.train);
         let numbering = match plan.udp_port {
             Some(destination_port) => {
                 Numbering::Datagram { source_port: probe_port(number), destination_port }
@@ -73,7 +73,7 @@ impl PingState {
         Self {
             pinger: Mutex::new(pinger),
             arrived: Mutex::default(),
-            dscp,
+            dscp: plan.dscp,
             from,
             to: to[0],
             others: to.to_vec(),

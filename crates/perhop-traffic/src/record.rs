@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use perhop_core::{Dscp, Duration, Time};
+use perhop_core::{Dscp, Duration, NodeId, Time};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Marks, Pings, Rtts, SRTT_EVERY,
-    Samples, Stalls, StreamCounters, StreamReading, Table,
+    Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks, Pings, Rtts,
+    SRTT_EVERY, Samples, Stalls, StreamCounters, StreamReading, Table,
 };
 
 use crate::clock::{duration, nanos, time};
@@ -56,8 +56,8 @@ pub(crate) struct Recorder {
     srtts: Vec<Histogram>,
     /// Of each flow: packets that had arrived at its destination and its source.
     last_dscps: Vec<[DscpCounts; 2]>,
-    /// The numbers of the nodes at each flow's ends, its destination's first.
-    ends: Vec<[u16; 2]>,
+    /// The nodes at each flow's ends, its destination first.
+    ends: Vec<[NodeId; 2]>,
     intervals: Intervals,
     codepoints: Codepoints,
     delays: Delays,
@@ -67,7 +67,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(shared: &Shared, marks: Marks, ends: Vec<[u16; 2]>, bearable: Duration) -> Self {
+    pub fn new(shared: &Shared, marks: Marks, ends: Vec<[NodeId; 2]>, bearable: Duration) -> Self {
         let places: Vec<_> = shared.places().collect();
         Self {
             marks,
@@ -211,7 +211,7 @@ impl Recorder {
     }
 
     /// The tables up to the last mark.
-    pub fn tables(&self, shared: &Shared) -> Vec<(&'static str, Table)> {
+    pub fn tables(&self, shared: &Shared, labels: &Labels) -> Vec<(&'static str, Table)> {
         let mut pings = Pings::default();
         for (index, ping) in shared.pings.iter().enumerate() {
             let arrived = lock(&ping.arrived);
@@ -241,13 +241,13 @@ impl Recorder {
             displacements.push_flow(index, streams);
         }
         vec![
-            ("intervals", self.intervals.clone().into_table()),
-            ("pings", pings.into_table()),
-            ("codepoints", self.codepoints.clone().into_table()),
-            ("rtts", Rtts::default().into_table()),
-            ("srtts", srtts.into_table()),
-            ("delays", delays.into_table()),
-            ("displacements", displacements.into_table()),
+            ("intervals", self.intervals.clone().into_table(labels)),
+            ("pings", pings.into_table(labels)),
+            ("codepoints", self.codepoints.clone().into_table(labels)),
+            ("rtts", Rtts::default().into_table(labels)),
+            ("srtts", srtts.into_table(labels)),
+            ("delays", delays.into_table(labels)),
+            ("displacements", displacements.into_table(labels)),
         ]
     }
 

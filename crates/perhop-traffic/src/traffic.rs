@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use perhop_core::{Dscp, Duration, Time};
-use perhop_measure::{Marks, Table};
+use perhop_core::{Duration, NodeId, Time};
+use perhop_measure::{Labels, Marks, Table};
 use perhop_workload::{TransportPlan, pattern};
 
 use crate::clock::{Clock, duration, nanos, time};
 use crate::error::TrafficError;
-use crate::job::{Job, flow_name};
+use crate::job::Job;
 use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
 use crate::receive::{EventSource, receive};
@@ -37,6 +37,7 @@ pub struct Traffic {
     waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
     threads: Vec<JoinHandle<()>>,
     end: Time,
+    labels: Labels,
     real_time: bool,
 }
 
@@ -54,7 +55,7 @@ impl Traffic {
         let end = marks.end().ok_or(TrafficError::Marks)?;
         for ping in &job.pings {
             ping.check()?;
-            open::same_family(open::host(job, ping.from)?, open::node(job, ping.to)?)?;
+            open::same_family(open::host(job, &ping.from)?, open::node(job, &ping.to)?)?;
         }
         let lines = open::lines(job)?;
         let needed = 2 * lines.len() as u64 + 4 * job.nodes.len() as u64 + OTHER_FILES;
@@ -70,19 +71,23 @@ impl Traffic {
             .map(|(place, pattern)| Datagrams::new(place, shared.at(place).0, pattern))
             .collect();
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
-        let ends = job.flows.iter().map(|flow| [flow.to, flow.from]).collect();
-        let recorder = Recorder::new(
-            &shared,
-            marks,
-            ends,
-            job.bearable.map_or(Duration::MAX, Duration::from_picos),
-        );
+        let node = |name: &str| job.number(name).map(NodeId);
+        let ends = job.flows.iter().map(|flow| Ok([node(&flow.to)?, node(&flow.from)?]));
+        let ends = ends.collect::<Result<_, TrafficError>>()?;
+        let labels = Labels {
+            nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
+            flows: job.flows.iter().map(|flow| flow.name.clone()).collect(),
+            pings: job.pings.iter().map(|ping| ping.name.clone()).collect(),
+            ..Labels::default()
+        };
+        let recorder = Recorder::new(&shared, marks, ends, job.bearable.unwrap_or(Duration::MAX));
         Ok(Self {
             waiting: Some((senders, sources.collect())),
             recorder: Arc::new(Mutex::new(recorder)),
             shared,
             threads: Vec::new(),
             end,
+            labels,
             real_time: job.real_time,
         })
     }
@@ -169,6 +174,11 @@ impl Traffic {
         self.waiting.is_none() && self.shared.clock.is_over()
     }
 
+    /// What the flows are called, in the order in which the job has them.
+    pub fn flows(&self) -> &[String] {
+        &self.labels.flows
+    }
+
     /// Bytes that each flow has delivered so far.
     pub fn delivered(&self) -> Vec<u64> {
         let of_flow = |(index, flow): (usize, &FlowState)| -> u64 {
@@ -230,9 +240,8 @@ impl Traffic {
     }
 
     /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `delays`, `displacements`.
-    /// Flows, pings and nodes are numbers.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
-        lock(&self.recorder).tables(&self.shared)
+        lock(&self.recorder).tables(&self.shared, &self.labels)
     }
 }
 
@@ -248,7 +257,8 @@ fn patterns(job: &Job) -> Result<Vec<(Place, perhop_workload::Pattern)>, Traffic
     for (flow, plan) in job.flows.iter().enumerate() {
         if let TransportPlan::Udp(udp) = &plan.transport {
             for stream in 0..usize::from(plan.streams) {
-                patterns.push((Place { flow, stream }, pattern(udp, stream, job.seed)?));
+                patterns
+                    .push((Place { flow, stream }, pattern(udp, &plan.name, stream, job.seed)?));
             }
         }
     }
@@ -274,10 +284,10 @@ fn share(
             received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
         }
         flows.push(FlowState {
-            name: flow_name(plan).to_owned(),
-            dscp: Dscp::new(plan.dscp)?,
-            start: nanos(plan.start),
-            stop: plan.stop.map(nanos),
+            name: plan.name.clone(),
+            dscp: plan.dscp,
+            start: nanos(plan.start.as_picos()),
+            stop: plan.stop.map(|stop| nanos(stop.as_picos())),
             volume: plan.volume,
             segment,
             window,
@@ -302,9 +312,8 @@ fn share(
     let mut pings = Vec::new();
     for (number, socket) in probes {
         let plan = &job.pings[number];
-        let ends = (open::host(job, plan.from)?, &job.nodes[usize::from(plan.to)].addresses[..]);
-        let dscp = Dscp::new(plan.dscp)?;
-        pings.push(PingState::new(plan, number, tag, ends, (dscp, socket)));
+        let ends = (open::host(job, &plan.from)?, &job.node(&plan.to)?.addresses[..]);
+        pings.push(PingState::new(plan, number, tag, ends, socket));
     }
     let named = job.nodes.iter().enumerate();
     let nodes = named

@@ -27,9 +27,6 @@ impl PingPlan {
     /// # Errors
     /// [`WorkloadError`] says what it has wrong.
     pub fn check(&self) -> Result<(), WorkloadError> {
-        if self.every == 0 {
-            return Err(WorkloadError::Zero("a ping's interval"));
-        }
         let [first, last] = self.ttl;
         if first == 0 || self.train == 0 {
             return Err(WorkloadError::Zero("a ping's time to live, or the length of its trains"));
@@ -41,14 +38,19 @@ impl PingPlan {
 /// Header bytes of a UDP datagram over IPv4, which `layer: ip` counts whatever carries it.
 const DATAGRAM_HEADER: u16 = 28;
 
-/// The pattern of a UDP flow's stream, given by its number.
+/// The pattern of a stream of a UDP flow, given by the flow's name and the stream's number.
 ///
 /// # Errors
 /// [`WorkloadError`] says what the plan has wrong.
-pub fn pattern(plan: &UdpPlan, number: usize, seed: u64) -> Result<Pattern, WorkloadError> {
+pub fn pattern(
+    plan: &UdpPlan,
+    flow: &str,
+    number: usize,
+    seed: u64,
+) -> Result<Pattern, WorkloadError> {
     Ok(match &plan.replay {
         Some(replay) => Pattern::Replay(self::replay(replay, plan.layer)?),
-        None => Pattern::Drawn(drawn(plan, number, seed)?),
+        None => Pattern::Drawn(drawn(plan, flow, number, seed)?),
     })
 }
 
@@ -82,7 +84,7 @@ fn replay(plan: &ReplayPlan, layer: LayerPlan) -> Result<Replay, WorkloadError> 
     Ok(Replay { packets, repeat: plan.repeat, at: 0 })
 }
 
-fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, WorkloadError> {
+fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, WorkloadError> {
     let payload = payload(plan.size, plan.layer)?;
     let header = plan.layer.header();
     let rate = Rate::new(plan.rate).ok_or(WorkloadError::Zero("a flow's rate"))?;
@@ -90,7 +92,7 @@ fn drawn(plan: &UdpPlan, number: usize, seed: u64) -> Result<Drawn, WorkloadErro
     if gap <= Duration::from_picos(1) {
         return Err(WorkloadError::TooLarge("a flow sends a datagram every picosecond"));
     }
-    let random = |what| Stream::new(seed, &format!("{} {number} {what}", plan.name));
+    let random = |what| Stream::new(seed, &format!("{flow} {number} {what}"));
     let gaps = match plan.gaps {
         DistributionPlan::Constant => Gaps::Even(Pace::new(plan.size, rate)),
         DistributionPlan::Exponential => {

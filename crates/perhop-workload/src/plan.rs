@@ -1,28 +1,32 @@
-//! Flows and pings with every name and unit resolved.
+//! Flows and pings with every unit resolved.
 //!
-//! Nodes are numbers. Rates are bits per second, times picoseconds, sizes bytes.
+//! Rates are bits per second, times picoseconds, sizes bytes.
 
-use perhop_core::{Ecn, Header};
-use serde::Deserialize;
+use perhop_core::{Dscp, Duration, Ecn, Header, Time};
+use perhop_tcp::{EcnMode, HyStartKind, RtoRule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A flow: one or more streams from one host to another.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowPlan {
+    /// Its name, which names its random streams too.
+    pub name: String,
     /// Sending host.
-    pub from: u16,
+    pub from: String,
     /// Receiving host.
-    pub to: u16,
+    pub to: String,
     /// Mark of its packets, acknowledgements too.
-    pub dscp: u8,
+    pub dscp: Dscp,
     /// Destination port; streams have source ports of their own.
     pub port: u16,
     /// How many streams.
     pub streams: u16,
     /// When it starts.
-    pub start: u64,
+    pub start: Time,
     /// When its application stops.
-    pub stop: Option<u64>,
+    pub stop: Option<Time>,
     /// How much each stream sends at most.
     pub volume: Option<u64>,
     /// What carries it.
@@ -30,7 +34,7 @@ pub struct FlowPlan {
 }
 
 /// A transport.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportPlan {
     /// TCP.
@@ -40,7 +44,7 @@ pub enum TransportPlan {
 }
 
 /// TCP's settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpPlan {
     /// Congestion control.
@@ -59,7 +63,7 @@ pub struct TcpPlan {
     pub mss: u16,
     /// How slow start ends before a loss, for CUBIC.
     #[serde(default)]
-    pub hystart: HyStartPlan,
+    pub hystart: HyStartKind,
     /// Whose growth, for CUBIC.
     #[serde(default)]
     pub cubic: CubicPlan,
@@ -100,52 +104,24 @@ pub struct TcpPlan {
     pub initial_window: u32,
     /// How the retransmission timeout follows from round-trip times.
     #[serde(default)]
-    pub rto_rule: RtoRulePlan,
+    pub rto_rule: RtoRule,
     /// Floor of the retransmission timeout, or of what Linux adds to the round-trip time.
-    pub min_rto: u64,
+    pub min_rto: Duration,
     /// How long an acknowledgement may wait.
-    pub delayed_ack: u64,
+    pub delayed_ack: Duration,
     /// Explicit congestion notification, at both ends.
     #[serde(default)]
-    pub ecn: EcnModePlan,
+    pub ecn: EcnMode,
     /// Segments spread over the round trip.
     #[serde(default)]
     pub pacing: bool,
     /// Little of a connection waits in its host's own queue (TCP small queues).
     #[serde(default)]
     pub small_queues: bool,
-    /// Names its random streams.
-    #[serde(default)]
-    pub name: String,
-}
-
-/// How the retransmission timeout follows from round-trip times.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RtoRulePlan {
-    /// As in Linux.
-    #[default]
-    Linux,
-    /// RFC 6298.
-    Rfc6298,
-}
-
-/// How slow start ends before a loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HyStartPlan {
-    /// It does not.
-    #[default]
-    None,
-    /// HyStart++ (RFC 9406).
-    #[serde(rename = "hystart++")]
-    PlusPlus,
-    /// HyStart as in Linux.
-    Linux,
 }
 
 /// Whose growth CUBIC has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CubicPlan {
     /// RFC 9438's.
@@ -156,7 +132,7 @@ pub enum CubicPlan {
 }
 
 /// What a loss decreases.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecreaseFromPlan {
     /// What is in flight.
@@ -166,27 +142,12 @@ pub enum DecreaseFromPlan {
     Window,
 }
 
-/// What both ends of a TCP connection do about congestion notification.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EcnModePlan {
-    /// Nothing.
-    #[default]
-    Off,
-    /// RFC 3168.
-    Classic,
-    /// RFC 8257.
-    Dctcp,
-    /// RFC 9768.
-    Accurate,
-}
-
 fn yes() -> bool {
     true
 }
 
 /// A congestion control.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CongestionPlan {
     /// Reno.
@@ -207,7 +168,7 @@ pub enum CongestionPlan {
 }
 
 /// UDP's settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
     /// Mean rate while it sends: of the payload, or of IP packets.
@@ -217,10 +178,10 @@ pub struct UdpPlan {
     #[serde(default)]
     pub size: u16,
     /// What its packets say of ECN; nothing unless set.
-    pub ecn: Option<EcnPlan>,
+    pub ecn: Option<Ecn>,
     /// What the sender does when its host cannot take a datagram.
     #[serde(default)]
-    pub when_full: WhenFullPlan,
+    pub when_full: WhenFull,
     /// Which bytes `rate` and `size` count.
     #[serde(default)]
     pub layer: LayerPlan,
@@ -234,13 +195,10 @@ pub struct UdpPlan {
     pub bursts: Option<BurstsPlan>,
     /// What it sends, instead of anything about rates, sizes and bursts.
     pub replay: Option<ReplayPlan>,
-    /// Seeds its random streams.
-    #[serde(default)]
-    pub name: String,
 }
 
 /// Datagrams one by one.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayPlan {
     /// The time before each, and its size: of the payload, or as an IP packet.
@@ -250,7 +208,7 @@ pub struct ReplayPlan {
 }
 
 /// Bursts and pauses in turn.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstsPlan {
     /// The mean length of a burst.
@@ -262,7 +220,7 @@ pub struct BurstsPlan {
 }
 
 /// How lengths of time are distributed.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LengthsPlan {
     /// They are always the mean.
@@ -274,20 +232,22 @@ pub enum LengthsPlan {
 }
 
 /// What a sender of datagrams does when its host cannot take one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum WhenFullPlan {
-    /// It does not notice.
+pub enum WhenFull {
+    /// It does not notice; the datagram is lost.
     #[default]
     Drop,
-    /// It waits for room in its socket's buffer.
+    /// It waits until half of its socket's buffer is free, as a process does that sleeps in
+    /// sendto(2): Linux's `sock_writeable`.
     Wait,
-    /// It tries again after so long.
-    Retry(u64),
+    /// It has no buffer of its own, and tries again after this time if its interface's queue has no
+    /// room: what programs on BSD do about ENOBUFS.
+    Retry(#[serde(deserialize_with = "perhop_core::spelling::positive")] Duration),
 }
 
 /// Which bytes count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerPlan {
     /// The application's.
@@ -298,7 +258,7 @@ pub enum LayerPlan {
 }
 
 /// How a quantity with a given mean is distributed.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistributionPlan {
     /// It is always the mean.
@@ -308,44 +268,27 @@ pub enum DistributionPlan {
     Exponential,
 }
 
-/// What the packets of a transport that understands ECN say.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EcnPlan {
-    /// ECT(0).
-    Ect0,
-    /// ECT(1).
-    Ect1,
-}
-
-impl EcnPlan {
-    /// The field of the IP header.
-    pub const fn ecn(self) -> Ecn {
-        match self {
-            Self::Ect0 => Ecn::Ect0,
-            Self::Ect1 => Ecn::Ect1,
-        }
-    }
-}
-
 /// A ping.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PingPlan {
+    /// Its name.
+    pub name: String,
     /// Asking host.
-    pub from: u16,
-    /// Answering host.
-    pub to: u16,
+    pub from: String,
+    /// Answering node.
+    pub to: String,
     /// Mark of requests and replies.
-    pub dscp: u8,
+    pub dscp: Dscp,
     /// Time between requests.
-    pub every: u64,
+    #[serde(deserialize_with = "perhop_core::spelling::positive")]
+    pub every: Duration,
     /// ICMP payload.
     pub size: u16,
     /// When the first goes out.
-    pub start: u64,
+    pub start: Time,
     /// None goes out from here on.
-    pub stop: u64,
+    pub stop: Time,
     /// The least and the greatest time to live; a train of each goes out in the time between
     /// requests.
     #[serde(default = "usual_ttl")]

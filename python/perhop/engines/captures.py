@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop.errors import OutputError, UsageError
 from perhop.hints import did_you_mean
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from io import FileIO
 
+    from perhop.engines import plans
     from perhop.scenario import Scenario
 
 __all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "refuse_foreign", "writing"]
@@ -47,16 +48,15 @@ class Capture:
     snaplen: int
 
 
-def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> dict[str, Any]:
+def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> plans.CapturePlan:
     """A capture as the core takes it."""
     directions = scenario.directions
-    ports = {name: number for number, name in enumerate(directions)}
     title = scenario.title and f": {scenario.title}"
 
-    def interface(name: str) -> dict[str, Any]:
+    def interface(name: str) -> plans.InterfacePlan:
         link, sender = directions[name]
         end = f"{sender}'s end of its link to {link.other(sender)}, {format_rate(link.rate)}"
-        return {"port": ports[name], "name": name, "description": end, "speed": link.rate}
+        return {"name": name, "description": end, "speed": link.rate}
 
     return {
         "snaplen": capture.snaplen,

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import time
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
 from perhop.engines.lateness import bearable
-from perhop.engines.naming import Naming
 from perhop.engines.plan import network_plan
+from perhop.engines.tables import tables
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
 from perhop.scenario.resolve import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from perhop.engines import plans
     from perhop.engines.captures import Capture
     from perhop.scenario import Flow, Scenario
 
-__all__ = ["EmuRun", "backpressure", "longest", "mtus", "offload", "start"]
+__all__ = ["EmuRun", "hosts_plan", "longest", "mtus", "start"]
 
 _SLICE_S: Final = 0.1
 """How long a slice is."""
@@ -62,23 +63,19 @@ class EmuRun:
         """Make the hosts, their devices and sockets; nothing is sent yet."""
         self._scenario = scenario
         self._seed = seed
-        self._naming = Naming(scenario)
         self._started = False
-        own = mtus(scenario)
-        plan = {
+        plan: plans.EmulationPlan = {
             "network": network_plan(scenario, seed),
-            "mtus": list(own.values()),
-            "backpressure": backpressure(scenario),
-            "offload": offload(scenario),
-            "bearable": bearable(scenario),
+            "hosts": hosts_plan(scenario),
+            "congestion_control": None,
             "flows": _flow_keys(scenario),
+            "bearable": bearable(scenario),
         }
         try:
             self._core = Emulation(json.dumps(plan))
         except OSError as error:
             raise UnsupportedError(f"{scenario.name}: {error}") from error
-        hosts = [name for name, node in scenario.nodes.items() if node.kind == "host"]
-        least = min((own[host] for host in hosts), default=_MTU)
+        least = min((host["mtu"] for host in plan["hosts"].values()), default=_MTU)
         self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtu=least)
 
     def capture(self, capture: Capture, file: FileIO) -> None:
@@ -134,21 +131,31 @@ class EmuRun:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """The dataset's tables, up to the last mark."""
-        return {**self._traffic.tables(), **self._naming.tables(self._core.tables())}
+        return {**self._traffic.tables(), **tables(self._core.tables())}
 
 
-def _flow_keys(scenario: Scenario) -> list[dict[str, Any]]:
+def _flow_keys(scenario: Scenario) -> list[plans.FlowKeyPlan]:
     """How packets of each flow are told from others."""
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
     return [
         {
-            "from": nodes[flow.source],
-            "to": nodes[flow.destination],
+            "name": name,
+            "from": flow.source,
+            "to": flow.destination,
             "protocol": "udp" if flow.tcp is None else "tcp",
             "port": scenario.port_of(name),
         }
         for name, flow in scenario.flows.items()
     ]
+
+
+def hosts_plan(scenario: Scenario) -> dict[str, plans.HostPlan]:
+    """The hosts as the core takes them."""
+    own = mtus(scenario)
+    return {
+        name: {"mtu": own[name], "offload": node.offload, "backpressure": node.backpressure}
+        for name, node in scenario.nodes.items()
+        if node.kind == "host"
+    }
 
 
 def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
@@ -173,16 +180,6 @@ def mtus(scenario: Scenario) -> dict[str, int]:
         return min((link.mtu or most for link in links), default=_MTU)
 
     return {node: least(node) for node in scenario.nodes}
-
-
-def backpressure(scenario: Scenario) -> list[bool]:
-    """Of every node, whether its own queue holds up its senders."""
-    return [node.kind == "host" and node.backpressure for node in scenario.nodes.values()]
-
-
-def offload(scenario: Scenario) -> list[bool]:
-    """Of every node, whether its device takes over checksums and the division into packets."""
-    return [node.offload for node in scenario.nodes.values()]
 
 
 def longest(flow: Flow) -> int:

@@ -106,12 +106,9 @@ def _drain(scenario: Scenario, direction: str) -> int:
 
 def _span(queue: Queue, rate: int, *, in_class: bool) -> int:
     """For how long a queue has something to send at a rate: what it holds, or aims to hold."""
-    for managed in (queue.codel, queue.fq_codel, queue.pie, queue.dualpi2):
-        if managed is not None:
-            return managed.target
     limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
-    if queue.red is not None:
-        limit = queue.red.min
+    if queue.discipline is not None:
+        limit = queue.discipline.aim(limit)
     if limit.unit == "time":
         return limit.amount
     size = limit.amount * (_PACKET if limit.unit == "packets" else 1)

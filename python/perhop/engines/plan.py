@@ -1,18 +1,19 @@
-"""A scenario as the plan that the core takes, in which every name is a number."""
+"""A scenario as the plan that the core takes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, assert_never
 
-from perhop.engines.queues import Place, queue_plan
+from perhop.engines.queues import queue_plan
 from perhop.engines.workload import flow_plan, ping_plan
-from perhop.scenario.model.cbq import ALTQ_CBQ, Cbq
+from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.classes import CEILING_BURST
 from perhop.scenario.resolve import rates, steps, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from perhop.engines import plans
     from perhop.scenario import (
         Action,
         Class,
@@ -28,33 +29,28 @@ if TYPE_CHECKING:
 
 __all__ = ["effects", "match_plan", "network_plan", "plan"]
 
-_NOBODY: Final = 2**16 - 1
-"""A node that there is not: what a prefix without a node in it stands for."""
 
-
-def plan(scenario: Scenario, seed: int) -> dict[str, Any]:
-    """The scenario as the core takes it: rates in bit/s, times in ps, sizes in bytes."""
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
+def plan(scenario: Scenario, seed: int) -> plans.Plan:
+    """The scenario as the `sim` engine takes it."""
     return {
         "network": network_plan(scenario, seed),
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
-        "flows": [flow_plan(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
-        "pings": [ping_plan(scenario, ping, nodes) for ping in scenario.pings.values()],
+        "flows": [flow_plan(scenario, name, flow) for name, flow in scenario.flows.items()],
+        "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
     }
 
 
-def network_plan(scenario: Scenario, seed: int) -> dict[str, Any]:
+def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
     """The scenario's network, and when it is measured."""
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
-    addresses = scenario.addresses
+    names = iter(scenario.directions)  # of either direction of the first link, then of the second
     return {
         "seed": seed,
         "marks": [mark for mark in scenario.marks_ps if mark > 0],
         "nodes": [
-            {**_node(node), "address": str(addresses[name])}
+            _node(name, node, str(scenario.addresses[name]))
             for name, node in scenario.nodes.items()
         ],
-        "links": _links(scenario, nodes),
+        "links": [_link(scenario, link, (next(names), next(names))) for link in scenario.links],
         "changes": [
             {"at": step.change.at, "effect": effect}
             for step in steps(scenario)
@@ -63,170 +59,171 @@ def network_plan(scenario: Scenario, seed: int) -> dict[str, Any]:
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
-    errors: str | dict[str, Any] = "all" if node.icmp_errors else "none"
+def _node(name: str, node: Node, address: str) -> plans.NodePlan:
+    errors: plans.IcmpErrors = "all" if node.icmp_errors else "none"
     if node.icmp_interval:
         errors = {"limited": {"every": node.icmp_interval, "burst": node.icmp_burst or 1}}
-    return {"kind": node.kind, "balance": node.balance, "icmp_errors": errors}
-
-
-def _links(scenario: Scenario, nodes: Mapping[str, int]) -> list[dict[str, Any]]:
-    names = iter(scenario.directions)  # of either direction of the first link, then of the second
-    return [_link(scenario, link, (next(names), next(names)), nodes) for link in scenario.links]
-
-
-def _link(
-    scenario: Scenario, link: Link, names: tuple[str, str], nodes: Mapping[str, int]
-) -> dict[str, Any]:
-    def queue(end: str, name: str) -> dict[str, Any]:
-        return _queue(scenario, link, link.egress.get(end), (name, link.capacity(end)), nodes)
-
     return {
-        "name": names[0],
-        "ends": [nodes[end] for end in link.ends],
-        "rate": link.rate,
-        "delay": link.delay,
-        "jitter": link.jitter,
-        "loss_ppb": link.loss,
-        "duplicate_ppb": link.duplicate,
-        "detour": (link.reorder.share, link.reorder.by) if link.reorder else (0, 0),
-        "mtu": link.mtu,
-        "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
-        "queues": list(map(queue, link.ends, names)),
-        "shapes": [_shape(link.shape.get(end), link.rate) for end in link.ends],
-        "remarks": [
-            [
-                {"matches": match_plan(scenario, rule.match, nodes), "dscp": rule.dscp}
-                for rule in (*link.remark.get(end, ()), *scenario.nodes[end].remark)
-            ]
-            for end in link.ends
-        ],
+        "name": name,
+        "kind": node.kind,
+        "address": address,
+        "balance": node.balance,
+        "icmp_errors": errors,
     }
 
 
-def _queue(
-    scenario: Scenario,
-    link: Link,
-    policy: str | None,
-    place: tuple[str, int],
-    nodes: Mapping[str, int],
-) -> dict[str, Any]:
-    """What stands before a transmitter, `place` being its name and what it divides."""
-    name, capacity = place
+def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkPlan:
+    def end(node: str, name: str) -> plans.EndPlan:
+        return {
+            "node": node,
+            "name": name,
+            "discipline": _discipline(scenario, link, link.egress.get(node), link.capacity(node)),
+            "shape": _shape(link.shape.get(node), link.rate),
+            "remark": [
+                {"match": match_plan(scenario, rule.match), "dscp": rule.dscp}
+                for rule in (*link.remark.get(node, ()), *scenario.nodes[node].remark)
+            ],
+        }
+
+    near, far = map(end, link.ends, names)
+    return {
+        "ends": (near, far),
+        "rate": link.rate,
+        "delay": link.delay,
+        "jitter": link.jitter,
+        "loss": link.loss,
+        "duplicate": link.duplicate,
+        "reorder": {"share": link.reorder.share, "by": link.reorder.by} if link.reorder else None,
+        "overhead": "atm" if link.overhead.cells else {"fixed": link.overhead.size},
+        "mtu": link.mtu,
+    }
+
+
+def _discipline(
+    scenario: Scenario, link: Link, policy: str | None, capacity: int
+) -> plans.DisciplinePlan:
+    """What stands before a transmitter: a policy that divides `capacity`, or the link's queue."""
     if policy is None:
-        return queue_plan(link.queue, Place(f"{name} all", capacity, in_class=False))
-    return _classes(scenario, scenario.policies[policy], capacity, nodes, name)
+        return {"queue": queue_plan(link.queue, capacity, in_class=False)}
+    return _classes(scenario, scenario.policies[policy], capacity)
 
 
-def effects(scenario: Scenario, step: Step) -> Iterator[dict[str, Any]]:
+def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
     """What a change of the scenario does in the network."""
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
-    change, link, number = step.change, step.link, step.number
-    port = 2 * number + link.ends.index(step.node)
+    change, link, on = step.change, step.link, str(step.change.on)
     if step.rewires:
-        wire = {"rate": link.rate, "delay": link.delay, "loss_ppb": link.loss}
-        yield {"wire": {"link": number, **wire}}
+        yield {"wire": {"on": on, "rate": link.rate, "delay": link.delay, "loss": link.loss}}
     if change.state is not None:
-        yield {"state": {"link": number, "up": change.state == "up"}}
+        yield {"state": {"on": on, "up": change.state == "up"}}
     if change.policy is not None:
-        # A random stream of its own, so that the old one's numbers do not come again.
-        place = f"{change.on} {change.at}", step.capacity
-        queue = _queue(scenario, link, step.policy, place, nodes)
+        discipline = _discipline(scenario, link, step.policy, step.capacity)
         shape = _shape(link.shape.get(step.node), link.rate)
-        yield {"queue": {"port": port, "queue": queue, "shape": shape}}
+        yield {"discipline": {"on": on, "discipline": discipline, "shape": shape}}
     if change.police is not None and step.policy is not None:
-        placed = list(walk(scenario, scenario.policies[step.policy], step.capacity))
-        index = next(i for i, one in enumerate(placed) if one.path == change.part)
-        police, now = placed[index].part.police, step.police[str(change.part)]
+        placed = walk(scenario, scenario.policies[step.policy], step.capacity)
+        policed = next(one for one in placed if one.path == change.part)
+        police, now = policed.part.police, step.police[policed.path]
         assert police is not None
         yield {
             "police": {
-                "port": port,
-                "class": 1 + index,  # the root comes first
-                "rate": (now.rate or police.rate).of(placed[index].capacity),
+                "on": on,
+                "class": policed.path,
+                "rate": (now.rate or police.rate).of(policed.capacity),
                 "burst": now.burst or police.burst,
             }
         }
 
 
 def _classes(
-    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
-) -> dict[str, Any]:
-    if policy.scheduler == ALTQ_CBQ:
-        return {ALTQ_CBQ: _cbq(scenario, policy, capacity, nodes, path)}
+    scenario: Scenario, policy: Policy, capacity: int, above: str = ""
+) -> plans.DisciplinePlan:
+    """The classes of a policy, `above` being how the names of those in a class begin."""
     guaranteed = rates(policy, capacity)
 
-    def one(name: str, part: Class) -> dict[str, Any]:
+    def one(name: str, part: Class) -> plans.ClassPlan:
         rate = guaranteed[name]
         nested = scenario.divided(policy, part)
+        discipline: plans.DisciplinePlan
         if nested is not None:
-            queue = _classes(scenario, nested, rate or capacity, nodes, f"{path} {name}")
+            discipline = _classes(scenario, nested, rate or capacity, f"{above}{name}/")
         else:
-            place = Place(f"{path} {name}", rate or capacity, in_class=True)
-            queue = queue_plan(part.effective_queue, place)
+            queue = queue_plan(part.effective_queue, rate or capacity, in_class=True)
+            discipline = {"queue": queue}
         return {
-            "matches": match_plan(scenario, part.match, nodes),
+            "name": f"{above}{name}",
+            "match": match_plan(scenario, part.match),
             "weight": None if policy.strict(part) else rate,
-            "priority": part.priority if part.borrows_late else 0,
-            "police": part.police and _police(part.police, capacity),
+            "priority": part.priority if isinstance(part.priority, int) else 0,
+            "police": None if part.police is None else _police(part.police, capacity),
             "shape": _ceiling(part, rate, capacity),
-            "queue": queue,
+            "discipline": discipline,
         }
 
-    kinds = {"wfq": "classes", "priority": "classes"}
-    scheduler = policy.effective_scheduler
-    parts = [one(name, part) for name, part in policy.classes.items()]
-    return {kinds.get(scheduler, scheduler): parts}
+    def shared(scheduler: plans.Sharing) -> plans.DisciplinePlan:
+        classes = [one(name, part) for name, part in policy.classes.items()]
+        return {"classes": {"scheduler": scheduler, "classes": classes}}
+
+    match policy.effective_scheduler:
+        case "wfq" | "drr" | "link-sharing" as scheduler:
+            return shared(scheduler)
+        case "priority":
+            return shared("wfq")  # every class is strict
+        case "altq-cbq":
+            return {"altq-cbq": _cbq(scenario, policy, capacity)}
+        case unknown:
+            assert_never(unknown)
 
 
-def _cbq(
-    scenario: Scenario, policy: Policy, capacity: int, nodes: Mapping[str, int], path: str
-) -> dict[str, Any]:
+def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
     """A link's tree of ALTQ's class-based queueing."""
 
-    def parts(policy: Policy, capacity: int, path: str) -> list[dict[str, Any]]:
-        guaranteed = rates(policy, capacity)
-        return [
-            {
-                "matches": match_plan(scenario, part.match, nodes),
-                "rate": guaranteed[name],
-                "borrow": part.borrow,
-                "part": hold(policy, part, guaranteed[name] or capacity, f"{path} {name}"),
-            }
-            for name, part in policy.classes.items()
-        ]
+    def parts(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
+        found: list[plans.CbqClassPlan] = []
+        for name, rate in rates(policy, capacity).items():
+            part = policy.classes[name]
+            assert rate is not None  # no class is strict
+            found.append(
+                {
+                    "name": f"{above}{name}",
+                    "match": match_plan(scenario, part.match),
+                    "rate": rate,
+                    "borrow": part.borrow,
+                    "part": hold(policy, part, rate, f"{above}{name}/"),
+                }
+            )
+        return found
 
-    def hold(policy: Policy, part: Class, rate: int, path: str) -> dict[str, Any]:
+    def hold(policy: Policy, part: Class, rate: int, above: str) -> plans.CbqPartPlan:
         inside = policy.inside(part)
         if inside is not None:
-            return {"inner": parts(inside, rate, path)}
-        queue = queue_plan(part.effective_queue, Place(path, rate, in_class=True))
-        if "fifo" in queue:
-            queue = {"head-drop": queue["fifo"]}
+            return {"inner": parts(inside, rate, above)}
+        queue = part.effective_queue.model_copy(update={"drop": "head"})
         return {
             "leaf": {
-                "priority": part.priority if part.borrows_late else 0,
-                "police": part.police and _police(part.police, capacity),
-                "queue": queue,
+                "priority": part.priority if isinstance(part.priority, int) else 0,
+                "police": None if part.police is None else _police(part.police, capacity),
+                "queue": queue_plan(queue, rate, in_class=True),
             }
         }
 
     cbq = policy.cbq or Cbq()
     root = policy.root(capacity)
     return {
-        "rate": root,
-        "tick": cbq.tick,
-        "packet": cbq.packet,
-        "maxburst": cbq.maxburst,
-        "minburst": cbq.minburst,
-        "token_bucket": cbq.token_bucket,
-        "efficient": cbq.efficient,
-        "kick": cbq.kick,
-        "classes": parts(policy, root, path),
+        "config": {
+            "rate": root,
+            "tick": cbq.tick,
+            "packet": cbq.packet,
+            "maxburst": cbq.maxburst,
+            "minburst": cbq.minburst,
+            "token_bucket": cbq.token_bucket,
+            "efficient": cbq.efficient,
+            "kick": cbq.kick,
+        },
+        "classes": parts(policy, root, ""),
     }
 
 
-def _ceiling(part: Class, rate: int | None, capacity: int) -> dict[str, int] | None:
+def _ceiling(part: Class, rate: int | None, capacity: int) -> plans.Shape | None:
     """What may leave a class of guaranteed `rate`."""
     if part.limit is not None:
         return {"rate": part.limit.of(capacity), "burst": CEILING_BURST}
@@ -235,20 +232,20 @@ def _ceiling(part: Class, rate: int | None, capacity: int) -> dict[str, int] | N
     return _shape(part.shape, capacity)
 
 
-def _shape(shape: Shape | None, capacity: int) -> dict[str, int] | None:
+def _shape(shape: Shape | None, capacity: int) -> plans.Shape | None:
     return None if shape is None else {"rate": shape.rate.of(capacity), "burst": shape.burst}
 
 
-def _police(police: Police, capacity: int) -> dict[str, Any]:
-    def action(action: Action) -> str | dict[str, int]:
+def _police(police: Police, capacity: int) -> plans.PolicePlan:
+    def action(action: Action) -> plans.Action:
         if action.remark is not None:
             return {"remark": action.remark}
         return "drop" if action.drops else "send"
 
-    peak = police.peak_rate and {
-        "rate": police.peak_rate.of(capacity),
-        "burst": police.peak_burst,
-    }
+    peak: plans.Shape | None = None
+    if police.peak_rate is not None:
+        assert police.peak_burst is not None
+        peak = {"rate": police.peak_rate.of(capacity), "burst": police.peak_burst}
     return {
         "rate": police.rate.of(capacity),
         "burst": police.burst,
@@ -261,23 +258,22 @@ def _police(police: Police, capacity: int) -> dict[str, Any]:
     }
 
 
-def match_plan(scenario: Scenario, match: Match, nodes: Mapping[str, int]) -> dict[str, Any]:
-    """Which packets a match is about, nodes being numbers."""
+def match_plan(scenario: Scenario, match: Match) -> plans.MatchPlan:
+    """Which packets a match is about."""
 
-    def within(ends: tuple[Any, ...] | None) -> list[int]:
+    def within(ends: tuple[Any, ...] | None) -> list[str] | None:
         if ends is None:
-            return []
+            return None
         prefixes = scenario.prefixes(ends)
         addresses = scenario.addresses.items()
-        inside = [nodes[node] for node, address in addresses if any(address in p for p in prefixes)]
-        return inside or [_NOBODY]
+        return [node for node, address in addresses if any(address in p for p in prefixes)]
 
     return {
-        "dscps": list(match.dscp or ()),
-        "protocols": list(match.protocol or ()),
-        "ports": list(match.port or ()),
-        "source_ports": list(match.source_port or ()),
-        "destination_ports": list(match.destination_port or ()),
-        "sources": within(match.source),
-        "destinations": within(match.destination),
+        "dscp": list(match.dscp or ()),
+        "protocol": list(match.protocol or ()),
+        "port": list(match.port or ()),
+        "source_port": list(match.source_port or ()),
+        "destination_port": list(match.destination_port or ()),
+        "source": within(match.source),
+        "destination": within(match.destination),
     }

@@ -1,7 +1,6 @@
 """The `sim` engine: modelled hosts and virtual time, on perhop's own network.
 
-The scenario goes to the core as a `plan`, in which every name is a number, and `naming` puts the
-names back into the tables that the core returns.
+The scenario goes to the core as a `plan`, and `tables` makes a dataset's of what the core returns.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Simulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.naming import Naming
 from perhop.engines.plan import plan
+from perhop.engines.tables import tables
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class SimRun:
         self._scenario = scenario
         self._seed = seed
         self._core = Simulation(json.dumps(plan(scenario, seed)))
-        self._naming = Naming(scenario)
         self._changes_ps = [*scenario.changes_ps, scenario.end_ps]
         self._slice_ps = _FIRST_SLICE_PS
 
@@ -86,7 +84,7 @@ class SimRun:
 
     def delivered(self) -> dict[str, int]:
         """Bytes that each flow has delivered so far."""
-        return dict(zip(self._scenario.flows, self._core.delivered(), strict=True))
+        return self._core.delivered()
 
     def stop(self) -> None:
         """End the simulation where it is."""
@@ -94,4 +92,4 @@ class SimRun:
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """The dataset's tables, up to the last mark."""
-        return self._naming.tables(self._core.tables())
+        return tables(self._core.tables())

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop import _core
 from perhop.engines.lateness import bearable, is_light
-from perhop.engines.naming import Naming
+from perhop.engines.tables import tables
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
 from perhop.linux.gaps import Gap, refuse
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from perhop.engines import plans
     from perhop.scenario import Flow, Scenario, Udp
 
 __all__ = ["Traffic", "gaps", "job"]
@@ -93,7 +94,6 @@ class Traffic:
         self._scenario = scenario
         # What is between the hosts has to last, too.
         self._namespaces = namespaces
-        self._naming = Naming(scenario)
         written = json.dumps(job(scenario, seed, hosts=hosts, addresses=addresses))
         try:
             self._core = _core.Traffic(written, namespaces)
@@ -126,8 +126,8 @@ class Traffic:
     def counters(self) -> dict[str, int]:
         """What the traffic counts of itself; of TCP flows, constant windows asked for and got."""
         counted = self._core.counters()
-        flows = zip(self._scenario.flows.items(), self._core.windows(), strict=True)
-        for (name, flow), got in flows:
+        for name, got in self._core.windows().items():
+            flow = self._scenario.flows[name]
             if flow.tcp is not None and not flow.tcp.autotuning:
                 asked = min(flow.tcp.effective_send_window, flow.tcp.effective_receive_window)
                 counted |= {f"window_asked {name}": asked, f"window_got {name}": got}
@@ -135,11 +135,11 @@ class Traffic:
 
     def delivered(self) -> dict[str, int]:
         """Bytes that each flow has delivered so far."""
-        return dict(zip(self._scenario.flows, self._core.delivered(), strict=True))
+        return self._core.delivered()
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Those tables of a dataset that flows and pings fill."""
-        return self._naming.tables(self._core.tables())
+        return tables(self._core.tables())
 
     def stop(self) -> None:
         """End it where it is."""
@@ -155,11 +155,11 @@ def job(
     *,
     hosts: Mapping[str, int] | None = None,
     addresses: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Any]:
+) -> plans.Job:
     """The scenario's traffic as the core takes it; see `Traffic` for the arguments."""
-    nodes = {name: number for number, name in enumerate(scenario.nodes)}
     if hosts is None:
-        hosts = {name: nodes[name] for name, node in scenario.nodes.items() if node.kind == "host"}
+        nodes = enumerate(scenario.nodes.items())
+        hosts = {name: number for number, (name, node) in nodes if node.kind == "host"}
     own = {name: [str(address)] for name, address in scenario.addresses.items()}
     settings, _ = _settings(scenario)
     return {
@@ -169,14 +169,15 @@ def job(
         "timers": {"min_rto": _UNSET.effective_min_rto, "delayed_ack": _UNSET.delayed_ack},
         "nodes": [
             {
+                "name": name,
                 "namespace": hosts.get(name),
                 "addresses": list((addresses or own)[name]),
                 "settings": [*settings.get(name, {}).items()] if name in hosts else [],
             }
             for name in scenario.nodes
         ],
-        "flows": [flow_plan(scenario, name, flow, nodes) for name, flow in scenario.flows.items()],
-        "pings": [ping_plan(scenario, ping, nodes) for ping in scenario.pings.values()],
+        "flows": [flow_plan(scenario, name, flow) for name, flow in scenario.flows.items()],
+        "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
         "bearable": bearable(scenario),
         "real_time": is_light(scenario),
     }

@@ -1,17 +1,20 @@
-"""A scenario's flows and pings as the core takes them: rates in bit/s, times in ps, sizes in B."""
+"""A scenario's flows and pings as the core takes them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, path_mtu
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from perhop.engines import plans
     from perhop.scenario import Bursts, Flow, Node, Ping, Scenario, Tcp, Udp
 
-_HYSTART: Final = {False: "none", True: "hystart++", "linux": "linux"}
+_HYSTART: Final[dict[bool | str, Literal["none", "hystart++", "linux"]]] = {
+    False: "none",
+    True: "hystart++",
+    "linux": "linux",
+}
 
 __all__ = ["flow_plan", "ping_plan"]
 
@@ -29,11 +32,9 @@ def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
     return min(tcp.mss, max(mtu - headers, 1))
 
 
-def flow_plan(
-    scenario: Scenario, name: str, flow: Flow, nodes: Mapping[str, int]
-) -> dict[str, Any]:
-    """A flow as the core takes it, `nodes` being the numbers of nodes."""
-    transport: dict[str, Any]
+def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
+    """A flow as the core takes it."""
+    transport: plans.TransportPlan
     if flow.tcp is not None:
         tcp = flow.tcp
         transport = {
@@ -65,15 +66,15 @@ def flow_plan(
                 "ecn": tcp.effective_ecn,
                 "pacing": tcp.effective_pacing,
                 "small_queues": tcp.small_queues and scenario.nodes[flow.source].backpressure,
-                "name": name,
             }
         }
     else:
         assert flow.udp is not None
-        transport = {"udp": _udp(name, flow.udp, scenario.nodes[flow.source])}
+        transport = {"udp": _udp(flow.udp, scenario.nodes[flow.source])}
     return {
-        "from": nodes[flow.source],
-        "to": nodes[flow.destination],
+        "name": name,
+        "from": flow.source,
+        "to": flow.destination,
         "dscp": flow.dscp,
         "port": scenario.port_of(name),
         "streams": flow.streams,
@@ -84,26 +85,33 @@ def flow_plan(
     }
 
 
-def _udp(name: str, udp: Udp, sender: Node) -> dict[str, Any]:
-    when_full: str | dict[str, int] = "drop"
-    if sender.backpressure:
-        when_full = udp.when_full if isinstance(udp.when_full, str) else {"retry": udp.when_full}
-    common = {"layer": udp.layer, "ecn": udp.ecn, "when_full": when_full, "name": name}
+def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
+    when_full: plans.WhenFull
+    if not sender.backpressure:
+        when_full = "drop"
+    elif isinstance(udp.when_full, int):
+        when_full = {"retry": udp.when_full}
+    else:
+        when_full = "wait" if udp.when_full == "wait" else "drop"
+    replay: plans.ReplayPlan | None = None
     if udp.replay is not None:
-        replay = {"packets": udp.replay.packets, "repeat": udp.replay.repeat}
-        return {**common, "replay": replay}
+        replay = {"packets": list(udp.replay.packets), "repeat": udp.replay.repeat}
+    # What is said by size and rate counts for nothing beside a replay.
     return {
-        **common,
-        "rate": udp.rate,
-        "size": udp.size,
+        "rate": 0 if replay else udp.rate or 0,
+        "size": 0 if replay else udp.size,
+        "ecn": udp.ecn,
+        "when_full": when_full,
+        "layer": udp.layer,
         "gaps": "exponential" if udp.pattern == "poisson" else "constant",
         "sizes": "exponential" if udp.sizes == "exponential" else "constant",
-        "bursts": udp.bursts and _bursts(udp.bursts),
+        "bursts": None if udp.bursts is None else _bursts(udp.bursts),
+        "replay": replay,
     }
 
 
-def _bursts(bursts: Bursts) -> dict[str, Any]:
-    lengths = {
+def _bursts(bursts: Bursts) -> plans.BurstsPlan:
+    lengths: dict[str, plans.LengthsPlan] = {
         "equal": "constant",
         "exponential": "exponential",
         "pareto": {"pareto": bursts.effective_shape},
@@ -111,12 +119,13 @@ def _bursts(bursts: Bursts) -> dict[str, Any]:
     return {"on": bursts.on, "off": bursts.off, "lengths": lengths[bursts.lengths]}
 
 
-def ping_plan(scenario: Scenario, ping: Ping, nodes: Mapping[str, int]) -> dict[str, Any]:
-    """A ping as the core takes it, `nodes` being the numbers of nodes."""
+def ping_plan(scenario: Scenario, name: str, ping: Ping) -> plans.PingPlan:
+    """A ping as the core takes it."""
     start, stop = scenario.active_ps(ping)
     return {
-        "from": nodes[ping.source],
-        "to": nodes[ping.destination],
+        "name": name,
+        "from": ping.source,
+        "to": ping.destination,
         "dscp": ping.dscp,
         "every": ping.every,
         "size": ping.size,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.emu import backpressure, mtus, offload
+from perhop.engines.emu import hosts_plan
 from perhop.engines.plan import network_plan
 from perhop.errors import UnsupportedError
 from perhop.lab.present import Present
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
+    from perhop.engines import plans
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
@@ -53,19 +54,17 @@ class Network:
             UnsupportedError: This machine lacks a feature, which the message names.
         """
         self.present = Present(scenario)
-        self._classes = self.present.classes
         self._seed = seed
         self._changes = 0
         self.control = control or _default_control()
-        network = {**network_plan(scenario, seed), "marks": [], "changes": []}
+        plan: plans.EmulationPlan = {
+            "network": {**network_plan(scenario, seed), "marks": [], "changes": []},
+            "hosts": hosts_plan(scenario),
+            "congestion_control": self.control,
+            "flows": [],
+            "bearable": None,
+        }
         try:
-            plan = {
-                "network": network,
-                "mtus": list(mtus(scenario).values()),
-                "backpressure": backpressure(scenario),
-                "offload": offload(scenario),
-                "congestion_control": self.control,
-            }
             self._core = Emulation(json.dumps(plan))
             self._core.start(Emulation.monotonic_ns() + _AHEAD_NS)
         except OSError as error:
@@ -77,7 +76,6 @@ class Network:
                 ) from None
             raise UnsupportedError(str(error)) from None
         self._namespaces = self._core.namespaces()
-        self._reserved: dict[str, list[str]] = {}
 
     @property
     def hosts(self) -> dict[str, int]:
@@ -97,8 +95,7 @@ class Network:
 
     def without_device(self) -> list[str]:
         """The hosts whose device was deleted."""
-        names = list(self.present.scenario.nodes)
-        return [names[number] for number in self._core.without_device()]
+        return self._core.without_device()
 
     def totals(self) -> dict[str, int]:
         """The counters of the network as a whole; see docs/engines.md."""
@@ -106,39 +103,26 @@ class Network:
 
     def links(self) -> dict[str, dict[str, int]]:
         """The counters of each directed link."""
-        return dict(zip(self._classes, self._core.links(), strict=True))
+        return self._core.links()
 
     def counters(self) -> tuple[Counted, Counted]:
         """The counters of classes and reservations since they began."""
-        classes: Counted = {}
-        reserved: Counted = {}
-        ports = zip(self._classes.items(), self._core.read(), strict=True)
-        for (link, names), read in ports:
-            booked = self._reserved.get(link, [])
-            own = read[: len(read) - len(booked)]
-            classes[link] = {name: each for name, each in zip(names, own, strict=True) if name}
-            reserved[link] = dict(zip(booked, read[len(own) :], strict=True))
-        return classes, reserved
+        return self._core.read()
 
-    def change(self, present: Present, effects: Iterable[Mapping[str, Any]]) -> None:
+    def change(self, present: Present, effects: Iterable[plans.EffectPlan]) -> None:
         """Apply the effects of a change, which leaves `present`."""
         for effect in effects:
             self._changes += 1
             # A random stream of its own, so that the old one's numbers do not come again.
             self._core.apply(json.dumps(effect), (self._seed + self._changes) % 2**64)
-        known, self.present = self.present, present
-        if (present.scenario, present.state.attached) != (known.scenario, known.state.attached):
-            self._classes = present.classes
+        self.present = present
 
     def reserve(self, link: str, reservations: Mapping[str, Reservation]) -> None:
         """Set the reservations of a link.
 
         A reservation that exists keeps its packets, its tokens and its counters.
         """
-        so_far = self._reserved.get(link, [])
-        plan = reserved_plan(self.present.scenario, link, reservations, so_far)
-        self._core.apply(json.dumps(plan), self._seed)
-        self._reserved[link] = list(reservations)
+        self._core.apply(json.dumps(reserved_plan(link, reservations)), self._seed)
 
     def capture(self, capture: Capture, file: SupportsWrite[bytes]) -> int:
         """Capture the packets at the capture's interfaces to `file`, as pcapng, from now on.

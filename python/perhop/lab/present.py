@@ -17,7 +17,7 @@ from perhop.scenario import Change, Policy, Scenario
 from perhop.scenario.model.changes import NO_POLICY
 from perhop.scenario.reading.document import Document
 from perhop.scenario.reading.overrides import override
-from perhop.scenario.resolve import NetworkState, walk, with_nested
+from perhop.scenario.resolve import NetworkState, with_nested
 from perhop.scenario.rules.checks import check
 from perhop.scenario.rules.findings import Nowhere, problems
 from perhop.scenario.rules.policies import guarantees
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from perhop.engines import plans
     from perhop.scenario.rules.findings import Finding
 
 __all__ = ["Present"]
@@ -53,21 +54,7 @@ class Present:
         """The policy of each directed link; None for the link's queue."""
         return {link: policy for link, (policy, _) in self.state.attached.items()}
 
-    @property
-    def classes(self) -> dict[str, list[str]]:
-        """The classes before each port, as the core visits them; "" for what is none of its own."""
-        paths: dict[tuple[str, int], list[str]] = {}
-
-        def of(name: str, capacity: int) -> list[str]:
-            if (name, capacity) not in paths:
-                placed = walk(self.scenario, self.scenario.policies[name], capacity)
-                paths[name, capacity] = ["", *(one.path for one in placed)]
-            return paths[name, capacity]
-
-        attached = self.state.attached.items()
-        return {link: ["all"] if on[0] is None else of(on[0], on[1]) for link, on in attached}
-
-    def change(self, asked: Mapping[str, Any]) -> tuple[Self, list[dict[str, Any]], Change]:
+    def change(self, asked: Mapping[str, Any]) -> tuple[Self, list[plans.EffectPlan], Change]:
         """Make a change: an entry of a scenario's `changes` without its `at`.
 
         Returns:
@@ -84,7 +71,7 @@ class Present:
 
     def policy(
         self, on: str, policy: str | None, overrides: Sequence[str]
-    ) -> tuple[Self, list[dict[str, Any]], list[str]]:
+    ) -> tuple[Self, list[plans.EffectPlan], list[str]]:
         """Put a policy before a directed link, with other settings wherever it stands.
 
         Args:
@@ -123,9 +110,9 @@ class Present:
         _refuse(keys_of_change(change, self.state.directions, ()))
         return change
 
-    def _apply(self, changes: Iterable[Change]) -> list[dict[str, Any]]:
+    def _apply(self, changes: Iterable[Change]) -> list[plans.EffectPlan]:
         """Apply changes to directed links that exist; return their effects."""
-        found: list[dict[str, Any]] = []
+        found: list[plans.EffectPlan] = []
         for change in changes:
             step = self.state.apply(change)
             _refuse(policy_of_step(self.scenario, step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import ValidationError
@@ -16,8 +16,9 @@ from perhop.scenario.resolve import ways
 from perhop.units import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from perhop.engines import plans
     from perhop.lab.present import Present
     from perhop.scenario import Scenario
 
@@ -44,7 +45,7 @@ class Reservation:
     match: Match
     rate: int
     burst: int
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    plan: plans.MatchPlan | None = None
 
     @classmethod
     def parse(cls, request: Mapping[str, Any]) -> Self:
@@ -90,8 +91,7 @@ class Reservation:
         for source in ends[0]:
             for destination in ends[1]:
                 self._check_way(scenario, found, source, destination)
-        nodes = {name: number for number, name in enumerate(scenario.nodes)}
-        return replace(self, plan=match_plan(scenario, self.match, nodes))
+        return replace(self, plan=match_plan(scenario, self.match))
 
     def _nodes(self, scenario: Scenario, key: str) -> list[str]:
         """The nodes that packets come from, or go to."""
@@ -148,24 +148,21 @@ def check_policy(scenario: Scenario, link: str, name: str | None) -> None:
         )
 
 
-def reserved_plan(
-    scenario: Scenario,
-    link: str,
-    reservations: Mapping[str, Reservation],
-    so_far: Sequence[str],
-) -> dict[str, Any]:
-    """The effect of a link having these reservations from now on, where it had those of `so_far`.
+def reserved_plan(link: str, reservations: Mapping[str, Reservation]) -> plans.EffectPlan:
+    """The effect of a link having these reservations, of its network, from now on.
 
     What may wait is the burst and a second of the rate: more than strict priority lets wait.
     """
-    places = {name: place for place, name in enumerate(so_far)}
-    classes = [
-        {
-            "matches": one.plan,
-            "police": {"rate": one.rate, "burst": one.burst} if link == one.links[0] else None,
-            "limit": {"bytes": one.burst + one.rate // 8},
-            "stays": places.get(name),
-        }
-        for name, one in reservations.items()
-    ]
-    return {"reserved": {"port": list(scenario.directions).index(link), "classes": classes}}
+    classes: list[plans.ReservedPlan] = []
+    for name, one in reservations.items():
+        assert one.plan is not None
+        police: plans.Shape = {"rate": one.rate, "burst": one.burst}
+        classes.append(
+            {
+                "name": name,
+                "match": one.plan,
+                "police": police if link == one.links[0] else None,
+                "limit": {"bytes": one.burst + one.rate // 8},
+            }
+        )
+    return {"reserved": {"on": link, "classes": classes}}

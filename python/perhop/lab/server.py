@@ -26,8 +26,9 @@ from perhop.units import quote
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
+    from perhop.engines import plans
     from perhop.lab.present import Present
     from perhop.lab.record import Record
     from perhop.scenario import Scenario
@@ -305,7 +306,7 @@ class Server:
         return {}
 
     def _make(
-        self, present: Present, effects: Iterable[Mapping[str, Any]], links: Iterable[str]
+        self, present: Present, effects: Iterable[plans.EffectPlan], links: Iterable[str]
     ) -> None:
         """Apply effects that leave the network `present`; `links` have new classes."""
         for one in self._reservations.values():

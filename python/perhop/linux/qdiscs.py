@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from perhop.linux.gaps import Gap
-from perhop.scenario.model.queues import CLASS_LIMIT, LINK_LIMIT
+from perhop.scenario.model.queues import (
+    CLASS_LIMIT,
+    LINK_LIMIT,
+    Codel,
+    DualPi2,
+    FqCodel,
+    Pie,
+    Red,
+    Wred,
+)
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
     from perhop.scenario import Limit, Queue
-    from perhop.scenario.model.queues import Codel, FqCodel, Pie, Red
 
 __all__ = ["Qdisc", "qdisc"]
 
@@ -50,18 +58,27 @@ def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
         in_class: Whether it is a class's, not a link's.
     """
     limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
-    if queue.red is not None:
-        return _red(queue.red, limit, rate, f"{path}.red")
-    if queue.wred is not None:
-        return _missing(f"{path}.wred", "its GRED has a profile for each mark, not for each DSCP")
-    if queue.codel is not None:
-        return _codel("codel", queue.codel, limit, path, "")
-    if queue.fq_codel is not None:
-        return _fq_codel(queue.fq_codel, limit, path)
-    if queue.pie is not None:
-        return _pie(queue.pie, limit, path)
-    if queue.dualpi2 is not None:
-        return _missing(f"{path}.dualpi2", "perhop does not write its dualpi2, which is new")
+    match queue.discipline:
+        case None:
+            return _fifo(queue, limit, rate, path)
+        case Red() as red:
+            return _red(red, limit, rate, f"{path}.red")
+        case Wred():
+            reason = "its GRED has a profile for each mark, not for each DSCP"
+            return _missing(f"{path}.wred", reason)
+        case Codel() as codel:
+            return _codel("codel", codel, limit, path, "")
+        case FqCodel() as fq_codel:
+            return _fq_codel(fq_codel, limit, path)
+        case Pie() as pie:
+            return _pie(pie, limit, path)
+        case DualPi2():
+            return _missing(f"{path}.dualpi2", "perhop does not write its dualpi2, which is new")
+        case unknown:
+            assert_never(unknown)
+
+
+def _fifo(queue: Queue, limit: Limit, rate: int, path: str) -> Qdisc:
     if limit.unit == "packets":
         kind = "pfifo_head_drop" if queue.drop == "head" else "pfifo"
         return Qdisc(kind, f"limit {limit.amount}")
@@ -87,7 +104,7 @@ def _packets(kind: str, limit: Limit, path: str) -> tuple[Gap, ...]:
     return (Gap(f"{path}.limit", f"its {kind} has a limit in packets only"),)
 
 
-def _codel(kind: str, codel: Codel, limit: Limit, path: str, more: str) -> Qdisc:
+def _codel(kind: str, codel: Codel | FqCodel, limit: Limit, path: str, more: str) -> Qdisc:
     settings = (
         f"limit {limit.amount} target {_us(codel.target)} interval {_us(codel.interval)}{more} "
         f"{'ecn' if codel.ecn else 'noecn'}"

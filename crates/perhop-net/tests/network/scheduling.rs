@@ -88,9 +88,11 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
         network.run(Time::from_picos(at), &mut hosts);
         let counters = network.link_counters(forth(1));
         let mut classes = Vec::new();
-        network.queue(forth(1)).visit(&mut |class, backlog| {
+        let mut visit = |_: &str, class: &Counters, backlog| {
             classes.push((counters.packets, counters.bytes, *class, backlog));
-        });
+        };
+        network.queue(forth(1)).visit(&mut visit);
+        network.queue(forth(1)).reserved().iter().for_each(|class| class.visit(&mut visit));
         counted.push(classes[0]);
         counted.extend(classes.drain(classes.len() - reserved..));
         let wire = *network.wire(1);
@@ -110,7 +112,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
                     matches: Match { protocols: vec![protocol], ..Match::default() },
                     police: Some((Rate::new(4_000_000).unwrap(), Bytes::new(6_000))),
                     limit: Limit::bytes(Bytes::MAX),
-                    stays: None,
+                    name: at.to_string(),
                 });
                 reserved = one.iter().count();
                 network.set_reserved(forth(1), one.as_slice());

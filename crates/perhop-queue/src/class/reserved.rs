@@ -5,6 +5,8 @@
 //! link is the last class then, and goes on as it was: its queues, tokens, schedulers and counters
 //! move as one, and back when the last reservation goes.
 
+use std::collections::BTreeMap;
+
 use perhop_core::{Bytes, Packet, Rate, Time};
 
 use crate::{
@@ -15,6 +17,9 @@ use crate::{
 /// A class that goes before everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
+    /// What it is called. If the link has a reserved class of this name, that one stays: it keeps
+    /// its packets, tokens and counters.
+    pub name: String,
     /// Which packets belong to it.
     pub matches: Match,
     /// What it may send, and with which burst; the rest is dropped. None where that was seen to on
@@ -22,14 +27,12 @@ pub struct Reserved {
     pub police: Option<(Rate, Bytes)>,
     /// How much may wait.
     pub limit: Limit,
-    /// Which of the reserved classes so far this is: it keeps its packets, tokens and counters.
-    /// None for a new one.
-    pub stays: Option<usize>,
 }
 
 impl Reserved {
     fn class<B>(&self, now: Time, so_far: Option<Class<B>>) -> Class<B> {
-        let mut class = so_far.unwrap_or_else(|| Class::new(Queue::Fifo(Fifo::new(self.limit))));
+        let mut class = so_far
+            .unwrap_or_else(|| Class::new(Queue::Fifo(Fifo::new(self.limit))).named(&self.name));
         if let Queue::Fifo(fifo) = &mut class.queue {
             fifo.set_limit(self.limit);
         }
@@ -45,12 +48,15 @@ impl Reserved {
 
 impl<B> Class<B> {
     /// From `now` on these classes go before everything else here, the first of them first; those
-    /// that `stays` does not name are gone, and what waits in them is offered to what is left.
+    /// that it does not name are gone, and what waits in them is offered to what is left.
     pub fn set_reserved(&mut self, now: Time, wanted: &[Reserved], ledger: &mut Ledger<B>) {
         let (reserved, rest) = self.take_apart();
         let mut so_far: Vec<_> = reserved.into_iter().map(|(_, class)| Some(class)).collect();
+        let name = |class: &Option<Self>| class.as_ref().map(|class| class.name.clone());
+        let names = so_far.iter().filter_map(name);
+        let places: BTreeMap<_, _> = names.zip(0_usize..).collect();
         let mut class_of = |each: &Reserved| {
-            let stays = each.stays.and_then(|number| so_far.get_mut(number)?.take());
+            let stays = places.get(&*each.name).and_then(|&place| so_far[place].take());
             (each.matches.clone(), each.class(now, stays))
         };
         let reserved = wanted.iter().map(&mut class_of).collect();

@@ -10,8 +10,8 @@ fn config() -> DualPi2Config {
         limit: Limit::packets(100_000),
         target: Duration::from_millis(15),
         max_rtt: Duration::from_millis(100),
-        coupling: 2.0,
-        min_threshold: Duration::from_micros(800),
+        coupling: 2,
+        threshold: Duration::from_micros(800),
         range: Duration::from_micros(400),
         classic_share_ppb: 62_500_000,
     }
@@ -118,11 +118,8 @@ fn in_overload_all_are_dropped_alike() {
 
 #[test]
 fn a_step_marks_from_its_threshold_on() {
-    let step = DualPi2Config {
-        min_threshold: Duration::from_millis(1),
-        range: Duration::ZERO,
-        ..config()
-    };
+    let step =
+        DualPi2Config { threshold: Duration::from_millis(1), range: Duration::ZERO, ..config() };
     for (waited, marked) in [(0, false), (999, false), (1_000, true), (5_000, true)] {
         let mut queue = DualPi2::new(step);
         for id in 0..2 {

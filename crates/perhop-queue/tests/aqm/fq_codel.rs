@@ -223,7 +223,7 @@ fn many_flows_of_one_packet_each_are_a_standing_queue() {
     }
     assert_eq!(marks_of_one_of_twenty(StandingBacklog::All), expected);
     assert!(expected.len() > 20, "{expected:?}");
-    assert_eq!(marks_of_one_of_twenty(StandingBacklog::Flow), []);
+    assert_eq!(marks_of_one_of_twenty(StandingBacklog::Flow), Vec::<u64>::new());
 }
 
 #[test]

@@ -64,8 +64,8 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
         limit,
         target: Duration::from_micros(300),
         max_rtt: Duration::from_millis(2),
-        coupling: 2.0,
-        min_threshold: Duration::from_micros(100),
+        coupling: 2,
+        threshold: Duration::from_micros(100),
         range: Duration::from_micros(100),
         classic_share_ppb: 100_000_000,
     };

@@ -106,7 +106,7 @@ fn borrowing_ends_at_a_class_that_does_not() {
         matches: Match::default(),
         rate: rate(5 * MEGABIT),
         borrow,
-        part: CbqPart::Inner(vec![leaf(0, 2 * MEGABIT, true, u64::MAX)]),
+        part: CbqPart::Inner(Box::default(), vec![leaf(0, 2 * MEGABIT, true, u64::MAX)]),
     };
     let held = megabits(drain(config, vec![inner(false)], 1500, 100 * MEGABIT))[0];
     assert!((2.2..3.0).contains(&held), "{held}");

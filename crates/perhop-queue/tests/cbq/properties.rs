@@ -49,7 +49,7 @@ fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
             matches: Match { dscps, ..Match::default() },
             rate: rate(bps),
             borrow: *borrow,
-            part: CbqPart::Inner(inner),
+            part: CbqPart::Inner(Box::default(), inner),
         });
     }
     (specs, next)

@@ -4,8 +4,9 @@
 //! The queue before a host's link is the link's: `txqueuelen` packets of drop-tail, if the scenario
 //! says nothing else.
 
-use perhop_core::{Duration, Time};
+use perhop_core::Time;
 use perhop_net::{Departures, Waits};
+use perhop_workload::WhenFull;
 
 use super::bodies::{Bodies, BodyId, Message, Stored};
 use super::{DATAGRAM_HEADER, Endpoint, ModelledHosts, Net, Role};
@@ -20,19 +21,6 @@ pub(crate) struct Socket {
     pub queued: u64,
     /// Whether its sender waits for room.
     pub blocked: bool,
-}
-
-/// What a sender of datagrams does when its host cannot take one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// It waits until half of its socket's buffer is free, as a process does that sleeps in
-    /// sendto(2): Linux's `sock_writeable`.
-    Wait,
-    /// It does not notice; the datagram is lost.
-    Drop,
-    /// It has no buffer of its own, and tries again after this time if its interface's queue has no
-    /// room: what programs on BSD do about ENOBUFS.
-    Retry(Duration),
 }
 
 /// The memory that a datagram of `size` IP bytes takes: Linux's `SKB_TRUESIZE`, with its structures

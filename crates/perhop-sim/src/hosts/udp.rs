@@ -1,10 +1,10 @@
 //! An application that sends datagrams.
 
 use perhop_core::Time;
-use perhop_workload::Pattern;
+use perhop_workload::{Pattern, WhenFull};
 
 use super::BodyId;
-use super::socket::{SEND_BUFFER, Socket, WhenFull};
+use super::socket::{SEND_BUFFER, Socket};
 
 #[derive(Debug)]
 pub(crate) struct UdpSender {

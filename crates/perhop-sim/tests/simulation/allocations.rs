@@ -137,22 +137,26 @@ fn disciplines_do_not_allocate_in_their_stride() {
     let disciplines = [
         json!({"head-drop": {"packets": 100}}),
         json!({"red": {
-            "stream": "x", "limit": limit, "packet": 1000, "packet_time": 40 * MICROSECOND,
-            "bytes": false, "weight_ppb": 2_000_000, "gentle": true, "ecn": true, "harddrop": true,
-            "profiles": [{"dscps": [], "min": 20, "max": 60, "probability_ppb": 100_000_000}],
+            "config": {
+                "limit": limit, "measure": "packets", "packet_time": 40 * MICROSECOND,
+                "weight": 2_000_000, "gentle": true, "ecn": true, "harddrop": true,
+            },
+            "rules": [{"dscps": [], "thresholds": {
+                "min": 20, "max": 60, "probability": 100_000_000,
+            }}],
         }}),
         json!({"codel": codel}),
         json!({"fq-codel": {
-            "stream": "x", "codel": codel, "flows": 1024, "quantum": 1514, "standing": "all",
+            "codel": codel, "flows": 1024, "quantum": 1514, "standing": "all",
         }}),
         json!({"pie": {
-            "stream": "x", "limit": limit, "target": 15 * MILLISECOND,
+            "limit": limit, "target": 15 * MILLISECOND,
             "update": 15 * MILLISECOND, "burst": 150 * MILLISECOND, "ecn": true,
         }}),
         json!({"dualpi2": {
             "limit": limit, "target": 15 * MILLISECOND, "max_rtt": 100 * MILLISECOND,
             "coupling": 2, "threshold": 800 * MICROSECOND, "range": 400 * MICROSECOND,
-            "classic_share_ppb": 62_500_000,
+            "classic_share": 62_500_000,
         }}),
     ];
     for discipline in disciplines {

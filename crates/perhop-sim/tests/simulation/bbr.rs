@@ -10,7 +10,7 @@ const RTT: u64 = 40 * MILLISECOND;
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
 fn bbr(changes: Value) -> Value {
-    let settings = json!({"congestion_control": "bbr", "rack": true, "dsack": true, "name": "bbr"});
+    let settings = json!({"congestion_control": "bbr", "rack": true, "dsack": true});
     tcp(0, 2, settings, changes)
 }
 
@@ -85,13 +85,7 @@ fn shallow_buffers_leave_it_its_throughput() {
 fn two_of_them_share() {
     for products in [0.5, 2.0] {
         let marks = [30 * SECOND, 150 * SECOND];
-        let flows = [
-            bbr(json!({})),
-            with(
-                bbr(json!({"start": 5 * SECOND})),
-                json!({"transport": {"tcp": {"name": "other"}}}),
-            ),
-        ];
+        let flows = [bbr(json!({})), bbr(json!({"start": 5 * SECOND}))];
         let results = over(products, 0, &flows, &marks);
         let [first, second] = [0, 1].map(|flow| share(&results, flow, &marks));
         println!("{products} BDP: {first:.3} and {second:.3} of the link");

@@ -35,11 +35,14 @@ impl Sink for Kept {
     }
 }
 
+/// The directed link of a port in a row of nodes.
+fn name(port: &u32) -> String {
+    let link = port / 2;
+    format!("{link}-{}{}", link + 1, if port % 2 == 1 { " back" } else { "" })
+}
+
 fn capture_plan(ports: &[u32], snaplen: u32) -> CapturePlan {
-    let interface = |port: &u32| {
-        let name = format!("port {port}");
-        json!({"port": port, "name": name, "description": "it", "speed": 1})
-    };
+    let interface = |port| json!({"name": name(port), "description": "it", "speed": 1});
     let interfaces: Vec<Value> = ports.iter().map(interface).collect();
     let plan = json!({
         "snaplen": snaplen, "application": "the test", "comment": "Käse", "interfaces": interfaces,
@@ -128,7 +131,7 @@ fn a_file_begins_with_its_section_and_its_interfaces() {
     for ((kind, interface), port) in blocks[1..3].iter().zip([2, 5]) {
         assert_eq!((*kind, long(interface, 0), long(interface, 4)), (1, 101, 96));
         let options = options(&interface[8..]);
-        assert_eq!(options[0], (2, format!("port {port}").into_bytes()));
+        assert_eq!(options[0], (2, name(&port).into_bytes()));
         assert_eq!(options[1], (3, b"it".to_vec()));
         assert_eq!(options[2], (8, 1_u64.to_le_bytes().to_vec()));
         assert_eq!(options[3], (9, vec![9]), "not in nanoseconds");
@@ -244,5 +247,5 @@ fn a_sink_that_fails_ends_its_capture_alone() {
 fn a_port_that_there_is_not_is_refused() {
     let mut simulation = build(&everything(1, &[SECOND])).unwrap();
     let refused = simulation.capture(&capture_plan(&[0, 6], 0), Box::new(Kept::new(0)));
-    assert_eq!(refused, Err(BuildError::NoSuchPort(6)));
+    assert_eq!(refused, Err(BuildError::UnknownLink("3-4".into())));
 }

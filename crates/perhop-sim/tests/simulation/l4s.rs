@@ -29,11 +29,13 @@ fn prague() -> Value {
 /// of a switch (RFC 8257, section 3.1).
 fn step(packets: u64) -> Value {
     json!({"red": {
-        "stream": "step", "limit": {"packets": 1000}, "packet": 1500, "packet_time": 1,
-        "bytes": false, "weight_ppb": 1_000_000_000, "gentle": true, "ecn": true, "harddrop": true,
-        "profiles": [
-            {"dscps": [], "min": packets, "max": packets, "probability_ppb": 1_000_000_000},
-        ],
+        "config": {
+            "limit": {"packets": 1000}, "measure": "packets", "packet_time": 1,
+            "weight": 1_000_000_000, "gentle": true, "ecn": true, "harddrop": true,
+        },
+        "rules": [{"dscps": [], "thresholds": {
+            "min": packets, "max": packets, "probability": 1_000_000_000,
+        }}],
     }})
 }
 
@@ -84,7 +86,7 @@ fn dual_queue(rate: u64) -> Value {
     let threshold = MILLISECOND.max(2 * transmission(1500, rate));
     json!({"dualpi2": {
         "limit": {"packets": 2000}, "target": 15 * MILLISECOND, "max_rtt": 100 * MILLISECOND,
-        "coupling": 2, "threshold": threshold, "range": 1, "classic_share_ppb": 62_500_000,
+        "coupling": 2, "threshold": threshold, "range": 1, "classic_share": 62_500_000,
     }})
 }
 

@@ -5,6 +5,8 @@ use perhop_measure::{Column, Table};
 use perhop_sim::{BuildError, Plan, Simulation};
 use serde_json::{Value, json};
 
+use crate::spell::spelled;
+
 pub const MICROSECOND: u64 = 1_000_000;
 pub const MILLISECOND: u64 = 1_000 * MICROSECOND;
 pub const SECOND: u64 = 1_000 * MILLISECOND;
@@ -134,7 +136,7 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
             1000,
             json!({
                 "start": SECOND / 2, "stop": 2 * SECOND, "transport": {"udp": {
-                    "layer": "ip", "gaps": "exponential", "sizes": "exponential", "name": "x",
+                    "layer": "ip", "gaps": "exponential", "sizes": "exponential",
                     "replay": null,
                     "bursts": {
                         "on": SECOND / 5, "off": SECOND / 50, "lengths": {"pareto": 1_500},
@@ -152,7 +154,21 @@ pub fn everything(seed: u64, marks: &[u64]) -> Value {
 }
 
 pub fn build(plan: &Value) -> Result<Simulation, BuildError> {
-    Simulation::new(&serde_json::from_value::<Plan>(plan.clone()).expect("the plan is complete"))
+    let plan = serde_json::from_value::<Plan>(spelled(plan)).expect("the plan is complete");
+    Simulation::new(&plan)
+}
+
+/// What a plan is refused with, with the place of what cannot be read.
+pub fn refusal(plan: &Value) -> String {
+    refusal_of(&spelled(plan)).expect("the plan has something wrong")
+}
+
+/// The same of a plan with names; none if it is not refused.
+pub fn refusal_of(plan: &Value) -> Option<String> {
+    match serde_path_to_error::deserialize::<_, Plan>(plan) {
+        Ok(plan) => Simulation::new(&plan).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Runs a plan to its end.
@@ -176,11 +192,22 @@ impl Results {
         &found.expect("a column's name").1
     }
 
-    /// A column of whole numbers.
+    /// A column of whole numbers, or of names by number.
     pub fn integers(&self, table: &str, column: &str) -> &[i64] {
         match self.column(table, column) {
-            Column::Integers(values) => values,
+            Column::Integers(values) | Column::Names(_, values) => values,
             Column::Floats(_) => panic!("{table}.{column} has floats"),
+        }
+    }
+
+    /// A column of names.
+    pub fn names(&self, table: &str, column: &str) -> Vec<&str> {
+        match self.column(table, column) {
+            Column::Names(names, places) => {
+                let name = |place: &i64| names.get(*place as usize).map_or("", String::as_str);
+                places.iter().map(name).collect()
+            }
+            _ => panic!("{table}.{column} has numbers"),
         }
     }
 
@@ -188,7 +215,7 @@ impl Results {
     pub fn floats(&self, table: &str, column: &str) -> &[f64] {
         match self.column(table, column) {
             Column::Floats(values) => values,
-            Column::Integers(_) => panic!("{table}.{column} has integers"),
+            _ => panic!("{table}.{column} has integers"),
         }
     }
 
@@ -238,7 +265,9 @@ impl Results {
     /// Every cell of every table as it is in memory, so that NaN equals NaN.
     pub fn bits(&self) -> Vec<Vec<u64>> {
         let bits = |column: &Column| match column {
-            Column::Integers(values) => values.iter().map(|value| *value as u64).collect(),
+            Column::Integers(values) | Column::Names(_, values) => {
+                values.iter().map(|value| *value as u64).collect()
+            }
             Column::Floats(values) => values.iter().map(|value| value.to_bits()).collect(),
         };
         self.0

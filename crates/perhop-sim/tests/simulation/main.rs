@@ -16,5 +16,6 @@ mod pings;
 mod probes;
 mod queues;
 mod random;
+mod spell;
 mod tables;
 mod tcp;

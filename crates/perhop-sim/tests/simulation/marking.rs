@@ -102,5 +102,6 @@ fn a_host_can_mark_what_it_receives() {
 fn a_code_point_has_six_bits() {
     let links =
         [link_with([0, 1], RATE, MILLISECOND, json!({"remarks": [[rule(json!({}), 64)], []]}))];
-    assert!(build(&plan("hh", &links, &[SECOND])).is_err());
+    let said = refusal(&plan("hh", &links, &[SECOND]));
+    assert!(said.contains("remark[0].dscp: a DSCP has six bits"), "{said}");
 }

@@ -69,7 +69,7 @@ fn poisson_counts_vary_as_much_as_they_are() {
 #[test]
 fn streams_and_flows_have_random_numbers_of_their_own() {
     let settings =
-        |name| json!({"streams": 2, "transport": {"udp": {"gaps": "exponential", "name": name}}});
+        |name| json!({"streams": 2, "name": name, "transport": {"udp": {"gaps": "exponential"}}});
     let flows = ["a", "b"].map(|name| udp(0, 1, 1_000_000, SIZE, settings(name)));
     let marks = every(10 * MILLISECOND, SECOND);
     let counts = |flows: &[Value]| -> Vec<Vec<i64>> {

@@ -167,7 +167,8 @@ fn a_column_for_every_row() {
         let lengths: Vec<usize> = table
             .iter()
             .map(|(_, column)| match column {
-                perhop_measure::Column::Integers(values) => values.len(),
+                perhop_measure::Column::Integers(values)
+                | perhop_measure::Column::Names(_, values) => values.len(),
                 perhop_measure::Column::Floats(values) => values.len(),
             })
             .collect();

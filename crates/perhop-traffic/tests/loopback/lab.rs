@@ -25,20 +25,22 @@ pub fn tcp(dscp: u8, stop: Option<u64>, volume: Option<u64>, more: Value) -> Val
     let mut tcp = json!({
         "congestion_control": "cubic", "send_window": 1 << 20, "receive_window": 1 << 20,
         "mss": 1460, "sack": true, "timestamps": true, "limited_transmit": true,
-        "initial_window": 10, "min_rto": 200 * MS, "delayed_ack": 40 * MS, "name": "bulk",
+        "initial_window": 10, "min_rto": 200 * MS, "delayed_ack": 40 * MS,
     });
     merge(&mut tcp, &more);
     json!({
-        "from": 0, "to": 1, "dscp": dscp, "port": ports(), "streams": 1, "start": 0, "stop": stop,
+        "name": "bulk", "from": "near", "to": "far", "dscp": dscp, "port": ports(),
+        "streams": 1, "start": 0, "stop": stop,
         "volume": volume, "transport": {"tcp": tcp},
     })
 }
 
 pub fn udp(dscp: u8, stop: u64, more: Value) -> Value {
-    let mut udp = json!({"rate": 1_000_000, "size": 200, "name": "call"});
+    let mut udp = json!({"rate": 1_000_000, "size": 200});
     merge(&mut udp, &more);
     json!({
-        "from": 0, "to": 1, "dscp": dscp, "port": ports(), "streams": 1, "start": 0, "stop": stop,
+        "name": "call", "from": "near", "to": "far", "dscp": dscp, "port": ports(),
+        "streams": 1, "start": 0, "stop": stop,
         "volume": null, "transport": {"udp": udp},
     })
 }
@@ -52,10 +54,11 @@ pub fn merge(into: &mut Value, more: &Value) {
 /// A job between 127.0.9.1 and 127.0.9.2, or between ::1 and itself: other programs connect from
 /// 127.0.0.1, and what is left of a connection keeps its port for a minute.
 pub fn job(v6: bool, marks: &[u64], flows: Vec<Value>, pings: Vec<Value>) -> Value {
-    let node = |address: &str| json!({"namespace": 0, "addresses": [address]});
+    let node =
+        |name: &str, address: &str| json!({"name": name, "namespace": 0, "addresses": [address]});
     let nodes = match v6 {
-        false => json!([node("127.0.9.1"), node("127.0.9.2")]),
-        true => json!([node("::1"), node("::1")]),
+        false => json!([node("near", "127.0.9.1"), node("far", "127.0.9.2")]),
+        true => json!([node("near", "::1"), node("far", "::1")]),
     };
     let timers = json!({"min_rto": 200 * MS, "delayed_ack": 40 * MS});
     json!({
@@ -86,14 +89,24 @@ pub fn tables(traffic: &Traffic) -> Tables {
 pub fn integers<'a>(tables: &'a Tables, table: &str, column: &str) -> &'a [i64] {
     match &tables[table][column] {
         Column::Integers(values) => values,
-        Column::Floats(_) => panic!("{table}.{column} has floats"),
+        _ => panic!("{table}.{column} has no integers"),
+    }
+}
+
+pub fn names<'a>(tables: &'a Tables, table: &str, column: &str) -> Vec<&'a str> {
+    match &tables[table][column] {
+        Column::Names(names, places) => {
+            let name = |place: &i64| names.get(*place as usize).map_or("", String::as_str);
+            places.iter().map(name).collect()
+        }
+        _ => panic!("{table}.{column} has no names"),
     }
 }
 
 pub fn floats<'a>(tables: &'a Tables, table: &str, column: &str) -> &'a [f64] {
     match &tables[table][column] {
         Column::Floats(values) => values,
-        Column::Integers(_) => panic!("{table}.{column} has integers"),
+        _ => panic!("{table}.{column} has no floats"),
     }
 }
 

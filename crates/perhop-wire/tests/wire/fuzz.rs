@@ -44,7 +44,7 @@ fn agree(bytes: &[u8], packet: &IpPacket) {
             let offset = 8 * header.fragments_offset().value();
             assert_eq!(packet.fragment.offset, offset);
             assert_eq!(packet.fragment.more, header.more_fragments());
-            assert_eq!(packet.fragment.identification, header.identification().into());
+            assert_eq!(packet.fragment.identification, u32::from(header.identification()));
             assert_eq!(packet.may_be_fragmented, !header.dont_fragment());
             (class, header.ttl(), header.total_len().into())
         }

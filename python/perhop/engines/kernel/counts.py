@@ -27,6 +27,15 @@ _EARLY: Final = {
 _FULL: Final = {"codel": ("drop_overlimit",), "fq_codel": ("drop_overlimit", "drop_overmemory")}
 """How they count what they drop because they are full."""
 
+_CARRIED: Final = (
+    "sent_packets",
+    "sent_bytes",
+    "lost_packets",
+    "duplicated_packets",
+    "delayed_packets",
+)
+"""What `links` counts of a direction."""
+
 Counts = dict[str, int]
 """Columns of `queues` by name."""
 
@@ -44,7 +53,7 @@ class Recorder:
     network: Network
     _since_s: float = 0.0
     _before: dict[str, dict[str, Counts]] = field(default_factory=dict)
-    _wires: dict[str, list[int]] = field(default_factory=dict)
+    _wires: dict[str, dict[str, int]] = field(default_factory=dict)
     _queues: list[dict[str, Any]] = field(default_factory=list)
     _links: list[dict[str, Any]] = field(default_factory=list)
 
@@ -78,27 +87,18 @@ class Recorder:
         name: str,
         classes: Mapping[str, Counts],
         before: Mapping[str, Counts],
-        wires: Mapping[str, list[int]],
+        wires: Mapping[str, Counts],
     ) -> Counts:
         """What a direction carried."""
         if name in wires:
-            old = self._wires.get(name, [0] * 6)
-            counted = [now - then for now, then in zip(wires[name], old, strict=True)]
-            packets, size, lost, duplicated, delayed, _ = counted
-        else:
-            leaves = self.network.interfaces[name].htb.leaves
-            parts = [_since(classes[path], before.get(path, {})) for path in leaves]
-            packets = sum(part["sent_packets"] for part in parts)
-            overhead = self.scenario.directions[name][0].overhead.size
-            size = sum(part["sent_bytes"] for part in parts) + packets * overhead
-            lost = duplicated = delayed = 0
-        return {
-            "sent_packets": packets,
-            "sent_bytes": size,
-            "lost_packets": lost,
-            "duplicated_packets": duplicated,
-            "delayed_packets": delayed,
-        }
+            then = self._wires.get(name, {})
+            return {key: wires[name][key] - then.get(key, 0) for key in _CARRIED}
+        leaves = self.network.interfaces[name].htb.leaves
+        parts = [_since(classes[path], before.get(path, {})) for path in leaves]
+        packets = sum(part["sent_packets"] for part in parts)
+        overhead = self.scenario.directions[name][0].overhead.size
+        size = sum(part["sent_bytes"] for part in parts) + packets * overhead
+        return {**dict.fromkeys(_CARRIED, 0), "sent_packets": packets, "sent_bytes": size}
 
     def _found(self) -> dict[str, dict[str, Counts]]:
         """The counters as they are: by direction, then class."""

@@ -73,22 +73,15 @@ class Network:
         self.interfaces: dict[str, Interface] = dict(self.mapping.interfaces)
         try:
             self.namespaces = Namespaces(len(scenario.nodes))
-            self._wires = wired
-            ends = [
-                (
-                    number,
-                    self._names[directions[2 * number]],
-                    self._names[directions[2 * number + 1]],
-                )
-                for number in wired
-            ]
+            devices = {name: self._names[name] for name in tunnels}
             plan = json.dumps(network_plan(scenario, seed))
-            self._carried = Wires(self.namespaces, plan, ends)
+            self._carried = Wires(self.namespaces, plan, devices)
         except OSError as error:
             raise UnsupportedError(
                 f"the kernel engine cannot set up its network: {error}"
             ) from error
-        self._set_up(set(wired))
+        self._wired = set(wired)
+        self._set_up(self._wired)
 
     def _set_up(self, wired: set[int]) -> None:
         scenario = self._scenario
@@ -162,18 +155,13 @@ class Network:
 
     def rewire(self, change: Change) -> None:
         """Give a link the rate, delay and loss that a change says, as far as a wire has them."""
-        if change.number in self._wires:
+        if change.number in self._wired:
             link = change.link
-            self._carried.change(self._wires.index(change.number), link.rate, link.delay, link.loss)
+            self._carried.change(str(change.change.on), link.rate, link.delay, link.loss)
 
-    def wires(self) -> dict[str, list[int]]:
-        """What each wire has counted by now, by direction.
-
-        Packets, bytes with layer-2 overhead, and packets lost, duplicated, delayed and refused.
-        """
-        directions = list(self._scenario.directions)
-        names = [directions[2 * number + end] for number in self._wires for end in (0, 1)]
-        return dict(zip(names, self._carried.counters(), strict=True))
+    def wires(self) -> dict[str, dict[str, int]]:
+        """What each wire has counted by now, by direction; bytes with layer-2 overhead."""
+        return self._carried.counters()
 
     def queues(self) -> dict[str, dict[int, dict[str, Any]]]:
         """What Linux has counted by now of the queues of every interface, by direction and number.

@@ -275,10 +275,14 @@ class Class(Model):
         return isinstance(self.priority, int)
 
 
+Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"]
+"""How classes share."""
+
+
 class Policy(Model):
     """How the end of a link treats packets, class by class; the first match decides."""
 
-    scheduler: Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"] | None = None
+    scheduler: Scheduler | None = None
     """How classes that are not strict share: by weighted fair queueing (WF2Q+) unless set; by
     deficit round robin; by priority, in their order; guarantees first and the rest by their
     `priority`, which is the default where one of them has a number; or as ALTQ's class-based
@@ -298,7 +302,7 @@ class Policy(Model):
         return part.priority == "strict" or self.scheduler == "priority"
 
     @property
-    def effective_scheduler(self) -> str:
+    def effective_scheduler(self) -> Scheduler:
         """The scheduler, or the default one."""
         if self.scheduler is not None:
             return self.scheduler

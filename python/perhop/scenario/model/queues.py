@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StrictBool
 from pydantic.json_schema import JsonSchemaValue
@@ -32,11 +32,28 @@ def one_or_more(value: object) -> object:
     return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
-class Red(Model):
+class _Discipline(Model):
+    """By which a queue drops or marks packets before it is full."""
+
+    usual_limit: ClassVar[Limit]
+    """What the queue holds unless it says."""
+
+    random: ClassVar[bool]
+    """Whether chance decides."""
+
+    def aim(self, limit: Limit) -> Limit:
+        """What the discipline lets wait in the long run, in a queue that holds `limit`."""
+        return limit
+
+
+class Red(_Discipline):
     """Random early detection (Floyd and Jacobson, 1993).
 
     The longer the queue has been on average, the more arrivals are dropped or marked at random.
     """
+
+    usual_limit = Limit(1000, "packets")
+    random = True
 
     min: QueueLimit = Limit(5, "packets")
     """The average from which some are."""
@@ -67,6 +84,11 @@ class Red(Model):
         """The upper threshold."""
         return self.max or Limit(3 * self.min.amount, self.min.unit)
 
+    def aim(self, limit: Limit) -> Limit:
+        """The average from which packets are dropped."""
+        del limit
+        return self.min
+
 
 class WredProfile(Model):
     """Thresholds of some code points."""
@@ -95,8 +117,11 @@ class WredProfile(Model):
         return whole
 
 
-class Wred(Model):
+class Wred(_Discipline):
     """RED with thresholds for each code point, and the defaults of Cisco's IOS."""
+
+    usual_limit = Limit(64, "packets")
+    random = True
 
     by: Literal["precedence", "dscp"] = "precedence"
     """Whose defaults: `random-detect`, or `random-detect dscp-based`."""
@@ -114,8 +139,8 @@ class Wred(Model):
     """A usual packet, by which idle time is counted, and lengths where thresholds are bytes."""
 
 
-class Codel(Model):
-    """Controlled delay (RFC 8289)."""
+class _Codel(_Discipline):
+    """What CoDel is told wherever it works."""
 
     target: PositiveDuration = 5 * MILLISECOND
     """The standing delay that is acceptable."""
@@ -126,9 +151,24 @@ class Codel(Model):
     ecn: StrictBool = True
     """Whether packets that understand ECN are marked instead of dropped."""
 
+    def aim(self, limit: Limit) -> Limit:
+        """The delay that is aimed at."""
+        del limit
+        return Limit(self.target, "time")
 
-class FqCodel(Codel):
+
+class Codel(_Codel):
+    """Controlled delay (RFC 8289)."""
+
+    usual_limit = Limit(1000, "packets")
+    random = False
+
+
+class FqCodel(_Codel):
     """Flow queues, each with CoDel, served by deficit round robin (RFC 8290)."""
+
+    usual_limit = Limit(10240, "packets")
+    random = True
 
     flows: FlowQueues = 1024
     """How many queues flows are spread over by hash."""
@@ -141,8 +181,11 @@ class FqCodel(Codel):
     in Linux, or that of the flow's own, as the RFC's text has it."""
 
 
-class Pie(Model):
+class Pie(_Discipline):
     """Proportional integral controller enhanced (RFC 8033)."""
+
+    usual_limit = Limit(1000, "packets")
+    random = True
 
     target: PositiveDuration = 15 * MILLISECOND
     """The delay that is aimed at."""
@@ -156,9 +199,17 @@ class Pie(Model):
     ecn: StrictBool = True
     """Whether packets that understand ECN are marked, up to a probability of a tenth."""
 
+    def aim(self, limit: Limit) -> Limit:
+        """The delay that is aimed at."""
+        del limit
+        return Limit(self.target, "time")
 
-class DualPi2(Model):
+
+class DualPi2(_Discipline):
     """Two coupled queues, one kept short for L4S packets: ECT(1) and CE (RFC 9332)."""
+
+    usual_limit = Limit(250 * MILLISECOND, "time")
+    random = False
 
     target: PositiveDuration = 15 * MILLISECOND
     """The delay of the Classic queue that is aimed at."""
@@ -177,6 +228,11 @@ class DualPi2(Model):
 
     classic_share: Share = 62_500_000
     """The Classic queue's share of the link while both have packets: 1/16."""
+
+    def aim(self, limit: Limit) -> Limit:
+        """The delay that is aimed at."""
+        del limit
+        return Limit(self.target, "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +257,10 @@ def wred_defaults(by: str, *, in_class: bool) -> Mapping[int, Threshold]:
     for drop, low in ((1, 32), (2, 28), (3, 24)):
         rows |= {DSCP_NAMES[f"af{c}{drop}"]: low for c in range(1, 5)}
     return {dscp: Threshold(rows.get(dscp, 20), 40) for dscp in range(64)}
+
+
+Discipline = Red | Wred | Codel | FqCodel | Pie | DualPi2
+"""Any discipline. Whoever must know all of them ends in `assert_never`."""
 
 
 class Queue(Model):
@@ -235,27 +295,30 @@ class Queue(Model):
     """DualPI2; 250 ms."""
 
     @property
-    def disciplines(self) -> list[str]:
-        """The names of the disciplines that are given, as files spell them."""
-        return [name for name in DEFAULT_LIMITS if getattr(self, name.replace("-", "_"))]
+    def discipline(self) -> Discipline | None:
+        """The discipline; None for a queue that drops only what it cannot hold."""
+        return next(iter(self.disciplines.values()), None)
+
+    @property
+    def disciplines(self) -> dict[str, Discipline]:
+        """Every discipline that is given, by the name that files have for it."""
+        found = {word: getattr(self, name) for word, name in DISCIPLINES.items()}
+        return {word: value for word, value in found.items() if value is not None}
 
     def effective_limit(self, plain: Limit) -> Limit:
         """The limit, or what is usual: `plain` for a queue without a discipline."""
         if self.limit is not None:
             return self.limit
-        return next((DEFAULT_LIMITS[name] for name in self.disciplines), plain)
+        return plain if self.discipline is None else self.discipline.usual_limit
 
 
-DEFAULT_LIMITS: Final[Mapping[str, Limit]] = {
-    "red": Limit(1000, "packets"),
-    "wred": Limit(64, "packets"),
-    "codel": Limit(1000, "packets"),
-    "fq-codel": Limit(10240, "packets"),
-    "pie": Limit(1000, "packets"),
-    "dualpi2": Limit(250 * MILLISECOND, "time"),
+# Every field but these, so that a discipline that nobody knows is never taken for none.
+DISCIPLINES: Final[Mapping[str, str]] = {
+    field.alias or name: name
+    for name, field in Queue.model_fields.items()
+    if name not in ("limit", "drop")
 }
-"""What a queue holds unless it says: IOS's `queue-limit`, RFC 8290, section 5.2.3, and RFC 9332,
-appendix A.1, where they say; where they do not, enough not to matter."""
+"""By the word that files have for a discipline, its field of `Queue`."""
 
 LINK_LIMIT: Final = Limit(1000, "packets")
 """What a link's plain queue holds."""

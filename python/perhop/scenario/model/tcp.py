@@ -128,6 +128,10 @@ _WINDOWS: Final = frozenset({"window", "send_window", "receive_window"})
 """The settings that replace a stack's autotuning."""
 
 
+EcnMode = Literal["off", "classic", "dctcp", "accurate"]
+"""What both ends of a connection do about congestion notification."""
+
+
 class TcpSettings(Model):
     """A TCP connection's settings, one by one."""
 
@@ -234,7 +238,7 @@ class TcpSettings(Model):
     limited_transmit: StrictBool = True
     """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
 
-    ecn: Literal["off", "classic", "dctcp", "accurate"] | None = None
+    ecn: EcnMode | None = None
     """Whether routers may mark its data instead of dropping it, and how marks come back to the
     sender: one sign of congestion a round trip (`classic`, RFC 3168), with every acknowledgement
     whether what it covers was marked (`dctcp`, RFC 8257), or the number of packets that were
@@ -311,11 +315,10 @@ class Tcp(TcpSettings):
         return 200 * MILLISECOND if self.rto_rule == "linux" else SECOND
 
     @property
-    def effective_ecn(self) -> str:
+    def effective_ecn(self) -> EcnMode:
         """How marks come back."""
-        return self.ecn or {"dctcp": "dctcp", "prague": "accurate"}.get(
-            self.congestion_control, "off"
-        )
+        of_control: dict[str, EcnMode] = {"dctcp": "dctcp", "prague": "accurate"}
+        return self.ecn or of_control.get(self.congestion_control, "off")
 
     @property
     def effective_pacing(self) -> bool:

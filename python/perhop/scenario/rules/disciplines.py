@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def disciplines(scenario: ResolvedScenario) -> Iterator[Finding]:
     """Find queues with several disciplines, or with inconsistent settings."""
     for loc, queue in queues(scenario):
-        names = queue.disciplines
+        names = list(queue.disciplines)
         for other in names[1:]:
             yield Finding(
                 (*loc, other),

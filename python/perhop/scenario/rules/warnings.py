@@ -55,7 +55,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
     queues = [link.queue for link in scenario.links]
     for _, policy in scenario.all_policies():
         queues += [part.queue for part in policy.classes.values() if part.queue is not None]
-    drawn = any(queue.red or queue.wred or queue.pie or queue.fq_codel for queue in queues)
+    drawn = any(queue.discipline is not None and queue.discipline.random for queue in queues)
     return links or balanced or drawn or any(map(_is_random, scenario.flows.values()))
 
 

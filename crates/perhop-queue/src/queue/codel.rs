@@ -2,19 +2,23 @@
 
 use perhop_core::{Bytes, Duration, Packet, Time};
 
-use super::signal;
+use super::signal::signal;
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
 /// CoDel's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CodelConfig {
     /// How much the queue holds.
     pub limit: Limit,
     /// The standing delay that is acceptable: 5 ms (RFC 8289, section 4).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
     /// Over how long a delay above the target makes a standing queue: about the longest usual
     /// round-trip time, 100 ms (section 4).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub interval: Duration,
     /// Whether packets whose transport understands ECN are marked instead of dropped.
     pub ecn: bool,

@@ -2,31 +2,48 @@
 
 use perhop_core::{Bytes, Duration, Ecn, Packet, Time};
 
-use super::mark;
+use super::signal::{mark, signal};
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
 /// DualPI2's settings, with the defaults of RFC 9332, appendix A.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct DualPi2Config {
     /// How much both queues hold together.
     pub limit: Limit,
     /// The delay of the Classic queue that is aimed at: 15 ms.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
     /// The longest round-trip time that is usual, for which the controller is tuned: 100 ms; not
     /// zero.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "usual_rtt"))]
     pub max_rtt: Duration,
     /// The coupling factor k: 2. L4S packets are marked with k times the base probability,
     /// Classic ones dropped or marked with its square.
-    pub coupling: f64,
+    pub coupling: u32,
     /// The delay from which L4S packets are marked on their queue's own account: 800 µs.
-    pub min_threshold: Duration,
+    pub threshold: Duration,
     /// How much longer the delay is from which all are, the share rising in between: 400 µs.
     /// Without a range the threshold is a step.
     pub range: Duration,
     /// The Classic queue's share of the link while both queues are backlogged, in parts per
     /// billion, above zero: 1/16 (section 4.1).
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "classic_share", with = "perhop_core::spelling::share")
+    )]
+    #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub classic_share_ppb: u32,
+}
+
+/// Read a round-trip time, a third of which is the time between updates.
+#[cfg(feature = "serde")]
+fn usual_rtt<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    use serde::{Deserialize, de::Error};
+    let rtt = Duration::deserialize(from)?;
+    if rtt.as_picos() < 3 { Err(D::Error::custom("must be 3 ps or more")) } else { Ok(rtt) }
 }
 
 const WHOLE_PPB: u64 = 1_000_000_000;
@@ -110,15 +127,15 @@ impl<B> DualPi2<B> {
 
     /// The probability p_CL with which the Classic queue lets L4S packets be marked.
     pub fn coupled_probability(&self) -> f64 {
-        (self.config.coupling * self.base).min(1.0)
+        (f64::from(self.config.coupling) * self.base).min(1.0)
     }
 
     /// The L4S queue's own probability for a packet that has waited so long.
     fn native_probability(&self, delay: Duration) -> f64 {
-        if delay < self.config.min_threshold {
+        if delay < self.config.threshold {
             return 0.0;
         }
-        let above = Duration::from_picos(delay.as_picos() - self.config.min_threshold.as_picos());
+        let above = Duration::from_picos(delay.as_picos() - self.config.threshold.as_picos());
         if above >= self.config.range {
             1.0
         } else {
@@ -202,7 +219,7 @@ impl<B> DualPi2<B> {
             return Some(packet);
         }
         let overload = self.coupled_probability() >= 1.0;
-        super::signal(!overload, packet, ledger)
+        signal(!overload, packet, ledger)
     }
 }
 

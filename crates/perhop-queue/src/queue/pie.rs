@@ -2,28 +2,46 @@
 
 use perhop_core::{Bytes, Duration, Packet, Stream, Time};
 
-use super::signal;
+use super::signal::signal;
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
 /// PIE's settings, with RFC 8033's names in section 4 and 5.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct PieConfig {
     /// How much the queue holds.
     pub limit: Limit,
     /// QDELAY_REF, the delay that is aimed at: 15 ms.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
     /// T_UPDATE, the time between two updates of the probability: 15 ms; not zero.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub update: Duration,
     /// How much the probability rises, per update and second of delay above the target: 0.125.
+    #[cfg_attr(feature = "serde", serde(skip, default = "alpha"))]
     pub alpha: f64,
     /// How much it rises, per update and second that the delay has grown by: 1.25.
+    #[cfg_attr(feature = "serde", serde(skip, default = "beta"))]
     pub beta: f64,
     /// MAX_BURST, how long after a calm time nothing is dropped early: 150 ms.
     pub burst: Duration,
     /// Whether packets whose transport understands ECN are marked instead of dropped, while the
     /// probability is below a tenth (section 5.1).
     pub ecn: bool,
+}
+
+/// ALPHA of RFC 8033, section 4.2.
+#[cfg(feature = "serde")]
+fn alpha() -> f64 {
+    0.125
+}
+
+/// BETA of RFC 8033, section 4.2.
+#[cfg(feature = "serde")]
+fn beta() -> f64 {
+    1.25
 }
 
 /// Above this probability packets are dropped that might be marked (section 5.1).

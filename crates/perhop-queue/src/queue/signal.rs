@@ -1,17 +1,4 @@
-//! Active queue management: queues that drop or mark packets before they are full.
-
-mod codel;
-mod dualpi2;
-mod fq_codel;
-mod pie;
-mod red;
-mod waiting;
-
-pub use codel::{Codel, CodelConfig};
-pub use dualpi2::{DualPi2, DualPi2Config};
-pub use fq_codel::{FqCodel, FqCodelConfig, StandingBacklog};
-pub use pie::{Pie, PieConfig};
-pub use red::{Measure, Red, RedConfig, RedProfile};
+//! Signals of congestion: marks and drops.
 
 use perhop_core::{Ecn, Packet};
 
@@ -19,7 +6,11 @@ use crate::{Cause, Ledger};
 
 /// What becomes of a packet that congestion is to be signalled by: marked if `ecn` is set and its
 /// transport understands, dropped otherwise (RFC 3168, section 5). Returns what was marked.
-fn signal<B>(ecn: bool, mut packet: Packet<B>, ledger: &mut Ledger<B>) -> Option<Packet<B>> {
+pub(super) fn signal<B>(
+    ecn: bool,
+    mut packet: Packet<B>,
+    ledger: &mut Ledger<B>,
+) -> Option<Packet<B>> {
     if ecn && packet.header.ecn().is_capable() {
         mark(&mut packet, ledger);
         Some(packet)
@@ -31,7 +22,7 @@ fn signal<B>(ecn: bool, mut packet: Packet<B>, ledger: &mut Ledger<B>) -> Option
 
 /// Marks a packet with congestion experienced. One that was marked before stays as it is, and
 /// does not count again.
-fn mark<B>(packet: &mut Packet<B>, ledger: &mut Ledger<B>) {
+pub(super) fn mark<B>(packet: &mut Packet<B>, ledger: &mut Ledger<B>) {
     let header = &mut packet.header;
     if header.ecn() != Ecn::Ce {
         header.traffic_class = header.traffic_class.with_ecn(Ecn::Ce);

@@ -4,12 +4,14 @@
 
 use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time, power};
 
-use super::signal;
+use super::signal::signal;
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
 /// What the average and the thresholds of RED count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
 pub enum Measure {
     /// Packets.
     Packets,
@@ -17,21 +19,27 @@ pub enum Measure {
     /// bytes having that of the formula (section 4 of the paper).
     Bytes {
         /// The length of a usual packet, in bytes.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         mean: u32,
     },
 }
 
 /// RED's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedConfig {
     /// How much the queue holds.
     pub limit: Limit,
     /// What is averaged.
     pub measure: Measure,
     /// The weight of the current length in the average: 0.002 (section 6 of the paper).
+    #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
+    #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub weight: f64,
     /// How long a usual packet takes to send. While nothing waits, the average decays as if so
     /// many packets had found an empty queue as could have been sent.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub packet_time: Duration,
     /// Whether the probability rises on to one at twice the upper threshold, instead of at once
     /// (Floyd, *Recommendation on using the gentle variant of RED*, 2000).
@@ -44,14 +52,45 @@ pub struct RedConfig {
 }
 
 /// Thresholds on the average, in packets or bytes as the measure says.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedProfile {
     /// Below it nothing is dropped early.
+    #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::whole"))]
+    #[cfg_attr(feature = "serde", schemars(with = "u64"))]
     pub min: f64,
     /// From it on, or with `gentle` from its double, everything is.
+    #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::whole"))]
+    #[cfg_attr(feature = "serde", schemars(with = "u64"))]
     pub max: f64,
     /// The probability that the formula reaches at `max`.
+    #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
+    #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub probability: f64,
+}
+
+/// Thresholds of some code points.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct RedRule {
+    /// The code points.
+    pub dscps: Vec<Dscp>,
+    /// Their thresholds.
+    pub thresholds: RedProfile,
+}
+
+/// RED's settings, and its thresholds by code point.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct RedSpec {
+    /// What all code points have in common.
+    pub config: RedConfig,
+    /// Thresholds; the first are those of code points that no rule names. Not empty.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
+    pub rules: Vec<RedRule>,
 }
 
 /// A queue that drops or marks arrivals at random, the more the longer it has been on average,
@@ -103,6 +142,21 @@ impl<B> Red<B> {
             idle_since: Some(Time::ZERO),
             waiting: Waiting::new(),
         }
+    }
+
+    /// An empty queue with these settings.
+    ///
+    /// # Panics
+    /// Without a rule.
+    pub fn of(spec: &RedSpec, random: Stream) -> Self {
+        let mut by_dscp = [0; Dscp::COUNT];
+        for (place, rule) in spec.rules.iter().enumerate() {
+            for dscp in &rule.dscps {
+                by_dscp[usize::from(dscp.get())] = place as u8;
+            }
+        }
+        let profiles: Vec<_> = spec.rules.iter().map(|rule| rule.thresholds).collect();
+        Self::new(spec.config, &profiles, by_dscp, random)
     }
 
     /// The average length of the queue as of the last arrival, in packets or bytes.

@@ -13,13 +13,17 @@ const BATCH: u32 = 64;
 
 /// FQ-CoDel's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct FqCodelConfig {
     /// CoDel's settings for each flow queue. Its limit is that of all together: 10,240 packets
     /// (RFC 8290, section 5.2.3).
     pub codel: CodelConfig,
     /// How many flow queues there are: 1024 (section 5.2.5).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub flows: u16,
     /// Bytes that a flow queue may send in its turn: 1514 (section 5.2.4); not zero.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub quantum: u32,
     /// Which backlog must exceed one packet before a flow queue's delay counts.
     pub standing: StandingBacklog,
@@ -27,6 +31,8 @@ pub struct FqCodelConfig {
 
 /// The backlog that CoDel compares with the longest packet (RFC 8289, section 5.3), in FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum StandingBacklog {
     /// That of all flow queues together, as in Linux: `fq_codel_dequeue` hands `codel_should_drop`
     /// the backlog of the discipline. A flow of which one packet waits at a time is then signalled

@@ -1,0 +1,79 @@
+//! Names of nodes and directed links, and the numbers that the network has for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perhop_core::NodeId;
+use perhop_net::PortId;
+
+use crate::build::BuildError;
+use crate::network::NetworkPlan;
+
+/// What the nodes and directed links of a network are called.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    nodes: Arc<[String]>,
+    links: Arc<[String]>,
+    ids: BTreeMap<String, NodeId>,
+    ports: BTreeMap<String, PortId>,
+}
+
+impl Names {
+    /// The node of this name.
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownNode`].
+    pub fn node(&self, name: &str) -> Result<NodeId, BuildError> {
+        self.ids.get(name).copied().ok_or_else(|| BuildError::UnknownNode(name.into()))
+    }
+
+    /// The port by which packets go into the directed link of this name.
+    ///
+    /// # Errors
+    /// [`BuildError::UnknownLink`].
+    pub fn port(&self, name: &str) -> Result<PortId, BuildError> {
+        self.ports.get(name).copied().ok_or_else(|| BuildError::UnknownLink(name.into()))
+    }
+
+    /// The nodes, by number.
+    pub fn nodes(&self) -> &Arc<[String]> {
+        &self.nodes
+    }
+
+    /// The directed links, by port.
+    pub fn links(&self) -> &Arc<[String]> {
+        &self.links
+    }
+}
+
+impl NetworkPlan {
+    /// What nodes and directed links are called.
+    ///
+    /// # Errors
+    /// [`BuildError::Twice`] if two nodes or two directed links have one name,
+    /// [`BuildError::TooLarge`] if there are too many to be numbered.
+    pub fn names(&self) -> Result<Names, BuildError> {
+        if self.nodes.len() >= usize::from(u16::MAX) {
+            return Err(BuildError::TooLarge("nodes are numbered in 16 bits"));
+        }
+        let nodes: Arc<[String]> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let ends = self.links.iter().flat_map(|link| &link.ends);
+        let links: Arc<[String]> = ends.map(|end| end.name.clone()).collect();
+        let ids = numbered(&nodes, |number| NodeId(number as u16))?;
+        let ports = numbered(&links, |number| PortId(number as u32))?;
+        Ok(Names { nodes, links, ids, ports })
+    }
+}
+
+fn numbered<T>(
+    names: &[String],
+    id: impl Fn(usize) -> T,
+) -> Result<BTreeMap<String, T>, BuildError> {
+    let mut ids = BTreeMap::new();
+    for (number, name) in names.iter().enumerate() {
+        if ids.insert(name.clone(), id(number)).is_some() {
+            return Err(BuildError::Twice(name.clone()));
+        }
+    }
+    Ok(ids)
+}

@@ -1,0 +1,125 @@
+//! Any discipline, and the settings of those without classes.
+
+mod codel;
+mod dualpi2;
+mod fq_codel;
+mod pie;
+mod red;
+mod signal;
+mod waiting;
+
+use perhop_core::{Bytes, Packet, Stream, Time};
+
+pub use codel::{Codel, CodelConfig};
+pub use dualpi2::{DualPi2, DualPi2Config};
+pub use fq_codel::{FqCodel, FqCodelConfig, StandingBacklog};
+pub use pie::{Pie, PieConfig};
+pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
+
+use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Ledger, Pass};
+
+/// Any discipline. The set is closed and known when a scenario is compiled, so that the choice
+/// costs a branch and not a virtual call.
+#[derive(Debug)]
+pub enum Queue<B> {
+    /// First in, first out.
+    Fifo(Fifo<B>),
+    /// Random early detection, with one profile or several.
+    Red(Box<Red<B>>),
+    /// Controlled delay.
+    Codel(Box<Codel<B>>),
+    /// Flow queues with controlled delay.
+    FqCodel(Box<FqCodel<B>>),
+    /// Proportional integral controller enhanced.
+    Pie(Box<Pie<B>>),
+    /// Two coupled queues.
+    DualPi2(Box<DualPi2<B>>),
+    /// Classes that share.
+    Classes(Box<Classes<B>>),
+    /// Classes that share as ALTQ has them.
+    Cbq(Box<Cbq<B>>),
+    /// [Reserved] classes, and, as the last one, whatever stands behind them.
+    Reserved(Box<Classes<B>>),
+}
+
+/// Calls the same method of whichever discipline a queue is.
+macro_rules! delegate {
+    ($queue:expr, $discipline:ident => $call:expr) => {
+        match $queue {
+            Queue::Fifo($discipline) => $call,
+            Queue::Red($discipline) => $call,
+            Queue::Codel($discipline) => $call,
+            Queue::FqCodel($discipline) => $call,
+            Queue::Pie($discipline) => $call,
+            Queue::DualPi2($discipline) => $call,
+            Queue::Classes($discipline) => $call,
+            Queue::Cbq($discipline) => $call,
+            Queue::Reserved($discipline) => $call,
+        }
+    };
+}
+
+impl<B> Discipline<B> for Queue<B> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
+        delegate!(self, discipline => discipline.enqueue(now, packet, ledger));
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B> {
+        delegate!(self, discipline => discipline.dequeue(now, ledger))
+    }
+
+    #[inline]
+    fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
+        delegate!(self, discipline => discipline.pass(now, packet))
+    }
+
+    #[inline]
+    fn head(&mut self, now: Time) -> Option<Bytes> {
+        delegate!(self, discipline => discipline.head(now))
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        delegate!(self, discipline => discipline.backlog())
+    }
+
+    fn drain(self, packets: &mut Vec<Packet<B>>) {
+        delegate!(self, discipline => discipline.drain(packets));
+    }
+}
+
+/// The settings of a queue without classes.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum QueueConfig {
+    /// First in, first out.
+    Fifo(FifoConfig),
+    /// Random early detection, with one profile or several.
+    Red(RedSpec),
+    /// Controlled delay.
+    Codel(CodelConfig),
+    /// Flow queues with controlled delay.
+    FqCodel(FqCodelConfig),
+    /// Proportional integral controller enhanced.
+    Pie(PieConfig),
+    /// Two coupled queues.
+    #[cfg_attr(feature = "serde", serde(rename = "dualpi2"))]
+    DualPi2(DualPi2Config),
+}
+
+impl QueueConfig {
+    /// An empty queue with these settings, which draws from `random` if it decides at random.
+    pub fn queue<B>(&self, random: impl FnOnce() -> Stream) -> Queue<B> {
+        match self {
+            Self::Fifo(config) => Queue::Fifo(Fifo::of(*config)),
+            Self::Red(spec) => Queue::Red(Box::new(Red::of(spec, random()))),
+            Self::Codel(config) => Queue::Codel(Box::new(Codel::new(*config))),
+            Self::FqCodel(config) => Queue::FqCodel(Box::new(FqCodel::new(*config, &mut random()))),
+            Self::Pie(config) => Queue::Pie(Box::new(Pie::new(*config, random()))),
+            Self::DualPi2(config) => Queue::DualPi2(Box::new(DualPi2::new(*config))),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Plans of tests spelled out.
+//!
+//! Tests number nodes, flows, pings and links' ends, and say of a queue only what matters; a plan
+//! has names, of which these are made.
+
+use serde_json::{Map, Value, json};
+
+/// The name of a node, a flow or a ping, or whatever else stands there.
+fn name(number: &Value) -> Value {
+    number.as_u64().map_or_else(|| number.clone(), |number| json!(number.to_string()))
+}
+
+fn list(value: &mut Value) -> &mut Vec<Value> {
+    value.as_array_mut().expect("a list")
+}
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    let object = object.as_object_mut().expect("an object");
+    if let Some(value) = object.remove(from) {
+        object.insert(to.into(), value);
+    }
+}
+
+/// A plan with names.
+pub fn spelled(plan: &Value) -> Value {
+    let mut plan = plan.clone();
+    let network = &mut plan["network"];
+    for (number, node) in list(&mut network["nodes"]).iter_mut().enumerate() {
+        node["name"] = json!(number.to_string());
+    }
+    let mut names: Vec<String> = Vec::new();
+    for link in list(&mut network["links"]) {
+        *link = spelled_link(link, &mut names);
+    }
+    if let Some(changes) = network.get_mut("changes") {
+        for change in list(changes) {
+            change["effect"] = spelled_effect(&change["effect"], &names);
+        }
+    }
+    for kind in ["flows", "pings"] {
+        for (number, each) in list(&mut plan[kind]).iter_mut().enumerate() {
+            if each["name"].is_null() {
+                each["name"] = json!(number.to_string());
+            }
+            each["from"] = name(&each["from"]);
+            each["to"] = name(&each["to"]);
+        }
+    }
+    plan
+}
+
+fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
+    let mut link = link.clone();
+    let mut own = link["name"].as_str().expect("a name").to_owned();
+    while names.contains(&own) {
+        own.push('\'');
+    }
+    let ends: Vec<Value> = [own.clone(), format!("{own} back")]
+        .into_iter()
+        .enumerate()
+        .map(|(end, name_of_end)| {
+            names.push(name_of_end.clone());
+            let remark = link["remarks"][end].as_array().into_iter().flatten();
+            let remark: Vec<Value> = remark
+                .map(|rule| json!({"match": spelled_match(&rule["matches"]), "dscp": rule["dscp"]}))
+                .collect();
+            json!({
+                "node": name(&link["ends"][end]), "name": name_of_end, "remark": remark,
+                "discipline": spelled_discipline(&link["queues"][end], ""),
+                "shape": link["shapes"][end],
+            })
+        })
+        .collect();
+    link["ends"] = json!(ends);
+    for gone in ["name", "queues", "shapes", "remarks"] {
+        link.as_object_mut().expect("a link").remove(gone);
+    }
+    rename(&mut link, "loss_ppb", "loss");
+    rename(&mut link, "duplicate_ppb", "duplicate");
+    let detour = link.as_object_mut().expect("a link").remove("detour");
+    if let Some(detour) = detour {
+        link["reorder"] = json!({"share": detour[0], "by": detour[1]});
+    }
+    link
+}
+
+/// A discipline, `above` being how the names of its classes begin.
+pub fn spelled_discipline(short: &Value, above: &str) -> Value {
+    for (key, scheduler) in [("classes", "wfq"), ("drr", "drr"), ("link-sharing", "link-sharing")] {
+        if let Some(classes) = short.get(key).and_then(Value::as_array) {
+            let class = |(number, class): (usize, &Value)| {
+                let name = format!("{above}{number}");
+                let mut class = class.clone();
+                class["match"] = spelled_match(&class["matches"]);
+                class["discipline"] = spelled_discipline(&class["queue"], &format!("{name}/"));
+                class["name"] = json!(name);
+                class
+                    .as_object_mut()
+                    .expect("a class")
+                    .retain(|key, _| !["matches", "queue"].contains(&key.as_str()));
+                class
+            };
+            let classes: Vec<Value> = classes.iter().enumerate().map(class).collect();
+            return json!({"classes": {"scheduler": scheduler, "classes": classes}});
+        }
+    }
+    let queue = match short.as_object().and_then(|queue| queue.iter().next()) {
+        Some((kind, limit)) if kind == "fifo" => json!({"fifo": {"limit": limit, "drop": "tail"}}),
+        Some((kind, limit)) if kind == "head-drop" => {
+            json!({"fifo": {"limit": limit, "drop": "head"}})
+        }
+        _ => short.clone(),
+    };
+    json!({"queue": queue})
+}
+
+fn spelled_match(short: &Value) -> Value {
+    let words = [
+        ("dscps", "dscp"),
+        ("protocols", "protocol"),
+        ("ports", "port"),
+        ("source_ports", "source_port"),
+        ("destination_ports", "destination_port"),
+        ("sources", "source"),
+        ("destinations", "destination"),
+    ];
+    let mut spelled = Map::new();
+    for (key, value) in short.as_object().expect("a match") {
+        let known = words.iter().find(|(short, _)| short == key);
+        let (_, word) = known.expect("a condition");
+        let value = match *word {
+            "source" | "destination" => value.as_array().expect("nodes").iter().map(name).collect(),
+            _ => value.clone(),
+        };
+        spelled.insert((*word).into(), value);
+    }
+    Value::Object(spelled)
+}
+
+fn spelled_effect(short: &Value, names: &[String]) -> Value {
+    let (kind, effect) = short.as_object().and_then(|effect| effect.iter().next()).expect("one");
+    let mut effect = effect.clone();
+    let port = effect["port"].as_u64().or_else(|| effect["link"].as_u64().map(|link| 2 * link));
+    let unknown = || format!("port {}", port.unwrap_or_default());
+    let on = port.and_then(|port| names.get(port as usize).cloned()).unwrap_or_else(unknown);
+    effect["on"] = json!(on);
+    effect.as_object_mut().expect("an effect").retain(|key, _| key != "port" && key != "link");
+    rename(&mut effect, "loss_ppb", "loss");
+    if kind == "queue" {
+        effect["discipline"] = spelled_discipline(&effect["queue"], "");
+        effect.as_object_mut().expect("an effect").remove("queue");
+        return json!({"discipline": effect});
+    }
+    json!({kind.as_str(): effect})
+}
