@@ -48,7 +48,7 @@ Examples:
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES)
 @click.version_option(package_name="perhop", message="%(prog)s %(version)s")
 def perhop() -> None:
-    """What does each traffic class really get?
+    """What does each class of traffic really get?
 
     A scenario file describes a network, its policies and its traffic. perhop runs it and reports
     the throughput, loss and delay of every flow.
