@@ -302,7 +302,7 @@ class Author(Writer):
 
     def change(self, scenario: Scenario) -> dict[str, Any]:
         """A change of what `scenario` has."""
-        found: dict[str, Any] = self.model(Change, but=["on", "policy", "part", "police"])
+        found: dict[str, Any] = self.model(Change, but=["on", "policy", "class_", "police"])
         directions = list(scenario.directions)
         if set(found) - {"at", "clear"} or self.chance(80):
             found["on"] = self.pick(directions)
@@ -317,7 +317,7 @@ class Author(Writer):
                 for placed in walk(
                     scenario, scenario.policies[link.egress[node]], link.capacity(node)
                 )
-                if placed.part.police is not None
+                if placed.class_.police is not None
             ]
             if policed:
                 found["on"], found["class"] = self.pick(policed)

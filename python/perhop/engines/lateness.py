@@ -101,7 +101,7 @@ def _drain(scenario: Scenario, direction: str) -> int:
     if policy is None:
         return _span(link.queue, rate, in_class=False)
     parts = scenario.policies[policy].classes.values()
-    return min((_span(part.effective_queue, rate, in_class=True) for part in parts), default=0)
+    return min((_span(class_.effective_queue, rate, in_class=True) for class_ in parts), default=0)
 
 
 def _span(queue: Queue, rate: int, *, in_class: bool) -> int:

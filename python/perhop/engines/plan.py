@@ -121,8 +121,8 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
         yield {"discipline": {"on": on, "discipline": discipline, "shape": shape}}
     if change.police is not None and step.policy is not None:
         placed = walk(scenario, scenario.policies[step.policy], step.capacity)
-        policed = next(one for one in placed if one.path == change.part)
-        police, now = policed.part.police, step.police[policed.path]
+        policed = next(one for one in placed if one.path == change.class_)
+        police, now = policed.class_.police, step.police[policed.path]
         assert police is not None
         yield {
             "police": {
@@ -140,27 +140,27 @@ def _classes(
     """The classes of a policy, `above` being how the names of those in a class begin."""
     guaranteed = rates(policy, capacity)
 
-    def one(name: str, part: Class) -> plans.ClassPlan:
+    def one(name: str, class_: Class) -> plans.ClassPlan:
         rate = guaranteed[name]
-        nested = scenario.divided(policy, part)
+        nested = scenario.divided(policy, class_)
         discipline: plans.DisciplinePlan
         if nested is not None:
             discipline = _classes(scenario, nested, rate or capacity, f"{above}{name}/")
         else:
-            queue = queue_plan(part.effective_queue, rate or capacity, in_class=True)
+            queue = queue_plan(class_.effective_queue, rate or capacity, in_class=True)
             discipline = {"queue": queue}
         return {
             "name": f"{above}{name}",
-            "match": match_plan(scenario, part.match),
-            "weight": None if policy.strict(part) else rate,
-            "priority": part.priority if isinstance(part.priority, int) else 0,
-            "police": None if part.police is None else _police(part.police, capacity),
-            "shape": _ceiling(part, rate, capacity),
+            "match": match_plan(scenario, class_.match),
+            "weight": None if policy.strict(class_) else rate,
+            "priority": class_.priority if isinstance(class_.priority, int) else 0,
+            "police": None if class_.police is None else _police(class_.police, capacity),
+            "shape": _ceiling(class_, rate, capacity),
             "discipline": discipline,
         }
 
     def shared(scheduler: plans.Sharing) -> plans.DisciplinePlan:
-        classes = [one(name, part) for name, part in policy.classes.items()]
+        classes = [one(name, class_) for name, class_ in policy.classes.items()]
         return {"classes": {"scheduler": scheduler, "classes": classes}}
 
     match policy.effective_scheduler:
@@ -180,28 +180,28 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
     def parts(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
         found: list[plans.CbqClassPlan] = []
         for name, rate in rates(policy, capacity).items():
-            part = policy.classes[name]
+            class_ = policy.classes[name]
             assert rate is not None  # no class is strict
             found.append(
                 {
                     "name": f"{above}{name}",
-                    "match": match_plan(scenario, part.match),
+                    "match": match_plan(scenario, class_.match),
                     "rate": rate,
-                    "borrow": part.borrow,
-                    "part": hold(policy, part, rate, f"{above}{name}/"),
+                    "borrow": class_.borrow,
+                    "part": hold(policy, class_, rate, f"{above}{name}/"),
                 }
             )
         return found
 
-    def hold(policy: Policy, part: Class, rate: int, above: str) -> plans.CbqPartPlan:
-        inside = policy.inside(part)
+    def hold(policy: Policy, class_: Class, rate: int, above: str) -> plans.CbqPartPlan:
+        inside = policy.inside(class_)
         if inside is not None:
             return {"inner": parts(inside, rate, above)}
-        queue = part.effective_queue.model_copy(update={"drop": "head"})
+        queue = class_.effective_queue.model_copy(update={"drop": "head"})
         return {
             "leaf": {
-                "priority": part.priority if isinstance(part.priority, int) else 0,
-                "police": None if part.police is None else _police(part.police, capacity),
+                "priority": class_.priority if isinstance(class_.priority, int) else 0,
+                "police": None if class_.police is None else _police(class_.police, capacity),
                 "queue": queue_plan(queue, rate, in_class=True),
             }
         }
@@ -223,13 +223,13 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
     }
 
 
-def _ceiling(part: Class, rate: int | None, capacity: int) -> plans.Shape | None:
+def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | None:
     """What may leave a class of guaranteed `rate`."""
-    if part.limit is not None:
-        return {"rate": part.limit.of(capacity), "burst": CEILING_BURST}
-    if not part.borrow and rate is not None:
+    if class_.limit is not None:
+        return {"rate": class_.limit.of(capacity), "burst": CEILING_BURST}
+    if not class_.borrow and rate is not None:
         return {"rate": rate, "burst": CEILING_BURST}
-    return _shape(part.shape, capacity)
+    return _shape(class_.shape, capacity)
 
 
 def _shape(shape: Shape | None, capacity: int) -> plans.Shape | None:

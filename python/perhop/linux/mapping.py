@@ -286,7 +286,7 @@ def _new_police(
     scenario: Scenario, change: Change, interface: Interface, policy: str | None, divided: int
 ) -> tuple[list[Step], list[Gap]]:
     """Return the step of a policer's new settings; nothing if its class is a gap."""
-    path, settings = str(change.change.part), change.police
+    path, settings = str(change.change.class_), change.police
     at, node, about = change.change.at, interface.node, f"{interface.direction}: policer of {path}"
     if path in interface.policers:
         place = f"changes.{change.loc[1]}.police"

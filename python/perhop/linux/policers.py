@@ -65,9 +65,9 @@ class Numbers:
 def _polices(scenario: Scenario, policy: str, capacity: int) -> dict[str, tuple[Police, int]]:
     """Return the policers of a policy and their capacities, by the path of the class."""
     return {
-        each.path: (each.part.police, each.capacity)
+        each.path: (each.class_.police, each.capacity)
         for each in walk(scenario, scenario.policies[policy], capacity)
-        if each.part.police is not None
+        if each.class_.police is not None
     }
 
 

@@ -130,7 +130,7 @@ def _digits(value: float) -> str:
 
 def change(change: Change) -> str:
     """What changes in the network, in a few words: ``r1>r2: 20 Mb/s, down``."""
-    words = [] if change.part is None else [change.part]
+    words = [] if change.class_ is None else [change.class_]
     if change.police is not None:
         words.append(f"policed to {_settings(change.police)}")
     words = [" ".join(words)] if words else []

@@ -145,8 +145,8 @@ class Recorder:
         link, _ = self.scenario.directions[interface.direction]
         policy = self.scenario.policies[interface.policy]
         for placed in walk(self.scenario, policy, link.capacity(interface.node)):
-            if placed.path == path and placed.part.police is not None:
-                action = placed.part.police.effective_exceed
+            if placed.path == path and placed.class_.police is not None:
+                action = placed.class_.police.effective_exceed
                 return "drop" if action.drops else "remark" if action.remark is not None else "send"
         return ""
 

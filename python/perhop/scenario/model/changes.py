@@ -58,7 +58,7 @@ class Change(Model):
     """The new policy of `on`; ``none`` leaves the link's `queue`. Queued packets move to the new
     classes as if they arrived now; packets that do not fit are dropped."""
 
-    part: Annotated[ClassPath | None, Field(alias="class")] = None
+    class_: Annotated[ClassPath | None, Field(alias="class")] = None
     """The class with the policer `police`, as results name it."""
 
     police: PoliceChange | None = None

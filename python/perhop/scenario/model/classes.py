@@ -297,24 +297,24 @@ class Policy(Model):
     unused: StrictBool = False
     """Whether no link uses it, and that is intended: `perhop lab policy` may put it on one."""
 
-    def strict(self, part: Class) -> bool:
+    def strict(self, class_: Class) -> bool:
         """Whether a class of this policy goes before those after it, rather than sharing."""
-        return part.priority == "strict" or self.scheduler == "priority"
+        return class_.priority == "strict" or self.scheduler == "priority"
 
     @property
     def effective_scheduler(self) -> Scheduler:
         """The scheduler, or the default one."""
         if self.scheduler is not None:
             return self.scheduler
-        late = any(part.borrows_late for part in self.classes.values())
+        late = any(class_.borrows_late for class_ in self.classes.values())
         return "link-sharing" if late else "wfq"
 
     def root(self, capacity: int) -> int:
         """What there is to share of `capacity`, in bits per second."""
         return capacity if self.cbq is None or self.cbq.rate is None else self.cbq.rate
 
-    def inside(self, part: Class) -> "Policy | None":
+    def inside(self, class_: Class) -> "Policy | None":
         """The policy that the `classes` of a class make; its scheduler is this one's."""
-        if part.classes is None:
+        if class_.classes is None:
             return None
-        return Policy.model_construct(scheduler=self.scheduler, classes=part.classes)
+        return Policy.model_construct(scheduler=self.scheduler, classes=class_.classes)

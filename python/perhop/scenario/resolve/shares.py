@@ -26,13 +26,13 @@ class Placed:
 
     Attributes:
         path: What results call it.
-        part: The class.
+        class_: The class.
         policy: The policy that it belongs to.
         capacity: What that policy divides, in bits per second.
     """
 
     path: str
-    part: Class
+    class_: Class
     policy: Policy
     capacity: int
 

@@ -100,10 +100,10 @@ class NetworkState:
             policy = None if change.policy == NO_POLICY else change.policy
             self.attached[on] = policy, link.capacity(node)
             self.police[on] = {}
-        if change.part is not None and change.police is not None:
-            earlier = self.police[on].get(change.part, PoliceChange())
+        if change.class_ is not None and change.police is not None:
+            earlier = self.police[on].get(change.class_, PoliceChange())
             changed = earlier.model_copy(update=change.police.given)
-            self.police[on] = {**self.police[on], change.part: changed}
+            self.police[on] = {**self.police[on], change.class_: changed}
         return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
 
     def steps(self, changes: Sequence[Change]) -> Iterator[Step]:
@@ -176,5 +176,5 @@ def changed_class(scenario: ResolvedScenario, step: Step) -> Placed | list[str]:
     if step.policy is None:
         return []
     found = list(walk(scenario, scenario.policies[step.policy], step.capacity))
-    wanted = next((placed for placed in found if placed.path == step.change.part), None)
+    wanted = next((placed for placed in found if placed.path == step.change.class_), None)
     return wanted or [placed.path for placed in found]

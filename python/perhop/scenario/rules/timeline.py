@@ -40,7 +40,9 @@ def changes(scenario: ResolvedScenario) -> Iterator[Finding]:
 def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Iterator[Finding]:
     """Find keys of a change that do not belong together."""
     given = [
-        key for key in _OF_A_LINK if getattr(change, "part" if key == "class" else key) is not None
+        key
+        for key in _OF_A_LINK
+        if getattr(change, "class_" if key == "class" else key) is not None
     ]
     if change.on is not None and change.on not in directions:
         yield Finding(
@@ -56,7 +58,7 @@ def keys_of_change(change: Change, directions: Collection[str], loc: Loc) -> Ite
             "is given without `on`; expected the directed link, such as `on: r1>r2`",
             at_key=True,
         )
-    if (change.part is None) != (change.police is None):
+    if (change.class_ is None) != (change.police is None):
         key, missing = ("class", "police") if change.police is None else ("police", "class")
         yield Finding((*loc, key), f"is given without `{missing}`; expected both", at_key=True)
     if change.police is not None and not change.police.given:
@@ -93,26 +95,26 @@ def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
     """Find invalid new settings of a policer."""
     change = step.change
     on = str(change.on)
-    if change.part is None or change.police is None:
+    if change.class_ is None or change.police is None:
         return
     placed = changed_class(scenario, step)
     if isinstance(placed, list):
         where = f"of {quote(step.policy)}" if step.policy else f"on {quote(on)}"
         yield Finding(
             (*step.loc, "class"),
-            f"{quote(change.part)} is not a class {where} at {format_duration(change.at)}"
+            f"{quote(change.class_)} is not a class {where} at {format_duration(change.at)}"
             f"{listed(placed)}",
-            did_you_mean(change.part, placed),
+            did_you_mean(change.class_, placed),
         )
         return
-    above = change.part.removesuffix(placed.name)
+    above = change.class_.removesuffix(placed.name)
     classes = {
         name: _now(step, above, name, class_) for name, class_ in placed.policy.classes.items()
     }
     police = classes[placed.name].police
     if police is None:
         yield Finding(
-            (*step.loc, "class"), f"{quote(change.part)} has no policer; expected one that has"
+            (*step.loc, "class"), f"{quote(change.class_)} has no policer; expected one that has"
         )
         return
     loc: Loc = (*step.loc, "police", "rate")
@@ -122,7 +124,7 @@ def _policer(scenario: ResolvedScenario, step: Step) -> Iterator[Finding]:
     elif police.peak_rate is not None and police.peak_rate.of(placed.capacity) < rate:
         peak = format_rate(police.peak_rate.of(placed.capacity))
         yield Finding(loc, f"is above the policer's peak rate of {peak}; expected no more")
-    elif placed.policy.strict(placed.part):
+    elif placed.policy.strict(placed.class_):
         policy = placed.policy.model_copy(update={"classes": classes})
         for finding in excess_guarantees(loc, policy, placed.capacity, f"link {quote(on)}"):
             yield Finding(loc, f"is too high: with it, the classes {finding.message}")

@@ -54,7 +54,7 @@ def is_random(scenario: ResolvedScenario) -> bool:
     balanced = any(len(next_links) > 1 for name in hashing for next_links in found[name].values())
     queues = [link.queue for link in scenario.links]
     for _, policy in scenario.all_policies():
-        queues += [part.queue for part in policy.classes.values() if part.queue is not None]
+        queues += [class_.queue for class_ in policy.classes.values() if class_.queue is not None]
     drawn = any(queue.discipline is not None and queue.discipline.random for queue in queues)
     return links or balanced or drawn or any(map(_is_random, scenario.flows.values()))
 
@@ -108,15 +108,15 @@ def small_buckets(scenario: ResolvedScenario) -> Iterator[Finding]:
         alone = scenario.model_copy(update={"flows": {name: pinned}, "pings": {}})
         largest.append((sent(alone)[0], (packet_size(flow), name)))
     for loc, policy in scenario.all_policies():
-        for key, part in policy.classes.items():
-            if part.police is None:
+        for key, class_ in policy.classes.items():
+            if class_.police is None:
                 continue
-            met = (size for packets, size in largest if _meets(scenario, part.match, packets))
+            met = (size for packets, size in largest if _meets(scenario, class_.match, packets))
             size, name = max(met, default=(0, ""))
-            if part.police.burst < size:
+            if class_.police.burst < size:
                 yield Finding(
                     (*loc, key, "police", "burst"),
-                    f"{format_size(part.police.burst)} is less than a packet of {quote(name)}, "
+                    f"{format_size(class_.police.burst)} is less than a packet of {quote(name)}, "
                     f"{format_size(size)}, which therefore never conforms",
                 )
 
