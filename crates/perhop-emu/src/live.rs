@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perhop_core::Time;
 use perhop_net::{LinkCounters, PortId};
 use perhop_plan::{BuildError, Effect, EffectPlan};
-use perhop_queue::{Backlog, Counters};
+use perhop_queue::{Backlog, ClassCounters};
 
 use crate::emulation::Emulation;
 
@@ -17,9 +17,9 @@ pub struct PortReading {
     /// What left it.
     pub link: LinkCounters,
     /// What each class before it has done, and what waits there, by name.
-    pub classes: Vec<(String, Counters, Backlog)>,
+    pub classes: Vec<(String, ClassCounters, Backlog)>,
     /// The same of reserved classes.
-    pub reserved: Vec<(String, Counters, Backlog)>,
+    pub reserved: Vec<(String, ClassCounters, Backlog)>,
 }
 
 impl Emulation {

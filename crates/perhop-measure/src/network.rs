@@ -2,7 +2,7 @@
 
 use perhop_core::Time;
 use perhop_net::{LinkCounters, Network, PortId};
-use perhop_queue::Counters;
+use perhop_queue::ClassCounters;
 
 use crate::tables::{Labels, Links, Queues, Stretch, Table};
 
@@ -24,7 +24,7 @@ pub struct NetworkMeter {
 struct PortQueues {
     /// The number of the first.
     first: usize,
-    last: Vec<Counters>,
+    last: Vec<ClassCounters>,
 }
 
 impl NetworkMeter {
@@ -49,7 +49,7 @@ impl NetworkMeter {
         let first = self.classes.len();
         network.queue(port).visit(&mut |name, _, _| {
             self.classes.push(name.to_owned());
-            last.push(Counters::default());
+            last.push(ClassCounters::default());
         });
         PortQueues { first, last }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use perhop_core::{Dscp, Duration, NodeId, Time};
 use perhop_net::{IcmpError, LinkCounters, PortId};
-use perhop_queue::{Backlog, Cause, Counters};
+use perhop_queue::{Backlog, Cause, ClassCounters};
 
 use crate::density::Density;
 use crate::histogram::Histogram;
@@ -360,8 +360,8 @@ impl Queues {
         &mut self,
         (link, class): (usize, usize),
         (start, end): Stretch,
-        before: &Counters,
-        after: &Counters,
+        before: &ClassCounters,
+        after: &ClassCounters,
         backlog: Backlog,
     ) {
         let dropped = |cause| (after.dropped(cause) - before.dropped(cause)) as i64;

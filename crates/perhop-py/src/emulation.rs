@@ -3,7 +3,7 @@
 use perhop_emu::{EmulationPlan, PortReading, monotonic};
 use perhop_measure::CapturePlan;
 use perhop_plan::EffectPlan;
-use perhop_queue::{Backlog, Counters};
+use perhop_queue::{Backlog, ClassCounters};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -161,7 +161,7 @@ impl Emulation {
 /// By class, what it has counted.
 fn counted<'py>(
     py: Python<'py>,
-    classes: Vec<(String, Counters, Backlog)>,
+    classes: Vec<(String, ClassCounters, Backlog)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let by_class = PyDict::new(py);
     for (name, counters, backlog) in classes {

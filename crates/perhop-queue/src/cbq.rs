@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 use perhop_core::{Bytes, Duration, Packet, Rate, Time};
 
-use crate::{Backlog, Class, Classifier, Counters, Dequeue, Discipline, Ledger, Match, Pass};
+use crate::{Backlog, Class, ClassCounters, Classifier, Dequeue, Discipline, Ledger, Match, Pass};
 use clock::{Clock, Regulator};
 use estimator::{Bounds, Estimator, Micros, packet_time};
 use turns::Turns;
@@ -107,7 +107,7 @@ enum Kind<B> {
         children: Vec<usize>,
         /// The first node after those below this one.
         end: usize,
-        counters: Counters,
+        counters: ClassCounters,
     },
 }
 
@@ -191,7 +191,7 @@ impl<B> Cbq<B> {
             CbqPart::Inner(name, specs) => {
                 let matches = specs.iter().map(|spec| spec.matches.clone()).collect();
                 let classifier = Box::new(Classifier::new(matches));
-                let counters = Counters::default();
+                let counters = ClassCounters::default();
                 let (children, end) = (Vec::new(), 0);
                 self.nodes.push(node(Kind::Inner { name, classifier, children, end, counters }));
                 let below = specs.into_iter().map(|spec| self.add(spec, Some(index)));
@@ -210,7 +210,7 @@ impl<B> Cbq<B> {
     }
 
     /// Calls `visit` for every class below the root, depth first.
-    pub(crate) fn visit(&self, visit: &mut impl FnMut(&str, &Counters, Backlog)) {
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         for (index, node) in self.nodes.iter().enumerate().skip(1) {
             match &node.kind {
                 Kind::Leaf { class, .. } => class.visit(visit),
@@ -287,7 +287,7 @@ impl<B> Cbq<B> {
     }
 
     /// Calls `each` with the counters of every class between a leaf and the root.
-    fn above(&mut self, leaf: usize, mut each: impl FnMut(&mut Counters)) {
+    fn above(&mut self, leaf: usize, mut each: impl FnMut(&mut ClassCounters)) {
         let mut next = self.nodes[leaf].parent;
         while let Some(index) = next {
             let node = &mut self.nodes[index];

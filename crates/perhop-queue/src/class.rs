@@ -7,7 +7,7 @@ use perhop_core::{Bytes, Packet, Rate, Time};
 pub use reserved::Reserved;
 
 use crate::{
-    Action, Actions, Backlog, Cause, Counters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
+    Action, Actions, Backlog, Cause, ClassCounters, Dequeue, Discipline, Fifo, Ledger, Limit, Pass,
     Policer, Queue, Shaper,
 };
 
@@ -19,7 +19,7 @@ pub struct Class<B> {
     policer: Option<Box<(Policer, Actions)>>,
     shaper: Option<Box<Shaper<B>>>,
     queue: Queue<B>,
-    counters: Counters,
+    counters: ClassCounters,
     /// What results call it.
     name: Box<str>,
 }
@@ -31,7 +31,7 @@ impl<B> Class<B> {
             policer: None,
             shaper: None,
             queue,
-            counters: Counters::default(),
+            counters: ClassCounters::default(),
             name: Box::default(),
         }
     }
@@ -60,7 +60,7 @@ impl<B> Class<B> {
     }
 
     /// What the class has done since the run began, its inner classes included.
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &ClassCounters {
         &self.counters
     }
 
@@ -75,7 +75,7 @@ impl<B> Class<B> {
     /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
     /// first, of every class inside it. Where classes are [reserved](Reserved) it is what stands
     /// behind them that is visited.
-    pub fn visit(&self, visit: &mut impl FnMut(&str, &Counters, Backlog)) {
+    pub fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
             return classes.last().visit(visit);
         }

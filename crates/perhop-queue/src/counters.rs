@@ -6,10 +6,10 @@ use crate::{Backlog, Cause, Ledger, Verdict};
 
 /// What a class has done since the run began. Sizes are IP bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ClassCounters {
     /// What was handed to the transmitter.
     pub sent: Backlog,
-    /// Packets dropped, by cause; see [`Counters::dropped`].
+    /// Packets dropped, by cause; see [`ClassCounters::dropped`].
     dropped: [u64; Cause::ALL.len()],
     /// Packets that were marked with congestion experienced.
     pub marked: u64,
@@ -23,7 +23,7 @@ pub struct Counters {
     pub violated: Backlog,
 }
 
-impl Counters {
+impl ClassCounters {
     /// Packets dropped for this cause.
     pub const fn dropped(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]

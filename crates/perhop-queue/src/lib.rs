@@ -8,7 +8,8 @@
 //! * [`Policer`] measures a stream against one rate or two, and [`Shaper`] makes it keep to one;
 //! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark before they are full;
 //! * [`Classifier`] decides which class a packet belongs to;
-//! * [`Class`] is a queue between an optional policer and an optional shaper, with [`Counters`];
+//! * [`Class`] is a queue between an optional policer and an optional shaper, with
+//!   [`ClassCounters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
 //! * [`Reserved`] classes go before all of that, and come and go while it works;
@@ -40,7 +41,7 @@ pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
 pub use class::{Class, Reserved};
 pub use classes::{ClassSpec, Classes, Service};
 pub use classifier::{Classifier, Match, PortRanges};
-pub use counters::Counters;
+pub use counters::ClassCounters;
 pub use drr::Drr;
 pub use fifo::{Drop, Fifo, FifoConfig, Limit};
 pub use link_share::{LinkShare, Priority};
@@ -162,6 +163,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Every cause, in the order in which [`Counters`] hold them.
+    /// Every cause, in the order in which [`ClassCounters`] hold them.
     pub const ALL: [Self; 3] = [Self::Limit, Self::Policer, Self::Early];
 }

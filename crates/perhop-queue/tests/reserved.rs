@@ -4,7 +4,7 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Action, Actions, Backlog, Class, ClassSpec, Classes, Counters, Dequeue, Discipline, Fifo,
+    Action, Actions, Backlog, Class, ClassCounters, ClassSpec, Classes, Dequeue, Discipline, Fifo,
     Ledger, Limit, Match, Policer, Queue, Reserved, Service, Shaper, Weight,
 };
 use proptest::prelude::*;
@@ -100,9 +100,10 @@ impl Link {
         ledger.drops.iter().map(|drop| drop.packet.body).collect()
     }
 
-    fn visited(&self) -> Vec<(Counters, Backlog)> {
+    fn visited(&self) -> Vec<(ClassCounters, Backlog)> {
         let mut found = Vec::new();
-        let mut visit = |_: &str, counters: &Counters, backlog| found.push((*counters, backlog));
+        let mut visit =
+            |_: &str, counters: &ClassCounters, backlog| found.push((*counters, backlog));
         self.class.visit(&mut visit);
         self.class.reserved().iter().for_each(|class| class.visit(&mut visit));
         found
@@ -190,7 +191,7 @@ proptest! {
         let mut link = Link { class: rest(kind), reserved: Vec::new() };
         let mut now = Time::ZERO;
         let mut fates: Vec<Option<bool>> = vec![None; steps.len()];
-        let mut counted = [Counters::default(); RESERVATIONS as usize];
+        let mut counted = [ClassCounters::default(); RESERVATIONS as usize];
         // What each bucket may have let in by now, in millionths of a bit.
         let mut allowed = [0_u128; RESERVATIONS as usize];
         let dscp_of = |id: Id| match steps[id] { Step::Arrive { dscp, .. } => dscp, _ => 255 };
@@ -235,7 +236,7 @@ proptest! {
                 if !before.iter().any(|(other, _)| *other == number) {
                     began[index] = id;
                     sent_last[index] = None;
-                    prop_assert_eq!(*counters, Counters::default());
+                    prop_assert_eq!(*counters, ClassCounters::default());
                     allowed[index] = u128::from(burst) * 8_000_000;
                 } else if matches!(step, Step::Reserve(..)) {
                     prop_assert_eq!(*counters, counted[index]);

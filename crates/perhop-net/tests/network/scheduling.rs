@@ -3,7 +3,8 @@
 use perhop_core::{Bytes, Duration, Protocol, Rate, Stream, Time};
 use perhop_net::{Network, Wire};
 use perhop_queue::{
-    Backlog, Class, ClassSpec, Classes, Counters, Limit, Match, Queue, Reserved, Service, Weight,
+    Backlog, Class, ClassCounters, ClassSpec, Classes, Limit, Match, Queue, Reserved, Service,
+    Weight,
 };
 
 use crate::lab::*;
@@ -38,7 +39,7 @@ fn limit(random: &mut Stream) -> Limit {
 }
 
 /// What can be seen of a run: arrivals, losses, and the second link's counters at every stop.
-type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, Counters, Backlog)>);
+type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, ClassCounters, Backlog)>);
 
 /// Lets a script and changes happen; with `reports` the hosts are told of departures, from changes
 /// on.
@@ -88,7 +89,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
         network.run(Time::from_picos(at), &mut hosts);
         let counters = network.link_counters(forth(1));
         let mut classes = Vec::new();
-        let mut visit = |_: &str, class: &Counters, backlog| {
+        let mut visit = |_: &str, class: &ClassCounters, backlog| {
             classes.push((counters.packets, counters.bytes, *class, backlog));
         };
         network.queue(forth(1)).visit(&mut visit);
