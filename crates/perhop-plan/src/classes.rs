@@ -2,7 +2,7 @@
 
 use perhop_core::{Bytes, Dscp, NodeId, Protocol, Rate, Stream};
 use perhop_queue::{
-    Action, Actions, Class, ClassSpec, Classes, Match, Policer, Queue, QueueConfig, Service,
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Match, Policer, Queue, QueueConfig,
     Shaper, Sharing, Weight,
 };
 use schemars::JsonSchema;
@@ -199,8 +199,8 @@ impl ClassPlan {
             class = class.shaped(shape.shaper());
         }
         let service = match self.weight {
-            None => Service::Strict,
-            Some(weight) => Service::Share(weight, self.priority),
+            None => ClassService::Strict,
+            Some(weight) => ClassService::Share(weight, self.priority),
         };
         Ok(ClassSpec { matches: self.matches.resolve(site.names)?, service, class })
     }

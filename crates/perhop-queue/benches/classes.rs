@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use perhop_core::{Bytes, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass};
 use perhop_queue::{
-    Class, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match, Queue, Service,
-    Sharing, Weight,
+    Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
+    Queue, Sharing, Weight,
 };
 
 const SHARINGS: [(&str, Sharing); 3] =
@@ -45,7 +45,7 @@ fn run(sharing: Sharing, classes: u16, packets: u64) -> u64 {
             true => Match::default(),
             false => Match { destination_ports: vec![class..=class], ..Match::default() },
         },
-        service: Service::Share(
+        service: ClassService::Share(
             Weight::new(1_000_000 + u64::from(class) * 1_000).expect("not zero"),
             0,
         ),

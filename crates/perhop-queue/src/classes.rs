@@ -13,7 +13,7 @@ use crate::{
 
 /// How a class is served among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum ClassService {
     /// Before every class that is not strict, and before strict ones that stand after it.
     Strict,
     /// A share of what the strict classes leave, in proportion to this weight. What a class does
@@ -28,7 +28,7 @@ pub struct ClassSpec<B> {
     /// Which packets belong to it.
     pub matches: Match,
     /// How it is served.
-    pub service: Service,
+    pub service: ClassService,
     /// Its queue and policer.
     pub class: Class<B>,
 }
@@ -82,11 +82,11 @@ impl<B> Classes<B> {
         let (mut strict, mut shared, mut weights) = (Vec::new(), Vec::new(), Vec::new());
         for (index, spec) in specs.into_iter().enumerate() {
             service.push(match spec.service {
-                Service::Strict => {
+                ClassService::Strict => {
                     strict.push(index);
                     SchedulerIndex::Strict(strict.len() - 1)
                 }
-                Service::Share(weight, priority) => {
+                ClassService::Share(weight, priority) => {
                     shared.push(index);
                     weights.push((weight, priority));
                     SchedulerIndex::Shared(shared.len() - 1)

@@ -39,7 +39,7 @@ use perhop_core::{Bytes, Packet, Time};
 pub use bucket::{TokenBucket, Tokens};
 pub use cbq::{Cbq, CbqConfig, CbqPart, CbqSpec};
 pub use class::{Class, Reserved};
-pub use classes::{ClassSpec, Classes, Service};
+pub use classes::{ClassService, ClassSpec, Classes};
 pub use classifier::{Classifier, Match, PortRanges};
 pub use counters::ClassCounters;
 pub use drr::Drr;

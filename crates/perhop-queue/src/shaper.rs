@@ -83,7 +83,7 @@ impl<B> Shaper<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, ClassSpec, Classes, Fifo, Limit, Match, Queue, Service, Weight};
+    use crate::{Class, ClassService, ClassSpec, Classes, Fifo, Limit, Match, Queue, Weight};
     use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, TrafficClass};
     use proptest::prelude::*;
 
@@ -114,8 +114,8 @@ mod tests {
             service,
             class: Class::new(Queue::Fifo(Fifo::new(Limit::packets(u64::MAX)))),
         };
-        let shared = Service::Share(Weight::new(1).unwrap(), 0);
-        Queue::Classes(Box::new(Classes::new(vec![spec(1, Service::Strict), spec(0, shared)])))
+        let shared = ClassService::Share(Weight::new(1).unwrap(), 0);
+        Queue::Classes(Box::new(Classes::new(vec![spec(1, ClassService::Strict), spec(0, shared)])))
     }
 
     #[test]

@@ -4,8 +4,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Class, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match, Queue, Service,
-    Shaper, Sharing, Weight,
+    Class, ClassService, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger, Limit, Match,
+    Queue, Shaper, Sharing, Weight,
 };
 use proptest::prelude::*;
 
@@ -157,7 +157,7 @@ fn build(node: &ShareClass, sharing: Sharing, next: &mut u8) -> (Class<usize>, V
             dscps.extend(&of_child);
             let matches = Match { dscps: of_child, ..Match::default() };
             let weight = Weight::new(child.guarantee.max(1)).unwrap();
-            ClassSpec { matches, service: Service::Share(weight, child.priority), class }
+            ClassSpec { matches, service: ClassService::Share(weight, child.priority), class }
         });
         let specs = specs.collect();
         (Queue::Classes(Box::new(Classes::sharing(specs, sharing))), dscps)

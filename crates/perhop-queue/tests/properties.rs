@@ -7,8 +7,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Action, Actions, Backlog, Cause, Class, ClassSpec, Classes, Dequeue, Discipline, Fifo, Ledger,
-    Limit, Match, Pass, Policer, Queue, Service, Weight,
+    Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Dequeue, Discipline,
+    Fifo, Ledger, Limit, Match, Pass, Policer, Queue, Weight,
 };
 use proptest::prelude::*;
 
@@ -75,8 +75,8 @@ fn classes(plans: &[ClassPlan]) -> Class<Id> {
             class = class.policed(policer, Actions::exceed(Action::Drop));
         }
         let service = match plan.strict {
-            true => Service::Strict,
-            false => Service::Share(Weight::new(plan.weight).unwrap(), 0),
+            true => ClassService::Strict,
+            false => ClassService::Share(Weight::new(plan.weight).unwrap(), 0),
         };
         ClassSpec { matches, service, class }
     };
@@ -324,7 +324,7 @@ proptest! {
     fn a_nested_policy_conserves_packets((plans, arrivals) in policy_and_traffic()) {
         let nested = ClassSpec {
             matches: Match::default(),
-            service: Service::Share(Weight::new(1).unwrap(), 0),
+            service: ClassService::Share(Weight::new(1).unwrap(), 0),
             class: classes(&plans),
         };
         let root = Class::new(Queue::Classes(Box::new(Classes::new(vec![nested]))));

@@ -4,8 +4,8 @@ use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
 };
 use perhop_queue::{
-    Action, Actions, Backlog, Class, ClassCounters, ClassSpec, Classes, Dequeue, Discipline, Fifo,
-    Ledger, Limit, Match, Policer, Queue, Reserved, Service, Shaper, Weight,
+    Action, Actions, Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Dequeue,
+    Discipline, Fifo, Ledger, Limit, Match, Policer, Queue, Reserved, Shaper, Weight,
 };
 use proptest::prelude::*;
 
@@ -51,14 +51,14 @@ fn packet(id: Id, dscp: u8, size: u32) -> Packet<Id> {
 fn rest(kind: u8) -> Class<Id> {
     let rate = |mbps: u64| Rate::new(mbps * 1_000_000).unwrap();
     let queue = || Class::new(Queue::Fifo(Fifo::new(Limit::packets(6))));
-    let share = |weight| Service::Share(Weight::new(weight).unwrap(), 0);
+    let share = |weight| ClassService::Share(Weight::new(weight).unwrap(), 0);
     let spec = |dscp, service, class| ClassSpec { matches: matches(dscp), service, class };
     let policed =
         queue().policed(Policer::new(rate(3), Bytes::new(4_000)), Actions::exceed(Action::Drop));
     let inner = vec![spec(2, share(1), queue()), spec(3, share(3), queue())];
     let nested = Class::new(Queue::Classes(Box::new(Classes::new(inner))));
     let classes = vec![
-        spec(0, Service::Strict, policed),
+        spec(0, ClassService::Strict, policed),
         spec(1, share(2), queue().shaped(Shaper::new(rate(2), Bytes::new(2_000)))),
         ClassSpec { matches: Match::default(), service: share(5), class: nested },
     ];

@@ -3,8 +3,8 @@
 use perhop_core::{Bytes, Dscp, Duration, Overhead, Rate, Time};
 use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Wire};
 use perhop_queue::{
-    Action, Actions, Backlog, Cause, Class, ClassSpec, Classes, Discipline, Limit, Match, Policer,
-    Queue, Service, Weight,
+    Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Discipline, Limit,
+    Match, Policer, Queue, Weight,
 };
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ impl Kind {
                 let even = (0..8).step_by(2).map(perhop_core::NodeId).collect();
                 let class = |matches, weight, class| ClassSpec {
                     matches,
-                    service: Service::Share(Weight::new(weight).unwrap(), 0),
+                    service: ClassService::Share(Weight::new(weight).unwrap(), 0),
                     class,
                 };
                 Class::new(Queue::Classes(Box::new(Classes::new(vec![

@@ -3,7 +3,7 @@
 use perhop_core::{Bytes, Duration, Protocol, Rate, Stream, Time};
 use perhop_net::{Network, Wire};
 use perhop_queue::{
-    Backlog, Class, ClassCounters, ClassSpec, Classes, Limit, Match, Queue, Reserved, Service,
+    Backlog, Class, ClassCounters, ClassService, ClassSpec, Classes, Limit, Match, Queue, Reserved,
     Weight,
 };
 
@@ -11,7 +11,7 @@ use crate::lab::*;
 
 /// One class alone is a queue that is not scheduled.
 fn class_of_its_own(limit: Limit) -> Class<Line> {
-    let service = Service::Share(Weight::new(1).unwrap(), 0);
+    let service = ClassService::Share(Weight::new(1).unwrap(), 0);
     let spec = ClassSpec { matches: Match::default(), service, class: fifo(limit) };
     Class::new(Queue::Classes(Box::new(Classes::new(vec![spec]))))
 }

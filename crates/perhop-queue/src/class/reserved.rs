@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use perhop_core::{Bytes, Packet, Rate, Time};
 
 use crate::{
-    Action, Actions, Class, ClassSpec, Classes, Discipline, Fifo, Ledger, Limit, Match, Policer,
-    Queue, Service,
+    Action, Actions, Class, ClassService, ClassSpec, Classes, Discipline, Fifo, Ledger, Limit,
+    Match, Policer, Queue,
 };
 
 /// A class that goes before everything else.
@@ -104,7 +104,7 @@ impl<B> Class<B> {
         let shaper = rest.shaper.take();
         // The rest is the last strict class, which nobody asks before its turn.
         let parts = reserved.into_iter().chain([(Match::default(), rest)]);
-        let strict = |(matches, class)| ClassSpec { matches, service: Service::Strict, class };
+        let strict = |(matches, class)| ClassSpec { matches, service: ClassService::Strict, class };
         let specs = parts.map(strict).collect();
         let queue = Queue::Reserved(Box::new(Classes::waiting(now, specs)));
         Self { shaper, ..Self::new(queue) }

@@ -3,9 +3,9 @@
 
 use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
-    Class, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, DualPi2, DualPi2Config,
-    Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, Measure, Pass, Pie, PieConfig, Queue, Red,
-    RedConfig, RedProfile, Service, StandingBacklog, Weight,
+    Class, ClassService, ClassSpec, Classes, Codel, CodelConfig, Dequeue, Discipline, DualPi2,
+    DualPi2Config, Fifo, FqCodel, FqCodelConfig, Ledger, Limit, Match, Measure, Pass, Pie,
+    PieConfig, Queue, Red, RedConfig, RedProfile, StandingBacklog, Weight,
 };
 use proptest::prelude::*;
 
@@ -244,9 +244,9 @@ proptest! {
                 Match::default()
             },
             service: if index == strict {
-                Service::Strict
+                ClassService::Strict
             } else {
-                Service::Share(Weight::new(1 + index as u64).unwrap(), 0)
+                ClassService::Share(Weight::new(1 + index as u64).unwrap(), 0)
             },
             class: Class::new(queue),
         });
