@@ -14,7 +14,7 @@ use crate::icmp::{self, Message};
 use crate::open::{hold_window, set_traffic_class};
 use crate::payload::Payload;
 use crate::ping::Answered;
-use crate::shared::{Place, Shared};
+use crate::shared::{Shared, StreamId};
 use crate::stream::{FlowReceived, lock};
 use crate::sys::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
 use crate::tap;
@@ -39,7 +39,7 @@ pub(crate) enum EventSource {
         socket: Socket,
     },
     Tap(Socket),
-    Connection(Place),
+    Connection(StreamId),
 }
 
 struct Receiver<'a> {
@@ -52,7 +52,7 @@ struct Receiver<'a> {
     /// Room that streams are said to have, and nothing is written to.
     room: Box<[MaybeUninit<u8>]>,
     /// Whose the last datagram was, that came from here and went there.
-    last: Option<((SocketAddr, SocketAddr), Place)>,
+    last: Option<((SocketAddr, SocketAddr), StreamId)>,
 }
 
 /// Takes what comes in until all is over.
@@ -85,7 +85,7 @@ impl Receiver<'_> {
     fn serve(&mut self, number: usize) -> io::Result<()> {
         match &self.sources[number] {
             EventSource::Listener(..) => self.accept(number),
-            &EventSource::Connection(place) => self.read(place),
+            &EventSource::Connection(id) => self.read(id),
             EventSource::Datagrams(at, socket) => {
                 for _ in 0..TURNS {
                     let Ok(count) = self.large.receive(socket) else { break };
@@ -134,12 +134,12 @@ impl Receiver<'_> {
         let mut accepted = Vec::new();
         while let Ok((socket, from)) = listener.accept() {
             match from.and_then(|from| self.shared.find(false, from, at)) {
-                Some(place) => accepted.push((place, socket)),
+                Some(id) => accepted.push((id, socket)),
                 None => self.shared.unknown_sender(),
             }
         }
-        for (place, socket) in accepted {
-            let (flow, stream) = self.shared.at(place);
+        for (id, socket) in accepted {
+            let (flow, stream) = self.shared.at(id);
             // The listener may be another flow's, too.
             let _ = set_traffic_class(&socket, at, TrafficClass::new(flow.dscp));
             hold_window(&socket, flow.window);
@@ -149,13 +149,13 @@ impl Receiver<'_> {
             }
             let socket = stream.receiver.get().expect("it was just set");
             self.epoll.add(socket.as_fd(), self.sources.len() as u64, Interest::Readable)?;
-            self.sources.push(EventSource::Connection(place));
+            self.sources.push(EventSource::Connection(id));
         }
         Ok(())
     }
 
-    fn read(&mut self, place: Place) -> io::Result<()> {
-        let (flow, stream) = self.shared.at(place);
+    fn read(&mut self, id: StreamId) -> io::Result<()> {
+        let (flow, stream) = self.shared.at(id);
         let Some(socket) = stream.receiver.get() else { return Ok(()) };
         match socket.discard(&mut self.room) {
             Ok(0) => {
@@ -181,27 +181,27 @@ fn take<'a>(
     shared: &'a Shared,
     at: SocketAddr,
     datagram: &Datagram<'_>,
-    last: &mut Option<((SocketAddr, SocketAddr), Place)>,
+    last: &mut Option<((SocketAddr, SocketAddr), StreamId)>,
     received: &mut Option<(usize, std::sync::MutexGuard<'a, FlowReceived>)>,
 ) {
     let Some(from) = datagram.from else { return shared.unknown_sender() };
-    let place = match last {
-        Some((ends, place)) if *ends == (from, at) => Some(*place),
+    let id = match last {
+        Some((ends, id)) if *ends == (from, at) => Some(*id),
         _ => shared.find(true, from, at),
     };
-    let Some(place) = place else { return shared.unknown_sender() };
-    *last = Some(((from, at), place));
-    if received.as_ref().is_none_or(|(flow, _)| *flow != place.flow) {
+    let Some(id) = id else { return shared.unknown_sender() };
+    *last = Some(((from, at), id));
+    if received.as_ref().is_none_or(|(flow, _)| *flow != id.flow) {
         // Unlocked before another one is locked.
         *received = None;
-        *received = Some((place.flow, lock(&shared.flows[place.flow].received)));
+        *received = Some((id.flow, lock(&shared.flows[id.flow].received)));
     }
     let Some((_, flow)) = received else { return };
     let size = datagram.control.segment.unwrap_or(datagram.bytes.len()).max(1);
     for bytes in datagram.bytes.chunks(size) {
         match Payload::read(bytes, shared.tag) {
-            Some(payload) if payload.sequence < shared.at(place).1.sent.load(Ordering::Acquire) => {
-                count(flow, place.stream, payload, bytes.len(), &datagram.control);
+            Some(payload) if payload.sequence < shared.at(id).1.sent.load(Ordering::Acquire) => {
+                count(flow, id.stream, payload, bytes.len(), &datagram.control);
             }
             _ => shared.unknown_sender(),
         }
@@ -271,15 +271,15 @@ fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
 /// Counts a packet of TCP that was remarked, or has experienced congestion.
 fn watch(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
-    let data = shared.find(false, packet.from, packet.to).map(|place| (place, 0));
-    let answer = || shared.find(false, packet.to, packet.from).map(|place| (place, 1));
-    let Some((place, end)) = data.or_else(answer) else { return shared.unknown_sender() };
-    let flow = &shared.flows[place.flow];
+    let data = shared.find(false, packet.from, packet.to).map(|id| (id, 0));
+    let answer = || shared.find(false, packet.to, packet.from).map(|id| (id, 1));
+    let Some((id, end)) = data.or_else(answer) else { return shared.unknown_sender() };
+    let flow = &shared.flows[id.flow];
     // What the kernel has put together counts for as many segments as it was; it puts together what
     // is marked alike.
     let segments = (packet.payload as u64).div_ceil(flow.segment.max(1)).max(1);
     if packet.ce && end == 0 && packet.payload > 0 {
-        flow.streams[place.stream].marked.fetch_add(segments, Ordering::Relaxed);
+        flow.streams[id.stream].marked.fetch_add(segments, Ordering::Relaxed);
     }
     if packet.dscp == flow.dscp.get() {
         return; // marked with congestion, or another flow's ports

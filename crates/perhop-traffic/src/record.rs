@@ -11,7 +11,7 @@ use perhop_measure::{
 
 use crate::clock::{duration, nanos, time};
 use crate::open::hold_window;
-use crate::shared::{Place, Shared};
+use crate::shared::{Shared, StreamId};
 use crate::stream::{DscpCounts, FlowState, StreamState, lock};
 use crate::sys::{Nanos, TcpInfo};
 use crate::tcp;
@@ -51,7 +51,7 @@ struct Follow {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     marks: Marks,
-    places: Vec<Place>,
+    ids: Vec<StreamId>,
     follows: Vec<Follow>,
     srtts: Vec<Histogram>,
     /// Of each flow: packets that had arrived at its destination and its source.
@@ -68,11 +68,11 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub fn new(shared: &Shared, marks: Marks, ends: Vec<[NodeId; 2]>, bearable: Duration) -> Self {
-        let places: Vec<_> = shared.places().collect();
+        let ids: Vec<_> = shared.stream_ids().collect();
         Self {
             marks,
-            follows: places.iter().map(|_| Follow::default()).collect(),
-            places,
+            follows: ids.iter().map(|_| Follow::default()).collect(),
+            ids,
             srtts: vec![Histogram::default(); shared.flows.len()],
             last_dscps: vec![[[0; Dscp::COUNT]; 2]; shared.flows.len()],
             ends,
@@ -101,7 +101,7 @@ impl Recorder {
     }
 
     fn next_sample(&self) -> Nanos {
-        self.sampled + SAMPLE.max(SAMPLE_SHARE * self.places.len() as Nanos)
+        self.sampled + SAMPLE.max(SAMPLE_SHARE * self.ids.len() as Nanos)
     }
 
     /// Reads what is due.
@@ -124,10 +124,10 @@ impl Recorder {
     }
 
     fn sample(&mut self, shared: &Shared, now: Nanos) {
-        for (place, follow) in self.places.iter().zip(&mut self.follows) {
-            let (flow, stream) = shared.at(*place);
-            if shared.is_udp(place.flow) {
-                let reached = lock(&flow.received).datagrams[place.stream].next;
+        for (id, follow) in self.ids.iter().zip(&mut self.follows) {
+            let (flow, stream) = shared.at(*id);
+            if shared.is_udp(id.flow) {
+                let reached = lock(&flow.received).datagrams[id.stream].next;
                 if follow.reached.len() == SETTLED {
                     follow.reached.pop_front();
                 }
@@ -142,7 +142,7 @@ impl Recorder {
                 continue;
             }
             if let Some(receiver) = stream.receiver.get() {
-                hold_window(receiver, shared.flows[place.flow].window);
+                hold_window(receiver, shared.flows[id.flow].window);
             }
             let Ok(info) = TcpInfo::of(&stream.sender) else { continue };
             follow.window = follow.window.max(info.snd_wnd);
@@ -150,7 +150,7 @@ impl Recorder {
                 follow.segments = info.segs_in;
                 let srtt = Duration::from_micros(info.rtt.into());
                 follow.srtt.add(srtt);
-                self.srtts[place.flow].add(srtt);
+                self.srtts[id.flow].add(srtt);
             }
             let unsent = tcp::unsent(info.delivery_rate);
             if unsent / 2 >= follow.unsent || unsent <= follow.unsent / 2 {
@@ -166,24 +166,19 @@ impl Recorder {
         let now = shared.clock.now();
         let flows = shared.flows.len();
         let mut arrived = vec![[0_u64; 2]; flows];
-        for (place, follow) in self.places.iter().zip(&mut self.follows) {
-            let (flow, stream) = shared.at(*place);
-            let reading = if shared.is_udp(place.flow) {
-                datagrams(flow, stream, place.stream, follow, now)
+        for (id, follow) in self.ids.iter().zip(&mut self.follows) {
+            let (flow, stream) = shared.at(*id);
+            let reading = if shared.is_udp(id.flow) {
+                datagrams(flow, stream, id.stream, follow, now)
             } else {
                 let (reading, segments) = connection(flow, stream, follow);
-                for (sum, more) in arrived[place.flow].iter_mut().zip(segments) {
+                for (sum, more) in arrived[id.flow].iter_mut().zip(segments) {
                     *sum += more;
                 }
                 reading
             };
             let reading = since(&follow.last.counters, reading);
-            self.intervals.push(
-                (place.flow, place.stream),
-                stretch,
-                &follow.last.counters,
-                &reading,
-            );
+            self.intervals.push((id.flow, id.stream), stretch, &follow.last.counters, &reading);
             follow.last = reading;
             follow.srtt = Samples::default();
         }
@@ -254,8 +249,8 @@ impl Recorder {
     /// The greatest window that was offered to a stream of each flow; zero for one of datagrams.
     pub fn windows(&self, shared: &Shared) -> Vec<u32> {
         let mut windows = vec![0; shared.flows.len()];
-        for (place, follow) in self.places.iter().zip(&self.follows) {
-            windows[place.flow] = follow.window.max(windows[place.flow]);
+        for (id, follow) in self.ids.iter().zip(&self.follows) {
+            windows[id.flow] = follow.window.max(windows[id.flow]);
         }
         windows
     }

@@ -10,9 +10,9 @@ use crate::payload::Tag;
 use crate::ping::PingState;
 use crate::stream::{FlowState, StreamState, lock};
 
-/// Where a stream stands.
+/// A stream: the indices of its flow, and of the stream in the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StreamId {
     pub flow: usize,
     pub stream: usize,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// Whether each flow is of datagrams.
     pub udp: Vec<bool>,
     /// Whose a packet is, by where it comes from and goes to: of TCP, and of UDP.
-    pub by_address: [HashMap<(SocketAddr, SocketAddr), Place>; 2],
+    pub by_address: [HashMap<(SocketAddr, SocketAddr), StreamId>; 2],
     pub pings: Vec<PingState>,
     /// Which node an address is of.
     pub nodes: HashMap<IpAddr, u16>,
@@ -66,21 +66,21 @@ impl Shared {
         self.udp[flow]
     }
 
-    /// The places of all streams, in order.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    /// Returns the ids of all streams, in order.
+    pub fn stream_ids(&self) -> impl Iterator<Item = StreamId> + '_ {
         let flows = self.flows.iter().enumerate();
         flows.flat_map(|(flow, state)| {
-            (0..state.streams.len()).map(move |stream| Place { flow, stream })
+            (0..state.streams.len()).map(move |stream| StreamId { flow, stream })
         })
     }
 
-    pub fn at(&self, place: Place) -> (&FlowState, &StreamState) {
-        let flow = &self.flows[place.flow];
-        (flow, &flow.streams[place.stream])
+    pub fn at(&self, id: StreamId) -> (&FlowState, &StreamState) {
+        let flow = &self.flows[id.flow];
+        (flow, &flow.streams[id.stream])
     }
 
     /// Whose a packet is.
-    pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<Place> {
+    pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<StreamId> {
         self.by_address[usize::from(udp)].get(&(from, to)).copied()
     }
 

@@ -54,11 +54,11 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     let mut file = File::from(memfd_create("perhop", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(&vec![0; CHUNK])?;
     let epoll = Epoll::new()?;
-    let places: Vec<_> = shared.places().filter(|place| !shared.is_udp(place.flow)).collect();
+    let ids: Vec<_> = shared.stream_ids().filter(|id| !shared.is_udp(id.flow)).collect();
     let mut events = BinaryHeap::new();
     let mut applications = Vec::new();
-    for (number, place) in places.iter().enumerate() {
-        let flow = &shared.flows[place.flow];
+    for (number, id) in ids.iter().enumerate() {
+        let flow = &shared.flows[id.flow];
         applications.push(Application {
             phase: ConnectionPhase::Waiting,
             left: flow.volume.unwrap_or(u64::MAX),
@@ -74,8 +74,8 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
         let count = epoll.wait(&mut ready, shared.clock.wake(next))?;
         for event in &ready[..count] {
             let number = event.u64 as usize;
-            let place = places[number];
-            let (flow, stream) = shared.at(place);
+            let id = ids[number];
+            let (flow, stream) = shared.at(id);
             let application = &mut applications[number];
             if application.phase == ConnectionPhase::Connecting {
                 if let Some(error) = stream.sender.take_error() {
@@ -109,7 +109,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             && at <= now
         {
             events.pop();
-            let (flow, stream) = shared.at(places[number]);
+            let (flow, stream) = shared.at(ids[number]);
             let application = &mut applications[number];
             match (what, application.phase) {
                 (What::Start, ConnectionPhase::Waiting) => {

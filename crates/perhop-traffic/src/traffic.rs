@@ -18,7 +18,7 @@ use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
 use crate::receive::{EventSource, receive};
 use crate::record::Recorder;
-use crate::shared::{Place, Shared, TrafficCounters};
+use crate::shared::{Shared, StreamId, TrafficCounters};
 use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
 use crate::sys::{be_prompt, monotonic, realtime, unlimit_files};
 use crate::udp::Datagrams;
@@ -68,7 +68,7 @@ impl Traffic {
         let shared = Arc::new(share(job, &lines, &mut opened)?);
         let senders = patterns
             .into_iter()
-            .map(|(place, pattern)| Datagrams::new(place, shared.at(place).0, pattern))
+            .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
         let node = |name: &str| job.number(name).map(NodeId);
@@ -251,14 +251,14 @@ impl Drop for Traffic {
     }
 }
 
-/// The pattern of each stream of datagrams, and its place.
-fn patterns(job: &Job) -> Result<Vec<(Place, perhop_workload::Pattern)>, TrafficError> {
+/// Returns the id and the pattern of each stream of datagrams.
+fn patterns(job: &Job) -> Result<Vec<(StreamId, perhop_workload::Pattern)>, TrafficError> {
     let mut patterns = Vec::new();
     for (flow, plan) in job.flows.iter().enumerate() {
         if let TransportPlan::Udp(udp) = &plan.transport {
             for stream in 0..usize::from(plan.streams) {
                 patterns
-                    .push((Place { flow, stream }, pattern(udp, &plan.name, stream, job.seed)?));
+                    .push((StreamId { flow, stream }, pattern(udp, &plan.name, stream, job.seed)?));
             }
         }
     }
@@ -303,8 +303,8 @@ fn share(
     for (number, socket) in senders {
         let Line { flow, from, to } = lines[number];
         let streams = &mut flows[flow].streams;
-        let place = Place { flow, stream: streams.len() };
-        by_address[usize::from(udp[flow])].insert((from, to), place);
+        let id = StreamId { flow, stream: streams.len() };
+        by_address[usize::from(udp[flow])].insert((from, to), id);
         streams.push(StreamState::new(to, socket));
     }
     let mut probes: Vec<_> = opened.values_mut().flat_map(|host| host.probes.drain(..)).collect();

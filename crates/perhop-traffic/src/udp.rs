@@ -14,7 +14,7 @@ use perhop_workload::Pattern;
 
 use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
-use crate::shared::{Place, Shared};
+use crate::shared::{Shared, StreamId};
 use crate::stream::{FlowState, lock};
 use crate::sys::{Nanos, Train, realtime};
 
@@ -26,7 +26,7 @@ const LATE: Nanos = 1_000_000;
 /// A stream's sender.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    place: Place,
+    id: StreamId,
     /// When the next one is due.
     due: Time,
     stop: Time,
@@ -47,9 +47,9 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    pub fn new(place: Place, flow: &FlowState, mut pattern: Pattern) -> Self {
+    pub fn new(id: StreamId, flow: &FlowState, mut pattern: Pattern) -> Self {
         Self {
-            place,
+            id,
             due: time(flow.start) + pattern.first(),
             stop: flow.stop.map_or(Time::MAX, time),
             left: flow.volume.unwrap_or(u64::MAX),
@@ -96,7 +96,7 @@ impl Datagrams {
             self.drawn = None;
         }
         // Before any of them can arrive.
-        shared.at(self.place).1.sent.store(self.sequence, Ordering::Release);
+        shared.at(self.id).1.sent.store(self.sequence, Ordering::Release);
     }
 
     /// Sends what is due; says when to come again.
@@ -104,7 +104,7 @@ impl Datagrams {
         if self.train.len() == 0 {
             self.load(shared, now);
         }
-        let socket = &shared.at(self.place).1.sender;
+        let socket = &shared.at(self.id).1.sender;
         if self.blocked && !socket.is_writable() {
             // A process that sleeps in sendto(2) is not woken before either.
             return now + PAUSE;
