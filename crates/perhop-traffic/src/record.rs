@@ -28,9 +28,9 @@ const SETTLED: usize = 5;
 /// was. Those that one of a higher number has overtaken count sooner.
 const PATIENCE: Nanos = 1_000_000_000;
 
-/// What is known of a stream beside what its state says.
+/// The last reading of a stream, and what was sampled since.
 #[derive(Debug, Default)]
-struct Follow {
+struct StreamHistory {
     last: StreamReading,
     /// Smoothed round-trip times since the last mark. What single segments measured Linux keeps to
     /// itself.
@@ -52,7 +52,7 @@ struct Follow {
 pub(crate) struct Recorder {
     marks: Marks,
     ids: Vec<StreamId>,
-    follows: Vec<Follow>,
+    histories: Vec<StreamHistory>,
     srtts: Vec<Histogram>,
     /// Of each flow: packets that had arrived at its destination and its source.
     last_dscps: Vec<[DscpCounts; 2]>,
@@ -71,7 +71,7 @@ impl Recorder {
         let ids: Vec<_> = shared.stream_ids().collect();
         Self {
             marks,
-            follows: ids.iter().map(|_| Follow::default()).collect(),
+            histories: ids.iter().map(|_| StreamHistory::default()).collect(),
             ids,
             srtts: vec![Histogram::default(); shared.flows.len()],
             last_dscps: vec![[[0; Dscp::COUNT]; 2]; shared.flows.len()],
@@ -124,17 +124,17 @@ impl Recorder {
     }
 
     fn sample(&mut self, shared: &Shared, now: Nanos) {
-        for (id, follow) in self.ids.iter().zip(&mut self.follows) {
+        for (id, history) in self.ids.iter().zip(&mut self.histories) {
             let (flow, stream) = shared.at(*id);
             if shared.is_udp(id.flow) {
                 let reached = lock(&flow.received).datagrams[id.stream].next;
-                if follow.reached.len() == SETTLED {
-                    follow.reached.pop_front();
+                if history.reached.len() == SETTLED {
+                    history.reached.pop_front();
                 }
-                follow.reached.push_back(reached);
+                history.reached.push_back(reached);
                 let sent = stream.sent.load(Ordering::Relaxed);
-                if follow.sent.back().is_none_or(|&(at, _)| now - at >= PATIENCE / 10) {
-                    follow.sent.push_back((now, sent));
+                if history.sent.back().is_none_or(|&(at, _)| now - at >= PATIENCE / 10) {
+                    history.sent.push_back((now, sent));
                 }
                 continue;
             }
@@ -145,16 +145,16 @@ impl Recorder {
                 hold_window(receiver, shared.flows[id.flow].window);
             }
             let Ok(info) = TcpInfo::of(&stream.sender) else { continue };
-            follow.window = follow.window.max(info.snd_wnd);
-            if info.segs_in != follow.segments && info.rtt > 0 {
-                follow.segments = info.segs_in;
+            history.window = history.window.max(info.snd_wnd);
+            if info.segs_in != history.segments && info.rtt > 0 {
+                history.segments = info.segs_in;
                 let srtt = Duration::from_micros(info.rtt.into());
-                follow.srtt.add(srtt);
+                history.srtt.add(srtt);
                 self.srtts[id.flow].add(srtt);
             }
             let unsent = tcp::unsent(info.delivery_rate);
-            if unsent / 2 >= follow.unsent || unsent <= follow.unsent / 2 {
-                follow.unsent = unsent;
+            if unsent / 2 >= history.unsent || unsent <= history.unsent / 2 {
+                history.unsent = unsent;
                 let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
                 let _ = stream.sender.set_bytes(option, &unsent.to_ne_bytes());
             }
@@ -166,21 +166,21 @@ impl Recorder {
         let now = shared.clock.now();
         let flows = shared.flows.len();
         let mut arrived = vec![[0_u64; 2]; flows];
-        for (id, follow) in self.ids.iter().zip(&mut self.follows) {
+        for (id, history) in self.ids.iter().zip(&mut self.histories) {
             let (flow, stream) = shared.at(*id);
             let reading = if shared.is_udp(id.flow) {
-                datagrams(flow, stream, id.stream, follow, now)
+                datagrams(flow, stream, id.stream, history, now)
             } else {
-                let (reading, segments) = connection(flow, stream, follow);
+                let (reading, segments) = connection(flow, stream, history);
                 for (sum, more) in arrived[id.flow].iter_mut().zip(segments) {
                     *sum += more;
                 }
                 reading
             };
-            let reading = since(&follow.last.counters, reading);
-            self.intervals.push((id.flow, id.stream), stretch, &follow.last.counters, &reading);
-            follow.last = reading;
-            follow.srtt = Samples::default();
+            let reading = since(&history.last.counters, reading);
+            self.intervals.push((id.flow, id.stream), stretch, &history.last.counters, &reading);
+            history.last = reading;
+            history.srtt = Samples::default();
         }
         for (index, flow) in shared.flows.iter().enumerate() {
             let counts = dscps(flow, shared.is_udp(index), arrived[index]);
@@ -249,8 +249,8 @@ impl Recorder {
     /// The greatest window that was offered to a stream of each flow; zero for one of datagrams.
     pub fn windows(&self, shared: &Shared) -> Vec<u32> {
         let mut windows = vec![0; shared.flows.len()];
-        for (id, follow) in self.ids.iter().zip(&self.follows) {
-            windows[id.flow] = follow.window.max(windows[id.flow]);
+        for (id, history) in self.ids.iter().zip(&self.histories) {
+            windows[id.flow] = history.window.max(windows[id.flow]);
         }
         windows
     }
@@ -278,7 +278,7 @@ fn datagrams(
     flow: &FlowState,
     stream: &StreamState,
     number: usize,
-    follow: &mut Follow,
+    history: &mut StreamHistory,
     now: Nanos,
 ) -> StreamReading {
     let sent = stream.sent.load(Ordering::Relaxed);
@@ -286,18 +286,18 @@ fn datagrams(
     let received = &mut received.datagrams[number];
     let patience = duration(PATIENCE) + received.longest * 2;
     let long_ago = now.saturating_sub(patience.as_picos() / 1_000);
-    while let [_, (second, _), ..] = follow.sent.make_contiguous()
+    while let [_, (second, _), ..] = history.sent.make_contiguous()
         && *second <= long_ago
     {
-        follow.sent.pop_front();
+        history.sent.pop_front();
     }
     let given_up =
-        follow.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
+        history.sent.front().filter(|(at, _)| *at <= long_ago).map_or(0, |(_, sent)| *sent);
     let given_up = given_up.min(sent).saturating_sub(received.meter.packets);
     // Those that had been overtaken that long ago and have not come since. Where packets take
     // several ways some are always on the way, others at every moment.
-    let overtaken = match follow.reached.front() {
-        Some(&reached) if follow.reached.len() == SETTLED => {
+    let overtaken = match history.reached.front() {
+        Some(&reached) if history.reached.len() == SETTLED => {
             received.missing().saturating_sub(received.meter.order.missing_since(reached))
         }
         _ => 0,
@@ -312,10 +312,10 @@ fn datagrams(
 fn connection(
     flow: &FlowState,
     stream: &StreamState,
-    follow: &Follow,
+    history: &StreamHistory,
 ) -> (StreamReading, [u64; 2]) {
     if !stream.open.load(Ordering::Relaxed) {
-        return (follow.last, [0; 2]);
+        return (history.last, [0; 2]);
     }
     let sender = TcpInfo::of(&stream.sender).unwrap_or_default();
     let receiver = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
@@ -338,7 +338,7 @@ fn connection(
     let reading = StreamReading {
         counters,
         cwnd: Some(u64::from(sender.snd_cwnd) * u64::from(sender.snd_mss)),
-        srtt: follow.srtt,
+        srtt: history.srtt,
         ..StreamReading::default()
     };
     (reading, [receiver.segs_in.into(), sender.segs_in.into()])
