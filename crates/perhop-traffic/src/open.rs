@@ -234,7 +234,7 @@ impl Host<'_> {
                     return Ok(());
                 }
                 let socket = Socket::like(at, libc::SOCK_DGRAM, 0).map_err(failed())?;
-                tell_traffic_class(&socket, at.ip()).map_err(failed())?;
+                receive_traffic_class(&socket, at.ip()).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
                 // What bursts need; what the kernel does not allow it cuts.
                 set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 8 << 20)
@@ -365,7 +365,7 @@ impl Host<'_> {
         let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;
         filter_icmp(&socket, v6, &kinds).map_err(failed())?;
         let address = host(self.job, &self.node.name)?;
-        tell_traffic_class(&socket, address).map_err(failed())?;
+        receive_traffic_class(&socket, address).map_err(failed())?;
         socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
         set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 1 << 20).map_err(failed())?;
         socket.bind(SocketAddr::new(address, 0)).map_err(failed())?;
@@ -391,8 +391,8 @@ pub(crate) fn set_traffic_class(
     }
 }
 
-/// Has the kernel say how what arrives is marked.
-fn tell_traffic_class(socket: &Socket, like: IpAddr) -> io::Result<()> {
+/// Has the kernel report the traffic class of each received packet.
+fn receive_traffic_class(socket: &Socket, like: IpAddr) -> io::Result<()> {
     match like.is_ipv4() {
         true => socket.set((libc::IPPROTO_IP, libc::IP_RECVTOS), 1),
         false => socket.set((libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS), 1),
