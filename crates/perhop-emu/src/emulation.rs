@@ -118,8 +118,8 @@ pub struct EmulationCounters {
     /// the kernel has no token bucket, the host has several links, a link as fast as the network,
     /// or at its end of the link something else than a plain queue.
     pub backpressure: [u64; 2],
-    /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
-    pub first_in_line: bool,
+    /// Whether the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
+    pub real_time: bool,
     /// How late the thread was, in nanoseconds, when it slept until something was due: at the
     /// median, in 99 of 100 cases at most, and at most.
     pub lateness_ns: Option<[u64; 3]>,
@@ -258,7 +258,7 @@ impl Emulation {
             marks,
             lateness: Histogram::default(),
             stalls: Stalls::longer_than(plan.bearable.unwrap_or(Duration::MAX)),
-            first_in_line: false,
+            real_time: false,
             failure: None,
         };
         running.change();
@@ -294,7 +294,7 @@ impl Emulation {
         let (requests, asked) = mpsc::channel();
         let (bell, reached) = (Arc::clone(&self.bell), Arc::clone(&self.reached));
         let work = move || {
-            running.first_in_line = take_real_time_priority();
+            running.real_time = take_real_time_priority();
             run(running, Clock { zero }, &asked, &bell, &reached);
         };
         self.thread = Some(thread::Builder::new().name("perhop-emu".into()).spawn(work)?);
@@ -426,7 +426,7 @@ impl Emulation {
             backpressure: [true, false].map(|stands| {
                 running.queues.iter().filter(|queue| queue.stands() == stands).count() as u64
             }),
-            first_in_line: running.first_in_line,
+            real_time: running.real_time,
             lateness_ns: lateness(&running.lateness),
             stalls: running.stalls,
         })

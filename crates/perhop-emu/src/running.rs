@@ -49,8 +49,8 @@ pub(crate) struct Running {
     pub lateness: Histogram,
     /// How often and long it was later than results can bear.
     pub stalls: Stalls,
-    /// Whether the thread goes before all others.
-    pub first_in_line: bool,
+    /// Whether the thread has real-time priority.
+    pub real_time: bool,
     /// Why there is no going on.
     pub failure: Option<io::Error>,
 }

@@ -66,7 +66,7 @@ pub struct Wires {
     shared: Arc<Vec<Mutex<Direction>>>,
     wake: File,
     thread: Option<JoinHandle<()>>,
-    first_in_line: bool,
+    real_time: bool,
 }
 
 /// How many packets are read from a device before others have their turn.
@@ -95,18 +95,18 @@ impl Wires {
         let shared = Arc::new(directions);
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(io::Error::from)?;
         let carried = Arc::clone(&shared);
-        let (tell, told) = sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let thread = std::thread::Builder::new().name("wires".into()).spawn(move || {
-            let _ = tell.send(take_real_time_priority());
+            let _ = sender.send(take_real_time_priority());
             carry(&carried, &File::from(reader));
         })?;
-        let first_in_line = told.recv().unwrap_or(false);
-        Ok(Self { shared, wake: File::from(writer), thread: Some(thread), first_in_line })
+        let real_time = receiver.recv().unwrap_or(false);
+        Ok(Self { shared, wake: File::from(writer), thread: Some(thread), real_time })
     }
 
-    /// Whether the thread goes before all others (`SCHED_FIFO`), which needs rights.
-    pub fn first_in_line(&self) -> bool {
-        self.first_in_line
+    /// Whether the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
+    pub fn real_time(&self) -> bool {
+        self.real_time
     }
 
     /// From now on the wire `number` does this.

@@ -137,7 +137,7 @@ impl Emulation {
             ("overruns", counted.overruns),
             ("hosts_held_up", counted.backpressure[0]),
             ("hosts_not_held_up", counted.backpressure[1]),
-            ("real_time", counted.first_in_line.into()),
+            ("real_time", counted.real_time.into()),
             ("stalls", counted.stalls.number()),
             ("stalled_us", counted.stalls.total().as_picos() / 1_000_000),
         ] {

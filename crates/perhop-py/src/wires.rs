@@ -66,7 +66,7 @@ impl Wires {
     /// Whether the thread that carries them goes before all others, which needs rights.
     #[getter]
     fn real_time(&self) -> bool {
-        self.carried.first_in_line()
+        self.carried.real_time()
     }
 
     /// From now on the wire that a directed link goes by has this rate, delay and loss, both ways.

@@ -46,7 +46,7 @@ pub(crate) struct TrafficCounters {
     pub latest: AtomicU64,
     /// Remarked packets that could not be looked at in time.
     pub unseen: AtomicU64,
-    /// Whether all threads go before those that do not compute in real time.
+    /// Whether all threads have real-time priority.
     pub real_time: AtomicBool,
 }
 
