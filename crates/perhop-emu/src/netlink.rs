@@ -111,7 +111,7 @@ fn request(kind: u16, body: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As the kernel says.
 pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
-    tell(socket, kind, libc::NLM_F_ACK | flags, body)?;
+    send_request(socket, kind, libc::NLM_F_ACK | flags, body)?;
     let mut answer = [0; 1024];
     let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
     let Some(&[.., a, b, c, d]) = answer[..length].first_chunk::<{ HEADER + 4 }>() else {
@@ -124,7 +124,7 @@ pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) 
 }
 
 /// Sends a request.
-fn tell(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+fn send_request(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
     let flags = libc::NLM_F_REQUEST | flags;
     let mut message = Vec::with_capacity(HEADER + body.len());
     message.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
@@ -153,7 +153,7 @@ pub(crate) fn dump<T>(
 ) -> io::Result<Vec<T>> {
     let mut buffer = vec![0; LONGEST];
     for _ in 0..ATTEMPTS {
-        tell(socket, kind, libc::NLM_F_DUMP, body)?;
+        send_request(socket, kind, libc::NLM_F_DUMP, body)?;
         let (mut found, mut whole) = (Vec::new(), true);
         loop {
             let length = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
