@@ -412,7 +412,7 @@ impl Hosts<Buffer> for LinuxHosts {
         let own = self.nodes[node.index()].addresses;
         self.on_wire(packet);
         let parsed = IpPacket::parse(&self.observed).ok()?;
-        if !icmp::may_be_complained_of(&self.observed, &parsed) {
+        if !icmp::permits_error(&self.observed, &parsed) {
             return None;
         }
         let body = self.store.take()?;

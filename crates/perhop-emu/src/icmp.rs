@@ -21,9 +21,9 @@ pub(crate) struct Addresses {
     pub v6: Ipv6Addr,
 }
 
-/// Whether an error may be sent about a packet (RFC 1122, section 3.2.2, and RFC 4443, section
-/// 2.4): not about errors, fragments but the first, or what came from or went to more than one.
-pub(crate) fn may_be_complained_of(bytes: &[u8], parsed: &IpPacket) -> bool {
+/// Returns whether an ICMP error may be sent about a packet (RFC 1122, section 3.2.2; RFC 4443,
+/// section 2.4): not about ICMP errors, later fragments, and packets from or to several nodes.
+pub(crate) fn permits_error(bytes: &[u8], parsed: &IpPacket) -> bool {
     let kind = parsed.payload(bytes).first().copied();
     let is_error = match parsed.number {
         number::ICMP => kind.is_none_or(icmpv4::is_error),

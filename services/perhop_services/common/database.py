@@ -441,7 +441,7 @@ def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
 
 
 def _short(error: Exception) -> str:
-    """The first line of a database's complaint."""
+    """Return the first line of a database's error."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, Exception) and cause.args and isinstance(cause.args[0], dict):
         return str(cause.args[0].get("M", cause))

@@ -76,7 +76,7 @@ fn an_echo_comes_back_as_it_went() {
 
 #[test]
 fn errors_about_errors_and_groups_are_not_sent() {
-    let may = |bytes: &[u8]| may_be_complained_of(bytes, &IpPacket::parse(bytes).unwrap());
+    let may = |bytes: &[u8]| permits_error(bytes, &IpPacket::parse(bytes).unwrap());
     assert!(may(&v4(0, 0, 1, TCP, 0, &[0; 20])));
     assert!(may(&v4(0, 0, 1, 1, 0, &[8, 0, 0, 0])));
     assert!(may(&v6(0, 1, 58, &[128, 0, 0, 0])));
@@ -105,13 +105,13 @@ fn fuzz_routers() {
     seeds.push(told(&v6(0x28, 1, 17, &[7; 40]), IcmpError::TooBig { mtu: 1280 }));
     fuzz("routers", &seeds, |bytes| {
         let Ok(parsed) = IpPacket::parse(bytes) else { return false };
-        if may_be_complained_of(bytes, &parsed) {
+        if permits_error(bytes, &parsed) {
             let mut out = [0xee; 1500];
             let length = error(&mut out, own(), (bytes, &parsed), IcmpError::PortUnreachable);
             let told = IpPacket::parse(&out[..length]).expect("an error is a packet");
             assert_eq!((told.length, told.destination), (length, parsed.source));
             assert_eq!(message_sum(&out[..length]), 0xffff);
-            assert!(!may_be_complained_of(&out[..length], &told), "about an error");
+            assert!(!permits_error(&out[..length], &told), "about an error");
         }
         let mut fragment = bytes.to_vec();
         answer_fragment(&mut fragment, &parsed);

@@ -126,7 +126,7 @@ fn no_error_is_sent_about_an_error() {
 }
 
 #[test]
-fn a_host_can_complain_of_a_port() {
+fn a_host_can_send_an_error_about_a_port() {
     let (nodes, links) = row(1);
     let mut network = Network::new(&nodes, links, 1).unwrap();
     let mut hosts = Scripted::default();
