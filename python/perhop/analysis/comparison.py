@@ -103,7 +103,7 @@ def compare(datasets: Sequence[Dataset], names: Sequence[str] | None = None) -> 
         raise UsageError("one run cannot be compared; give two or more")
     found = tuple(_differences(datasets))
     called = _unique(list(names or _names(datasets, found)))
-    _refuse_strangers(datasets, called)
+    _refuse_unrelated(datasets, called)
     end = min(dataset.covered_s for dataset in datasets)
     return SideBySide(
         names=tuple(called),
@@ -206,7 +206,7 @@ def _unique(names: list[str]) -> list[str]:
     return names
 
 
-def _refuse_strangers(datasets: Sequence[Dataset], names: Sequence[str]) -> None:
+def _refuse_unrelated(datasets: Sequence[Dataset], names: Sequence[str]) -> None:
     """Raise UsageError if a run has nothing in common with the first."""
     first = datasets[0].scenario
     for dataset, name in zip(datasets[1:], names[1:], strict=True):

@@ -112,7 +112,7 @@ class Server:
                 if writer.ended:
                     self._end_capture(number)
         except Exception:
-            self._tell_of_bug()
+            self._log_bug()
 
     def answer_line(self, line: bytes, files: list[int]) -> bytes:
         """Answer a request; an error is an answer, too."""
@@ -126,7 +126,7 @@ class Server:
         except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
             answer = {"error": f"this is no request: {error}", "kind": "UsageError"}
         except Exception as error:
-            self._tell_of_bug()
+            self._log_bug()
             message = f"a bug in perhop: {type(error).__name__}: {error}; see {self.record.log}"
             answer = {"error": message, "kind": "OutputError"}
         return json.dumps(answer).encode() + b"\n"
@@ -145,7 +145,7 @@ class Server:
         text = "".join(f"{address}\t{name}\n" for address, name in names)
         self.record.names.write_text(text, encoding="utf-8")
 
-    def _tell_of_bug(self) -> None:
+    def _log_bug(self) -> None:
         """Log an internal error, unless the log is already long."""
         self._bugs += 1
         if self._bugs <= _MOST_TRACEBACKS:

@@ -56,7 +56,7 @@ fn a_volume_ends() {
 }
 
 #[test]
-fn strangers_are_counted_and_nothing_else() {
+fn packets_of_unknown_senders_are_only_counted() {
     let flow = udp(0, 200 * MS, json!({}));
     let to = ("127.0.9.2", flow["port"].as_u64().unwrap() as u16);
     let job = job(false, &[800 * MS], vec![flow], vec![]);
