@@ -54,7 +54,7 @@ def test_stalls_are_told_from_a_hundredth_of_the_run_on() -> None:
     assert list(late(scenario, {"stalled_us": 29_000, "traffic_stalled_us": 20_000}, 3.0)) == []
     for who in ("", "traffic_"):
         (finding,) = late(scenario, {f"{who}stalled_us": 270_000}, 3.0)
-        assert "late for 270 ms in all, 9.0% of the run, by more than 20 ms" in finding.message
+        assert "late for 270 ms in all (9.0% of the run), by more than 20 ms" in finding.message
     (finding,) = late(scenario, {"overruns": 1200}, 3.0)
     assert finding.message.startswith("1,200 packets were dropped by this machine")
     assert list(late(scenario, {}, 0.0)) == []

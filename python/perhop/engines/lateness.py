@@ -1,4 +1,4 @@
-"""What a run in real time could not do in time, and what its results can bear of that."""
+"""Warnings of runs in real time in which this machine was late or dropped packets."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["bearable", "is_light", "late"]
 
 _LEAST: Final = MILLISECOND
-"""Less is nothing that an engine in real time promises (docs/engines.md)."""
+"""The shortest lateness that counts: real-time engines do not promise less (docs/engines.md)."""
 
 _SHARE: Final = 0.01
-"""From which part of a run on its stalls are worth a warning: what goodput may deviate by."""
+"""The share of stalls in a run from which a warning is due: the tolerance of goodput."""
 
 _LIGHT: Final = 100_000_000
-"""Up to which rate, in bits per second, sockets leave a processor to others: ten times as much took
-all of one of 2.5 GHz."""
+"""The rate in bit/s up to which sockets leave most of a processor idle: ten times this rate
+occupied a whole processor of 2.5 GHz."""
 
 _PACKET: Final = 1500
 
 _LOST: Final = ("overruns", "refused", "overflow")
-"""Counters of packets that were dropped where no policy and no link did it."""
+"""The counters of packets that were dropped neither by a policy nor by a link."""
 
 
 def bearable(scenario: Scenario) -> int:
-    """How late an engine may be, in picoseconds, before a result suffers.
+    """Return the lateness of an engine in picoseconds above which results suffer.
 
-    A link goes on sending what waits in its queue while hosts stand still, so that TCP loses
-    nothing by a stall that a full queue outlasts: the shortest of those at the slowest link of
-    each flow's path. What else is sent is not held up by more than the shortest round trip.
+    During a stall of the hosts a link continues to send the packets in its queue. A TCP flow loses
+    no goodput if the full queue before the slowest link of its path outlasts the stall. For UDP
+    flows and pings, the limit is the round-trip propagation delay. The least limit applies.
     """
     found = ways(scenario)
     spans = []
@@ -57,10 +57,10 @@ def bearable(scenario: Scenario) -> int:
 
 
 def is_light(scenario: Scenario) -> bool:
-    """Whether the threads of a scenario's sockets may go before all others.
+    """Return whether the threads of a scenario's sockets may have real-time priority.
 
-    Linux stops every thread in real time for 50 ms a second on a processor that these fill
-    (sched(7)), and that of the network with them.
+    If real-time threads occupy a whole processor, Linux stops all of them for 50 ms per second
+    (sched(7)), including the thread of the network.
     """
     found = ways(scenario)
     slowest = set()
@@ -73,28 +73,28 @@ def is_light(scenario: Scenario) -> bool:
 
 
 def late(scenario: Scenario, counters: Mapping[str, int], now_s: float) -> Iterator[Finding]:
-    """What a run of `now_s` seconds has counted that its results may not bear."""
+    """Yield a warning for each counter of a run of `now_s` seconds that makes results doubtful."""
     stalled_s = max(counters.get(f"{who}stalled_us", 0) for who in ("", "traffic_")) / 1e6
     if stalled_s > _SHARE * now_s:
         stalled = format_duration(round(stalled_s * 1000) * MILLISECOND)
         borne = format_duration(bearable(scenario) // MILLISECOND * MILLISECOND)
         yield Finding(
             (),
-            f"this machine was late for {stalled} in all, {stalled_s / now_s:.1%} of the run, by "
-            f"more than {borne} each time: goodput may be too low by as much, and delays were that "
-            "long; run again on a machine that does less",
+            f"this machine was late for {stalled} in all ({stalled_s / now_s:.1%} of the run), by "
+            f"more than {borne} each time: goodput may be too low by this share, and "
+            "delays may be too long; run it again on a less busy machine",
         )
     for name in _LOST:
         if counters.get(name, 0):
             yield Finding(
                 (),
-                f"{counters[name]:,} packets were dropped by this machine and by no queue of the "
-                f"scenario (`{name}`, see docs/engines.md); it has too much to do",
+                f"{counters[name]:,} packets were dropped by this machine, not by a queue of the "
+                f"scenario (`{name}`, see docs/engines.md); the machine is overloaded",
             )
 
 
 def _drain(scenario: Scenario, direction: str) -> int:
-    """How long what waits in the smallest queue at the beginning of a link takes to be sent."""
+    """Return the time to drain the smallest queue of a directed link, in picoseconds."""
     link, sender = scenario.directions[direction]
     rate = min(link.rate, link.capacity(sender))
     policy = link.egress.get(sender)
@@ -105,7 +105,7 @@ def _drain(scenario: Scenario, direction: str) -> int:
 
 
 def _span(queue: Queue, rate: int, *, in_class: bool) -> int:
-    """For how long a queue has something to send at a rate: what it holds, or aims to hold."""
+    """Return the time to drain a queue at a rate: up to its limit, or its discipline's target."""
     limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
     if queue.discipline is not None:
         limit = queue.discipline.aim(limit)
