@@ -1,4 +1,4 @@
-"""Per-hop policies: classes, what matches them, and what each may send."""
+"""Per-hop policies: classes with their matches, policers, shapers and queues."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -33,11 +33,11 @@ class Shape(Model):
     """A token bucket that makes packets wait: in a time t no more leaves than burst + rate · t."""
 
     rate: ClassBandwidth
-    """How fast tokens come, one for each byte of an IP packet: a rate, or a share of the link."""
+    """The rate of tokens, one for each byte of an IP packet: a rate, or a share of the link."""
 
     burst: Size = 0
-    """How many bytes the full bucket holds; without one the bucket is leaky, and packets are spaced
-    as a link of `rate` spaces them. A packet longer than the burst waits for a full bucket."""
+    """The size of the bucket in bytes. Without it the bucket is leaky: packets are spaced as on a
+    link of `rate`. A packet longer than the burst waits for a full bucket."""
 
 
 class Match(Model):
@@ -58,19 +58,19 @@ class Match(Model):
     """Protocols."""
 
     port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Ports of either side, singly or as ranges."""
+    """Source or destination ports, singly or as ranges."""
 
     source_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Ports of the packet's sender."""
+    """Source ports."""
 
     destination_port: Annotated[tuple[MatchPorts, ...] | None, BeforeValidator(one_or_more)] = None
-    """Ports of the packet's receiver."""
+    """Destination ports."""
 
     source: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
-    """Where the packet comes from: nodes, or address prefixes."""
+    """Sources: nodes, or address prefixes."""
 
     destination: Annotated[tuple[MatchEnd, ...] | None, BeforeValidator(one_or_more)] = None
-    """Where the packet goes to: nodes, or address prefixes."""
+    """Destinations: nodes, or address prefixes."""
 
     @property
     def is_any(self) -> bool:
@@ -121,13 +121,13 @@ class Action(Model):
     short_form: ClassVar[str] = "`send`, `drop`"
 
     remark: Dscp | None = None
-    """The DSCP that they get; without one they are dropped."""
+    """The new DSCP of the packets; without it they are dropped."""
 
     _sends: bool = PrivateAttr(default=False)
 
     @property
     def drops(self) -> bool:
-        """Whether the packets go no further."""
+        """Whether the packets are dropped."""
         return self.remark is None and not self._sends
 
     @model_validator(mode="wrap")
@@ -173,32 +173,32 @@ class Police(Model):
     """
 
     rate: ClassBandwidth
-    """How fast tokens come: a rate, or a share of the link."""
+    """The rate of tokens: a rate, or a share of the link."""
 
     burst: Size
-    """How many bytes the full bucket holds."""
+    """The size of the bucket in bytes."""
 
     excess_burst: Size | None = None
-    """How many bytes may exceed after a silence, beside the `burst` that conforms."""
+    """The bytes that may exceed after idle time, in addition to the `burst` that conforms."""
 
     peak_rate: ClassBandwidth | None = None
     """The rate above which packets violate."""
 
     peak_burst: Size | None = None
-    """How many bytes the bucket of the peak rate holds."""
+    """The size of the bucket of the peak rate in bytes."""
 
     colour_aware: StrictBool = False
-    """Whether a packet is never better than its mark: AFx2 exceeds, AFx3 violates (RFC 2597)."""
+    """Whether the mark of a packet limits its colour: AFx2 exceeds at best, AFx3 violates (RFC
+    2597)."""
 
     conform: Action = SEND
-    """What happens to the packets that find enough tokens."""
+    """The action on packets that conform."""
 
     exceed: Action | None = None
-    """What happens to the packets that find too few; by default they are dropped, or, where others
-    violate, sent."""
+    """The action on packets that exceed; by default `drop`, or `send` if packets can violate."""
 
     violate: Action | None = None
-    """What happens to the packets that violate; by default they are dropped."""
+    """The action on packets that violate; by default `drop`."""
 
     @property
     def three_colours(self) -> bool:
@@ -207,62 +207,62 @@ class Police(Model):
 
     @property
     def effective_exceed(self) -> Action:
-        """What happens to the packets that exceed."""
+        """The action on packets that exceed."""
         return self.exceed or (SEND if self.three_colours else DROP)
 
     @property
     def effective_violate(self) -> Action:
-        """What happens to the packets that violate."""
+        """The action on packets that violate."""
         return self.violate or DROP
 
     @property
     def actions(self) -> tuple[Action, Action, Action]:
-        """What happens to the packets that conform, exceed and violate."""
+        """The actions on packets that conform, exceed and violate."""
         return self.conform, self.effective_exceed, self.effective_violate
 
 
 CEILING_BURST = 6000
-"""What a class with a ceiling may send at once, in bytes: four full packets, so that it can make up
-for the time that others' packets take from it."""
+"""The bytes that a class with a ceiling may send at once: four full packets, to make up for the
+time in which other classes' packets are sent."""
 
 
 class Class(Model):
     """Packets that are treated alike at the end of a link."""
 
     match: Annotated[Match, BeforeValidator(match_from_text)]
-    """Which packets belong to it, among those that no earlier class matched."""
+    """The packets of the class, among those that no earlier class matched."""
 
     bandwidth: ClassBandwidth | None = None
-    """What it is guaranteed; it may borrow what others leave. By default, an equal part of what the
-    classes with a bandwidth leave."""
+    """The guaranteed bandwidth; the class may borrow what others do not use. By default, an equal
+    share of the bandwidth that is not guaranteed to others."""
 
     limit: ClassBandwidth | None = None
-    """What it may not exceed, whatever others leave (a ceiling)."""
+    """The ceiling of its bandwidth, however much other classes leave unused."""
 
     borrow: StrictBool = True
-    """Whether it may have more than it is guaranteed."""
+    """Whether the class may exceed its guarantee."""
 
     priority: Priority | None = None
-    """``strict``: its packets go before those of every other class. A number from 0, first, to 7:
-    when it may borrow what others leave."""
+    """``strict``: the class is served before every other class. A number from 0, first, to 7: the
+    order of borrowing."""
 
     police: Police | None = None
-    """A limit on what may enter its queue."""
+    """A policer before the queue."""
 
     shape: Shape | None = None
-    """A limit on what may leave it, more of which waits."""
+    """A shaper behind the queue."""
 
     queue: Queue | None = None
-    """Its queue; by default 64 packets."""
+    """The queue; by default 64 packets."""
 
     policy: Name | None = None
-    """A policy that divides its bandwidth further, instead of a queue."""
+    """A policy that divides the bandwidth of the class, instead of a queue."""
 
     classes: Annotated[dict[Name, "Class"], Field(min_length=1, max_length=1024)] | None = None
-    """Classes that divide its bandwidth further, instead of a queue."""
+    """Classes that divide the bandwidth of the class, instead of a queue."""
 
     unused: StrictBool = False
-    """Whether no packet of the scenario has to match it."""
+    """Whether it is intended that no traffic of the scenario matches the class."""
 
     @property
     def effective_queue(self) -> Queue:
@@ -276,17 +276,17 @@ class Class(Model):
 
 
 Scheduler = Literal["wfq", "drr", "priority", "link-sharing", "altq-cbq"]
-"""How classes share."""
+"""The schedulers of classes that are not strict."""
 
 
 class Policy(Model):
     """How the end of a link treats packets, class by class; the first match decides."""
 
     scheduler: Scheduler | None = None
-    """How classes that are not strict share: by weighted fair queueing (WF2Q+) unless set; by
-    deficit round robin; by priority, in their order; guarantees first and the rest by their
-    `priority`, which is the default where one of them has a number; or as ALTQ's class-based
-    queueing does."""
+    """How classes that are not strict share bandwidth. `wfq`, the default: weighted fair queueing
+    (WF2Q+). `drr`: deficit round robin. `priority`: in the order of the classes. `link-sharing`:
+    guarantees first, then borrowing by `priority`; the default if a class has a number there.
+    `altq-cbq`: ALTQ's class-based queueing."""
 
     cbq: Cbq | None = None
     """Settings of ALTQ's class-based queueing."""
@@ -295,10 +295,10 @@ class Policy(Model):
     """The classes in the order of matching; the last one matches ``any``."""
 
     unused: StrictBool = False
-    """Whether no link uses it, and that is intended: `perhop lab policy` may put it on one."""
+    """Whether it is intended that no link uses the policy; `perhop lab policy` can attach it."""
 
     def strict(self, class_: Class) -> bool:
-        """Whether a class of this policy goes before those after it, rather than sharing."""
+        """Return whether a class of this policy is strict: served before all classes after it."""
         return class_.priority == "strict" or self.scheduler == "priority"
 
     @property
@@ -310,11 +310,11 @@ class Policy(Model):
         return "link-sharing" if late else "wfq"
 
     def root(self, capacity: int) -> int:
-        """What there is to share of `capacity`, in bits per second."""
+        """Return the bandwidth that the policy divides, in bit/s, on a link of `capacity`."""
         return capacity if self.cbq is None or self.cbq.rate is None else self.cbq.rate
 
     def inside(self, class_: Class) -> "Policy | None":
-        """The policy that the `classes` of a class make; its scheduler is this one's."""
+        """Return the policy that the `classes` of a class form; its scheduler is this one's."""
         if class_.classes is None:
             return None
         return Policy.model_construct(scheduler=self.scheduler, classes=class_.classes)

@@ -1,4 +1,4 @@
-"""Queues: how much they hold, and by which discipline they drop or mark before they are full."""
+"""Queues: their limits, and the disciplines that drop or mark packets before they are full."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,84 +26,87 @@ _TENTH: Final = 10**8
 
 
 def one_or_more(value: object) -> object:
-    """A scalar stands for a list of one; no list is empty."""
+    """Return a list; a scalar becomes a list of one, and an empty list is an error."""
     if isinstance(value, (list, tuple)) and not value:
         raise ValueError("is empty; expected one or more")
     return value if value is None or isinstance(value, (list, tuple)) else [value]
 
 
 class _Discipline(Model):
-    """By which a queue drops or marks packets before it is full."""
+    """A discipline that drops or marks packets before the queue is full."""
 
     usual_limit: ClassVar[Limit]
-    """What the queue holds unless it says."""
+    """The limit of the queue if none is set."""
 
     random: ClassVar[bool]
-    """Whether chance decides."""
+    """Whether the discipline uses random numbers."""
 
     def aim(self, limit: Limit) -> Limit:
-        """What the discipline lets wait in the long run, in a queue that holds `limit`."""
+        """Return the long-run queue length that the discipline permits, `limit` at most."""
         return limit
 
 
 class Red(_Discipline):
     """Random early detection (Floyd and Jacobson, 1993).
 
-    The longer the queue has been on average, the more arrivals are dropped or marked at random.
+    The probability of a drop or mark rises with the average length of the queue.
     """
 
     usual_limit = Limit(1000, "packets")
     random = True
 
     min: QueueLimit = Limit(5, "packets")
-    """The average from which some are."""
+    """The average length from which packets are dropped or marked."""
 
     max: QueueLimit | None = None
-    """The average at which `probability` is reached; by default three times `min`."""
+    """The average length at which `probability` is reached; by default three times `min`."""
 
     probability: Share = _TENTH
-    """The share at `max`."""
+    """The probability of a drop or mark at `max`."""
 
     weight: Share = 2_000_000
-    """The weight of the present length in the average."""
+    """The weight of the current length in the average."""
 
     gentle: StrictBool = True
-    """Whether the share rises on to one at twice `max`; if not, all above `max` are dropped."""
+    """Whether the probability rises to 1 between `max` and twice `max`; if not, all packets above
+    `max` are dropped."""
 
     ecn: StrictBool = True
-    """Whether packets that understand ECN are marked where chance decides."""
+    """Whether ECN-capable packets are marked instead of dropped at random."""
 
     harddrop: StrictBool = True
-    """Whether such packets are dropped where all are (RFC 3168, section 7), and not marked."""
+    """Whether ECN-capable packets are dropped, and not marked, where all packets are dropped (RFC
+    3168, section 7)."""
 
     packet: PacketSize = 1000
-    """A usual packet, by which idle time is counted, and lengths where thresholds are bytes."""
+    """The size of a typical packet: the unit of idle time, and of lengths if thresholds are in
+    bytes."""
 
     @property
     def effective_max(self) -> Limit:
-        """The upper threshold."""
+        """The upper threshold: `max`, or its default."""
         return self.max or Limit(3 * self.min.amount, self.min.unit)
 
     def aim(self, limit: Limit) -> Limit:
-        """The average from which packets are dropped."""
+        """Return the average length from which packets are dropped."""
         del limit
         return self.min
 
 
 class WredProfile(Model):
-    """Thresholds of some code points."""
+    """The thresholds of some code points."""
 
     dscp: Annotated[tuple[Dscp, ...], BeforeValidator(one_or_more)]
     """The code points."""
 
     min: QueueLimit
-    """The average from which some of their packets are dropped."""
+    """The average length from which some of their packets are dropped."""
 
     max: QueueLimit
-    """The average from which all are."""
+    """The average length from which all of their packets are dropped."""
 
     probability: Share = _TENTH
-    """The share just below `max`."""
+    """The probability of a drop just below `max`."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -124,35 +127,38 @@ class Wred(_Discipline):
     random = True
 
     by: Literal["precedence", "dscp"] = "precedence"
-    """Whose defaults: `random-detect`, or `random-detect dscp-based`."""
+    """The defaults of the thresholds: those of `random-detect` (by precedence), or of
+    `random-detect dscp-based`."""
 
     profiles: Annotated[tuple[WredProfile, ...], Field(default=(), max_length=64)]
-    """Thresholds instead of the defaults."""
+    """Thresholds that replace the defaults."""
 
     weight: Share = 10**9 // 512
-    """The weight of the present length in the average: 2 to the power of -9."""
+    """The weight of the current length in the average: 2 to the power of -9."""
 
     ecn: StrictBool = False
-    """Whether packets that understand ECN are marked where chance decides."""
+    """Whether ECN-capable packets are marked instead of dropped at random."""
 
     packet: PacketSize = 1000
-    """A usual packet, by which idle time is counted, and lengths where thresholds are bytes."""
+    """The size of a typical packet: the unit of idle time, and of lengths if thresholds are in
+    bytes."""
 
 
 class _Codel(_Discipline):
-    """What CoDel is told wherever it works."""
+    """The settings that CoDel and FQ-CoDel share."""
 
     target: PositiveDuration = 5 * MILLISECOND
-    """The standing delay that is acceptable."""
+    """The acceptable standing delay."""
 
     interval: PositiveDuration = 100 * MILLISECOND
-    """Over how long a delay above it makes a standing queue: a long round-trip time."""
+    """The time for which the delay must exceed `target` before packets are dropped or marked; a
+    long round-trip time."""
 
     ecn: StrictBool = True
-    """Whether packets that understand ECN are marked instead of dropped."""
+    """Whether ECN-capable packets are marked instead of dropped."""
 
     def aim(self, limit: Limit) -> Limit:
-        """The delay that is aimed at."""
+        """Return the target of the delay."""
         del limit
         return Limit(self.target, "time")
 
@@ -171,14 +177,14 @@ class FqCodel(_Codel):
     random = True
 
     flows: FlowQueues = 1024
-    """How many queues flows are spread over by hash."""
+    """The number of queues, to which flows are assigned by a hash."""
 
     quantum: PacketSize = 1514
-    """What a queue sends in its turn."""
+    """The bytes that a queue sends in a round."""
 
     standing: Literal["all", "flow"] = "all"
-    """Whose backlog must exceed one packet before a delay counts: that of all queues together, as
-    in Linux, or that of the flow's own, as the RFC's text has it."""
+    """The backlog that must exceed one packet before a delay counts: that of all queues together,
+    as in Linux, or that of the flow's own queue, as in the text of the RFC."""
 
 
 class Pie(_Discipline):
@@ -188,19 +194,19 @@ class Pie(_Discipline):
     random = True
 
     target: PositiveDuration = 15 * MILLISECOND
-    """The delay that is aimed at."""
+    """The target of the delay."""
 
     update: PositiveDuration = 15 * MILLISECOND
     """The time between two updates of the probability."""
 
     burst: Duration = 150 * MILLISECOND
-    """How long after a calm time nothing is dropped early."""
+    """The time after an uncongested period in which no packets are dropped early."""
 
     ecn: StrictBool = True
-    """Whether packets that understand ECN are marked, up to a probability of a tenth."""
+    """Whether ECN-capable packets are marked instead of dropped, up to a probability of 0.1."""
 
     def aim(self, limit: Limit) -> Limit:
-        """The delay that is aimed at."""
+        """Return the target of the delay."""
         del limit
         return Limit(self.target, "time")
 
@@ -212,25 +218,26 @@ class DualPi2(_Discipline):
     random = False
 
     target: PositiveDuration = 15 * MILLISECOND
-    """The delay of the Classic queue that is aimed at."""
+    """The target of the Classic queue's delay."""
 
     max_rtt: PositiveDuration = 100 * MILLISECOND
-    """The longest round-trip time that is usual."""
+    """The maximum round-trip time that is expected."""
 
     coupling: Coupling = 2
-    """How the share of L4S packets that are marked goes with the root of that of Classic drops."""
+    """The factor between the square root of the Classic drop probability and the marking
+    probability of L4S packets."""
 
     threshold: Duration = 800 * _MICROSECOND
-    """The delay from which L4S packets are marked for their own queue."""
+    """The delay of the L4S queue from which its packets are marked."""
 
     range: Duration = 400 * _MICROSECOND
-    """How much longer the delay is from which all are; 0 s for a step."""
+    """The further delay at which all L4S packets are marked; 0 s for a step."""
 
     classic_share: Share = 62_500_000
-    """The Classic queue's share of the link while both have packets: 1/16."""
+    """The Classic queue's share of the link while both queues have packets: 1/16."""
 
     def aim(self, limit: Limit) -> Limit:
-        """The delay that is aimed at."""
+        """Return the target of the delay."""
         del limit
         return Limit(self.target, "time")
 
@@ -244,7 +251,7 @@ class Threshold:
 
 
 def wred_defaults(by: str, *, in_class: bool) -> Mapping[int, Threshold]:
-    """The lower and upper threshold that IOS gives each code point, in packets.
+    """Return the lower and upper threshold of each code point in IOS, in packets.
 
     By precedence, the lower ones of precedence 5 to 7 are one less in a class than at an interface.
     By DSCP, assured forwarding goes by drop precedence, and code points without a row of their own
@@ -260,21 +267,21 @@ def wred_defaults(by: str, *, in_class: bool) -> Mapping[int, Threshold]:
 
 
 Discipline = Red | Wred | Codel | FqCodel | Pie | DualPi2
-"""Any discipline. Whoever must know all of them ends in `assert_never`."""
+"""The union of all disciplines. A function that handles each of them ends in `assert_never`."""
 
 
 class Queue(Model):
-    """A queue that serves in order of arrival, unless its discipline says otherwise.
+    """A queue that serves in order of arrival, unless its discipline has another order.
 
-    One discipline may be named; without one it drops what arrives when it is full.
+    It has one discipline at most; without one it drops packets only when it is full.
     """
 
     limit: QueueLimit | None = None
-    """How much it holds: packets, bytes, or the time it takes to drain at its guaranteed rate. By
-    default what is usual for its discipline; a plain one holds 1000 packets, in a class 64."""
+    """The limit in packets, bytes, or the time to drain at the guaranteed rate. The default depends
+    on the discipline; a queue without one holds 1000 packets, in a class 64."""
 
     drop: Literal["tail", "head"] = "tail"
-    """What goes when it is full: what arrives, or what has waited longest."""
+    """The packet that a full queue drops: the arriving one, or the one at its head."""
 
     red: Red | None = None
     """Random early detection; 1000 packets."""
@@ -301,27 +308,27 @@ class Queue(Model):
 
     @property
     def disciplines(self) -> dict[str, Discipline]:
-        """Every discipline that is given, by the name that files have for it."""
+        """The disciplines that are set, by their keys in files."""
         found = {word: getattr(self, name) for word, name in DISCIPLINES.items()}
         return {word: value for word, value in found.items() if value is not None}
 
     def effective_limit(self, plain: Limit) -> Limit:
-        """The limit, or what is usual: `plain` for a queue without a discipline."""
+        """Return the limit, or its default: `plain` for a queue without a discipline."""
         if self.limit is not None:
             return self.limit
         return plain if self.discipline is None else self.discipline.usual_limit
 
 
-# Every field but these, so that a discipline that nobody knows is never taken for none.
+# Every field but these two, so that a new discipline cannot be overlooked.
 DISCIPLINES: Final[Mapping[str, str]] = {
     field.alias or name: name
     for name, field in Queue.model_fields.items()
     if name not in ("limit", "drop")
 }
-"""By the word that files have for a discipline, its field of `Queue`."""
+"""The fields of `Queue` that hold disciplines, by the keys of files."""
 
 LINK_LIMIT: Final = Limit(1000, "packets")
-"""What a link's plain queue holds."""
+"""The limit of a link's queue without a discipline."""
 
 CLASS_LIMIT: Final = Limit(64, "packets")
-"""What a class's plain queue holds."""
+"""The limit of a class's queue without a discipline."""

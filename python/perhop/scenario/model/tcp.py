@@ -1,4 +1,4 @@
-"""What a flow says of its TCP, and the stacks of systems that were in use."""
+"""TCP settings of a flow, and the settings of the TCP stacks of some systems."""
 
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -21,8 +21,8 @@ from perhop.scenario.model.quantities import (
 from perhop.units import MILLISECOND, SECOND
 
 DEFAULT_WINDOW = 4 * 2**20
-"""The window of a TCP flow that sets none, in bytes: enough for 290 Mb/s at 116 ms, and close to
-what a Linux receiver grows to by default (6 MiB of buffer, of which overhead takes a part)."""
+"""The default window of a TCP flow in bytes: enough for 290 Mb/s at 116 ms, and close to the
+maximum of a Linux receiver (6 MiB of buffer, including overhead)."""
 
 AUTOTUNED_BUFFER = 6 * 2**20
 """The largest receive buffer with autotuning, in bytes: `tcp_rmem` up to Linux 6.15."""
@@ -42,7 +42,7 @@ TIMED: Final = BBR | {"prague"}
 BBR has RACK, and RFC 9331, section 4.3, asks scalable congestion controls for it."""
 
 FEEDBACK: Final = MappingProxyType({"dctcp": ("dctcp", "accurate"), "prague": ("accurate",)})
-"""The congestion controls that need to know how much is marked, and what tells them."""
+"""The ECN modes that each congestion control accepts if it needs the number of marked packets."""
 
 STACKS: Final = MappingProxyType(
     {
@@ -117,7 +117,7 @@ STACKS: Final = MappingProxyType(
         },
     }
 )
-"""What each stack sets, as a file would write it: what is documented of it, and nothing else."""
+"""The settings of each stack as files have them: only those that are documented."""
 
 
 _OF_SACK: Final = frozenset({"loss_detection", "dsack", "prr"})
@@ -129,67 +129,67 @@ _WINDOWS: Final = frozenset({"window", "send_window", "receive_window"})
 
 
 EcnMode = Literal["off", "classic", "dctcp", "accurate"]
-"""What both ends of a connection do about congestion notification."""
+"""The ECN feedback of a connection, at both ends."""
 
 
 class TcpSettings(Model):
-    """A TCP connection's settings, one by one."""
+    """The settings of a TCP connection."""
 
     congestion_control: Literal["reno", "cubic", "ledbat++", "bbr", "bbr1", "dctcp", "prague"] = (
         "cubic"
     )
-    """Reno (RFC 5681, 6582), CUBIC (RFC 9438), LEDBAT++, which yields to both
-    (draft-irtf-iccrg-ledbat-plus-plus), BBR version 3, which follows a model of the path
-    (draft-ietf-ccwg-bbr), BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), which is
-    the `bbr` of Linux, DCTCP, which shrinks by as much as is marked (RFC 8257), or Prague, which
-    does so beside the others (draft-briscoe-iccrg-prague-congestion-control)."""
+    """The congestion control: Reno (RFC 5681, 6582); CUBIC (RFC 9438); LEDBAT++, which yields to
+    both (draft-irtf-iccrg-ledbat-plus-plus); `bbr`: BBR version 3 (draft-ietf-ccwg-bbr); `bbr1`:
+    BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), which Linux calls `bbr`; DCTCP,
+    which reduces its window in proportion to marks (RFC 8257); Prague, which does so beside the
+    others (draft-briscoe-iccrg-prague-congestion-control)."""
 
     hystart: StrictBool | Literal["linux"] = True
-    """Whether CUBIC leaves slow start before the queue is full: its first one when the round-trip
-    time rises (HyStart++, RFC 9406), or, with `linux`, any when that rises or acknowledgements come
-    in long trains (Ha and Rhee, Taming the elephants, 2011). The others have none."""
+    """Whether CUBIC leaves slow start before the queue is full. With `true`, it leaves its first
+    slow start when the round-trip time rises (HyStart++, RFC 9406). With `linux`, it leaves every
+    slow start when the round-trip time rises or acknowledgements arrive in long trains (Ha and
+    Rhee, Taming the elephants, 2011). Other congestion controls do not use it."""
 
     cubic: Literal["rfc9438", "linux"] = "rfc9438"
-    """Whose growth CUBIC's window has: that of RFC 9438, or that of Linux, whose Reno-friendly
-    region grows by 8/15 of a segment a round trip for ever, and which grows by a twentieth at least
-    before its first loss. The others have none."""
+    """The growth of CUBIC's window: that of RFC 9438, or that of Linux. In Linux, the Reno-friendly
+    region always grows by 8/15 of a segment per round trip, and the window grows by at least 1/20
+    before the first loss. Other congestion controls do not use it."""
 
     decrease_from: Literal["flight", "window"] = "flight"
-    """What a loss multiplies in Reno and CUBIC: what is in flight of the window (RFC 5681), or the
-    window in whole segments, as in Linux. With the latter a retransmission that is lost in fast
-    recovery does not multiply it again, and slow start grows by all that is acknowledged."""
+    """The amount that Reno and CUBIC reduce after a loss: the data in flight (RFC 5681), or the
+    window in whole segments, as in Linux. With `window`, a lost retransmission in fast recovery
+    causes no further reduction, and slow start grows by all acknowledged data."""
 
     reno_friendly: StrictBool = True
-    """Whether CUBIC's window grows at least as Reno's would (RFC 9438, section 4.3); `false`
-    compares it with a CUBIC that lacks this region. The others have none."""
+    """Whether CUBIC's window grows at least as fast as Reno's would (RFC 9438, section 4.3). Other
+    congestion controls do not use it."""
 
     window: WindowSize | None = None
-    """The send and the receive window alike; by default 4 MiB."""
+    """The send and the receive window; by default 4 MiB."""
 
     send_window: WindowSize | None = None
-    """What the sender may have in flight, if it is not `window`."""
+    """The limit of the data in flight at the sender, instead of `window`."""
 
     receive_window: WindowSize | None = None
-    """What the receiver offers, if it is not `window`."""
+    """The window that the receiver offers, instead of `window`."""
 
     autotuning: StrictBool = False
-    """Whether the receive window follows what arrives, as in Linux: from 64 KiB to 3.75 MiB. The
-    send buffer is as large as Linux makes it at most, 4 MiB: until then it has room for twice the
-    congestion window."""
+    """Whether the receive window follows the rate of arrivals, as in Linux: from 64 KiB to 3.75
+    MiB. The send buffer holds twice the congestion window, up to Linux's maximum of 4 MiB."""
 
     window_scaling: StrictBool = True
-    """Whether windows may be more than 65535 B on the wire (RFC 7323)."""
+    """Whether windows may exceed 65535 B (RFC 7323)."""
 
     mss: SegmentSize = 1460
     """The payload of a full segment."""
 
     sack: StrictBool = True
-    """Whether selective acknowledgements are used (RFC 2018); without, recovery is NewReno's
-    (RFC 6582)."""
+    """Whether selective acknowledgements are used (RFC 2018); without them, recovery is that of
+    NewReno (RFC 6582)."""
 
     dsack: StrictBool | None = None
-    """Whether they report what arrived twice (RFC 2883); by default, where losses are found by
-    time."""
+    """Whether selective acknowledgements report duplicates (RFC 2883); by default, if losses are
+    detected by time."""
 
     loss_detection: Literal["sack", "rack"] | None = None
     """Whether losses are detected by counting SACKed segments (RFC 6675) or by time, with a tail
@@ -197,67 +197,69 @@ class TcpSettings(Model):
     `sack`."""
 
     adaptive_reordering: StrictBool = False
-    """Whether the number of SACKed segments that make a loss follows the reordering that is seen;
-    only with `loss_detection: sack`."""
+    """Whether the duplicate threshold follows the reordering that is observed; only with
+    `loss_detection: sack`."""
 
     undo: StrictBool = True
-    """Whether the answer to a loss that was none is taken back: `timestamps` (Eifel, RFC 3522) or
-    `dsack` tell."""
+    """Whether the reaction to a spurious loss is undone, as detected by `timestamps` (Eifel, RFC
+    3522) or `dsack`."""
 
     frto: StrictBool = True
-    """Whether a timeout is taken back where what is acknowledged next shows that it was spurious
-    (F-RTO, RFC 5682); only with `undo`."""
+    """Whether a timeout is undone if the next acknowledgements show that it was spurious (F-RTO,
+    RFC 5682); only with `undo`."""
 
     prr: StrictBool = False
-    """Whether recovery is clocked by what is delivered (proportional rate reduction, RFC 9937);
-    only with `sack`."""
+    """Whether recovery uses proportional rate reduction (RFC 9937); only with `sack`."""
 
     timestamps: StrictBool = False
-    """Whether every segment carries timestamps (RFC 7323): 12 bytes beside the payload, so that an
-    `mss` of 1448 B then fills an Ethernet frame."""
+    """Whether every segment has timestamps (RFC 7323): 12 bytes in addition to the payload, so that
+    an `mss` of 1448 B fills an Ethernet frame."""
 
     initial_window: Packets = 10
     """The congestion window of a new connection (RFC 6928)."""
 
     rto_rule: Literal["linux", "rfc6298"] = "linux"
-    """How the retransmission timeout follows from round-trip times: the smoothed time and their
-    variation, which is at least `min_rto` (Linux), or no less than `min_rto` in all (RFC 6298)."""
+    """The rule for the retransmission timeout, the smoothed round-trip time plus its variation: the
+    variation is at least `min_rto` (`linux`), or the whole timeout is (`rfc6298`)."""
 
     min_rto: PositiveDuration | None = None
-    """The floor of that; by default 200 ms in Linux, and 1 s by RFC 6298, section 2.4."""
+    """The minimum of `rto_rule`; by default 200 ms with `linux`, and 1 s with `rfc6298` (section
+    2.4)."""
 
     delayed_ack: Duration = 40 * MILLISECOND
-    """How long a receiver may hold back an acknowledgement; 0 s for none."""
+    """The longest delay of an acknowledgement by the receiver; 0 s for none."""
 
     quick_acks: StrictBool = False
-    """Whether a receiver acknowledges as in Linux: what arrives within 50 us as one, at once the
-    first segments of a connection, those after a duplicate or a pause and those that open its
-    window, others after a delay that follows what arrives, and while one is missing the others no
-    more than once a millisecond, after the first three."""
+    """Whether the receiver acknowledges as in Linux. It acknowledges segments that arrive within 50
+    us together. It acknowledges at once: the first segments of a connection, segments after a
+    duplicate or a pause, and those that open its window. Other acknowledgements have a delay that
+    follows the arrivals. During a gap, after the first three, it acknowledges at most once per
+    millisecond."""
 
     limited_transmit: StrictBool = True
-    """Whether the first duplicate acknowledgements send new data (RFC 3042)."""
+    """Whether the first duplicate acknowledgements trigger new data (RFC 3042)."""
 
     ecn: EcnMode | None = None
-    """Whether routers may mark its data instead of dropping it, and how marks come back to the
-    sender: one sign of congestion a round trip (`classic`, RFC 3168), with every acknowledgement
-    whether what it covers was marked (`dctcp`, RFC 8257), or the number of packets that were
-    (`accurate`, RFC 9768). By default off, unless the congestion control needs it."""
+    """The use of ECN: whether routers may mark data instead of dropping it, and how the receiver
+    reports marks. `classic`: one congestion signal per round trip (RFC 3168). `dctcp`: each
+    acknowledgement reports whether the data that it covers was marked (RFC 8257). `accurate`: the
+    number of marked packets (RFC 9768). By default off, unless the congestion control needs it."""
 
     small_queues: StrictBool = True
-    """Whether the sender keeps little in its host's own queue: what a millisecond takes, but two
-    segments' worth of offloading at least (TCP small queues of Linux 3.6 and later)."""
+    """Whether the sender limits its data in the queue of its host's interface: to what is sent in
+    one millisecond, but at least two super-segments of segmentation offload (TCP small queues,
+    since Linux 3.6)."""
 
     pacing: StrictBool | None = None
-    """Whether segments are spread over the round trip; by default, where the congestion control
-    needs it."""
+    """Whether segments are spread over the round trip; by default, if the congestion control needs
+    it."""
 
 
 class Tcp(TcpSettings):
-    """A TCP connection's settings: those of a `stack`, others where they are given."""
+    """The settings of a TCP connection, with those of a `stack` as defaults."""
 
     stack: Literal["solaris-8", "linux-2.2", "linux-2.4", "linux-6"] | None = None
-    """A system whose documented settings are the defaults of this flow."""
+    """A system whose documented settings are the defaults of the flow."""
 
     @model_validator(mode="before")
     @classmethod
@@ -265,7 +267,7 @@ class Tcp(TcpSettings):
         if isinstance(value, dict) and isinstance(stack := value.get("stack"), str):
             preset = dict(STACKS.get(stack, {}))
             if value.get("sack") is False:
-                # What needs selective acknowledgements goes with them.
+                # Settings that need selective acknowledgements are removed with them.
                 preset = {key: v for key, v in preset.items() if key not in _OF_SACK}
             if "window" in value:
                 # A window that is given is for both ends.
@@ -278,7 +280,7 @@ class Tcp(TcpSettings):
 
     @model_serializer(mode="wrap")
     def _without_the_stacks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Only what differs from the stack is written beside it."""
+        """Write `stack`, and only those settings that differ from it."""
         written: dict[str, Any] = handler(self)
         if self.stack is None:
             return written
@@ -298,25 +300,25 @@ class Tcp(TcpSettings):
 
     @property
     def effective_send_window(self) -> int:
-        """What the sender may have in flight, in bytes."""
+        """The limit of the data in flight at the sender, in bytes."""
         return self.send_window or self.window or DEFAULT_WINDOW
 
     @property
     def effective_receive_window(self) -> int:
-        """What the receiver offers, in bytes; with autotuning, at most."""
+        """The window that the receiver offers, in bytes; with autotuning, its maximum."""
         default = AUTOTUNED_WINDOW if self.autotuning else DEFAULT_WINDOW
         return self.receive_window or self.window or default
 
     @property
     def effective_min_rto(self) -> int:
-        """The floor of the retransmission timeout, or of its variation, in picoseconds."""
+        """The minimum of the retransmission timeout, or of its variation, in picoseconds."""
         if self.min_rto is not None:
             return self.min_rto
         return 200 * MILLISECOND if self.rto_rule == "linux" else SECOND
 
     @property
     def effective_ecn(self) -> EcnMode:
-        """How marks come back."""
+        """The ECN feedback that is used."""
         of_control: dict[str, EcnMode] = {"dctcp": "dctcp", "prague": "accurate"}
         return self.ecn or of_control.get(self.congestion_control, "off")
 
@@ -327,12 +329,12 @@ class Tcp(TcpSettings):
 
     @property
     def effective_dsack(self) -> bool:
-        """Whether selective acknowledgements report what arrived twice."""
+        """Whether selective acknowledgements report duplicates."""
         rack = self.effective_loss_detection == "rack"
         return self.sack and (rack if self.dsack is None else self.dsack)
 
     @property
     def effective_loss_detection(self) -> str:
-        """How losses are detected."""
+        """The loss detection that is used: `sack` or `rack`."""
         timed = self.sack and self.congestion_control in TIMED
         return self.loss_detection or ("rack" if timed else "sack")
