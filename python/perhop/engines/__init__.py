@@ -37,32 +37,32 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "Engine", "Progress", "Run", "check", "run"]
 
 ENGINES: Final = ("sim", "emu", "kernel")
-"""The engines that there are; each is a module of this package with a function `start`."""
+"""The engines; each is a module of this package with a function `start`."""
 
 CHECKPOINT_S: Final = 5.0
-"""How often, in seconds of wall time, a run that is saved is saved as far as it has come."""
+"""The seconds of wall time between two checkpoints of a run that is saved."""
 
 
 class Run(Protocol):
-    """A run under way."""
+    """A run in progress."""
 
     @property
     def now_s(self) -> float:
-        """How much of the scenario has been run, in seconds."""
+        """The seconds of the scenario that have been run."""
 
     @property
     def finished(self) -> bool:
-        """Whether all of it has."""
+        """Whether the whole scenario has been run."""
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """The engine's own counts so far."""
+        """The engine's own counters so far."""
 
     def capture(self, capture: Capture, file: FileIO) -> None:
-        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+        """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""
 
     def advance(self) -> None:
-        """Go on for a slice: about a tenth of a second of wall time.
+        """Continue for a slice: about a tenth of a second of wall time.
 
         Raises:
             OSError: If a capture cannot be written; it names the file, which ends with a whole
@@ -70,20 +70,20 @@ class Run(Protocol):
         """
 
     def delivered(self) -> dict[str, int]:
-        """Bytes that each flow has delivered so far."""
+        """Return the bytes that each flow has delivered so far."""
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The dataset's tables as far as they go; a run can go on after it."""
+        """Return the dataset's tables up to now; the run can continue."""
 
     def stop(self) -> None:
-        """End the run where it is; the tables then go up to here."""
+        """End the run; its tables then end at the current time."""
 
 
 class Engine(Protocol):
-    """What the module of an engine must have."""
+    """The interface of an engine's module."""
 
     def start(self, scenario: Scenario, seed: int) -> Run:
-        """Begin a run.
+        """Start a run.
 
         Raises:
             UnsupportedError: If this machine, or this engine, cannot run the scenario.
@@ -92,13 +92,13 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
-        now_s: Seconds of the scenario that have been run, …
-        end_s: … of this many.
-        wall_s: Seconds that it has taken.
-        throughput_bps: Each flow's current rate: over the last slice.
+        now_s: The seconds of the scenario that have been run.
+        end_s: The seconds of the whole scenario.
+        wall_s: The wall time so far in seconds.
+        throughput_bps: The rate of each flow in the last slice, in bit/s.
     """
 
     now_s: float
@@ -116,11 +116,11 @@ def _engine(name: str) -> Engine:
 
 
 def check(scenario: Scenario, engine: str) -> None:
-    """Find out whether an engine can run a scenario here, by beginning to.
+    """Check that an engine can run a scenario on this machine, by starting a run.
 
     Raises:
-        UsageError: If there is no such engine.
-        UnsupportedError: If it cannot.
+        UsageError: If the engine is unknown.
+        UnsupportedError: If the engine cannot run the scenario here.
     """
     _engine(engine).start(scenario, 0).stop()
 
@@ -137,24 +137,24 @@ def run(
 ) -> Dataset:
     """Run a scenario.
 
-    Ctrl-C (`KeyboardInterrupt`) ends the run early: the dataset then goes up to there, and its
-    manifest says that it is not complete.
+    Ctrl-C (`KeyboardInterrupt`) ends the run early. The dataset then ends there, and its manifest
+    has `complete: false`.
 
     Args:
-        scenario: What to run.
+        scenario: The scenario.
         engine: One of `ENGINES`.
         seed: The seed of all random numbers; the same scenario and seed give the same tables.
-        out: The folder to save the dataset in, every few seconds and at the end; none to keep it
-            in memory.
-        captures: Files to write packets to as pcapng, by the link where they are captured: a
-            direction "r1>r2", for what r1 sends and receives there, or a node that has one link.
-            A capture that exists is replaced as soon as the run begins.
-        snaplen: How many bytes of each packet they keep; 0 for all.
-        watch: Called after every slice.
+        out: The folder in which the dataset is saved, every few seconds and at the end; None to
+            keep it in memory.
+        captures: Files for packets as pcapng, by the link where they are captured: a direction
+            "r1>r2" for the packets that r1 sends and receives there, or a node with one link.
+            An existing capture is replaced when the run starts.
+        snaplen: The bytes of each packet to keep; 0 for all.
+        watch: A function to call after every slice.
 
     Raises:
-        UsageError: If there is no such engine or link, the seed is not in 0..2^64, or nothing is
-            sent.
+        UsageError: If the engine or a link is unknown, the seed is not in 0..2^64, or the
+            scenario has no flow and no ping.
         UnsupportedError: If the engine cannot run the scenario here.
         OutputError: If `out` or a capture cannot be written.
     """

@@ -1,7 +1,7 @@
-"""Captures: what passes a node's end of a link, as a file of packets.
+"""Captures: files of the packets at a node's end of a link.
 
-The engine that carries packets writes them. Here it is settled at which interfaces and into which
-files, and what becomes of a file that exists.
+The engine that carries packets writes them. This module decides on interfaces and files, and
+protects files that are not captures.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["SNAPLEN", "Capture", "capture_plan", "planned", "refuse_foreign", "writing"]
 
 SNAPLEN: Final = 128
-"""How many bytes of a packet are kept unless more is wanted: all headers, and little else."""
+"""The default number of bytes that are kept of a packet: all headers, and little else."""
 
 _MAGIC: Final = (b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1")
-"""What captures begin with: pcapng's, and pcap's in either order."""
+"""The first bytes of captures: those of pcapng, and of pcap in either byte order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A file, and the interfaces that it captures at.
+    """A file, and the interfaces whose packets it captures.
 
     Attributes:
         path: The file.
-        interfaces: The directions of links, "r1>r2", whose senders' interfaces they are.
-        snaplen: How many bytes of a packet are kept; 0 for all.
+        interfaces: The interfaces: those of the senders of these directed links, "r1>r2".
+        snaplen: The bytes of a packet that are kept; 0 for all.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Capture:
 
 
 def capture_plan(scenario: Scenario, seed: int, capture: Capture) -> plans.CapturePlan:
-    """A capture as the core takes it."""
+    """Return a capture as the core takes it."""
     directions = scenario.directions
     title = scenario.title and f": {scenario.title}"
 
@@ -72,14 +72,14 @@ def planned(
     snaplen: int,
     out: str | os.PathLike[str] | None,
 ) -> list[Capture]:
-    """The files to write, by `captures`: a file for each link, or for a node with one link.
+    """Return the files to write, as `captures` names them by link, or by node with one link.
 
-    Links of the same file become interfaces of it.
+    Links with the same file become interfaces of that file.
 
     Raises:
-        UsageError: If there is no such link, a node has none or several, or a file is where the
-            dataset will be.
-        OutputError: If a file exists and is no capture.
+        UsageError: If a link is unknown, a node has no or several links, or a file is in the
+            folder of the dataset.
+        OutputError: If a file exists and is not a capture.
     """
     if not 0 <= snaplen < 2**31:
         raise UsageError(f"{snaplen} bytes of a packet cannot be kept; expected 0 to 2^31 - 1")
@@ -100,7 +100,7 @@ def planned(
 
 
 def _interface(scenario: Scenario, link: str) -> str:
-    """The direction of a link in which the node sends that `link` names."""
+    """Return the directed link that `link` names: itself, or the only one of a node."""
     directions = scenario.directions
     if link in directions:
         return link
@@ -123,7 +123,7 @@ def _listed(names: Mapping[str, object] | list[str]) -> str:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise OutputError if `path` is a file with something else than a capture in it."""
+    """Raise OutputError if `path` is an existing file that is not a capture."""
     try:
         if not path.is_file() or path.stat().st_size == 0:
             return
@@ -137,10 +137,10 @@ def refuse_foreign(path: Path) -> None:
 
 @contextmanager
 def writing(captures: list[Capture]) -> Iterator[list[FileIO]]:
-    """The captures' files, open and empty. A pipe waits for its reader.
+    """Open the files of captures, empty. A pipe waits for its reader.
 
     Raises:
-        OutputError: If one of them cannot be opened, or what is done with it fails.
+        OutputError: If a file cannot be opened or written.
     """
     paths = [capture.path for capture in captures]
     with ExitStack() as opened:

@@ -1,8 +1,8 @@
 """The `emu` engine: real Linux hosts, in real time, on perhop's own network.
 
 Every host is a network namespace whose only device hands its packets to the network of the
-simulator, with the very queues, policies and links. What hosts send and receive are real packets of
-this machine's kernel; `traffic` has them do it.
+simulator, with the same queues, policies and links. Hosts send and receive real packets of this
+machine's kernel; `traffic` opens their sockets.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 __all__ = ["EmuRun", "hosts_plan", "longest", "mtus", "start"]
 
 _SLICE_S: Final = 0.1
-"""How long a slice is."""
+"""The length of a slice."""
 
 _LEAD_NS: Final = 50_000_000
-"""How long before the scenario begins everything that runs is told when it will."""
+"""The time between the announcement of the scenario's start to all threads, and the start."""
 
 _MTU: Final = 1500
-"""What a host's device takes unless its links or its flows say otherwise."""
+"""The default MTU of a host's device, if neither its links nor its flows need another."""
 
 _LEAST_MTU_V6: Final = 1280
 _PREFIX_V6: Final = IPv6Address("fd70:6572:686f:7000::")
 
 
 def start(scenario: Scenario, seed: int) -> EmuRun:
-    """Make the hosts and the network between them.
+    """Create the hosts and the network between them.
 
     Raises:
         UnsupportedError: If this machine has no namespaces or TUN devices for its user, or Linux
@@ -57,10 +57,10 @@ def start(scenario: Scenario, seed: int) -> EmuRun:
 
 
 class EmuRun:
-    """An emulation under way. Its time begins with the first slice."""
+    """An emulation in progress. Its time begins with the first slice."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        """Make the hosts, their devices and sockets; nothing is sent yet."""
+        """Create the hosts, their devices and sockets; nothing is sent yet."""
         self._scenario = scenario
         self._seed = seed
         self._started = False
@@ -79,22 +79,22 @@ class EmuRun:
         self._traffic = Traffic(scenario, seed, self._core.namespaces(), mtu=least)
 
     def capture(self, capture: Capture, file: FileIO) -> None:
-        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+        """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""
         self._core.capture(json.dumps(capture_plan(self._scenario, self._seed, capture)), file)
 
     @property
     def now_s(self) -> float:
-        """Seconds of the scenario so far."""
+        """The seconds of the scenario so far."""
         return min(self._core.now_ps, self._scenario.end_ps) / 1e12
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario's end is reached, and all that was measured is recorded."""
+        """Whether the scenario has ended and all measurements are recorded."""
         return self._core.now_ps >= self._scenario.end_ps and self._traffic.finished
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What the network and the traffic have counted of themselves; see docs/engines.md."""
+        """The counters of the network and the traffic; see docs/engines.md."""
         return {**self._core.counters(), **self._traffic.counters}
 
     def advance(self) -> None:
@@ -121,21 +121,21 @@ class EmuRun:
             raise UnsupportedError(f"{message}: {error}") from error
 
     def delivered(self) -> dict[str, int]:
-        """Bytes that each flow has delivered so far."""
+        """Return the bytes that each flow has delivered so far."""
         return self._traffic.delivered()
 
     def stop(self) -> None:
-        """End the emulation where it is."""
+        """End the emulation at the current time."""
         self._traffic.stop()
         self._core.stop()
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The dataset's tables, up to the last mark."""
+        """Return the dataset's tables up to the last mark."""
         return {**self._traffic.tables(), **tables(self._core.tables())}
 
 
 def _flow_keys(scenario: Scenario) -> list[plans.FlowKeyPlan]:
-    """How packets of each flow are told from others."""
+    """Return the addresses and ports by which packets of each flow are recognised."""
     return [
         {
             "name": name,
@@ -149,7 +149,7 @@ def _flow_keys(scenario: Scenario) -> list[plans.FlowKeyPlan]:
 
 
 def hosts_plan(scenario: Scenario) -> dict[str, plans.HostPlan]:
-    """The hosts as the core takes them."""
+    """Return the hosts as the core takes them."""
     own = mtus(scenario)
     return {
         name: {"mtu": own[name], "offload": node.offload, "backpressure": node.backpressure}
@@ -159,9 +159,9 @@ def hosts_plan(scenario: Scenario) -> dict[str, plans.HostPlan]:
 
 
 def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
-    """The IPv6 addresses of nodes that have one: a unique local prefix and the IPv4 address.
+    """Return the IPv6 addresses of nodes: a unique local prefix and the IPv4 address.
 
-    Linux has IPv6 on links of 1280 bytes or more (RFC 8200, section 5).
+    Nodes with an MTU below 1280 bytes have none (RFC 8200, section 5).
     """
     own = mtus(scenario)
     return {
@@ -172,7 +172,7 @@ def addresses_v6(scenario: Scenario) -> dict[str, IPv6Address]:
 
 
 def mtus(scenario: Scenario) -> dict[str, int]:
-    """The MTU of every node's device: the least of its links', or what its flows need."""
+    """Return the MTU of every node's device: the least of its links, or what its flows need."""
     most = max([_MTU, *map(longest, scenario.flows.values())])
 
     def least(node: str) -> int:
@@ -183,7 +183,7 @@ def mtus(scenario: Scenario) -> dict[str, int]:
 
 
 def longest(flow: Flow) -> int:
-    """The longest packet that a flow sends, where it is none of 1500 bytes or less."""
+    """Return the longest packet of a flow in bytes; 1500 if none is longer."""
     if flow.tcp is not None:
         if flow.tcp.mss <= _MTU - TCP_HEADERS:
             return _MTU

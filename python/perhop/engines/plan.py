@@ -1,4 +1,4 @@
-"""A scenario as the plan that the core takes."""
+"""The plan of a scenario, as the core takes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["effects", "match_plan", "network_plan", "plan"]
 
 
 def plan(scenario: Scenario, seed: int) -> plans.Plan:
-    """The scenario as the `sim` engine takes it."""
+    """Return the plan of a scenario for the engine `sim`."""
     return {
         "network": network_plan(scenario, seed),
         "cuts": [mark for mark in scenario.cuts_ps if mark > 0],
@@ -41,7 +41,7 @@ def plan(scenario: Scenario, seed: int) -> plans.Plan:
 
 
 def network_plan(scenario: Scenario, seed: int) -> plans.NetworkPlan:
-    """The scenario's network, and when it is measured."""
+    """Return the plan of the scenario's network, its changes, and the instants of measurements."""
     names = iter(scenario.directions)  # of either direction of the first link, then of the second
     return {
         "seed": seed,
@@ -102,14 +102,14 @@ def _link(scenario: Scenario, link: Link, names: tuple[str, str]) -> plans.LinkP
 def _discipline(
     scenario: Scenario, link: Link, policy: str | None, capacity: int
 ) -> plans.DisciplinePlan:
-    """What stands before a transmitter: a policy that divides `capacity`, or the link's queue."""
+    """Return the discipline of a directed link: a policy that divides `capacity`, or its queue."""
     if policy is None:
         return {"queue": queue_plan(link.queue, capacity, in_class=False)}
     return _classes(scenario, scenario.policies[policy], capacity)
 
 
 def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
-    """What a change of the scenario does in the network."""
+    """Yield the effects of a change of the scenario on the network."""
     change, link, on = step.change, step.link, str(step.change.on)
     if step.rewires:
         yield {"wire": {"on": on, "rate": link.rate, "delay": link.delay, "loss": link.loss}}
@@ -137,7 +137,7 @@ def effects(scenario: Scenario, step: Step) -> Iterator[plans.EffectPlan]:
 def _classes(
     scenario: Scenario, policy: Policy, capacity: int, above: str = ""
 ) -> plans.DisciplinePlan:
-    """The classes of a policy, `above` being how the names of those in a class begin."""
+    """Return the classes of a policy; `above` is the prefix of the names of nested classes."""
     guaranteed = rates(policy, capacity)
 
     def one(name: str, class_: Class) -> plans.ClassPlan:
@@ -175,7 +175,7 @@ def _classes(
 
 
 def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
-    """A link's tree of ALTQ's class-based queueing."""
+    """Return the classes of a policy for ALTQ's class-based queueing."""
 
     def parts(policy: Policy, capacity: int, above: str) -> list[plans.CbqClassPlan]:
         found: list[plans.CbqClassPlan] = []
@@ -224,7 +224,7 @@ def _cbq(scenario: Scenario, policy: Policy, capacity: int) -> plans.CbqPlan:
 
 
 def _ceiling(class_: Class, rate: int | None, capacity: int) -> plans.Shape | None:
-    """What may leave a class of guaranteed `rate`."""
+    """Return the shaper of a class with guaranteed `rate`: its ceiling, or its own shaper."""
     if class_.limit is not None:
         return {"rate": class_.limit.of(capacity), "burst": CEILING_BURST}
     if not class_.borrow and rate is not None:
@@ -259,7 +259,7 @@ def _police(police: Police, capacity: int) -> plans.PolicePlan:
 
 
 def match_plan(scenario: Scenario, match: Match) -> plans.MatchPlan:
-    """Which packets a match is about."""
+    """Return a match, with nodes instead of address prefixes."""
 
     def within(ends: tuple[Any, ...] | None) -> list[str] | None:
         if ends is None:

@@ -1,4 +1,4 @@
-"""A scenario's queues as the core's plan has them."""
+"""The queues of a scenario as values of the core's plan."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PICOBITS = 8 * 10**12
 
 
 def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
-    """A queue as the core takes it.
+    """Return a queue as the core takes it.
 
     Args:
         queue: The queue.
-        rate: What it is guaranteed, in bits per second.
-        in_class: Whether it is a class's, not a link's.
+        rate: Its guaranteed rate in bit/s.
+        in_class: Whether it belongs to a class, not to a link.
     """
     limit = _limit(queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT), rate)
     match queue.discipline:
@@ -87,7 +87,7 @@ def _limit(limit: Limit, rate: int) -> plans.Limit:
 
 
 def _amount(limit: Limit, rate: int) -> int:
-    """Packets or bytes; of a time what drains in it."""
+    """Return packets or bytes; for a limit in time, the bytes that drain in it."""
     return limit.amount * rate // _PICOBITS if limit.unit == "time" else limit.amount
 
 
@@ -139,7 +139,7 @@ def _wred(wred: Wred, limit: plans.Limit, rate: int, *, in_class: bool) -> plans
 
 
 def _packet_time(red: Red | Wred, rate: int) -> int:
-    """How long a usual packet takes to send."""
+    """Return the transmission time of a typical packet in picoseconds."""
     return -(-red.packet * _PICOBITS // rate)
 
 

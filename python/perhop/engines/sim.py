@@ -1,6 +1,6 @@
 """The `sim` engine: modelled hosts and virtual time, on perhop's own network.
 
-The scenario goes to the core as a `plan`, and `tables` makes a dataset's of what the core returns.
+The core takes the scenario as a `plan`; `tables` converts its results to a dataset's tables.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["SimRun", "start"]
 
 _SLICE_S: Final = 0.1
-"""How much wall time a slice is to take."""
+"""The wall time that a slice should take."""
 
 _FIRST_SLICE_PS: Final = MILLISECOND
-"""How much is simulated where nothing is known yet of how long that takes."""
+"""The simulated time of a slice while the speed of the simulation is unknown."""
 
 
 def start(scenario: Scenario, seed: int) -> SimRun:
-    """Begin a simulation."""
+    """Start a simulation."""
     return SimRun(scenario, seed)
 
 
 class SimRun:
-    """A simulation under way."""
+    """A simulation in progress."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
@@ -50,22 +50,22 @@ class SimRun:
         self._slice_ps = _FIRST_SLICE_PS
 
     def capture(self, capture: Capture, file: FileIO) -> None:
-        """Write what passes the capture's interfaces from now on to `file`, as pcapng."""
+        """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""
         self._core.capture(json.dumps(capture_plan(self._scenario, self._seed, capture)), file)
 
     @property
     def now_s(self) -> float:
-        """Simulated seconds so far."""
+        """The simulated seconds so far."""
         return self._core.now_ps / 1e12
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario's end is reached."""
+        """Whether the scenario has ended."""
         return self._core.now_ps >= self._scenario.end_ps
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Events processed, and links crossed by packets."""
+        """The number of events, and of links that packets crossed."""
         return {"events": self._core.events, "packet_hops": self._core.packet_hops}
 
     def advance(self) -> None:
@@ -75,21 +75,21 @@ class SimRun:
         change = self._changes_ps[bisect_right(self._changes_ps, now)]
         self._core.advance(min(now + self._slice_ps, change))
         if self._core.now_ps == change:
-            # An hour of silence says nothing of how long an hour of traffic takes.
+            # The speed before a change does not predict the speed after it.
             self._slice_ps = _FIRST_SLICE_PS
         else:
-            # How long the next slice may be follows from how long this one took.
+            # The wall time of this slice determines the length of the next.
             took = max(time.perf_counter() - began, 1e-6)
             self._slice_ps = max(1, int(self._slice_ps * min(_SLICE_S / took, 4.0)))
 
     def delivered(self) -> dict[str, int]:
-        """Bytes that each flow has delivered so far."""
+        """Return the bytes that each flow has delivered so far."""
         return self._core.delivered()
 
     def stop(self) -> None:
-        """End the simulation where it is."""
+        """End the simulation at the current time."""
         self._core.stop()
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The dataset's tables, up to the last mark."""
+        """Return the dataset's tables up to the last mark."""
         return tables(self._core.tables())

@@ -1,4 +1,4 @@
-"""The tables that the core returns, as the dataset has them."""
+"""The tables of the core as tables of a dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["tables"]
 
 
 def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFrame]:
-    """Tables of the core as the dataset has them."""
+    """Return tables of the core as tables of a dataset."""
     found = {
         table: pl.DataFrame(
             [_series(name, columns[name]).cast(dtype) for name, dtype in TABLES[table].items()]
@@ -25,13 +25,13 @@ def tables(counted: Mapping[str, Mapping[str, Column]]) -> dict[str, pl.DataFram
         for table, columns in counted.items()
     }
     if "queues" in found:
-        # A divided link has no name for its queue: its classes say what it counts.
+        # The queue of a link with classes has no name; the rows of its classes have its counters.
         found["queues"] = found["queues"].filter(pl.col("class") != "")
     return found
 
 
 def _series(name: str, column: Column) -> pl.Series:
-    """A column of the core, which has no null: NaN stands for it, or a negative number."""
+    """Return a column of the core, in which NaN or a negative number stands for null."""
     if isinstance(column, tuple):
         names, places = column
         known = pl.Series(name, names, dtype=pl.String)

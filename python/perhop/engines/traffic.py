@@ -1,7 +1,7 @@
-"""A scenario's flows and pings on real sockets, for every engine whose hosts have Linux's stacks.
+"""The flows and pings of a scenario on real sockets, for engines with Linux hosts.
 
-What Linux decides for itself and the file does not mention is Linux's; what the file asks and Linux
-cannot do is refused.
+Linux's own behaviour applies to settings that the file does not have. Settings that Linux does not
+support are refused.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["Traffic", "gaps", "job"]
 
 MTU: Final = 1500
-"""What a packet holds on a link that does not say."""
+"""The MTU of a link that has none in the scenario, in bytes."""
 
 _NUMBERED: Final = 16
-"""What a datagram begins with: its number, and when it was sent."""
+"""The bytes at the start of a datagram: its sequence number and its time of sending."""
 
 _EVERY_HOST: Final = {
-    # What one connection learnt of a path is nothing to the next: every run begins alike.
+    # No connection uses metrics of an earlier one: all runs have the same initial state.
     "net.ipv4.tcp_no_metrics_save": "1",
-    # Every probe is answered, as routers do that limit nothing.
+    # No limit of ICMP errors: every probe is answered.
     "net.ipv4.icmp_ratelimit": "0",
 }
 _UNSET: Final = Tcp()
-"""A connection of which a scenario says nothing: its timers are those of Linux."""
+"""A connection with default settings; its timers are those of Linux."""
 
 _OF_LINUX: Final = {
     "initial_window": 10,
@@ -53,17 +53,17 @@ _OF_LINUX: Final = {
     "decrease_from": "window",
     "quick_acks": True,
 }
-"""What Linux does and nobody can have otherwise for one connection."""
+"""The settings that Linux does not let a connection change."""
 
 _ECN: Final = {"off": "0", "classic": "1", "dctcp": "1", "accurate": "3"}
-"""What `net.ipv4.tcp_ecn` is then: 0 for none, 1 to ask for it, 3 to ask for accurate feedback."""
+"""The values of `net.ipv4.tcp_ecn`: 0 for no ECN, 1 to request it, 3 to request AccECN."""
 
 _AUTOTUNED: Final = f"4096 131072 {AUTOTUNED_BUFFER}"
-"""`net.ipv4.tcp_rmem` where a window is tuned: the same for every Linux, whose largest differ."""
+"""`net.ipv4.tcp_rmem` with autotuning; its default maximum depends on the version of Linux."""
 
 
 class Traffic:
-    """The flows and pings of a scenario under way between real hosts."""
+    """The flows and pings of a scenario in progress between real hosts."""
 
     def __init__(
         self,
@@ -75,24 +75,24 @@ class Traffic:
         addresses: Mapping[str, Sequence[str]] | None = None,
         mtu: int | None = None,
     ) -> None:
-        """Open everything; nothing is sent before `start`.
+        """Open all sockets; nothing is sent before `start`.
 
         Args:
-            scenario: What to run.
+            scenario: The scenario.
             seed: The seed of all random numbers.
             namespaces: The hosts; None for sockets of this process.
             hosts: The number of each host's namespace; by default that of the host among all nodes.
             addresses: All addresses of each node, the one that it uses first; by default
                 the scenario's.
-            mtu: What a packet of any host holds, in bytes; by default what its links take, and
-                1500 where they do not say.
+            mtu: The MTU of every host in bytes; by default the least of its links, or 1500 if
+                they have none.
 
         Raises:
-            UnsupportedError: If Linux, or this machine, cannot do what the scenario asks.
+            UnsupportedError: If Linux, or this machine, does not support the scenario.
         """
         refuse(gaps(scenario, mtu=mtu), scenario.name)
         self._scenario = scenario
-        # What is between the hosts has to last, too.
+        # The namespaces must exist as long as the sockets.
         self._namespaces = namespaces
         written = json.dumps(job(scenario, seed, hosts=hosts, addresses=addresses))
         try:
@@ -102,29 +102,29 @@ class Traffic:
         self._stopped_s: float | None = None
 
     def start(self, zero_ns: int) -> None:
-        """Start; the scenario begins when the monotonic clock shows `zero_ns`."""
+        """Start the traffic; the scenario begins at `zero_ns` of the monotonic clock."""
         self._core.start(zero_ns)
 
     @property
     def now_s(self) -> float:
-        """Seconds of the scenario so far."""
+        """The seconds of the scenario so far."""
         return self._core.now_ps / 1e12 if self._stopped_s is None else self._stopped_s
 
     @property
     def finished(self) -> bool:
-        """Whether everything is over and recorded. Warns of what went wrong on the way."""
+        """Whether all traffic has ended and is recorded. Issues new warnings."""
         for message in self._core.take_warnings():
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return self._core.finished
 
     @property
     def stopped_s(self) -> float | None:
-        """Up to where it went before it was stopped; None if it was not."""
+        """The second of the scenario at which the traffic was stopped; None if it was not."""
         return self._stopped_s
 
     @property
     def counters(self) -> dict[str, int]:
-        """What the traffic counts of itself; of TCP flows, constant windows asked for and got."""
+        """The counters of the traffic, with requested and actual constant windows of TCP flows."""
         counted = self._core.counters()
         for name, got in self._core.windows().items():
             flow = self._scenario.flows[name]
@@ -134,15 +134,15 @@ class Traffic:
         return counted
 
     def delivered(self) -> dict[str, int]:
-        """Bytes that each flow has delivered so far."""
+        """Return the bytes that each flow has delivered so far."""
         return self._core.delivered()
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Those tables of a dataset that flows and pings fill."""
+        """Return the tables of a dataset with rows of flows and pings."""
         return tables(self._core.tables())
 
     def stop(self) -> None:
-        """End it where it is."""
+        """End the traffic at the current time."""
         over = self._core.finished
         self._core.stop()
         if not over:
@@ -156,7 +156,7 @@ def job(
     hosts: Mapping[str, int] | None = None,
     addresses: Mapping[str, Sequence[str]] | None = None,
 ) -> plans.Job:
-    """The scenario's traffic as the core takes it; see `Traffic` for the arguments."""
+    """Return the scenario's traffic as the core takes it; see `Traffic` for the arguments."""
     if hosts is None:
         nodes = enumerate(scenario.nodes.items())
         hosts = {name: number for number, (name, node) in nodes if node.kind == "host"}
@@ -184,7 +184,7 @@ def job(
 
 
 def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
-    """What the scenario's traffic asks that Linux's network stack cannot do; see `Traffic`."""
+    """Return the settings of the scenario's traffic that Linux does not support; see `Traffic`."""
     found: list[Gap] = []
     for name, flow in scenario.flows.items():
         holds = mtu or _mtu(scenario, flow.source)
@@ -202,7 +202,7 @@ def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
 
 
 def _mtu(scenario: Scenario, host: str) -> int:
-    """What a packet holds that a host sends on any of its links."""
+    """Return the least MTU of a host's links in bytes."""
     links = [link for link in scenario.links if host in link.ends]
     return min((MTU if link.mtu is None else link.mtu for link in links), default=MTU)
 
@@ -262,7 +262,7 @@ def _udp_gaps(path: str, udp: Udp, mtu: int) -> Iterator[Gap]:
 
 
 def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]:
-    """What each host's network stack is set to, and what its flows do not agree on."""
+    """Return the settings of each host's network stack, and the conflicts between its flows."""
     hosts: dict[str, dict[str, str]] = {}
     asked: dict[tuple[str, str], str] = {}
     contradictions: list[Gap] = []
@@ -286,7 +286,7 @@ def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]
 
 
 def _of_flow(flow: Flow) -> dict[str, tuple[str, str]]:
-    """By key: the setting that it is of a host, and its value."""
+    """Return by key of a flow the setting of the host's network stack, and its value."""
     tcp = flow.tcp
     if tcp is None:
         return {}

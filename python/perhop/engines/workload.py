@@ -1,4 +1,4 @@
-"""A scenario's flows and pings as the core takes them."""
+"""The flows and pings of a scenario, as the core takes them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["flow_plan", "ping_plan"]
 
 
 def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
-    """The segment size of a flow once it knows its path's MTU (RFC 1191, section 6.4).
+    """Return the segment size of a flow after path MTU discovery (RFC 1191, section 6.4).
 
-    Hosts remember it by destination, so that discovery costs the first connection a round trip;
-    modelled hosts know it from the start.
+    Hosts store the path MTU by destination, and discovery takes the first connection a round trip.
+    Modelled hosts know it from the start.
     """
     mtu = path_mtu(scenario, flow.source, flow.destination)
     if mtu is None:
@@ -33,7 +33,7 @@ def _mss(scenario: Scenario, flow: Flow, tcp: Tcp) -> int:
 
 
 def flow_plan(scenario: Scenario, name: str, flow: Flow) -> plans.FlowPlan:
-    """A flow as the core takes it."""
+    """Return a flow as the core takes it."""
     transport: plans.TransportPlan
     if flow.tcp is not None:
         tcp = flow.tcp
@@ -96,7 +96,7 @@ def _udp(udp: Udp, sender: Node) -> plans.UdpPlan:
     replay: plans.ReplayPlan | None = None
     if udp.replay is not None:
         replay = {"packets": list(udp.replay.packets), "repeat": udp.replay.repeat}
-    # What is said by size and rate counts for nothing beside a replay.
+    # A replay has its own sizes and times.
     return {
         "rate": 0 if replay else udp.rate or 0,
         "size": 0 if replay else udp.size,
@@ -120,7 +120,7 @@ def _bursts(bursts: Bursts) -> plans.BurstsPlan:
 
 
 def ping_plan(scenario: Scenario, name: str, ping: Ping) -> plans.PingPlan:
-    """A ping as the core takes it."""
+    """Return a ping as the core takes it."""
     start, stop = scenario.active_ps(ping)
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""What Linux has counted, as the tables `queues` and `links` of a dataset."""
+"""Linux's counters as the tables `queues` and `links` of a dataset."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 _EARLY: Final = {
-    # How disciplines count what they drop before they are full, beside `drops`, which is all.
+    # The counters of early drops, by discipline; `drops` counts all drops.
     "red": ("early",),
     "pie": ("dropped",),
 }
 _FULL: Final = {"codel": ("drop_overlimit",), "fq_codel": ("drop_overlimit", "drop_overmemory")}
-"""How they count what they drop because they are full."""
+"""The counters of drops by full queues, by discipline."""
 
 _CARRIED: Final = (
     "sent_packets",
@@ -34,19 +34,19 @@ _CARRIED: Final = (
     "duplicated_packets",
     "delayed_packets",
 )
-"""What `links` counts of a direction."""
+"""The counters of a direction in `links`."""
 
 Counts = dict[str, int]
-"""Columns of `queues` by name."""
+"""Values of the columns of `queues`, by name."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Readings of counters, and the rows that two of them make.
+    """Readings of counters, and rows with the differences between two readings.
 
     Attributes:
-        scenario: Whose network is read.
-        network: What is read.
+        scenario: The scenario.
+        network: Its network, whose counters are read.
     """
 
     scenario: Scenario
@@ -58,7 +58,7 @@ class Recorder:
     _links: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self, now_s: float, rates: Mapping[str, int]) -> None:
-        """End a stretch at `now_s`, in which links had these rates by direction."""
+        """Add rows for the time from the last reading to `now_s`, with these rates by direction."""
         found, wires = self._found(), self.network.wires()
         if now_s > self._since_s:
             for name, classes in found.items():
@@ -68,17 +68,17 @@ class Recorder:
                     row = _since(counts, before.get(path, {}))
                     self._queues.append({**stretch, "class": path, **row})
                 carried = self._link(name, classes, before, wires)
-                # Nobody sees whether it was busy at an instant; what it sent takes this part.
+                # The share of the time that its packets take to send.
                 part = carried["sent_bytes"] * 8 / (rates[name] * (now_s - self._since_s))
                 self._links.append({**stretch, **carried, "utilisation": min(part, 1.0)})
         self._before, self._wires, self._since_s = found, wires, now_s
 
     def begin(self, direction: str) -> None:
-        """An interface has got other classes, which have counted nothing yet."""
+        """Start counters at zero, after an interface was given new classes."""
         self._before.pop(direction, None)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """`queues` and `links` up to the last reading, and `losses`, which nobody tells by flow."""
+        """Return `queues` and `links` up to the last reading; `losses` is empty."""
         rows = {"queues": self._queues, "links": self._links, "losses": []}
         return {name: pl.DataFrame(rows[name], schema=TABLES[name], orient="row") for name in rows}
 
@@ -89,7 +89,7 @@ class Recorder:
         before: Mapping[str, Counts],
         wires: Mapping[str, Counts],
     ) -> Counts:
-        """What a direction carried."""
+        """Return the counters of a direction since the last reading."""
         if name in wires:
             then = self._wires.get(name, {})
             return {key: wires[name][key] - then.get(key, 0) for key in _CARRIED}
@@ -101,7 +101,7 @@ class Recorder:
         return {**dict.fromkeys(_CARRIED, 0), "sent_packets": packets, "sent_bytes": size}
 
     def _found(self) -> dict[str, dict[str, Counts]]:
-        """The counters as they are: by direction, then class."""
+        """Return the current counters, by direction and class."""
         queues = self.network.queues()
         policers = self.network.policers()
         return {
@@ -133,13 +133,13 @@ class Recorder:
             )
             found[node.path] = counts
         for path in [path for path in found if "/" in path]:
-            # A class that is divided sends what its parts send.
+            # The counters of a class include those of its nested classes.
             for above in _above(path):
                 _add(found[above], found[path])
         return found
 
     def _exceed(self, interface: Interface, path: str) -> str:
-        """What becomes of what exceeds the policer of a class."""
+        """Return the action of a class's policer on packets that exceed."""
         if interface.policy is None:
             return ""
         link, _ = self.scenario.directions[interface.direction]
@@ -152,7 +152,7 @@ class Recorder:
 
 
 def _queue(row: Mapping[str, Any]) -> Counts:
-    """What tc says of a queue, as `queues` calls it."""
+    """Return tc's counters of a queue, by column of `queues`."""
     kind, drops = str(row.get("kind", "")), int(row.get("drops", 0))
     early = sum(int(row.get(key, 0)) for key in _EARLY.get(kind, ()))
     if kind in _FULL:
@@ -169,7 +169,7 @@ def _queue(row: Mapping[str, Any]) -> Counts:
 
 
 def _above(path: str) -> list[str]:
-    """The classes that contain one: "a" and "a/b" of "a/b/c"."""
+    """Return the classes that contain a class: "a" and "a/b" for "a/b/c"."""
     parts = path.split("/")
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
@@ -190,7 +190,7 @@ def _add(counts: Counts, more: Mapping[str, int]) -> None:
 
 
 def _since(now: Mapping[str, int], then: Mapping[str, int]) -> Counts:
-    """A row of `queues`: what was counted since, and what waits now."""
+    """Return a row of `queues`: the increase of the counters, and the current backlog."""
     columns = [name for name, kind in TABLES["queues"].items() if kind == pl.Int64]
     return {
         name: now.get(name, 0) - (0 if name.startswith("backlog") else then.get(name, 0))

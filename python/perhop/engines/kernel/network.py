@@ -1,8 +1,8 @@
-"""A scenario's network on this machine: a namespace a node, Linux's own links, queues and rules.
+"""A scenario's network on this machine: a namespace per node, with Linux's links, queues and rules.
 
-Where a link has neither delay nor loss its ends are a pair of virtual Ethernets. Otherwise they are
-tunnels, and a wire of perhop's carries what Linux's queue has let go. The kernel's own netem is not
-used: it would be a second queue behind the first.
+A link without delay and loss is a pair of virtual Ethernet devices. The ends of other links are TUN
+devices, and a wire of perhop carries packets between them. The kernel's netem is not used: it would
+be a second queue behind the first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Network"]
 
 _SYSCTLS: Final = {
-    "net.ipv6.conf.all.disable_ipv6": "1",  # which has things of its own to say
+    "net.ipv6.conf.all.disable_ipv6": "1",  # it sends packets of its own
     "net.ipv6.conf.default.disable_ipv6": "1",
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
@@ -38,28 +38,28 @@ _SYSCTLS: Final = {
     "net.ipv4.icmp_msgs_per_sec": "1000000",
     "net.ipv4.icmp_msgs_burst": "1000000",
 }
-"""What every node has; settings that a kernel does not have are left out."""
+"""The settings of every node; those that the kernel lacks are left out."""
 
 ETHERNET_MTU: Final = 1500
-"""What an interface takes unless its link or a flow says otherwise."""
+"""The default MTU of an interface, if neither its link nor a flow needs another."""
 
 _TUNNEL_QUEUE: Final = 10_000
-"""How many packets a tunnel holds until the wire has taken them; more would be lost."""
+"""The length of a TUN device's queue in packets; the wire empties it, and excess is lost."""
 
 
 class Network:
-    """The network of a scenario, set up and without traffic; it ends with this object.
+    """The network of a scenario, without traffic; it is removed with this object.
 
     Attributes:
         namespaces: The nodes, in the scenario's order.
-        interfaces: What stands at every end of a link, by direction; changes replace them.
+        interfaces: The settings of every end of a link, by direction; changes replace them.
     """
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         """Set it up.
 
         Raises:
-            UnsupportedError: If this machine or its kernel cannot, and what it lacks.
+            UnsupportedError: If this machine or its kernel lacks a feature; names the feature.
         """
         probe.tools()
         self._scenario = scenario
@@ -104,7 +104,7 @@ class Network:
                 )
             for name, node, other, place in ends:
                 device = self._names[name]
-                # Queues are to see packets as they are, not trains of them.
+                # Queues must see single packets, not super-segments.
                 lines[node].append(
                     f"link set dev {device} mtu {scenario.links[number].mtu or longest} "
                     f"gso_max_segs 1 txqueuelen {_TUNNEL_QUEUE} up"
@@ -139,11 +139,11 @@ class Network:
 
     @property
     def real_time(self) -> bool:
-        """Whether the thread that carries wires goes before all others, which needs rights."""
+        """Whether the thread of the wires has real-time priority, which needs privileges."""
         return self._carried.real_time
 
     def apply(self, step: Step) -> None:
-        """Make a change of the timeline."""
+        """Apply a change of the timeline."""
         if step.ip:
             self._run(step.node, ["ip", "-batch", "-"], _lines(step.ip))
         if step.nft:
@@ -154,19 +154,19 @@ class Network:
             self.interfaces[step.interface.direction] = step.interface
 
     def rewire(self, change: Change) -> None:
-        """Give a link the rate, delay and loss that a change says, as far as a wire has them."""
+        """Set the rate, delay and loss of a changed link, if a wire carries it."""
         if change.number in self._wired:
             link = change.link
             self._carried.change(str(change.change.on), link.rate, link.delay, link.loss)
 
     def wires(self) -> dict[str, dict[str, int]]:
-        """What each wire has counted by now, by direction; bytes with layer-2 overhead."""
+        """Return the counters of each wire, by direction; bytes include layer-2 overhead."""
         return self._carried.counters()
 
     def queues(self) -> dict[str, dict[int, dict[str, Any]]]:
-        """What Linux has counted by now of the queues of every interface, by direction and number.
+        """Return Linux's counters of the queues of every interface, by direction and number.
 
-        Names are those of tc.
+        Their names are those of tc.
         """
         found: dict[str, dict[int, dict[str, Any]]] = {}
         for node, counts in self._counts.items():
@@ -176,9 +176,9 @@ class Network:
         return found
 
     def policers(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """Packets and bytes that policers have counted by now, by node and counter.
+        """Return the packets and bytes of policers' counters, by node and counter.
 
-        Counters are called as those of nft's rules are, also where tc's actions count.
+        Counters of tc's actions have the names of the counters of nft's rules.
         """
         found: dict[str, dict[str, tuple[int, int]]] = {}
         for node, text in self.mapping.nft.items():
@@ -217,7 +217,7 @@ class Network:
 
 
 def _wired(scenario: Scenario) -> list[int]:
-    """The numbers of the links that need a wire: those that do more than to pass packets on."""
+    """Return the numbers of the links that need a wire: those with delay, loss and the like."""
     changed = {
         list(scenario.directions).index(str(change.on)) // 2
         for change in scenario.changes
@@ -226,7 +226,7 @@ def _wired(scenario: Scenario) -> list[int]:
     return [
         number
         for number, link in enumerate(scenario.links)
-        # Linux does not count cells, wires do.
+        # Only wires count ATM cells.
         if link.delay
         or link.jitter
         or link.loss
@@ -238,7 +238,7 @@ def _wired(scenario: Scenario) -> list[int]:
 
 
 def _mac(place: int) -> str:
-    """The address of an interface: locally administered, by its number."""
+    """Return the MAC address of an interface: locally administered, from its number."""
     return "02:00:" + ":".join(f"{place >> shift & 255:02x}" for shift in (24, 16, 8, 0))
 
 

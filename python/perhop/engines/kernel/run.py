@@ -30,11 +30,11 @@ __all__ = ["KernelRun", "start"]
 
 _SLICE_S: Final = 0.1
 _LEAD_NS: Final = 1_000_000
-"""How long before the scenario begins everything that runs is told when it will."""
+"""The time between the announcement of the scenario's start to all threads, and the start."""
 
 
 def start(scenario: Scenario, seed: int) -> KernelRun:
-    """Begin a run.
+    """Start a run.
 
     Raises:
         UnsupportedError: If Linux cannot express the scenario, or this machine cannot run it.
@@ -43,7 +43,7 @@ def start(scenario: Scenario, seed: int) -> KernelRun:
 
 
 class KernelRun:
-    """A run under way, in real time."""
+    """A run in progress, in real time."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
@@ -62,7 +62,7 @@ class KernelRun:
 
     @property
     def now_s(self) -> float:
-        """Seconds of the scenario so far."""
+        """The seconds of the scenario so far."""
         if not self._zero_ns:
             return 0.0
         passed = (time.monotonic_ns() - self._zero_ns) / 1e9
@@ -72,14 +72,14 @@ class KernelRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario's end is reached and everything has been read."""
+        """Whether the scenario has ended and all counters have been read."""
         if not self._zero_ns or self._ends.is_set() or self._thread.is_alive():
             return False
         return self._traffic.finished
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What traffic and wires have counted of themselves; see docs/engines.md."""
+        """The counters of traffic and wires; see docs/engines.md."""
         return {
             **self._traffic.counters,
             "real_time": int(self._network.real_time),
@@ -87,7 +87,7 @@ class KernelRun:
         }
 
     def capture(self, capture: Capture, file: FileIO) -> None:
-        """Raise UnsupportedError: Linux's own tools capture here."""
+        """Raise UnsupportedError: this engine has no captures of its own."""
         del file
         raise UnsupportedError(
             f"the kernel engine does not write {capture.path}; use --engine emu for captures"
@@ -96,7 +96,7 @@ class KernelRun:
     def advance(self) -> None:
         """Wait for about a tenth of a second."""
         if not self._zero_ns:
-            # Before anything is sent: reading takes a while, in which nobody would be counted.
+            # The first reading takes a while, and must end before the first packet.
             self._recorder.read(0.0, {})
             self._zero_ns = time.monotonic_ns() + _LEAD_NS
             self._traffic.start(self._zero_ns)
@@ -107,27 +107,27 @@ class KernelRun:
             raise failure
 
     def delivered(self) -> dict[str, int]:
-        """Bytes that each flow has delivered so far."""
+        """Return the bytes that each flow has delivered so far."""
         return self._traffic.delivered()
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The dataset's tables, up to the last mark."""
+        """Return the dataset's tables up to the last mark."""
         with self._lock:
             counted = self._recorder.tables()
         return {**self._traffic.tables(), **counted}
 
     def stop(self) -> None:
-        """End the run where it is."""
+        """End the run at the current time."""
         self._traffic.stop()
         self._ends.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _follow(self) -> None:
-        """Read counters at marks, and make the changes of the timeline after that."""
+        """Read counters at marks, then apply the changes of the timeline."""
         try:
             self._timeline()
-        except BaseException as error:  # it is raised where somebody waits
+        except BaseException as error:  # `advance` raises it
             self._failure = error
 
     def _timeline(self) -> None:
@@ -149,7 +149,7 @@ class KernelRun:
     def _changes(
         self, rates: dict[str, int], directions: list[str]
     ) -> dict[int, list[Callable[[], None]]]:
-        """What to do at which instant, in order."""
+        """Return the changes to apply, in order, by instant in picoseconds."""
         found: dict[int, list[Callable[[], None]]] = {}
 
         def rewire(number: int, rate: int) -> None:
@@ -171,7 +171,7 @@ class KernelRun:
         return found
 
     def _wait(self, mark: int) -> bool:
-        """Sleep until an instant of the scenario; False if the run is to end before."""
+        """Sleep until an instant of the scenario; return False if the run is stopped before."""
         due = self._zero_ns + mark // 1000
         while (left := due - time.monotonic_ns()) > 0:
             if self._ends.wait(left / 1e9):
