@@ -1,8 +1,8 @@
-"""From files to scenarios, and back.
+"""Reading and writing of scenario files.
 
 ================  ============================================================================
-`loader`          from a file to a scenario, and back
-`document`        YAML as data whose every part knows its line and column
+`loader`          reading of a file as a scenario, and writing
+`document`        YAML as data, with the line and column of every value
 `overrides`       changes to that data before it is validated
 `schema`          the JSON Schema of files
 ================  ============================================================================

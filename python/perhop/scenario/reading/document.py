@@ -1,8 +1,8 @@
-"""YAML as plain data, every part of which knows where it stands.
+"""YAML as plain data, with the line and column of every value.
 
-Files are expected to be hostile. What a scenario needs of YAML is taken, and the rest refused:
-aliases and anchors (and with them bombs), tags, keys that are not text, duplicate keys, several
-documents, deep nesting. Scalars follow YAML 1.2's core schema: ``yes`` is text, ``1:20`` is text.
+Files may be hostile. Features of YAML that scenarios do not need are refused: aliases and anchors
+(and with them bombs), tags, keys that are not text, duplicate keys, several documents, deep
+nesting. Scalars follow YAML 1.2's core schema: ``yes`` is text, ``1:20`` is text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from perhop.scenario.model.base import Loc
 
 MAX_DEPTH = 20
-"""How deep mappings and lists may nest; a scenario needs ten."""
+"""The maximum depth of mappings and lists; a scenario needs ten."""
 
 MAX_VALUES = 200_000
-"""How many scalars, mappings and lists a file may have."""
+"""The maximum number of scalars, mappings and lists in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a value begins, and the key that it belongs to: line and column, from 1."""
+    """The position of a value and of its key: line and column, from 1."""
 
     line: int
     column: int
@@ -39,15 +39,15 @@ class Mark:
 
 @dataclass(slots=True)
 class Document:
-    """Data with places.
+    """The data of a file, with positions.
 
     Attributes:
-        file: The file as it was named.
-        data: Mappings, lists and scalars as Python has them.
-        marks: Where each part of `data` stands in the file.
-        origins: The override that set a part of `data`, by the part's place.
-        problems: What is wrong that left the rest readable.
-        empty: Where no value stands.
+        file: The name of the file, as given.
+        data: Mappings, lists and scalars as Python values.
+        marks: The position of each part of `data` in the file, by path.
+        origins: The override that set a part of `data`, by path.
+        problems: The problems after which the rest was readable.
+        empty: The paths of keys without a value.
     """
 
     file: str
@@ -59,11 +59,11 @@ class Document:
 
     @property
     def broken(self) -> bool:
-        """Whether parts of the file, or overrides, could not be used."""
+        """Whether parts of the file, or overrides, have problems."""
         return bool(self.problems)
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
-        """File, line and column of `loc`, or of the nearest part around it that exists."""
+        """Return file, line and column of `loc`, or of the nearest existing part around it."""
         for length in range(len(loc), -1, -1):
             part = loc[:length]
             if part in self.origins:
@@ -77,10 +77,10 @@ class Document:
 
 
 def read_yaml(text: str, file: str) -> Document:
-    """The one document in `text`; what is wrong but leaves the rest readable is in its `problems`.
+    """Return the document in `text`; problems after which the rest is readable are in `problems`.
 
     Raises:
-        ScenarioError: `text` is not YAML, holds no or several documents, or is too large.
+        ScenarioError: If `text` is not YAML, has no or several documents, or is too large.
     """
     refuse_controls(text, file)
     reader = _Reader(Document(file))
@@ -99,7 +99,7 @@ _CONTROL = re.compile(
 
 
 def refuse_controls(text: str, file: str) -> None:
-    """Raise ScenarioError where `text` has a character that YAML does not allow."""
+    """Raise ScenarioError if `text` has a character that YAML does not allow."""
     found = _CONTROL.search(text)
     if found is not None:
         line, column = line_and_column(text, found.start())
@@ -108,7 +108,7 @@ def refuse_controls(text: str, file: str) -> None:
 
 
 def line_and_column(text: str, index: int) -> tuple[int, int]:
-    """Where character `index` of `text` is, both from 1."""
+    """Return line and column of character `index` of `text`, both from 1."""
     start = text.rfind("\n", 0, index) + 1
     return text.count("\n", 0, index) + 1, index - start + 1
 
@@ -117,7 +117,7 @@ def line_and_column(text: str, index: int) -> tuple[int, int]:
 
 
 class _StopReading(Exception):  # noqa: N818
-    """Nothing can be made of the rest."""
+    """The rest of the file cannot be read."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -129,11 +129,11 @@ class _Open:
     """A mapping or list whose end has not been read.
 
     Attributes:
-        loc: Where it stands; None where nothing is kept, as under a key that was refused.
-        data: What was read of it.
-        key: In a mapping, the place of the value that comes next; None where it is not kept.
+        loc: Its path; None if its values are not kept, as under a refused key.
+        data: The values so far.
+        key: In a mapping, the path of the next value; None if it is not kept.
         key_mark: Line and column of the key.
-        awaits_key: In a mapping, whether a key comes next.
+        awaits_key: In a mapping, whether a key is next.
     """
 
     loc: Loc | None
@@ -170,7 +170,7 @@ class _Reader:
             )
 
     def node(self, event: yaml.NodeEvent) -> None:
-        """Take a scalar, an alias, or the start of a mapping or list."""
+        """Process a scalar, an alias, or the start of a mapping or list."""
         self.values += 1
         if self.values > MAX_VALUES:
             self.stop(event, f"more than {MAX_VALUES:,} values, the most that are allowed")
@@ -186,7 +186,7 @@ class _Reader:
             self.stack.append(_Open(loc, data))
 
     def content(self, event: yaml.NodeEvent) -> Any:
-        """The value of a scalar, or an empty collection."""
+        """Return the value of a scalar, or an empty collection."""
         match event:
             case yaml.MappingStartEvent():
                 return {}
@@ -200,7 +200,7 @@ class _Reader:
                 return None
 
     def slot(self, parent: _Open | None, event: yaml.NodeEvent) -> Loc | None:
-        """Where the value of `event` goes; None if it is a key, or is not kept."""
+        """Return the path of the value of `event`; None if it is a key, or is not kept."""
         if parent is None:
             return ()
         if parent.loc is None:
@@ -216,7 +216,7 @@ class _Reader:
         return parent.key
 
     def key(self, loc: Loc, data: dict[str, Any], event: yaml.NodeEvent) -> Loc | None:
-        """The place of the value under the key `event`; None, with a problem, for a wrong key."""
+        """Return the path of the value of the key `event`; None, with a problem, if it is wrong."""
         if not isinstance(event, yaml.ScalarEvent):
             self.refuse(event, "a key cannot be a list, mapping or alias; expected text")
             return None
@@ -232,7 +232,7 @@ class _Reader:
         return place
 
     def keep(self, parent: _Open | None, loc: Loc, data: Any, event: yaml.NodeEvent) -> None:
-        """Put a value in its place."""
+        """Store a value and its position."""
         line, column = _position(event.start_mark)
         if parent is None:
             self.document.data = data
@@ -243,13 +243,13 @@ class _Reader:
         of_key = parent is not None and isinstance(parent.data, dict)
         key_line, key_column = parent.key_mark if parent and of_key else (line, column)
         if isinstance(event, yaml.ScalarEvent) and data is None and of_key:
-            line, column = key_line, key_column  # an empty value has no place of its own
+            line, column = key_line, key_column  # an empty value has no position
         self.document.marks[loc] = Mark(line, column, key_line, key_column)
         if isinstance(event, yaml.ScalarEvent) and data is None:
             self.document.empty.append(loc)
 
     def refuse_features(self, event: yaml.NodeEvent) -> None:
-        """Report what a scenario cannot use."""
+        """Report features of YAML that scenarios do not have."""
         if isinstance(event, yaml.AliasEvent):
             self.refuse(event, "aliases are not allowed; expected the value itself")
         elif event.anchor is not None:
@@ -258,12 +258,12 @@ class _Reader:
             self.refuse(event, "tags are not allowed; expected the value alone")
 
     def refuse(self, event: yaml.Event, message: str) -> None:
-        """Report a problem and go on."""
+        """Report a problem and continue."""
         line, column = _position(event.start_mark)
         self.document.problems.append(Problem(self.document.file, line, column, "", message))
 
     def stop(self, event: yaml.Event, message: str) -> NoReturn:
-        """Report a problem after which nothing can be read."""
+        """Report a problem after which reading stops."""
         line, column = _position(event.start_mark)
         raise _StopReading(Problem(self.document.file, line, column, "", message))
 
@@ -288,7 +288,7 @@ _LONGEST_NUMBER = 40
 
 
 def resolve(text: str) -> str | int | float | bool | None:
-    """The value of a plain scalar; a number of absurd length stays text."""
+    """Return the value of a plain scalar; a number of more than 40 characters stays text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > _LONGEST_NUMBER:
@@ -300,7 +300,7 @@ def resolve(text: str) -> str | int | float | bool | None:
     return text
 
 
-# What the parser says
+# Messages of the parser
 
 _SYNTAX = {
     "found unexpected ':'": "a `:` needs a space after it, and a value",
@@ -332,7 +332,7 @@ _SYNTAX = {
 
 
 def _syntax(error: yaml.YAMLError, file: str) -> Problem:
-    """What the parser's error means."""
+    """Return the problem that an error of the parser stands for."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line, column = _position(mark) if mark is not None else (1, 1)
     said = getattr(error, "problem", None) or "cannot be read"

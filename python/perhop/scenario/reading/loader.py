@@ -1,4 +1,4 @@
-"""From a file to a scenario, and back."""
+"""Reading of a file as a scenario, and writing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FILE = 2**20
 
 
 def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenario:
-    """The scenario in the file `source`.
+    """Return the scenario in the file `source`.
 
     Args:
         source: The path of a YAML file.
@@ -27,21 +27,21 @@ def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenar
             ``["links.1.rate=5 Mbps"]``.
 
     Raises:
-        ScenarioError: The file cannot be read, or what it says, as changed, is not a scenario.
+        ScenarioError: If the file cannot be read, or is not a scenario after the changes.
     """
     return parse(_read(os.fspath(source)), os.fspath(source), overrides=overrides)
 
 
 def parse(text: str | bytes, filename: str = "<string>", *, overrides: Overrides = ()) -> Scenario:
-    """The scenario that `text` says.
+    """Return the scenario in `text`.
 
     Args:
         text: YAML; bytes must be UTF-8.
-        filename: What messages call it.
+        filename: The name of the file in messages.
         overrides: Changes to make first, as for `load`.
 
     Raises:
-        ScenarioError: What `text` says, as changed, is not a scenario.
+        ScenarioError: If `text` is not a scenario after the changes.
     """
     document = read_yaml(_decode(text, filename), filename)
     override(document, overrides, Scenario)
@@ -52,7 +52,7 @@ def parse(text: str | bytes, filename: str = "<string>", *, overrides: Overrides
             document.data, context=document, by_alias=True, by_name=False
         )
     except ScenarioError as error:
-        # What follows from something that could not be used is left out.
+        # Problems that follow from a value that could not be read are left out.
         found += [p for p in error.found if (p.file, p.line, p.column) not in told]
     found += _empty(document, found)
     if found:
@@ -61,7 +61,7 @@ def parse(text: str | bytes, filename: str = "<string>", *, overrides: Overrides
 
 
 def dump(scenario: Scenario) -> str:
-    """The scenario as a file says it: what differs from the defaults, with units.
+    """Return the text of a scenario file: values that differ from the defaults, with units.
 
     Parsing the text gives an equal scenario.
     """
@@ -76,9 +76,9 @@ def dump(scenario: Scenario) -> str:
 
 
 def to_mapping(scenario: Scenario) -> dict[str, Any]:
-    """What `dump` writes, as mappings, lists and scalars that JSON knows.
+    """Return the content of `dump` as mappings, lists and scalars of JSON.
 
-    ``Scenario.model_validate`` takes it back.
+    ``Scenario.model_validate`` accepts it.
     """
     return scenario.model_dump(mode="json", exclude_defaults=True)
 
@@ -107,7 +107,7 @@ def _decode(text: str | bytes, filename: str) -> str:
 
 
 def _empty(document: Document, found: list[Problem]) -> list[Problem]:
-    """A problem for each key without a value that has no problem yet."""
+    """Return a problem for each key without a value, if it has none yet."""
     told = {problem.path for problem in found}
     problems = []
     for loc in document.empty:
@@ -128,10 +128,10 @@ def _too_large(path: str, size: str) -> ScenarioError:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes all text that YAML 1.1 or 1.2 would read as something else."""
+    """A dumper that quotes text which YAML 1.1 or 1.2 would read as another type."""
 
     def ignore_aliases(self, data: object) -> bool:
-        """Write equal parts twice."""
+        """Write no aliases for repeated values."""
         del data
         return True
 

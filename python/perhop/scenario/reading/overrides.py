@@ -26,9 +26,9 @@ and a value is YAML, such as ``10 Mbps`` or ``{rate: 5 Mbps}``."""
 def override(document: Document, overrides: Overrides, model: type[BaseModel]) -> None:
     """Apply `overrides` to `document` in order; each becomes the origin of what it sets.
 
-    The last step of a path may be a new key, and so may a step whose key `model` knows, such as
-    `tcp` in ``flows.bulk.tcp.window``; every other step must exist. What is wrong with an override
-    is added to the document's problems.
+    The last step of a path may be a new key, and so may a key that `model` has, such as `tcp` in
+    ``flows.bulk.tcp.window``; all other steps must exist. Problems of overrides are added to those
+    of the document.
     """
     if isinstance(overrides, Mapping):
         overrides = [f"{path}={value}" for path, value in overrides.items()]
@@ -45,7 +45,7 @@ def override(document: Document, overrides: Overrides, model: type[BaseModel]) -
 
 
 def _split(text: str, origin: str) -> tuple[Loc, Document]:
-    """The path and the parsed value of ``PATH=VALUE``."""
+    """Return the path and the parsed value of ``PATH=VALUE``."""
     path, equals, value = text.partition("=")
     steps = path.strip().split(".")
     if not equals or not all(steps) or len(steps) > MAX_DEPTH:
@@ -63,7 +63,7 @@ def _apply(
 ) -> None:
     """Set the value at `steps`."""
     if not isinstance(document.data, dict):
-        return  # the document itself is wrong, and says so
+        return  # the document itself has a problem
     parent: Any = document.data
     loc: Loc = ()
     for depth, step in enumerate(steps):
@@ -83,7 +83,7 @@ def _apply(
 
 
 def _key(parent: Any, step: str, loc: Loc) -> str | int:
-    """The key or index that `step` is in `parent`."""
+    """Return the key or index of `step` in `parent`."""
     path = ".".join(map(str, loc))
     if isinstance(parent, dict):
         return step
@@ -96,7 +96,7 @@ def _key(parent: Any, step: str, loc: Loc) -> str | int:
 
 
 def _put(document: Document, parent: Any, loc: Loc, value: Document, origin: str) -> None:
-    """Replace what stands at `loc`, and where that came from."""
+    """Replace the value at `loc`, and its origin."""
     parent[loc[-1]] = value.data
     inside = [place for place in document.marks if place[: len(loc)] == loc]
     for place in inside:
@@ -111,5 +111,5 @@ def _wrong(message: str, path: str = "", hint: str = "") -> ScenarioError:
 
 
 def _shown(text: str) -> str:
-    """An override as messages name it."""
+    """Return an override as messages show it."""
     return quote(text, 80)[1:-1]

@@ -18,9 +18,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of scenario files, by which editors complete and check them.
+    """Return the JSON Schema (draft 2020-12) of scenario files, for completion in editors.
 
-    It says what a file may hold, not what must agree between its parts.
+    It describes the keys and values of a file, not the rules between its parts.
     """
     schema = Scenario.model_json_schema(by_alias=True, mode="validation")
     for model in _models(Model):
@@ -39,8 +39,8 @@ def _models(base: type[Model]) -> Iterator[type[Model]]:
 def _describe(schema: dict[str, Any], model: type[Model]) -> None:
     """Give the properties of `model` the docstrings of its fields as descriptions.
 
-    Pydantic does that where classes are made, and reads the source for it every time that perhop
-    starts; only the schema needs it.
+    Pydantic can do this when it creates classes, but it would read the source at every start of
+    perhop; only the schema needs it.
     """
     texts = _field_docstrings(model)
     for form in (schema, *schema.get("anyOf", ())):
@@ -51,7 +51,7 @@ def _describe(schema: dict[str, Any], model: type[Model]) -> None:
 
 
 def _field_docstrings(model: type[Model]) -> dict[str, str]:
-    """The text below each field in the source of `model` and of the models that it extends."""
+    """Return the docstring of each field of `model` and of its bases."""
     found: dict[str, str] = {}
     for each in reversed(model.__mro__):
         if issubclass(each, Model):
@@ -68,7 +68,7 @@ def _field_docstrings(model: type[Model]) -> dict[str, str]:
 
 
 def _tidy(schema: Any) -> Any:
-    """Without what pydantic adds: titles from names, and null for what may be left out."""
+    """Return a schema without pydantic's titles from names and nulls of optional keys."""
     if isinstance(schema, list):
         return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):

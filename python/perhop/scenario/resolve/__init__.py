@@ -1,14 +1,14 @@
-"""What follows from the data of a scenario; judges nothing.
+"""Values that follow from the data of a scenario, valid or not.
 
 ================  ============================================================================
 `scenario`        instants, names of directions, addresses and ports
 `elements`        all elements of one kind, with their places
 `shares`          rates of classes, and all classes at the end of a link
 `nesting`         policies that divide classes of others
-`steps`           the network as changes leave it
+`steps`           the network after each change
 `paths`           the paths that packets take
 `packets`         the packets that a class matches, and those that a scenario sends
-`sizes`           how long packets are
+`sizes`           lengths of packets
 ================  ============================================================================
 """
 

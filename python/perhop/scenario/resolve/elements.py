@@ -1,4 +1,4 @@
-"""All elements of a scenario of one kind, wherever they stand, with their places."""
+"""All elements of one kind in a scenario, with their paths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def classes(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Policy, Class]]:
 
 
 def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
-    """Yield the queue of every link, and those that classes are given."""
+    """Yield the queue of every link, and the queues that classes have in the file."""
     for index, link in enumerate(scenario.links):
         yield ("links", index, "queue"), link.queue
     for loc, _, class_ in classes(scenario):
@@ -45,7 +45,7 @@ def queues(scenario: ResolvedScenario) -> Iterator[tuple[Loc, Queue]]:
 
 
 def markings(scenario: ResolvedScenario) -> Iterator[tuple[Loc, tuple[MarkRule, ...]]]:
-    """Yield the rules by which every node, and every end of a link, marks packets."""
+    """Yield the marking rules of every node and of every end of a link."""
     for name, node in scenario.nodes.items():
         yield ("nodes", name, "remark"), node.remark
     for index, link in enumerate(scenario.links):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def with_nested(scenario: ResolvedScenario, names: Iterable[str]) -> set[str]:
-    """Return these policies, and those that divide classes of them at any depth."""
+    """Return these policies, and the policies that divide their classes at any depth."""
     todo = list(names)
     found: set[str] = set()
     while todo:
@@ -24,16 +24,16 @@ def with_nested(scenario: ResolvedScenario, names: Iterable[str]) -> set[str]:
 
 
 def has_cycles(scenario: ResolvedScenario) -> bool:
-    """Whether some policy divides itself."""
+    """Return whether a policy divides itself."""
     return next(cycles(scenario), None) is not None
 
 
 Cycle = list[tuple[str, tuple[str, ...]]]
-"""Policies, and the place in each of the class that the next one divides."""
+"""Policies, each with the path in it of the class that the next policy divides."""
 
 
 def cycles(scenario: ResolvedScenario) -> Iterator[Cycle]:
-    """Cycles of policies, each as the classes that close it; no two share all their policies."""
+    """Yield cycles of policies; no two of them have the same policies."""
     done: set[str] = set()
 
     def walk(name: str, path: Cycle) -> Iterator[Cycle]:
@@ -51,7 +51,7 @@ def cycles(scenario: ResolvedScenario) -> Iterator[Cycle]:
 
 
 def references(policy: Policy) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The policies that classes of `policy` name, with the place of the class in it."""
+    """Yield the policies that classes of `policy` name, with the path of the class in it."""
     for key, class_ in policy.classes.items():
         if class_.policy is not None:
             yield (key,), class_.policy

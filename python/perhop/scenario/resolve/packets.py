@@ -1,7 +1,7 @@
-"""Which packets a class matches, and which packets a scenario sends.
+"""The packets that a class matches, and the packets that a scenario sends.
 
-A class matches a set of packets, and is reached by what no earlier class takes. The sets are
-products of one set for each property of a packet, so one contains another where each factor does.
+A class matches a set of packets and receives those that no earlier class matches. Each set is the
+product of one set per packet property, so a set contains another if each of its factors does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perhop.scenario.resolve.scenario import ResolvedScenario
 
 Ranges = tuple[tuple[int, int], ...]
-"""Ports or addresses: first and last numbers. IPv6 addresses are counted after those of IPv4."""
+"""Ranges of ports or addresses: first and last number. IPv6 addresses follow those of IPv4."""
 
 ALL_DSCPS = frozenset(range(64))
 ROUTER_ERRORS = 48
@@ -37,16 +37,16 @@ EVERYWHERE: Ranges = ((0, 2**32 + 2**128 - 1),)
 
 @dataclass(frozen=True, slots=True)
 class Packets:
-    """The packets that a match takes: those with each property in its set.
+    """The packets that a match selects: those with each property in its set.
 
     Attributes:
         dscps: Code points.
-        protocols: Names of protocols; None for all, those without a name included.
-        either: Ports that one side must have; None for all.
-        sources: The sender's ports; None for all.
-        destinations: The receiver's ports; None for all.
-        origins: Where they come from.
-        goals: Where they go to.
+        protocols: Names of protocols; None for all, including those without a name.
+        either: Source or destination ports; None for all.
+        sources: Source ports; None for all.
+        destinations: Destination ports; None for all.
+        origins: Source addresses.
+        goals: Destination addresses.
     """
 
     dscps: frozenset[int]
@@ -59,7 +59,7 @@ class Packets:
 
     @classmethod
     def of(cls, match: Match, addresses: Mapping[str, IPv4Address]) -> Packets:
-        """The packets that `match` takes, where nodes have `addresses`."""
+        """Return the packets that `match` selects if nodes have `addresses`."""
 
         def ranges(ends: tuple[str | IPv4Network | IPv6Network, ...] | None) -> Ranges:
             if ends is None:
@@ -83,7 +83,7 @@ class Packets:
         )
 
     def contains(self, other: Packets) -> bool:
-        """Whether every packet of `other` is one of these."""
+        """Return whether every packet of `other` is in this set."""
         return (
             other.dscps <= self.dscps
             and (
@@ -104,9 +104,9 @@ class Packets:
         )
 
     def handles(self) -> Iterator[object]:
-        """Values of one property, of which each of these packets has one; None if there are many.
+        """Yield the values of one property that these packets can have; None if they are many.
 
-        Another set is within this one only if one of these is among its `samples`.
+        This set can contain another one only if one of these values is among the other's `samples`.
         """
         for name, ranges in (
             ("destinations", self.destinations),
@@ -121,7 +121,7 @@ class Packets:
         yield None
 
     def samples(self) -> Iterator[object]:
-        """A value of each property that one of these packets has, as `handles` spells it."""
+        """Yield for each property a value of one of these packets, in the form of `handles`."""
         yield None
         for name, ranges in (
             ("destinations", self.destinations),
@@ -135,7 +135,7 @@ class Packets:
         yield from {("either", ranges[0][0]) for ranges in either if ranges}
 
     def meets(self, other: Packets) -> bool:
-        """Whether some packet of `other`, which says nothing of `either`, may be one of these."""
+        """Return whether a packet of `other`, which has no `either`, may be in this set."""
         return (
             not self.dscps.isdisjoint(other.dscps)
             and (
@@ -156,9 +156,9 @@ class Packets:
 
 
 def sent(scenario: ResolvedScenario) -> list[Packets]:
-    """What the scenario's flows and pings send: data and acknowledgements, requests and replies.
+    """Return the packets of flows and pings: data, acknowledgements, requests and replies.
 
-    Where something remarks, a packet may have its own code point or any of those that it sets.
+    If a rule or policer remarks, a packet may have its own code point or any new one.
     """
     addresses = scenario.addresses
     remarks = {
@@ -207,10 +207,10 @@ def sent(scenario: ResolvedScenario) -> list[Packets]:
 
 
 class Index:
-    """What is sent, by ports and addresses, so that a match need not be compared with all of it."""
+    """Sets of packets by ports and addresses, so that a match is compared with few of them."""
 
     def __init__(self, packets: Iterable[Packets]) -> None:
-        """Sort some packets, which say nothing of `either`."""
+        """Index sets of packets that have no `either`."""
         self._all = tuple(packets)
         single: dict[str, dict[int, list[Packets]]] = {name: {} for name in _SIDES}
         self._wide: dict[str, dict[Ranges, list[Packets]]] = {name: {} for name in _SIDES}
@@ -263,13 +263,13 @@ _PortPair = tuple[Ranges | None, Ranges | None]
 
 
 def addresses_of(network: IPv4Network | IPv6Network) -> tuple[int, int]:
-    """The first and last number of a prefix."""
+    """Return the first and last number of a prefix."""
     base = 0 if network.version == 4 else 2**32
     return base + int(network.network_address), base + int(network.broadcast_address)
 
 
 def _within(inner: Ranges | None, outer: Ranges) -> bool:
-    """Whether all numbers of `inner` are among those of `outer`."""
+    """Return whether `outer` contains all numbers of `inner`."""
     if inner is None:
         return False
     whole = _joined(outer)
@@ -279,7 +279,7 @@ def _within(inner: Ranges | None, outer: Ranges) -> bool:
 
 @lru_cache(maxsize=64)
 def _joined(ranges: Ranges) -> Ranges:
-    """The same numbers in as few ranges as there can be, sorted."""
+    """Return the same numbers in as few ranges as possible, sorted."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -290,9 +290,9 @@ def _joined(ranges: Ranges) -> Ranges:
 
 
 def _overlap(some: Ranges | None, others: Ranges | None) -> bool:
-    """Whether a condition on ports, None for none, may hold for packets with ports `others`.
+    """Return whether packets with ports `others` may meet a condition on ports, None for none.
 
-    Packets whose ports are None have no ports, and meet no condition on them.
+    Packets without ports (None) meet no condition on ports.
     """
     if some is None:
         return True

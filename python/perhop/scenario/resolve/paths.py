@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Ways", "only_path", "path_mtu", "ways"]
 
 Ways = dict[str, dict[str, tuple[str, ...]]]
-"""For every node and destination the directions, "r1>r2", that lead there at the least cost."""
+"""For every node and destination, the directed links "r1>r2" of the shortest paths."""
 
 
 def ways(
@@ -24,8 +24,8 @@ def ways(
     """Return the next directed links from every node to each destination.
 
     Paths have the fewest links, then the least delay. Links that join the same two nodes count as
-    one, as long as the shortest of them, and hosts are never on the way. A host that knows no way
-    asks the router on its first link. Every engine goes by these paths.
+    one, as long as the shortest of them, and hosts do not forward. A host without a route uses the
+    router on its first link. All engines use these paths.
 
     Args:
         scenario: The network.
@@ -56,8 +56,8 @@ def only_path(
     Args:
         scenario: The network.
         found: Its `ways`.
-        source: Where the path begins.
-        destination: Where it ends.
+        source: The first node of the path.
+        destination: The last node of the path.
     """
     directions = scenario.directions
     path: list[str] = []
@@ -73,15 +73,15 @@ def only_path(
 
 
 def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int | None:
-    """Return the least MTU on any way from a node to another, in bytes; None if no link has one.
+    """Return the least MTU on any path from a node to another, in bytes; None if no link has one.
 
-    Ways that open only when links go down count, too: a path MTU that was discovered once is not
-    raised for minutes (RFC 1191, section 6.3).
+    Paths that are used only after links go down count, too: hosts do not raise a path MTU for
+    minutes after its discovery (RFC 1191, section 6.3).
 
     Args:
         scenario: The network.
-        source: Where packets come from.
-        destination: Where they go.
+        source: The node that sends packets.
+        destination: The node that receives them.
     """
     if all(link.mtu is None for link in scenario.links):
         return None
@@ -103,7 +103,7 @@ def path_mtu(scenario: ResolvedScenario, source: str, destination: str) -> int |
 
 
 def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:
-    """The numbers of the links that are down, at first and after each change of a link's state."""
+    """Yield the numbers of the links that are down, at first and after each change of state."""
     state = NetworkState(scenario)
     yield frozenset(state.down)
     for step in state.steps(scenario.changes):
@@ -112,9 +112,9 @@ def _outages(scenario: ResolvedScenario) -> Iterator[frozenset[int]]:
 
 
 def regions(scenario: ResolvedScenario) -> dict[str, set[object]]:
-    """For each node the connected sets of routers, and single links, that it touches.
+    """Return for each node the connected sets of routers, and the links, that it touches.
 
-    Two hosts reach each other where these meet: only routers forward.
+    Two hosts reach each other if these sets intersect: only routers forward.
     """
     root: dict[str, str] = {name: name for name in scenario.nodes}
 

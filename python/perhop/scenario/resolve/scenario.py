@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from perhop.scenario.model.traffic import Flow, Ping
 
 FIRST_PORT = 5001
-"""The receiver's port of the first flow that names none; the next flow's is one more."""
+"""The default destination port of the first flow; that of the next flow is one more."""
 
 
 class ResolvedScenario(ScenarioData):
-    """The data of a scenario, sound or not, with what follows from it."""
+    """The data of a scenario, valid or not, with the values that follow from it."""
 
     def __copy__(self) -> Self:
-        """Copy the fields, which `model_copy` then changes, and nothing that follows from them."""
+        """Copy only the fields: `model_copy` changes them, and cached values follow from them."""
         copied = super().__copy__()
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
@@ -32,7 +32,7 @@ class ResolvedScenario(ScenarioData):
 
     @cached_property
     def end_ps(self) -> int:
-        """When the scenario ends, in picoseconds: its `duration`, or the last stop."""
+        """The end of the scenario in picoseconds: its `duration`, or the last stop."""
         if self.duration is not None:
             return self.duration
         senders: list[Flow | Ping] = [*self.flows.values(), *self.pings.values()]
@@ -40,24 +40,24 @@ class ResolvedScenario(ScenarioData):
 
     @cached_property
     def changes_ps(self) -> list[int]:
-        """When flows start or stop or the network changes, sorted, each instant once."""
+        """The instants, sorted, at which flows start or stop or the network changes."""
         spans = [self.active_ps(flow) for flow in self.flows.values()]
         network = {change.at for change in self.changes if change.clear is None}
         return sorted(network.union(*spans))
 
     @cached_property
     def phases_ps(self) -> list[tuple[int, int]]:
-        """The stretches between changes, from 0 to the end: the same flows in the same network."""
+        """The intervals between changes, from 0 to the end: the same flows in the same network."""
         instants = sorted({0, *self.changes_ps, self.end_ps})
         return list(pairwise(instants))
 
     @cached_property
     def marks_ps(self) -> list[int]:
-        """Where results are cut, sorted, each instant once, from 0 to the end.
+        """The instants between which results are recorded, sorted, from 0 to the end.
 
-        The report's grid, every change, and both edges of every stretch that an expectation or a
-        published figure is about, so that each such stretch is a union of results. Of the grid
-        those are left out that results, in seconds, could not tell from another one.
+        They are the report's grid, every change, and both edges of the windows of expectations and
+        published figures, so that each window is a union of results. An instant of the grid is left
+        out if it equals another one in seconds.
         """
         measured = (*self.expect, *self.published)
         edges = (edge for item in measured if item.during for edge in item.during)
@@ -69,14 +69,14 @@ class ResolvedScenario(ScenarioData):
 
     @cached_property
     def cuts_ps(self) -> list[int]:
-        """The edges of windows over which a delay is expected or published, sorted."""
+        """The edges of windows with an expected or published delay, sorted."""
         measured = (*self.expect, *self.published)
         delays = (item.during for item in measured if item.metric.name.startswith("owd"))
         return sorted({edge for during in delays if during for edge in during})
 
     @cached_property
     def directions(self) -> dict[str, tuple[Link, str]]:
-        """Both directions of every link by their names in results: the link, and who sends.
+        """Both directions of every link by their names in results: the link, and the sending node.
 
         The direction in which r1 sends to r2 is ``r1>r2``; of a link with a name ``r1>r2#name``, of
         the second one without a name between them ``r1>r2#2``.
@@ -90,11 +90,11 @@ class ResolvedScenario(ScenarioData):
         return found
 
     def active_ps(self, sender: Flow | Ping) -> tuple[int, int]:
-        """When `sender` starts and, at the latest, stops."""
+        """Return the instants at which `sender` starts and, at the latest, stops."""
         return sender.start, self.end_ps if sender.stop is None else sender.stop
 
     def address_of(self, node: str) -> IPv4Address:
-        """The address of `node`: its own, or the one it gets by its place in the file."""
+        """Return the address of `node`: its own, or the default by its position in the file."""
         return self.addresses[node]
 
     @cached_property
@@ -107,12 +107,12 @@ class ResolvedScenario(ScenarioData):
     def prefixes(
         self, ends: tuple[str | IPv4Network | IPv6Network, ...]
     ) -> tuple[IPv4Network | IPv6Network, ...]:
-        """The address prefixes of a match's `ends`, nodes replaced by their address."""
+        """Return the address prefixes of a match's `ends`; a node becomes its address."""
         addresses = self.addresses
         return tuple(IPv4Network(addresses[e]) if isinstance(e, str) else e for e in ends)
 
     def all_policies(self) -> Iterator[tuple[tuple[str, ...], Policy]]:
-        """Every policy, and every one that the `classes` of a class make, with its place."""
+        """Yield every policy, and every one that the `classes` of a class form, with its path."""
         todo: list[tuple[tuple[str, ...], Policy]]
         todo = [((name,), policy) for name, policy in self.policies.items()]
         while todo:
@@ -124,13 +124,13 @@ class ResolvedScenario(ScenarioData):
                     todo.append(((*path, key, "classes"), inside))
 
     def divided(self, policy: Policy, class_: Class) -> Policy | None:
-        """The policy that divides a class of `policy`; None if it has a queue."""
+        """Return the policy that divides a class of `policy`; None if the class has a queue."""
         if class_.policy is not None:
             return self.policies.get(class_.policy)
         return policy.inside(class_)
 
     def port_of(self, flow: str) -> int:
-        """The receiver's port of `flow`: its own, or the one it gets by its place in the file."""
+        """Return the destination port of `flow`: its own, or the default by its position."""
         own = self.flows[flow].port
         return FIRST_PORT + list(self.flows).index(flow) if own is None else own
 

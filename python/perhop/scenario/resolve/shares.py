@@ -25,10 +25,10 @@ class Placed:
     """A class at the end of a link.
 
     Attributes:
-        path: What results call it.
+        path: Its name in results.
         class_: The class.
         policy: The policy that it belongs to.
-        capacity: What that policy divides, in bits per second.
+        capacity: The bandwidth that the policy divides, in bit/s.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Placed:
 
     @property
     def name(self) -> str:
-        """What its policy calls it."""
+        """The name of the class in its policy."""
         return self.path.rpartition("/")[2]
 
 
@@ -55,9 +55,9 @@ def walk(scenario: ResolvedScenario, policy: Policy, capacity: int) -> Iterator[
 
 
 def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
-    """What each class of `policy` is guaranteed of `capacity`, in bits per second.
+    """Return the guarantee of each class of `policy` from `capacity`, in bit/s.
 
-    None stands for a strict class without a policer, which may take everything.
+    None stands for a strict class without a policer, which may use the whole capacity.
     """
     left = rest(policy, capacity)
 
@@ -71,7 +71,7 @@ def rates(policy: Policy, capacity: int) -> dict[str, int | None]:
 
 
 def rest(policy: Policy, capacity: int) -> int:
-    """Return the share of each class without a bandwidth: an equal part of what others leave."""
+    """Return the share of each class without a bandwidth in bit/s: equal parts of the rest."""
     classes = policy.classes.values()
     given = [guarantee(policy, class_) for class_ in classes]
     left = capacity - sum(bandwidth.of(capacity) for bandwidth in given if bandwidth is not None)

@@ -1,4 +1,4 @@
-"""How long the packets of a flow are."""
+"""The lengths of a flow's packets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TCP_HEADERS: Final = 40
 """The bytes of an IPv4 and a TCP header without options."""
 
 TIMESTAMPS: Final = 12
-"""The bytes that the option of timestamps takes in every segment (RFC 7323)."""
+"""The bytes of the timestamps option in every segment (RFC 7323)."""
 
 DATAGRAM_HEADERS: Final = 28
-"""The bytes of an IPv4 header and one of UDP or ICMP."""
+"""The bytes of an IPv4 header and a UDP or ICMP header."""
 
 
 def packet_size(flow: Flow) -> int:
-    """The length of a flow's longest packets of usual size, IP header included, in bytes."""
+    """Return the length of a flow's full packets in bytes, including the IP header."""
     if flow.tcp is not None:
         return flow.tcp.mss + TCP_HEADERS + TIMESTAMPS * flow.tcp.timestamps
     assert flow.udp is not None

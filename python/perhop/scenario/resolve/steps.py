@@ -1,4 +1,4 @@
-"""The network as changes leave it, one after the other."""
+"""The network after each change."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change in its order, and what it leaves.
+    """A change, and the state of its link after it.
 
     Attributes:
-        loc: Its place in the scenario.
+        loc: Its path in the scenario.
         change: The change.
         number: The number of its link.
-        link: The link as it is from now on.
-        node: The node that sends in the direction that it is about.
-        policy: The policy by which that node sends from now on; None for a queue.
-        capacity: What that policy divides.
-        police: What has changed by now of the policers of that policy's classes.
+        link: The link after the change.
+        node: The sending node of the changed direction.
+        policy: The policy of that node's end after the change; None for a queue.
+        capacity: The bandwidth that the policy divides, in bit/s.
+        police: The changes of the policers of that policy, by class.
     """
 
     loc: Loc
@@ -52,19 +52,19 @@ class Step:
 
 
 class NetworkState:
-    """The links of a scenario's network as changes have left them.
+    """The links of a scenario's network after some changes.
 
     Attributes:
-        directions: Both directions of every link as the scenario has it: the link, and who sends.
-        links: The links as they are now, by number.
-        attached: By directed link, the policy by which its node sends, None for the link's queue,
-            and the bits per second that the policy divides.
-        police: By directed link and class, what has changed of the policers of that policy.
+        directions: Both directions of every original link: the link, and the sending node.
+        links: The current links, by number.
+        attached: By directed link, the policy of its end, None for the link's queue, and the
+            bandwidth that the policy divides, in bit/s.
+        police: The changes of policers, by directed link and class.
         down: The numbers of the links that are down.
     """
 
     def __init__(self, scenario: ResolvedScenario) -> None:
-        """Begin with what the scenario says of time zero."""
+        """Start with the network at time zero."""
         self.directions = scenario.directions
         self.links = list(scenario.links)
         self.attached: dict[str, tuple[str | None, int]] = {
@@ -76,14 +76,14 @@ class NetworkState:
         self._numbers = {name: index // 2 for index, name in enumerate(self.directions)}
 
     def copy(self) -> Self:
-        """Return a state that changes apart from this one."""
+        """Return an independent copy of the state."""
         other = copy(self)
         other.links, other.attached = list(self.links), dict(self.attached)
         other.police, other.down = dict(self.police), set(self.down)
         return other
 
     def apply(self, change: Change, loc: Loc = ()) -> Step:
-        """Make a change of a directed link that exists, which stands at `loc`."""
+        """Apply a change of a known directed link; `loc` is the path of the change."""
         on = str(change.on)
         number, node = self._numbers[on], self.directions[on][1]
         wire = {
@@ -107,18 +107,18 @@ class NetworkState:
         return Step(loc, change, number, link, node, *self.attached[on], self.police[on])
 
     def steps(self, changes: Sequence[Change]) -> Iterator[Step]:
-        """Make the changes of a timeline, in order of time; those of unknown links are left out."""
+        """Apply the changes of a timeline in order of time; those of unknown links are left out."""
         for index, change in sorted(enumerate(changes), key=lambda item: item[1].at):
             if change.on in self.directions:
                 yield self.apply(change, ("changes", index))
 
     def number(self, direction: str) -> int:
-        """Return the number of the link of which this is a direction."""
+        """Return the number of the link with this direction."""
         return self._numbers[direction]
 
 
 def steps(scenario: ResolvedScenario) -> Iterator[Step]:
-    """The changes on links that there are, in order of time and then of the file."""
+    """Return the changes of known links, in order of time and then of the file."""
     return NetworkState(scenario).steps(scenario.changes)
 
 
@@ -126,7 +126,7 @@ def states(scenario: ResolvedScenario) -> Iterator[tuple[int, NetworkState]]:
     """Yield the network at first, and after each instant at which it changes.
 
     Yields:
-        The instant in picoseconds, and the network: the same object each time, as it is by then.
+        The instant in picoseconds, and the network at that instant: always the same object.
     """
     state = NetworkState(scenario)
     yield 0, state
@@ -141,24 +141,24 @@ def states(scenario: ResolvedScenario) -> Iterator[tuple[int, NetworkState]]:
 def sending_rate(scenario: ResolvedScenario, state: NetworkState, direction: str) -> int:
     """Return the rate at which a node can send into a directed link now, in bit/s.
 
-    It is that of the link, of its shaper or of the root of its policy, whichever is least.
+    It is the least of the rates of the link, of its shaper and of the root of its policy.
     """
     link, node = scenario.directions[direction]
     rate = state.links[state.number(direction)].rate
     if node in link.shape:
-        # A share in a shaper is one of the rate that the link began with.
+        # A share in a shaper refers to the initial rate of the link.
         rate = min(rate, link.capacity(node))
     policy, _ = state.attached[direction]
     return rate if policy is None else min(rate, scenario.policies[policy].root(rate))
 
 
 Attachment = tuple[tuple[str | int, ...], str, str, int]
-"""A policy at the end of a link: the place that says so, the directed link, the policy's name, and
-the bits per second that it divides."""
+"""A policy at the end of a link: the path of its key in the scenario, the directed link, the name
+of the policy, and the bandwidth that it divides, in bit/s."""
 
 
 def attachments(scenario: ResolvedScenario) -> Iterator[Attachment]:
-    """Every policy that stands at the end of a link at some time."""
+    """Yield every policy that is used at the end of a link at some time."""
     names = {(id(link), end): name for name, (link, end) in scenario.directions.items()}
     for index, link in enumerate(scenario.links):
         for node, policy in link.egress.items():
@@ -172,7 +172,7 @@ def attachments(scenario: ResolvedScenario) -> Iterator[Attachment]:
 
 
 def changed_class(scenario: ResolvedScenario, step: Step) -> Placed | list[str]:
-    """The class that a change is about, or the names of the classes that there are."""
+    """Return the class that a change names; if it is unknown, the names of all classes."""
     if step.policy is None:
         return []
     found = list(walk(scenario, scenario.policies[step.policy], step.capacity))
