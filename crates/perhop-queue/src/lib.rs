@@ -15,7 +15,7 @@
 //! * [`Reserved`] classes go before all of that, and come and go while it works;
 //! * [`Cbq`] divides it as ALTQ's implementation of class-based queueing does;
 //! * [`Queue`] is any of these, chosen when a scenario is compiled, and [`QueueConfig`] the
-//! settings   of one without classes.
+//!   settings of one without classes.
 
 mod bucket;
 mod cbq;
