@@ -407,7 +407,7 @@ impl Links {
         self.sent_bytes.push(bytes as i64);
         self.lost_packets.push((after.lost - before.lost) as i64);
         self.duplicated_packets.push((after.duplicated - before.duplicated) as i64);
-        self.delayed_packets.push((after.detoured - before.detoured) as i64);
+        self.delayed_packets.push((after.delayed - before.delayed) as i64);
         self.utilisation.push(bytes as f64 / capacity);
     }
 }

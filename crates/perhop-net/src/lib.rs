@@ -28,4 +28,4 @@ pub use network::{
 pub use port::PortId;
 pub use routes::RouteError;
 pub use topology::Topology;
-pub use wire::{Impairments, LinkCounters, Wire};
+pub use wire::{Impairments, LinkCounters, Reorder, Wire};

@@ -6,7 +6,7 @@ use perhop_queue::{Cause, Class, Discipline, Ledger};
 use crate::marker::Marker;
 use crate::network::{Departures, Waits};
 use crate::under_way::UnderWay;
-use crate::wire::{Impairments, LinkCounters, Wire};
+use crate::wire::{Impairments, LinkCounters, Reorder, Wire};
 
 /// One direction of a link: `2 · link` from its first end to its second, `2 · link + 1` back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +53,7 @@ pub(crate) struct Port<B> {
     begins: Time,
     /// Packets on the wire, and those that are scheduled, by time of arrival.
     under_way: UnderWay<B>,
-    /// Packets that take a detour and arrive after all of those; others need not pass them one by
+    /// Reordered packets that arrive after all of those; others need not pass them one by
     /// one. None if there never were any.
     aside: Option<Box<UnderWay<B>>>,
     /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
@@ -369,10 +369,10 @@ impl<B> Port<B> {
         self.under_way.len() == 1
     }
 
-    /// Puts a packet before those that take a detour.
+    /// Puts a packet before reordered ones.
     #[cold]
     fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
-        let last = self.under_way.last().filter(|_| self.takes_detour(at));
+        let last = self.under_way.last().filter(|_| self.is_reordered(at));
         if last.is_some_and(|last| last <= at) {
             let aside = self.aside.get_or_insert_with(|| Box::new(UnderWay::new()));
             aside.insert(at, packet);
@@ -382,11 +382,10 @@ impl<B> Port<B> {
         self.under_way.insert(at, packet)
     }
 
-    /// Whether what begins to be sent now, to arrive at `at`, takes a detour.
-    fn takes_detour(&self, at: Time) -> bool {
-        self.wire.detour_ppb > 0
-            && self.down.is_none()
-            && self.busy_until + self.wire.delay + self.wire.detour <= at
+    /// Whether what begins to be sent now, to arrive at `at`, is reordered.
+    fn is_reordered(&self, at: Time) -> bool {
+        let Some(Reorder { share, by }) = self.wire.reorder else { return false };
+        share > 0 && self.down.is_none() && self.busy_until + self.wire.delay + by <= at
     }
 
     /// Puts the packets aside that arrive until `at` back behind the others.

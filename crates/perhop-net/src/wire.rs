@@ -12,13 +12,11 @@ pub struct Wire {
     /// The most by which a packet is late beyond `delay`; uniform, and packets stay in order.
     pub jitter: Duration,
     /// Share of packets lost at random, in parts per billion.
-    pub loss_ppb: u32,
+    pub loss: u32,
     /// Share of packets of which a copy arrives right behind them, in parts per billion.
-    pub duplicate_ppb: u32,
-    /// Share of packets that take longer by `detour`, in parts per billion; others overtake them.
-    pub detour_ppb: u32,
-    /// How much longer.
-    pub detour: Duration,
+    pub duplicate: u32,
+    /// Which packets others overtake.
+    pub reorder: Option<Reorder>,
     /// What layer 2 adds to a packet.
     pub overhead: Overhead,
 }
@@ -26,13 +24,26 @@ pub struct Wire {
 impl Wire {
     /// Whether it is known when a packet will arrive before it is sent.
     pub(crate) fn is_certain(&self) -> bool {
-        self.jitter == Duration::ZERO && self.loss_ppb == 0 && self.is_plain()
+        self.jitter == Duration::ZERO && self.loss == 0 && self.is_plain()
     }
 
     /// Whether what is sent arrives once at most, and in order.
-    pub(crate) const fn is_plain(&self) -> bool {
-        self.duplicate_ppb == 0 && self.detour_ppb == 0
+    pub(crate) fn is_plain(&self) -> bool {
+        self.duplicate == 0 && self.reorder.is_none_or(|reorder| reorder.share == 0)
     }
+}
+
+/// Packets that take longer, so that others overtake them.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
+pub struct Reorder {
+    /// Share of packets, in parts per billion.
+    #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
+    #[cfg_attr(feature = "serde", schemars(with = "u32"))]
+    pub share: u32,
+    /// How much longer they take.
+    pub by: Duration,
 }
 
 /// What a link has carried in one direction.
@@ -46,15 +57,15 @@ pub struct LinkCounters {
     pub lost: u64,
     /// Packets that arrived with a copy behind them.
     pub duplicated: u64,
-    /// Packets that took a detour.
-    pub detoured: u64,
+    /// Packets that took longer, so that others could overtake them.
+    pub delayed: u64,
 }
 
 /// Random loss, delay, reordering and duplication in one direction of a link.
 #[derive(Debug)]
 pub struct Impairments {
     random: Stream,
-    /// When the last packet arrives that took no detour.
+    /// When the last packet arrives that keeps the order.
     in_order: Time,
 }
 
@@ -65,10 +76,10 @@ impl Impairments {
     }
 
     /// Returns when a packet arrives that would arrive at `at` over a perfect wire; `None` if it is
-    /// lost. Nothing overtakes a packet that takes no detour. Counts what happens to it.
+    /// lost. Nothing overtakes a packet that is not to be reordered. Counts what happens to it.
     #[inline]
     pub fn delay(&mut self, wire: &Wire, at: Time, counters: &mut LinkCounters) -> Option<Time> {
-        if wire.loss_ppb > 0 && self.random.chance_ppb(wire.loss_ppb) {
+        if wire.loss > 0 && self.random.chance_ppb(wire.loss) {
             counters.lost += 1;
             return None;
         }
@@ -79,16 +90,19 @@ impl Impairments {
         // A packet that is less late, or shorter, waits for those before it.
         arrival = arrival.max(self.in_order);
         self.in_order = arrival;
-        if wire.detour_ppb > 0 && self.random.chance_ppb(wire.detour_ppb) {
-            counters.detoured += 1;
-            arrival += wire.detour;
+        if let Some(Reorder { share, by }) = wire.reorder
+            && share > 0
+            && self.random.chance_ppb(share)
+        {
+            counters.delayed += 1;
+            arrival += by;
         }
         Some(arrival)
     }
 
     /// Whether a copy arrives right behind a packet.
     pub fn duplicates(&mut self, wire: &Wire) -> bool {
-        wire.duplicate_ppb > 0 && self.random.chance_ppb(wire.duplicate_ppb)
+        wire.duplicate > 0 && self.random.chance_ppb(wire.duplicate)
     }
 }
 
@@ -100,10 +114,9 @@ mod tests {
         rate: Rate::new(1_000_000_000).unwrap(),
         delay: Duration::ZERO,
         jitter: Duration::ZERO,
-        loss_ppb: 0,
-        duplicate_ppb: 0,
-        detour_ppb: 0,
-        detour: Duration::ZERO,
+        loss: 0,
+        duplicate: 0,
+        reorder: None,
         overhead: Overhead::NONE,
     };
 
@@ -117,7 +130,7 @@ mod tests {
 
     /// Where nothing waits for the transmitter, a short packet behind a long one is due before it.
     #[test]
-    fn nothing_overtakes_what_takes_no_detour() {
+    fn nothing_overtakes_what_is_not_reordered() {
         let (at, counters) = arrivals(&PERFECT, &[50, 20, 60]);
         assert_eq!((at, counters), (vec![Some(50), Some(50), Some(60)], LinkCounters::default()));
         let jitter = Wire { jitter: Duration::from_picos(1_000), ..PERFECT };
@@ -129,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_on_a_detour_holds_up_nobody() {
-        let detour =
-            Wire { detour_ppb: 500_000_000, detour: Duration::from_picos(1_000_000), ..PERFECT };
+    fn a_reordered_packet_holds_up_nobody() {
+        let reorder = Reorder { share: 500_000_000, by: Duration::from_picos(1_000_000) };
+        let wire = Wire { reorder: Some(reorder), ..PERFECT };
         let due: Vec<u64> = (0..1_000).collect();
-        let (at, counters) = arrivals(&detour, &due);
+        let (at, counters) = arrivals(&wire, &due);
         let late = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == *due + 1_000_000).count();
         let in_time = at.iter().zip(&due).filter(|(at, due)| at.unwrap() == **due).count();
-        assert_eq!((late as u64, late + in_time), (counters.detoured, 1_000));
+        assert_eq!((late as u64, late + in_time), (counters.delayed, 1_000));
         assert!((400..600).contains(&late), "{late}");
     }
 
     #[test]
     fn what_is_lost_is_counted_and_holds_up_nobody() {
-        let (at, counters) = arrivals(&Wire { loss_ppb: 1_000_000_000, ..PERFECT }, &[5, 6]);
+        let (at, counters) = arrivals(&Wire { loss: 1_000_000_000, ..PERFECT }, &[5, 6]);
         assert_eq!((at, counters.lost), (vec![None, None], 2));
     }
 }

@@ -1,6 +1,6 @@
 //! From a plan to the network.
 
-use perhop_core::{Duration, NodeId};
+use perhop_core::NodeId;
 use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, Wire};
 use perhop_workload::WorkloadError;
 use thiserror::Error;
@@ -100,10 +100,9 @@ impl LinkPlan {
             rate: self.rate,
             delay: self.delay,
             jitter: self.jitter,
-            loss_ppb: self.loss,
-            duplicate_ppb: self.duplicate,
-            detour_ppb: self.reorder.map_or(0, |reorder| reorder.share),
-            detour: self.reorder.map_or(Duration::ZERO, |reorder| reorder.by),
+            loss: self.loss,
+            duplicate: self.duplicate,
+            reorder: self.reorder,
             overhead: self.overhead,
         }
     }

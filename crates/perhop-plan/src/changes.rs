@@ -128,7 +128,7 @@ pub enum Effect<B> {
         /// Its delay.
         delay: Duration,
         /// Its loss.
-        loss_ppb: u32,
+        loss: u32,
     },
     /// A link goes up or down.
     Up {
@@ -176,7 +176,7 @@ impl<B: Clone> Effect<B> {
         let link = |on: &str| names.port(on).map(|port| port.0 / 2);
         Ok(match plan {
             EffectPlan::Wire(WirePlan { on, rate, delay, loss }) => {
-                Self::Wire { link: link(on)?, rate: *rate, delay: *delay, loss_ppb: *loss }
+                Self::Wire { link: link(on)?, rate: *rate, delay: *delay, loss: *loss }
             }
             EffectPlan::State(StatePlan { on, up }) => Self::Up { link: link(on)?, up: *up },
             EffectPlan::Discipline(DisciplineChangePlan { on, discipline, shape }) => {
@@ -213,9 +213,9 @@ impl<B: Clone> Effect<B> {
     /// Does it, after everything else that happens at the instant that the network has reached.
     pub fn apply(self, network: &mut Network<B>) {
         match self {
-            Self::Wire { link, rate, delay, loss_ppb } => {
+            Self::Wire { link, rate, delay, loss } => {
                 let wire = *network.wire(link);
-                network.set_wire(link, perhop_net::Wire { rate, delay, loss_ppb, ..wire });
+                network.set_wire(link, perhop_net::Wire { rate, delay, loss, ..wire });
             }
             Self::Up { link, up } => network.set_up(link, up),
             Self::Discipline { port, class } => network.set_queue(port, class),

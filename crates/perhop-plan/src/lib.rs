@@ -20,4 +20,4 @@ pub use changes::{
 };
 pub use classes::{ClassPlan, ClassesPlan, DisciplinePlan, MatchPlan, PolicePlan, Shape};
 pub use names::Names;
-pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan, ReorderPlan};
+pub use network::{EndPlan, LinkPlan, NetworkPlan, NodePlan, RemarkPlan};

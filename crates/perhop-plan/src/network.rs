@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use perhop_core::{Duration, Overhead, Rate, Time};
-use perhop_net::{Balance, IcmpErrors, NodeKind};
+use perhop_net::{Balance, IcmpErrors, NodeKind, Reorder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub struct LinkPlan {
     pub duplicate: u32,
     /// Which packets others overtake.
     #[serde(default)]
-    pub reorder: Option<ReorderPlan>,
+    pub reorder: Option<Reorder>,
     /// Layer-2 overhead.
     pub overhead: Overhead,
     /// The longest packet that it takes, if there is a limit.
@@ -98,18 +98,6 @@ pub struct EndPlan {
     /// Rules by which packets are marked that arrive here; the first that matches decides.
     #[serde(default)]
     pub remark: Vec<RemarkPlan>,
-}
-
-/// Packets that take longer, so that others overtake them.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReorderPlan {
-    /// Share of packets.
-    #[serde(with = "perhop_core::spelling::share")]
-    #[schemars(with = "u32")]
-    pub share: u32,
-    /// How much longer they take.
-    pub by: Duration,
 }
 
 /// A rule by which packets are marked.

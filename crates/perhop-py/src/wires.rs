@@ -78,7 +78,7 @@ impl Wires {
         own.rate = Rate::try_from(rate)
             .map_err(|error| PyValueError::new_err(format!("a wire's rate {error}")))?;
         own.delay = Duration::from_picos(delay);
-        own.loss_ppb = loss;
+        own.loss = loss;
         self.carried.set(wire, *own);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Wires {
                 ("sent_bytes", one.carried.bytes.get()),
                 ("lost_packets", one.carried.lost),
                 ("duplicated_packets", one.carried.duplicated),
-                ("delayed_packets", one.carried.detoured),
+                ("delayed_packets", one.carried.delayed),
                 ("refused_packets", one.refused),
             ] {
                 counted.set_item(name, count)?;

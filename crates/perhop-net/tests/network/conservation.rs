@@ -1,7 +1,7 @@
 //! In any network, under any traffic, every packet arrives once or is reported lost once.
 
 use perhop_core::{Bytes, Dscp, Duration, Overhead, Rate, Time};
-use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Wire};
+use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Reorder, Wire};
 use perhop_queue::{
     Action, Actions, Backlog, Cause, Class, ClassService, ClassSpec, Classes, Discipline, Limit,
     Match, Policer, Queue, Weight,
@@ -63,13 +63,14 @@ prop_compose! {
         rate in 100_000_u64..1_000_000_000,
         delay in 0..20 * MILLISECOND,
         jitter in prop_oneof![Just(0), 0..10 * MILLISECOND],
-        loss_ppb in prop_oneof![Just(0), 0_u32..300_000_000],
-        detour in prop_oneof![Just((0, 0)), (0_u32..300_000_000, 0..30 * MILLISECOND)],
+        loss in prop_oneof![Just(0), 0_u32..300_000_000],
+        reorder in prop::option::of((0_u32..300_000_000, 0..30 * MILLISECOND)),
         overhead in prop_oneof![(0_u32..40).prop_map(Overhead::Fixed), Just(Overhead::Atm)],
     ) -> Wire {
         let jitter = Duration::from_picos(jitter);
-        let (detour_ppb, detour) = (detour.0, Duration::from_picos(detour.1));
-        Wire { jitter, loss_ppb, detour_ppb, detour, overhead, ..wire(rate, delay) }
+        let reorder =
+            reorder.map(|(share, by)| Reorder { share, by: Duration::from_picos(by) });
+        Wire { jitter, loss, reorder, overhead, ..wire(rate, delay) }
     }
 }
 

@@ -127,7 +127,7 @@ fn an_idle_link_costs_an_event_a_hop() {
 fn busy(seed: u64) -> (Network<Line>, Scripted) {
     let wire = Wire {
         jitter: Duration::from_picos(3 * MILLISECOND),
-        loss_ppb: 50_000_000,
+        loss: 50_000_000,
         ..wire(8_000_000, MILLISECOND)
     };
     let links = vec![

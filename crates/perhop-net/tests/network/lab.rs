@@ -135,10 +135,9 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
         rate: Rate::new(rate).unwrap(),
         delay: Duration::from_picos(delay),
         jitter: Duration::ZERO,
-        loss_ppb: 0,
-        duplicate_ppb: 0,
-        detour_ppb: 0,
-        detour: Duration::ZERO,
+        loss: 0,
+        duplicate: 0,
+        reorder: None,
         overhead: Overhead::NONE,
     }
 }

@@ -1,7 +1,7 @@
 //! Links: when a packet that was sent arrives, if it does.
 
 use perhop_core::{Bytes, Duration, Overhead};
-use perhop_net::{LinkCounters, Loss};
+use perhop_net::{LinkCounters, Loss, Reorder};
 
 use crate::lab::*;
 
@@ -133,7 +133,7 @@ fn jitter_keeps_order_and_its_bound_where_packets_are_close() {
 /// The packets of 20,000 that a link from node 0 to node 1 with 2% loss loses, with other links
 /// beside it.
 fn lost(seed: u64, others: Vec<perhop_net::LinkSpec<Line>>) -> Vec<Line> {
-    let wire = perhop_net::Wire { loss_ppb: 20_000_000, ..wire(1_000_000_000, 0) };
+    let wire = perhop_net::Wire { loss: 20_000_000, ..wire(1_000_000_000, 0) };
     let mut links = vec![link([0, 1], wire)];
     links.extend(others);
     let mut script: Vec<Send> =
@@ -160,13 +160,13 @@ fn random_loss_has_its_share_and_depends_on_the_seed_alone() {
     assert!(alone.len().abs_diff(400) < 99, "{} of 20000", alone.len());
     assert_eq!(alone, lost(1, Vec::new()));
     assert_ne!(alone, lost(2, Vec::new()));
-    let lossy = perhop_net::Wire { loss_ppb: 500_000_000, ..wire(1_000_000_000, 0) };
+    let lossy = perhop_net::Wire { loss: 500_000_000, ..wire(1_000_000_000, 0) };
     assert_eq!(alone, lost(1, vec![link([2, 0], lossy), link([1, 2], lossy)]));
 }
 
 #[test]
 fn directions_of_a_link_lose_different_packets() {
-    let lossy = perhop_net::Wire { loss_ppb: 300_000_000, ..wire(1_000_000_000, 0) };
+    let lossy = perhop_net::Wire { loss: 300_000_000, ..wire(1_000_000_000, 0) };
     let both_ways = |n: u64| {
         let from = (n % 2) as u16;
         Send { at: n / 2 * MICROSECOND, from, to: 1 - from, size: 125 }
@@ -182,7 +182,7 @@ fn directions_of_a_link_lose_different_packets() {
 
 #[test]
 fn a_lost_packet_takes_its_time_on_the_link() {
-    let always = perhop_net::Wire { loss_ppb: 1_000_000_000, ..wire(8_000_000, 0) };
+    let always = perhop_net::Wire { loss: 1_000_000_000, ..wire(8_000_000, 0) };
     let script = vec![Send { at: 0, from: 0, to: 1, size: 1000 }; 3];
     let mut network =
         perhop_net::Network::new(&[Host, Host], vec![link([0, 1], always)], 1).unwrap();
@@ -202,27 +202,26 @@ fn arrivals(changes: perhop_net::Wire, packets: u64) -> (Vec<(u64, Line)>, LinkC
 }
 
 #[test]
-fn packets_that_take_a_detour_are_overtaken_and_lose_nothing_else() {
-    let detour = 7 * MICROSECOND + 500_000;
+fn reordered_packets_are_overtaken_and_lose_nothing_else() {
+    let by = 7 * MICROSECOND + 500_000;
     for jitter in [0, 10 * MICROSECOND] {
         let wire = perhop_net::Wire {
-            detour_ppb: 100_000_000,
-            detour: Duration::from_picos(detour),
+            reorder: Some(Reorder { share: 100_000_000, by: Duration::from_picos(by) }),
             jitter: Duration::from_picos(jitter),
             ..wire(1_000_000_000, MILLISECOND)
         };
         let (arrivals, counters) = arrivals(wire, 20_000);
         assert!(arrivals.is_sorted_by_key(|&(at, _)| at));
         // Five standard deviations of a binomial with n = 20,000 and p = 1/10.
-        assert!(counters.detoured.abs_diff(2_000) < 213, "{}", counters.detoured);
+        assert!(counters.delayed.abs_diff(2_000) < 213, "{}", counters.delayed);
         let mut lines: Vec<Line> = arrivals.iter().map(|&(_, line)| line).collect();
         lines.sort_unstable();
         assert!(lines.iter().copied().eq(0..20_000), "every packet arrives once");
         if jitter == 0 {
             let due = |line: Line| u64::from(line + 1) * MICROSECOND + MILLISECOND;
-            let late = arrivals.iter().filter(|&&(at, line)| at == due(line) + detour).count();
+            let late = arrivals.iter().filter(|&&(at, line)| at == due(line) + by).count();
             let in_time = arrivals.iter().filter(|&&(at, line)| at == due(line)).count();
-            assert_eq!((late as u64, in_time as u64), (counters.detoured, 20_000 - late as u64));
+            assert_eq!((late as u64, in_time as u64), (counters.delayed, 20_000 - late as u64));
         } else {
             // Whoever takes none keeps its place among those that take none.
             let mut straight = arrivals.iter().map(|&(_, line)| line).collect::<Vec<_>>();
@@ -230,7 +229,7 @@ fn packets_that_take_a_detour_are_overtaken_and_lose_nothing_else() {
                 let place = arrivals.iter().position(|&(_, of)| of == line).unwrap();
                 arrivals[..place].iter().all(|&(_, before)| before < line)
             });
-            assert!(straight.len() >= 20_000 - 3 * counters.detoured as usize);
+            assert!(straight.len() >= 20_000 - 3 * counters.delayed as usize);
         }
     }
 }
@@ -239,19 +238,18 @@ fn packets_that_take_a_detour_are_overtaken_and_lose_nothing_else() {
 #[test]
 fn the_only_packet_on_the_wire_can_be_overtaken() {
     let wire = perhop_net::Wire {
-        detour_ppb: 500_000_000,
-        detour: Duration::from_picos(100 * MICROSECOND),
+        reorder: Some(Reorder { share: 500_000_000, by: Duration::from_picos(100 * MICROSECOND) }),
         ..wire(1_000_000_000, 0)
     };
     let (arrivals, counters) = arrivals(wire, 1_000);
     assert_eq!(arrivals.len(), 1_000);
     assert!(arrivals.is_sorted_by_key(|&(at, _)| at));
-    assert!(counters.detoured > 400);
+    assert!(counters.delayed > 400);
 }
 
 #[test]
 fn copies_arrive_right_behind_their_packets() {
-    let wire = perhop_net::Wire { duplicate_ppb: 250_000_000, ..wire(1_000_000_000, MILLISECOND) };
+    let wire = perhop_net::Wire { duplicate: 250_000_000, ..wire(1_000_000_000, MILLISECOND) };
     let (arrivals, counters) = arrivals(wire, 20_000);
     assert_eq!(arrivals.len() as u64, 20_000 + counters.duplicated);
     // Five standard deviations of a binomial with n = 20,000 and p = 1/4.

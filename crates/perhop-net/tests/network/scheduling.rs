@@ -105,7 +105,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
                 let delay = Duration::from_picos(delay);
                 network.set_wire(1, Wire { delay, ..wire });
             }
-            Change::Loss(loss_ppb) => network.set_wire(1, Wire { loss_ppb, ..wire }),
+            Change::Loss(loss) => network.set_wire(1, Wire { loss, ..wire }),
             Change::Up(up) => network.set_up(1, up),
             Change::Limit(limit) => network.set_queue(forth(1), queue(limit)),
             Change::Reserve(protocol) => {

@@ -42,8 +42,8 @@ impl Hosts<Line> for Watching {
 }
 
 /// Two hosts and a router between them; the second link loses a share and has a short queue.
-fn play_watched(script: Vec<Send>, loss_ppb: u32, interfaces: &[PortId]) -> Watching {
-    let lossy = Wire { loss_ppb, ..wire(8_000_000, MILLISECOND) };
+fn play_watched(script: Vec<Send>, loss: u32, interfaces: &[PortId]) -> Watching {
+    let lossy = Wire { loss, ..wire(8_000_000, MILLISECOND) };
     let links = vec![
         link([0, 1], wire(80_000_000, MILLISECOND)),
         link_with([1, 2], lossy, || fifo(Limit::packets(3))),
@@ -101,7 +101,7 @@ proptest! {
     #[test]
     fn nothing_passes_unseen(
         sends in prop::collection::vec((0_u64..20_000, any::<bool>(), 40_u32..2_000), 0..80),
-        loss_ppb in prop::sample::select(vec![0, 200_000_000]),
+        loss in prop::sample::select(vec![0, 200_000_000]),
     ) {
         let script: Vec<Send> = sends
             .iter()
@@ -111,7 +111,7 @@ proptest! {
             })
             .collect();
         let all = [forth(0), back(0), forth(1), back(1)];
-        let run = play_watched(script.clone(), loss_ppb, &all);
+        let run = play_watched(script.clone(), loss, &all);
         prop_assert!(run.seen.is_sorted_by_key(|sight| sight.0));
         let lines = |port, passage| {
             let here = run.seen.iter().filter(move |s| s.1 == port && s.2 == passage);
@@ -147,7 +147,7 @@ proptest! {
             prop_assert_eq!(seen, received);
         }
         // Watching changes nothing.
-        let unwatched = play_watched(script, loss_ppb, &[]);
+        let unwatched = play_watched(script, loss, &[]);
         prop_assert_eq!(unwatched.hosts.arrivals, run.hosts.arrivals);
         prop_assert_eq!(unwatched.hosts.losses, run.hosts.losses);
     }
