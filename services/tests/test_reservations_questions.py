@@ -92,7 +92,7 @@ def gaps() -> Calendar:
     made.restore([[0]], [(n, 0, None, start, end, 10) for n, start, end in spans])
     made.about(17, None, None, None)
     for n, start, end in spans:
-        made.occupy(0, n, 0, start, end)
+        made.occupy(0, n, False, 0, start, end)
     return made
 
 
@@ -106,9 +106,9 @@ def mesh() -> Calendar:
 ANY = ([], [], [], None, None)
 
 QUESTIONS: dict[str, Callable[[], Any]] = {
-    "fit": lambda: gaps().fit([[0]], None, T0, T0 + YEAR, 6, 1, [], []),
+    "fit": lambda: gaps().fit([[0]], None, T0, T0 + YEAR, 6, 1, [], None),
     "free": lambda: gaps().free([0], None, T0, T0 + YEAR, 1000),
-    "claim": lambda: gaps().claim([(0, gaps().about(6, None, None, None))], [], T0, T0 + YEAR),
+    "claim": lambda: gaps().claim([(0, gaps().about(6, None, None, None))], None, T0, T0 + YEAR),
     "paths": lambda: mesh().paths((0, 7), None, T0, T0 + 1, 0, ANY, 10**6),
     "widest": lambda: mesh().widest((0, 7), None, T0, T0 + 1, ANY),
     "read": lambda: StoredReservations().read(lines()),

@@ -1,7 +1,6 @@
 //! What is booked, and the answer to whether there is room for more.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use thiserror::Error;
 
@@ -36,6 +35,36 @@ pub struct Booking {
     pub span: Span,
     /// How much, in bits per second.
     pub rate: u64,
+}
+
+/// A booking, and other terms on the same links and class that are held for it.
+///
+/// At each instant it takes the greater rate of the two: it may go over from one to the other.
+#[derive(Clone, Debug)]
+struct Entry {
+    booking: Booking,
+    held: Option<(Span, u64)>,
+}
+
+impl Entry {
+    /// What it takes over time.
+    fn parts(&self) -> impl Iterator<Item = (Span, u64)> {
+        let &Booking { span, rate, .. } = &self.booking;
+        let more = self.held.into_iter().flat_map(move |(held, held_rate)| {
+            let beside = [
+                (Span::new(held.start(), held.end().min(span.start())), held_rate),
+                (held.common(span), held_rate.saturating_sub(rate)),
+                (Span::new(held.start().max(span.end()), held.end()), held_rate),
+            ];
+            beside.into_iter().filter_map(|(span, rate)| Some((span?, rate)))
+        });
+        std::iter::once((span, rate)).chain(more).filter(|&(_, rate)| rate > 0)
+    }
+
+    /// When all of it is over.
+    fn end(&self) -> u64 {
+        self.booking.span.end().max(self.held.map_or(0, |(held, _)| held.end()))
+    }
 }
 
 /// Where there is too little room.
@@ -118,7 +147,7 @@ pub struct Calendar {
     resources: Vec<Resource>,
     /// Where those of a link begin; one more than there are links.
     first: Vec<u32>,
-    bookings: HashMap<u64, Booking>,
+    bookings: HashMap<u64, Entry>,
 }
 
 impl Calendar {
@@ -152,7 +181,7 @@ impl Calendar {
 
     /// The booking with a number.
     pub fn booking(&self, id: u64) -> Option<&Booking> {
-        self.bookings.get(&id)
+        self.bookings.get(&id).map(|entry| &entry.booking)
     }
 
     /// Books, if there is room on every link throughout.
@@ -164,8 +193,7 @@ impl Calendar {
             return Err(Refusal::Exists(id));
         }
         self.check(&booking)?;
-        self.enter(&booking);
-        self.bookings.insert(id, booking);
+        self.enter(id, Entry { booking, held: None });
         Ok(())
     }
 
@@ -195,35 +223,66 @@ impl Calendar {
         for (resource, added) in self.resources.iter_mut().zip(added) {
             resource.booked.add_all(&added);
         }
-        self.bookings.extend(bookings);
+        let entries = bookings.into_iter().map(|(id, booking)| (id, Entry { booking, held: None }));
+        self.bookings.extend(entries);
         Ok(())
     }
 
-    /// Puts another booking in the place of one, if there is room for it once that is gone.
+    /// Puts another booking in the place of one, if there is room for it once that is gone, and what
+    /// was held for it.
     ///
     /// # Errors
     /// [`Refusal`] says what is in the way.
     pub fn change(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
-        let Entry::Occupied(entry) = self.bookings.entry(id) else {
-            return Err(Refusal::Unknown(id));
-        };
-        let old = entry.remove();
-        self.leave(&old);
+        let old = self.leave(id)?;
         let checked = self.check(&booking);
-        let now = if checked.is_ok() { booking } else { old };
-        self.enter(&now);
-        self.bookings.insert(id, now);
+        let now = if checked.is_ok() { Entry { booking, held: None } } else { old };
+        self.enter(id, now);
         checked
     }
 
-    /// Takes a booking out.
+    /// Holds a rate for a booking over another span, on its links and in its class, whether or not
+    /// there is room: until [`let_go`](Self::let_go) it takes the greater of both at each instant.
+    /// What was held for it before is let go.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there is no such booking, or the terms make no sense; nothing has changed
+    /// then.
+    pub fn keep(&mut self, id: u64, span: Span, rate: u64) -> Result<(), Refusal> {
+        let Entry { booking, .. } = self.bookings.get(&id).ok_or(Refusal::Unknown(id))?;
+        self.check_sense(&Booking { span, rate, ..booking.clone() })?;
+        let entry = self.leave(id)?;
+        self.enter(id, Entry { held: Some((span, rate)), ..entry });
+        Ok(())
+    }
+
+    /// Lets go of what was held for a booking, if anything was.
+    ///
+    /// # Errors
+    /// [`Refusal::Unknown`] if there is none with this number.
+    pub fn let_go(&mut self, id: u64) -> Result<(), Refusal> {
+        let entry = self.leave(id)?;
+        self.enter(id, Entry { held: None, ..entry });
+        Ok(())
+    }
+
+    /// Takes a booking out, with what was held for it.
     ///
     /// # Errors
     /// [`Refusal::Unknown`] if there is none with this number.
     pub fn release(&mut self, id: u64) -> Result<Booking, Refusal> {
-        let booking = self.bookings.remove(&id).ok_or(Refusal::Unknown(id))?;
-        self.leave(&booking);
-        Ok(booking)
+        self.leave(id).map(|entry| entry.booking)
+    }
+
+    /// Returns the answer to a question about the calendar without a booking, if there is one with
+    /// this number, and without what is held for it. It is there again afterwards.
+    pub fn without<T>(&mut self, id: Option<u64>, ask: impl FnOnce(&Self) -> T) -> T {
+        let own = id.and_then(|id| Some((id, self.leave(id).ok()?)));
+        let answer = ask(self);
+        if let Some((id, entry)) = own {
+            self.enter(id, entry);
+        }
+        answer
     }
 
     /// Whether there is room for a booking.
@@ -407,7 +466,7 @@ impl Calendar {
     /// can no longer book before it.
     pub fn forget_before(&mut self, instant: u64) {
         self.origin = self.origin.max(instant);
-        self.bookings.retain(|_, booking| booking.span.end() > instant);
+        self.bookings.retain(|_, entry| entry.end() > instant);
         for resource in &mut self.resources {
             resource.booked.forget_before(instant);
         }
@@ -474,20 +533,24 @@ impl Calendar {
         })
     }
 
-    fn enter(&mut self, booking: &Booking) {
-        self.for_each_taken(booking, |booked| booked.add(booking.span, booking.rate));
+    fn enter(&mut self, id: u64, entry: Entry) {
+        self.for_each_part(&entry, Timeline::add);
+        self.bookings.insert(id, entry);
     }
 
-    fn leave(&mut self, booking: &Booking) {
-        self.for_each_taken(booking, |booked| booked.remove(booking.span, booking.rate));
+    fn leave(&mut self, id: u64) -> Result<Entry, Refusal> {
+        let entry = self.bookings.remove(&id).ok_or(Refusal::Unknown(id))?;
+        self.for_each_part(&entry, Timeline::remove);
+        Ok(entry)
     }
 
-    fn for_each_taken(&mut self, booking: &Booking, mut change: impl FnMut(&mut Timeline)) {
-        for &link in &booking.links {
+    fn for_each_part(&mut self, entry: &Entry, change: impl Fn(&mut Timeline, Span, u64)) {
+        for &link in &entry.booking.links {
             let first = self.first[link as usize] as usize;
-            change(&mut self.resources[first].booked);
-            if let Some(class) = booking.class {
-                change(&mut self.resources[first + 1 + class as usize].booked);
+            let class = entry.booking.class.map(|class| first + 1 + class as usize);
+            for resource in std::iter::once(first).chain(class) {
+                let booked = &mut self.resources[resource].booked;
+                entry.parts().for_each(|(span, rate)| change(booked, span, rate));
             }
         }
     }

@@ -56,8 +56,9 @@ pub struct Wanted<'a> {
     pub rate: u64,
     /// Which packets, by the ends between which they go.
     pub lanes: &'a [(u32, u32)],
-    /// The numbers under which it has packets itself.
-    pub mine: &'a [u64],
+    /// The booking that it is to replace, if any: neither what that takes nor what is held for it
+    /// is in the way.
+    pub mine: Option<u64>,
 }
 
 impl Wanted<'_> {
@@ -66,6 +67,15 @@ impl Wanted<'_> {
     /// # Errors
     /// [`Refusal`] if there are no such links.
     pub fn find(
+        &self,
+        calendar: &mut Calendar,
+        overlaps: &Overlaps,
+        effort: &mut Effort,
+    ) -> Result<Fit, Refusal> {
+        calendar.without(self.mine, |calendar| self.search(calendar, overlaps, effort))
+    }
+
+    fn search(
         &self,
         calendar: &Calendar,
         overlaps: &Overlaps,

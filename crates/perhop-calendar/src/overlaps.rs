@@ -47,8 +47,8 @@ pub struct Overlaps {
     numbers: HashMap<Packets, u32>,
 }
 
-/// The end, and what it is about, by start and number.
-type Lane = BTreeMap<(u64, u64), (u64, u32)>;
+/// The end, and what it is about, by start, number, and whether it is held.
+type Lane = BTreeMap<(u64, u64, bool), (u64, u32)>;
 
 /// A reservation: number, what it is about, and when it ends.
 type Entry = (u64, u32, u64);
@@ -69,18 +69,19 @@ impl Overlaps {
     }
 
     /// Keeps reservation `id`, between some ends, about something, for a time. One reservation may
-    /// be kept once between each.
-    pub fn add(&mut self, ends: u32, id: u64, about: u32, span: Span) {
+    /// be kept once between each, and once more for other terms that are `held` for it.
+    pub fn add(&mut self, ends: u32, id: u64, held: bool, about: u32, span: Span) {
         let lane = self.between.entry(ends).or_default().entry(kind_of(span)).or_default();
-        lane.insert((span.start(), id), (span.end(), about));
+        lane.insert((span.start(), id, held), (span.end(), about));
     }
 
-    /// Keeps many, each as [`add`](Self::add) does: ends, number, about what, when.
+    /// Keeps many, none of them held, each as [`add`](Self::add) does: ends, number, about what,
+    /// when.
     pub fn add_all(&mut self, all: impl Iterator<Item = (u32, u64, u32, Span)>) {
         let mut new: HashMap<(u32, u32), Vec<_>> = HashMap::new();
         for (ends, id, about, span) in all {
             let lane = new.entry((ends, kind_of(span))).or_default();
-            lane.push(((span.start(), id), (span.end(), about)));
+            lane.push(((span.start(), id, false), (span.end(), about)));
         }
         for ((ends, kind), new) in new {
             // A map that is made of all its entries is made in the time that it takes to sort them.
@@ -90,10 +91,10 @@ impl Overlaps {
     }
 
     /// Takes out what [`add`](Self::add) kept with the same arguments. Whether it was there.
-    pub fn remove(&mut self, ends: u32, id: u64, span: Span) -> bool {
+    pub fn remove(&mut self, ends: u32, id: u64, held: bool, span: Span) -> bool {
         let Some(lanes) = self.between.get_mut(&ends) else { return false };
         let Some(lane) = lanes.get_mut(&kind_of(span)) else { return false };
-        let found = lane.remove(&(span.start(), id)).is_some();
+        let found = lane.remove(&(span.start(), id, held)).is_some();
         if lane.is_empty() {
             lanes.remove(&kind_of(span));
         }
@@ -107,14 +108,19 @@ impl Overlaps {
     /// and when it ends.
     pub fn meeting(&self, ends: u32, span: Span) -> Vec<Entry> {
         let mut all: Vec<(u64, Entry)> = self.entries(ends, span).flatten().collect();
-        all.sort_unstable_by_key(|&(start, (id, ..))| (start, id));
+        all.sort_unstable();
         all.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// The first in a span that is about some of the same packets as one of `lanes`, each a pair of
     /// ends and of what it is about: the number of the lane, and the reservation. Those of the
-    /// numbers `mine` do not count.
-    pub fn claim(&self, lanes: &[(u32, u32)], mine: &[u64], span: Span) -> Option<(usize, Entry)> {
+    /// number `mine` do not count, held or not.
+    pub fn claim(
+        &self,
+        lanes: &[(u32, u32)],
+        mine: Option<u64>,
+        span: Span,
+    ) -> Option<(usize, Entry)> {
         let firsts = lanes.iter().enumerate().flat_map(|(number, &(ends, about))| {
             self.entries(ends, span).filter_map(move |mut lane| {
                 let (start, entry) = lane.find(|(_, entry)| self.is_in_way(entry, about, mine))?;
@@ -152,9 +158,9 @@ impl Overlaps {
         Fit::none_before(within.end())
     }
 
-    fn is_in_way(&self, &(id, theirs, _): &Entry, about: u32, mine: &[u64]) -> bool {
+    fn is_in_way(&self, &(id, theirs, _): &Entry, about: u32, mine: Option<u64>) -> bool {
         let kinds = &self.kinds;
-        !mine.contains(&id) && kinds[theirs as usize].overlap(&kinds[about as usize])
+        mine != Some(id) && kinds[theirs as usize].overlap(&kinds[about as usize])
     }
 
     /// Those between some ends that meet a span, those of about the same length together: when each
@@ -166,9 +172,9 @@ impl Overlaps {
     ) -> impl Iterator<Item = impl Iterator<Item = (u64, Entry)>> {
         self.between.get(&ends).into_iter().flatten().map(move |(&kind, lane)| {
             let earliest = span.start().saturating_sub(2 << kind);
-            lane.range((earliest, 0)..(span.end(), 0))
+            lane.range((earliest, 0, false)..(span.end(), 0, false))
                 .filter(move |&(_, &(end, _))| end > span.start())
-                .map(|(&(start, id), &(end, about))| (start, (id, about, end)))
+                .map(|(&(start, id, _), &(end, about))| (start, (id, about, end)))
         })
     }
 }

@@ -23,6 +23,11 @@ impl Span {
         self.end
     }
 
+    /// What both have in common; none if they do not meet.
+    pub(crate) fn common(self, other: Self) -> Option<Self> {
+        Self::new(self.start.max(other.start), self.end.min(other.end))
+    }
+
     /// Its length in seconds.
     pub const fn seconds(self) -> u64 {
         self.end - self.start

@@ -19,7 +19,7 @@ fn one_link() -> Calendar {
 }
 
 fn wanted<'a>(ways: &'a [Vec<u32>], seconds: u64, lanes: &'a [(u32, u32)]) -> Wanted<'a> {
-    Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, lanes, mine: &[] }
+    Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, lanes, mine: None }
 }
 
 /// A second is looked for in a link that is full for two years, by one booking or by many: what
@@ -37,7 +37,8 @@ fn a_full_link_is_jumped_over() {
             calendar.book(id as u64, booking).expect("room");
         }
         let mut effort = Effort::QUESTION;
-        let fit = wanted(&ways, 1, &[]).find(&calendar, &Overlaps::default(), &mut effort).unwrap();
+        let fit =
+            wanted(&ways, 1, &[]).find(&mut calendar, &Overlaps::default(), &mut effort).unwrap();
         assert_eq!(fit.start, Some(ORIGIN + 2 * YEAR - 10));
         assert!(Effort::QUESTION.0 - effort.0 < 20_000, "{effort:?}");
     }
@@ -56,7 +57,7 @@ fn a_search_has_an_end() {
     calendar.restore(bookings.collect()).expect("they make sense");
     overlaps.add_all((0..400_000).map(|n| (1, n, packets, span(60 * n, 60 * n + 55))));
     let ways = [vec![0]];
-    for (calendar, lanes) in [(&calendar, &[][..]), (&one_link(), &[(1, packets)][..])] {
+    for (calendar, lanes) in [(&mut calendar, &[][..]), (&mut one_link(), &[(1, packets)][..])] {
         let mut effort = Effort::QUESTION;
         let fit = wanted(&ways, 6, lanes).find(calendar, &overlaps, &mut effort).unwrap();
         assert_eq!((fit.start, effort), (None, Effort(0)));
@@ -78,7 +79,8 @@ fn packets() -> impl Strategy<Value = Packets> {
 }
 
 proptest! {
-    /// The earliest start with room on one of the ways, and with packets that nobody else has.
+    /// The earliest start with room on one of the ways, and with packets that nobody else has. What
+    /// is the own, or held for it, is not in the way.
     #[test]
     fn what_fits_is_found(
         bookings in prop::collection::vec(
@@ -98,16 +100,24 @@ proptest! {
             let booking = Booking { links: vec![link as u32], class: None, span: when, rate };
             calendar.restore(vec![(id, booking)]).expect("it makes sense");
             let about = overlaps.about(packets);
-            overlaps.add(ends, id, about, when);
+            overlaps.add(ends, id, false, about, when);
             kept.push((id, when, rate, link, ends, packets));
+            // Half of them are held for longer, so that it is the held terms that count.
+            if id % 2 == 1 {
+                let when = span(start, start + seconds + 40);
+                calendar.keep(id, when, rate).expect("it makes sense");
+                overlaps.add(ends, id, true, about, when);
+                kept.last_mut().expect("one").1 = when;
+            }
         }
+        let before = calendar.free(&[0], None, span(0, 900));
         let lanes: Vec<(u32, u32)> =
             asked.iter().map(|&(ends, packets)| (ends, overlaps.about(packets))).collect();
         let fits = |start: u64| {
             let meets = |s: &Span| s.start() < start + length && start < s.end();
             let room = [(0, 10), (1, 6)].iter().any(|&(link, most)| {
                 (start..start + length).all(|second| {
-                    let there = kept.iter().filter(|k| k.3 == link);
+                    let there = kept.iter().filter(|k| k.3 == link && k.0 != own);
                     let level: u64 = there
                         .filter(|k| k.1.start() <= second && second < k.1.end())
                         .map(|k| k.2)
@@ -124,7 +134,6 @@ proptest! {
         let until = ORIGIN + 900;
         let expected = (ORIGIN..=until - length).find(|&start| fits(start) == (true, false));
         let ways = [vec![0], vec![1]];
-        let mine = [own];
         let wanted = Wanted {
             ways: &ways,
             class: None,
@@ -132,16 +141,19 @@ proptest! {
             seconds: length,
             rate,
             lanes: &lanes,
-            mine: &mine,
+            mine: Some(own),
         };
-        let found = wanted.find(&calendar, &overlaps, &mut Effort(u64::MAX)).unwrap();
+        let found = wanted.find(&mut calendar, &overlaps, &mut Effort(u64::MAX)).unwrap();
         prop_assert_eq!(found.start, expected);
+        prop_assert_eq!(calendar.free(&[0], None, span(0, 900)), before);
         let now = Span::new(ORIGIN, ORIGIN + length).expect("not empty");
-        let claim = overlaps.claim(&lanes, &mine, now);
+        let claim = overlaps.claim(&lanes, Some(own), now);
         prop_assert_eq!(claim.is_some(), fits(ORIGIN).1);
         if let Some((lane, (id, _, end))) = claim {
             let (_, when, _, _, ends, theirs) = kept[id as usize];
-            prop_assert_eq!((asked[lane].0, when.end()), (ends, end));
+            let own_end = if id % 2 == 1 { when.end() - 40 } else { when.end() };
+            prop_assert_eq!(asked[lane].0, ends);
+            prop_assert!([own_end, when.end()].contains(&end));
             prop_assert!(asked[lane].1.overlap(&theirs) && id != own);
         }
     }

@@ -1,7 +1,7 @@
 //! The calendar against one that looks at every booking, and paths against all that there are.
 
 use perhop_calendar::{
-    Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, Path, Refusal, Span,
+    Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, Packets, Path, Refusal, Span,
 };
 use proptest::prelude::*;
 
@@ -10,20 +10,26 @@ const NODES: u32 = 5;
 const CLASSES: u32 = 2;
 
 /// What a calendar does, done by looking at every booking.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reference {
     links: Vec<LinkSpec>,
-    bookings: Vec<(u64, Booking)>,
+    bookings: Vec<Known>,
 }
+
+/// A booking's number, the booking, and the terms that are held for it.
+type Known = (u64, Booking, Option<(Span, u64)>);
 
 impl Reference {
     /// What is booked on a link, of a class or in all, in a second.
     fn level(&self, link: u32, class: Option<u32>, second: u64) -> u64 {
         self.bookings
             .iter()
-            .filter(|(_, b)| b.links.contains(&link) && (class.is_none() || b.class == class))
-            .filter(|(_, b)| b.span.start() <= second && second < b.span.end())
-            .map(|(_, b)| b.rate)
+            .filter(|(_, b, _)| b.links.contains(&link) && (class.is_none() || b.class == class))
+            .map(|(_, b, held)| {
+                let terms = [Some((b.span, b.rate)), *held].into_iter().flatten();
+                let now = terms.filter(|(s, _)| s.start() <= second && second < s.end());
+                now.map(|(_, rate)| rate).max().unwrap_or(0)
+            })
             .sum()
     }
 
@@ -46,7 +52,10 @@ impl Reference {
 
     /// The seconds in a span at which what is free may change.
     fn edges(&self, span: Span) -> Vec<u64> {
-        let ends = self.bookings.iter().flat_map(|(_, b)| [b.span.start(), b.span.end()]);
+        let spans = self.bookings.iter().flat_map(|(_, b, held)| {
+            [Some(b.span), held.map(|(span, _)| span)].into_iter().flatten()
+        });
+        let ends = spans.flat_map(|span| [span.start(), span.end()]);
         let mut edges: Vec<u64> = ends.filter(|&e| span.start() < e && e < span.end()).collect();
         edges.push(span.start());
         edges.sort_unstable();
@@ -145,6 +154,11 @@ enum Action {
     Book(u64, Booking),
     Change(u64, Booking),
     Release(u64),
+    /// Holds, whether or not there is room.
+    Keep(u64, Span, u64),
+    LetGo(u64),
+    /// Asks without a booking.
+    Without(u64, Booking),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -152,7 +166,10 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         4 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Book(id, booking)),
         2 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Change(id, booking)),
-        1 => id.prop_map(Action::Release),
+        1 => id.clone().prop_map(Action::Release),
+        3 => (id.clone(), span(), 1_u64..9).prop_map(|(id, span, rate)| Action::Keep(id, span, rate)),
+        1 => id.clone().prop_map(Action::LetGo),
+        2 => (id, booking()).prop_map(|(id, booking)| Action::Without(id, booking)),
     ]
 }
 
@@ -162,14 +179,14 @@ fn apply(
     action: Action,
 ) -> Result<(), TestCaseError> {
     let place =
-        |reference: &Reference, id| reference.bookings.iter().position(|(known, _)| *known == id);
+        |reference: &Reference, id| reference.bookings.iter().position(|(known, ..)| *known == id);
     match action {
         Action::Book(id, booking) => {
             let answer = calendar.book(id, booking.clone());
             if place(reference, id).is_some() {
                 prop_assert_eq!(answer, Err(Refusal::Exists(id)));
             } else if admits(reference, &booking, &answer)? {
-                reference.bookings.push((id, booking));
+                reference.bookings.push((id, booking, None));
             }
         }
         Action::Change(id, booking) => {
@@ -178,8 +195,11 @@ fn apply(
                 None => prop_assert_eq!(answer, Err(Refusal::Unknown(id))),
                 Some(place) => {
                     let old = reference.bookings.remove(place);
-                    let new =
-                        if admits(reference, &booking, &answer)? { (id, booking) } else { old };
+                    let new = if admits(reference, &booking, &answer)? {
+                        (id, booking, None)
+                    } else {
+                        old
+                    };
                     reference.bookings.push(new);
                 }
             }
@@ -190,6 +210,32 @@ fn apply(
                 prop_assert_eq!(calendar.release(id), Ok(reference.bookings.remove(place).1));
             }
         },
+        Action::Keep(id, span, rate) => {
+            let answer = calendar.keep(id, span, rate);
+            match place(reference, id) {
+                None => prop_assert_eq!(answer, Err(Refusal::Unknown(id))),
+                Some(_) if span.start() < ORIGIN => {
+                    prop_assert_eq!(answer, Err(Refusal::Horizon(ORIGIN)));
+                }
+                Some(place) => {
+                    prop_assert_eq!(answer, Ok(()));
+                    reference.bookings[place].2 = Some((span, rate));
+                }
+            }
+        }
+        Action::LetGo(id) => match place(reference, id) {
+            None => prop_assert_eq!(calendar.let_go(id), Err(Refusal::Unknown(id))),
+            Some(place) => {
+                prop_assert_eq!(calendar.let_go(id), Ok(()));
+                reference.bookings[place].2 = None;
+            }
+        },
+        Action::Without(id, booking) => {
+            let own = place(reference, id).map(|place| reference.bookings.remove(place));
+            let answer = calendar.without(Some(id), |calendar| calendar.check(&booking));
+            admits(reference, &booking, &answer)?;
+            reference.bookings.extend(own);
+        }
     }
     Ok(())
 }
@@ -235,7 +281,7 @@ fn admits(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is booked, changed and released: what is admitted is what there is room for, a
+    /// Whatever is booked, changed, held and released: what is admitted is what there is room for, a
     /// refusal changes nothing, and what is free, the earliest fit, the paths and the widest path
     /// are those of looking at everything.
     #[test]
@@ -250,10 +296,13 @@ proptest! {
             apply(&mut calendar, &mut reference, action)?;
         }
         prop_assert_eq!(calendar.len(), reference.bookings.len());
-        for link in 0..reference.links.len() as u32 {
-            for &(_, Booking { span, .. }) in &reference.bookings {
-                let level = reference.level(link, None, span.start());
-                prop_assert!(level <= reference.reservable(link, None));
+        // What was admitted fits; what is held may be more than there is.
+        let mut admitted = reference.clone();
+        admitted.bookings.iter_mut().for_each(|(.., held)| *held = None);
+        for link in 0..admitted.links.len() as u32 {
+            for (_, Booking { span, .. }, _) in &admitted.bookings {
+                let level = admitted.level(link, None, span.start());
+                prop_assert!(level <= admitted.reservable(link, None));
             }
         }
         for (booking, seconds, from, further) in queries {
@@ -417,14 +466,14 @@ proptest! {
         let mut overlaps = Overlaps::default();
         let mut left: Vec<(u64, u32, u32, Span)> = Vec::new();
         for (id, &(ends, about, span)) in all.iter().enumerate() {
-            overlaps.add(ends, id as u64, about, span);
+            overlaps.add(ends, id as u64, false, about, span);
             left.push((id as u64, ends, about, span));
         }
         for index in gone {
             if !left.is_empty() {
                 let (id, ends, _, span) = left.remove(index.index(left.len()));
-                prop_assert!(overlaps.remove(ends, id, span));
-                prop_assert!(!overlaps.remove(ends, id, span));
+                prop_assert!(overlaps.remove(ends, id, false, span));
+                prop_assert!(!overlaps.remove(ends, id, false, span));
             }
         }
         let asked = Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty");
@@ -440,6 +489,45 @@ proptest! {
             prop_assert_eq!(overlaps.meeting(ends, asked), expected);
         }
     }
+}
+
+/// Held terms may start with the own ones: they are apart, and gone with neither.
+#[test]
+fn held_packets_are_apart() {
+    let mut overlaps = Overlaps::default();
+    let [one, other] = [Some(1), Some(2)]
+        .map(|protocol| overlaps.about(Packets { protocol, ..Packets::default() }));
+    let span = Span::new(ORIGIN, ORIGIN + 60).expect("not empty");
+    overlaps.add(0, 7, false, one, span);
+    overlaps.add(0, 7, true, other, span);
+    assert_eq!(overlaps.meeting(0, span), [(7, one, ORIGIN + 60), (7, other, ORIGIN + 60)]);
+    for about in [one, other] {
+        assert!(overlaps.claim(&[(0, about)], Some(8), span).is_some());
+        assert_eq!(overlaps.claim(&[(0, about)], Some(7), span), None);
+    }
+    assert!(overlaps.remove(0, 7, true, span));
+    assert_eq!(overlaps.meeting(0, span), [(7, one, ORIGIN + 60)]);
+}
+
+/// What is held for a booking outlasts it, and is forgotten when it is over itself.
+#[test]
+fn held_terms_are_kept_until_they_are_over() {
+    let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: vec![] };
+    let mut calendar = Calendar::new(ORIGIN, &[link]);
+    let span = |from, to| Span::new(ORIGIN + from, ORIGIN + to).expect("not empty");
+    let booking = |from, to| Booking { links: vec![0], class: None, span: span(from, to), rate: 6 };
+    calendar.book(1, booking(0, 7200)).unwrap();
+    assert_eq!(calendar.keep(1, span(0, 100_000), 0), Err(Refusal::Rate));
+    calendar.keep(1, span(0, 100_000), 8).unwrap();
+    calendar.forget_before(ORIGIN + 50_000);
+    assert_eq!(calendar.len(), 1);
+    assert!(calendar.check(&booking(99_999, 100_001)).is_err());
+    calendar.release(1).unwrap();
+    calendar.check(&booking(50_000, 100_001)).unwrap();
+    calendar.book(1, booking(60_000, 70_000)).unwrap();
+    calendar.keep(1, span(60_000, 100_000), 8).unwrap();
+    calendar.forget_before(ORIGIN + 100_000);
+    assert!(calendar.is_empty());
 }
 
 /// A link that has become smaller keeps what was promised, and takes nothing more.

@@ -112,7 +112,7 @@ proptest! {
             *owners.entry(row.owner).or_insert(0) += 1;
             for (ends, turned) in lanes(row.between) {
                 let about = row.packets as u32 + if turned { 10 } else { 0 };
-                meant.add(ends, id, about, row.span);
+                meant.add(ends, id, false, about, row.span);
             }
             if row.span.end() <= now {
                 continue;

@@ -12,9 +12,6 @@ use pyo3::prelude::*;
 /// A shortage: link, class, what is free, and from when until when there is too little.
 type Short = (u32, Option<u32>, u64, u64, u64);
 
-/// What was booked: links, class, start, end, rate.
-type Booked = (Vec<u32>, Option<u32>, u64, u64, u64);
-
 /// A booking: number, which of the paths, class, start, end, rate.
 type Row = (u64, usize, Option<u32>, u64, u64, u64);
 
@@ -148,24 +145,35 @@ impl Calendar {
         shortage(self.calendar.change(number, booking))
     }
 
-    /// Whether there is room; if not, where there is too little.
+    /// Whether there is room without the booking `mine`, if there is one; if not, where there is
+    /// too little.
+    #[pyo3(signature = (links, class_, start, end, rate, mine=None))]
     fn check(
-        &self,
+        &mut self,
         links: Vec<u32>,
         class_: Option<u32>,
         start: u64,
         end: u64,
         rate: u64,
+        mine: Option<u64>,
     ) -> PyResult<Option<Short>> {
         let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
-        shortage(self.calendar.check(&booking))
+        shortage(self.calendar.without(mine, |calendar| calendar.check(&booking)))
     }
 
-    /// Takes a booking out, and answers what it was: links, class, start, end, rate.
-    fn release(&mut self, number: u64) -> PyResult<Booked> {
-        let Booking { links, class, span, rate } =
-            self.calendar.release(number).map_err(refused)?;
-        Ok((links, class, span.start(), span.end(), rate))
+    /// Holds a rate for a booking over another span, whether or not there is room.
+    fn keep(&mut self, number: u64, start: u64, end: u64, rate: u64) -> PyResult<()> {
+        self.calendar.keep(number, span(start, end)?, rate).map_err(refused)
+    }
+
+    /// Lets go of what is held for a booking.
+    fn let_go(&mut self, number: u64) -> PyResult<()> {
+        self.calendar.let_go(number).map_err(refused)
+    }
+
+    /// Takes a booking out, with what is held for it.
+    fn release(&mut self, number: u64) -> PyResult<()> {
+        self.calendar.release(number).map(|_| ()).map_err(refused)
     }
 
     /// What is free on all of some links together: start, end and rate, stretch by stretch. Where
@@ -189,11 +197,11 @@ impl Calendar {
     }
 
     /// From when on `rate` is free for `seconds` between `start` and `end` on one of some ways, and
-    /// nobody has the packets of some lanes but under the numbers `mine`; and up to when that was
-    /// looked for.
+    /// nobody has the packets of some lanes; and up to when that was looked for. The booking `mine`
+    /// is not in the way.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn fit(
-        &self,
+        &mut self,
         py: Python<'_>,
         ways: Vec<Vec<u32>>,
         class_: Option<u32>,
@@ -202,9 +210,9 @@ impl Calendar {
         seconds: u64,
         rate: u64,
         lanes: Vec<(u32, u32)>,
-        mine: Vec<u64>,
+        mine: Option<u64>,
     ) -> PyResult<(Option<u64>, u64)> {
-        let (ways, lanes, mine) = (&ways, &lanes, &mine);
+        let (ways, lanes) = (&ways, &lanes);
         let within = span(start, end)?;
         let wanted = Wanted { ways, class: class_, within, seconds, rate, lanes, mine };
         let Self { calendar, overlaps } = self;
@@ -256,15 +264,30 @@ impl Calendar {
         self.calendar.forget_before(instant);
     }
 
-    /// Keeps what a booking is for: between which ends, about what, when.
-    fn occupy(&mut self, ends: u32, number: u64, about: u32, start: u64, end: u64) -> PyResult<()> {
-        self.overlaps.add(ends, number, about, span(start, end)?);
+    /// Keeps what a booking is for, or what is held for it: between which ends, about what, when.
+    fn occupy(
+        &mut self,
+        ends: u32,
+        number: u64,
+        held: bool,
+        about: u32,
+        start: u64,
+        end: u64,
+    ) -> PyResult<()> {
+        self.overlaps.add(ends, number, held, about, span(start, end)?);
         Ok(())
     }
 
     /// Takes back what `occupy` kept.
-    fn vacate(&mut self, ends: u32, number: u64, start: u64, end: u64) -> PyResult<bool> {
-        Ok(self.overlaps.remove(ends, number, span(start, end)?))
+    fn vacate(
+        &mut self,
+        ends: u32,
+        number: u64,
+        held: bool,
+        start: u64,
+        end: u64,
+    ) -> PyResult<bool> {
+        Ok(self.overlaps.remove(ends, number, held, span(start, end)?))
     }
 
     /// The number by which packets are known: protocol, ports at both ends, code point.
@@ -284,12 +307,12 @@ impl Calendar {
         &self,
         py: Python<'_>,
         lanes: Vec<(u32, u32)>,
-        mine: Vec<u64>,
+        mine: Option<u64>,
         start: u64,
         end: u64,
     ) -> PyResult<Option<(usize, u64, u32, u64)>> {
         let (span, overlaps) = (span(start, end)?, &self.overlaps);
-        let claim = py.detach(|| overlaps.claim(&lanes, &mine, span));
+        let claim = py.detach(|| overlaps.claim(&lanes, mine, span));
         Ok(claim.map(|(lane, (number, about, end))| (lane, number, about, end)))
     }
 }

@@ -14,7 +14,7 @@ from perhop._core import Calendar, StoredReservations
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.holdings import Holdings
-from perhop_services.reservations.packets import OLD, Packets
+from perhop_services.reservations.packets import Packets
 from perhop_services.reservations.refusals import Asked, Refusals
 from perhop_services.reservations.routes import Routes
 
@@ -32,10 +32,6 @@ HORIZON: Final = 2 * 366 * 86_400
 
 MOST_STRETCHES: Final = 500
 """How many stretches of what is free are told at most."""
-
-_OLD_RATE: Final = OLD
-_OLD_END: Final = 2 * OLD
-"""The two parts that are kept of old terms: what they had more, and for how much longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +183,11 @@ class Admission:
         short = self._calendar.change(old.id, links, class_, start, new.end, new.rate)
         if short is not None:
             raise self._refusals.too_little(asked, short, ways)
-        if keep:
-            self._keep(old, new, start)
         self.holdings.change(old.owner, old.id, start, new)
         self._swap(old, old.terms, new)
         if keep:
-            self._packets.occupy(old.id + OLD, old.terms)
+            self._keep(old, now)
+            self._packets.occupy(old.id, old.terms, held=True)
 
     def stage(self, old: Reservation, new: Terms, now: int) -> None:
         """Add new terms from the database that are being installed, as `change` did with `keep`.
@@ -200,13 +195,13 @@ class Admission:
         Both terms have been promised, so they are entered whether or not there is room.
         """
         self._swap(old, old.terms, new)
-        self._packets.occupy(old.id + OLD, old.terms)
-        if not self._is_known(old):
-            return
+        self._packets.occupy(old.id, old.terms, held=True)
         start = max(new.start, now, self.origin)
-        self._release(old.id)
-        self._enter(old.id, old, start, new.end, new.rate)
-        self._keep(old, new, start)
+        # Where the new terms are over, the old ones, which were restored, are all there is.
+        if self._is_known(old) and start < new.end:
+            self._release(old.id)
+            self._enter(old, start, new)
+            self._keep(old, now)
 
     def settle(self, old: Reservation, new: Terms, now: int) -> None:
         """Release what was kept of the old terms, because the new ones are installed.
@@ -221,27 +216,34 @@ class Admission:
             claim = self._packets.claim(old.id, asked.terms)
             if claim is not None:
                 raise self._refusals.claimed(asked, claim, [self._routes.of(old)])
-            self._check_room(asked, old)
-        self._let_go(old)
+            links, class_ = self._links(old), self.network.class_number(new.class_)
+            short = self._calendar.check(links, class_, start, new.end, new.rate, old.id)
+            if short is not None:
+                raise self._refusals.too_little(asked, short, [self._routes.of(old)])
+        self._packets.vacate(old.id, old.terms, held=True)
+        if start >= new.end:
+            self._release(old.id)
+        elif self._is_known(old):
+            self._calendar.let_go(old.id)
 
     def take_back(self, old: Reservation, new: Terms, now: int) -> None:
         """Restore the old terms, which were kept, because the new ones cannot be installed."""
-        self._let_go(old)
+        self._packets.vacate(old.id, old.terms, held=True)
         start = max(old.terms.start, now, self.origin)
         self._release(old.id)
         if self._is_known(old):
-            self._enter(old.id, old, start, old.terms.end, old.terms.rate)
+            self._enter(old, start, old.terms)
         if start < old.terms.end:
             self.holdings.change(old.owner, old.id, start, old.terms)
         self._swap(old, new, old.terms)
 
     def release(self, reservation: Reservation) -> None:
         """Remove a reservation that is over, or that will not begin."""
-        self._let_go(reservation)
         # It may have been over, or on a link that there is no more, when the service started.
         self._release(reservation.id)
         self.holdings.remove(reservation.owner, reservation.id)
         self._packets.vacate(reservation.id, reservation.terms)
+        self._packets.vacate(reservation.id, reservation.terms, held=True)
         if reservation.pending is not None:
             self._packets.vacate(reservation.id, reservation.pending)
 
@@ -283,7 +285,7 @@ class Admission:
                 terms.end - terms.start,
             )
             earliest, searched = self._calendar.fit(
-                ways, class_, begin, end, seconds, terms.rate, [], []
+                ways, class_, begin, end, seconds, terms.rate, [], None
             )
         return Free(
             path=self.network.names(path),
@@ -315,23 +317,18 @@ class Admission:
         has_links = all(map(self.network.has_link, reservation.path))
         return has_links and (class_ is None or class_ in self.network.classes)
 
-    def _enter(self, id_: int, of: Reservation, start: int, end: int, rate: int) -> None:
-        """Add a booking on the path of a reservation, without regard to capacity."""
-        if start < end and rate > 0:
-            class_ = self.network.class_number(of.terms.class_)
-            self._calendar.restore([self._links(of)], [(id_, 0, class_, start, end, rate)])
+    def _enter(self, of: Reservation, start: int, terms: Terms) -> None:
+        """Add a booking on the path of a reservation from `start` on, whether or not it fits."""
+        if start < terms.end:
+            class_ = self.network.class_number(terms.class_)
+            row = (of.id, 0, class_, start, terms.end, terms.rate)
+            self._calendar.restore([self._links(of)], [row])
 
-    def _keep(self, old: Reservation, new: Terms, start: int) -> None:
-        """Keep the bandwidth that the old terms have from `start` on beyond the new ones."""
-        least = min(old.terms.end, new.end)
-        self._enter(old.id + _OLD_RATE, old, start, least, old.terms.rate - new.rate)
-        self._enter(old.id + _OLD_END, old, max(new.end, start), old.terms.end, old.terms.rate)
-
-    def _let_go(self, old: Reservation) -> None:
-        """Release what was kept of old terms."""
-        self._packets.vacate(old.id + OLD, old.terms)
-        for extra in (_OLD_RATE, _OLD_END):
-            self._release(old.id + extra)
+    def _keep(self, old: Reservation, now: int) -> None:
+        """Hold the bandwidth of old terms from now on, beside the new ones in the calendar."""
+        start = max(old.terms.start, now, self.origin)
+        if start < old.terms.end:
+            self._calendar.keep(old.id, start, old.terms.end, old.terms.rate)
 
     def _release(self, id_: int) -> None:
         """Remove a booking, if it exists."""
@@ -342,21 +339,6 @@ class Admission:
         """Replace the packets of a reservation by those of other terms."""
         self._packets.vacate(of.id, before)
         self._packets.occupy(of.id, after)
-
-    def _check_room(self, asked: Asked, old: Reservation) -> None:
-        """Raise RefusedError unless new terms fit beside all other reservations."""
-        own, new = [], asked.terms
-        for id_ in (old.id, old.id + _OLD_RATE, old.id + _OLD_END):
-            with suppress(ValueError):
-                own.append((id_, self._calendar.release(id_)))
-        try:
-            links, class_ = self._links(old), self.network.class_number(new.class_)
-            short = self._calendar.check(links, class_, new.start, new.end, new.rate)
-            if short is not None:
-                raise self._refusals.too_little(asked, short, [self._routes.of(old)])
-        finally:
-            for id_, (taken, class_, start, end, rate) in own:
-                self._calendar.restore([taken], [(id_, 0, class_, start, end, rate)])
 
     def _choose(
         self, asked: Asked, wishes: Wishes, named: list[int] | None

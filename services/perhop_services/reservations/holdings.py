@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from perhop._core import Calendar
 from perhop_services.common.errors import ConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from perhop_services.common.users import Quota
     from perhop_services.reservations.model import Terms
@@ -70,9 +70,8 @@ class Holdings:
         """How much a user has from `start` on, without `id_`, if it is too much beside terms."""
         if quota.rate is None or start >= terms.end:
             return None
-        with self._without(owner, id_) as own:
-            asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)
-            short = own.check([0], None, start, terms.end, asked)
+        asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)
+        short = self._rates[owner].check([0], None, start, terms.end, asked, id_)
         if short is None and terms.rate <= quota.rate:
             return None
         return 0 if short is None else _BOUNDLESS - short[2]
@@ -87,20 +86,7 @@ class Holdings:
             return None, until
         # So much is left of the calendar where so much is left of what is allowed.
         asked, seconds = _BOUNDLESS - quota.rate + terms.rate, terms.end - terms.start
-        with self._without(owner, id_) as own:
-            return own.fit([[0]], None, terms.start, until, seconds, asked, [], [])
-
-    @contextmanager
-    def _without(self, owner: int, id_: int | None) -> Iterator[Calendar]:
-        """Ignore one reservation of a user inside the block."""
-        own, before = self._rates[owner], None
-        with suppress(ValueError):
-            before = own.release(id_) if id_ is not None else None
-        try:
-            yield own
-        finally:
-            if before is not None and id_ is not None:
-                own.restore([before[0]], [(id_, 0, *before[1:])])
+        return self._rates[owner].fit([[0]], None, terms.start, until, seconds, asked, [], id_)
 
     def add(self, owner: int, id_: int, start: int, terms: Terms) -> None:
         """Count another reservation of a user."""

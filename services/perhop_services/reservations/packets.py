@@ -9,11 +9,6 @@ if TYPE_CHECKING:
     from perhop._core import Calendar
     from perhop_services.reservations.model import Selector, Terms
 
-OLD: Final = 1 << 61
-"""Added to a reservation's number: what is kept of its old terms while new ones are put in
-place."""
-
-
 _PROTOCOLS: Final = {"icmp": 1, "tcp": 6, "udp": 17}
 """Numbers of protocols (IANA)."""
 
@@ -48,12 +43,12 @@ class Packets:
 
     def claim(self, id_: int, terms: Terms) -> Claim | None:
         """Return the first reservation, other than `id_`, for some of the packets of terms."""
-        found = self._calendar.claim(self.lanes(terms), mine(id_), terms.start, terms.end)
+        found = self._calendar.claim(self.lanes(terms), id_, terms.start, terms.end)
         if found is None:
             return None
         lane, kept, number, end = found
         source, destination, _ = terms.lanes[lane]
-        return Claim(source, destination, kept & (OLD - 1), self._by_number[number], end)
+        return Claim(source, destination, kept, self._by_number[number], end)
 
     def lanes(self, terms: Terms) -> list[tuple[int, int]]:
         """The packets of terms as the calendar knows them: between which ends, and which."""
@@ -62,16 +57,17 @@ class Packets:
             for source, destination, selector in terms.lanes
         ]
 
-    def occupy(self, id_: int, terms: Terms) -> None:
-        """Add the packets of a reservation."""
+    def occupy(self, id_: int, terms: Terms, *, held: bool = False) -> None:
+        """Add the packets of a reservation, or those `held` for it beside them."""
         for source, destination, selector in terms.lanes:
             pair, which = self.pair(source, destination), self.selector(selector)
-            self._calendar.occupy(pair, id_, which, terms.start, terms.end)
+            self._calendar.occupy(pair, id_, held, which, terms.start, terms.end)
 
-    def vacate(self, id_: int, terms: Terms) -> None:
-        """Remove the packets of a reservation."""
+    def vacate(self, id_: int, terms: Terms, *, held: bool = False) -> None:
+        """Remove the packets of a reservation, or those `held` for it."""
         for source, destination, _ in terms.lanes:
-            self._calendar.vacate(self.pair(source, destination), id_, terms.start, terms.end)
+            pair = self.pair(source, destination)
+            self._calendar.vacate(pair, id_, held, terms.start, terms.end)
 
     def pair(self, source: str, destination: str) -> int:
         """Return the number of two ends."""
@@ -89,8 +85,3 @@ class Packets:
             )
             self._by_number[number] = selector
         return number
-
-
-def mine(id_: int) -> list[int]:
-    """Return the numbers of a reservation's packets: for its terms, and for its old ones."""
-    return [id_, id_ + OLD]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from perhop.units import format_rate
 from perhop_services.common.errors import ConflictError, when
 from perhop_services.reservations.errors import RefusedError
-from perhop_services.reservations.packets import mine
 from perhop_services.reservations.routes import ALTERNATIVES
 
 if TYPE_CHECKING:
@@ -144,29 +143,20 @@ class Refusals:
         ways = [self._network.reserved(path, terms.direction) for path in paths]
         seconds = terms.end - terms.start
         lanes, start = self._packets.lanes(terms), max(terms.start, self.origin, asked.now)
-        try:
-            own = self._calendar.release(id_)
-        except ValueError:
-            own = None
-        try:
-            for _ in range(_ROUNDS):
-                if start >= until:
-                    return None, until
-                fit, searched = self._calendar.fit(
-                    ways, class_, start, until, seconds, terms.rate, lanes, mine(id_)
-                )
-                if fit is None:
-                    return None, searched
-                later = replace(terms, start=fit, end=fit + seconds)
-                allowed, searched = self._holdings.fit(asked.owner, id_, later, asked.quota, until)
-                if allowed is None or allowed == fit:
-                    return allowed, searched
-                start = allowed
-            return None, start
-        finally:
-            if own is not None:
-                # Not `book`: there may be less than was promised, if a link has shrunk.
-                self._calendar.restore([own[0]], [(id_, 0, *own[1:])])
+        for _ in range(_ROUNDS):
+            if start >= until:
+                return None, until
+            fit, searched = self._calendar.fit(
+                ways, class_, start, until, seconds, terms.rate, lanes, id_
+            )
+            if fit is None:
+                return None, searched
+            later = replace(terms, start=fit, end=fit + seconds)
+            allowed, searched = self._holdings.fit(asked.owner, id_, later, asked.quota, until)
+            if allowed is None or allowed == fit:
+                return allowed, searched
+            start = allowed
+        return None, start
 
 
 def _or_a_time(earliest: int | None, until: int) -> str:
