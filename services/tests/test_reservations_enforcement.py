@@ -50,7 +50,7 @@ class Router(FileDriver):
         self.asked.append(what)
         if self.mood in ("fails", f"fails to {what}"):
             raise DriverError("the router says no")
-        if self.mood == "refuses":
+        if self.mood in ("refuses", f"refuses to {what}"):
             raise RefusedError("the router never will")
         if self.mood in ("hangs", f"hangs at {what}"):
             self.released.wait(30)

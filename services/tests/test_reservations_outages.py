@@ -18,7 +18,7 @@ from perhop_services.reservations.model import Selector, State
 from postgres import RESTARTS, restartable
 from reserving import MBPS, NETWORK, Clock, service, terms, user
 from reserving_http import client, served
-from test_reservations_enforcement import Router, booked, lab, reasons, until
+from test_reservations_enforcement import Router, booked, lab, read_until, reasons, until
 
 pytestmark = [RESTARTS, SLOW]
 
@@ -194,6 +194,21 @@ def test_a_router_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
         own = booked(it, State.FAILED)
         assert "the router never will" in reasons(it[0], own.id)[-1]
         assert [each for each in router.asked if each == "set"] == ["set"]
+
+
+def test_an_active_reservation_that_a_router_refuses_to_repair_fails_at_once(
+    tmp_path: Path,
+) -> None:
+    router = Router(tmp_path / "router.json")
+    with lab(tmp_path, router, persistence=3600) as it:
+        running, enforcer, *_ = it
+        own = booked(it)
+        router.remove(f"perhop_{own.id}")
+        router.asked.clear()
+        router.mood = "refuses to set"
+        read_until(enforcer, lambda: running.register.reservation(own.id).state is State.FAILED)
+        assert "the router never will" in reasons(running, own.id)[-1]
+        assert router.asked.count("set") == 1
 
 
 class Slow(Router):
