@@ -31,10 +31,10 @@ pub struct Job {
     /// The pings.
     #[serde(default)]
     pub pings: Vec<PingPlan>,
-    /// How late a thread may be before it counts as a stall; never if not given.
+    /// The lateness of a thread from which it counts as a stall; no lateness counts if not given.
     #[serde(default)]
     pub bearable: Option<Duration>,
-    /// Whether threads are to go before those that do not compute in real time.
+    /// Whether threads request real-time priority.
     #[serde(default)]
     pub real_time: bool,
 }

@@ -196,12 +196,12 @@ impl Traffic {
         std::mem::take(&mut lock(&self.shared.warnings))
     }
 
-    /// What the traffic counts of itself, by name: datagrams from unknown senders
-    /// (`strangers`), those sent more than a millisecond after they were due (`late_datagrams`) and
-    /// the longest that one was late (`latest_datagram_us`), remarked packets that could not be
-    /// looked at in time (`unseen_packets`), whether the threads go before those of others
-    /// (`traffic_real_time`), and how often and long they were later than the job says can be borne
-    /// (`traffic_stalls`, `traffic_stalled_us`).
+    /// Returns the counters of the traffic, by name: datagrams from unknown senders (`strangers`),
+    /// datagrams sent more than a millisecond late (`late_datagrams`) and the greatest lateness
+    /// (`latest_datagram_us`), remarked packets that could not be inspected in time
+    /// (`unseen_packets`), whether the threads have real-time priority (`traffic_real_time`), and
+    /// the number and duration of stalls longer than the job's `bearable` (`traffic_stalls`,
+    /// `traffic_stalled_us`).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let TrafficCounters { unknown_senders, late, latest, unseen, real_time } =
             &self.shared.counters;

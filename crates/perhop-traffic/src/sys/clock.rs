@@ -44,9 +44,8 @@ const SHORT_SLICE: u64 = 100_000;
 /// asks for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An
 /// older kernel takes no notice.
 ///
-/// On request, and where its user may have that, the thread goes before all that do not compute in
-/// real time (`SCHED_FIFO`, sched(7)), with the least priority of those that do. Says whether it
-/// does.
+/// With `real_time`, and if the user has the privilege, the thread gets the lowest real-time
+/// priority (`SCHED_FIFO`, sched(7)). Returns whether it has it.
 pub(crate) fn be_prompt(real_time: bool) -> bool {
     let _ = set_timerslack(1);
     raw::set_scheduling(SHORT_SLICE, None);
