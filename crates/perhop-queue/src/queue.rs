@@ -38,7 +38,7 @@ pub enum Queue<B> {
     Classes(Box<Classes<B>>),
     /// Classes that share as ALTQ has them.
     Cbq(Box<Cbq<B>>),
-    /// [Reserved] classes, and, as the last one, whatever stands behind them.
+    /// [Reserved](crate::Reserved) classes, and, as the last one, whatever stands behind them.
     Reserved(Box<Classes<B>>),
 }
 
