@@ -4,11 +4,20 @@ from typing import final
 from _typeshed import SupportsWrite
 
 __all__ = [
+    "Booking",
     "Calendar",
+    "CalendarLink",
+    "CalendarPath",
+    "Claim",
     "Emulation",
+    "Fit",
     "Namespaces",
+    "PathConstraints",
+    "Shortage",
     "Simulation",
+    "StoredPath",
     "StoredReservations",
+    "Stretch",
     "Topology",
     "Traffic",
     "Wires",
@@ -24,11 +33,6 @@ Column = memoryview[int] | memoryview[float] | tuple[list[str], memoryview[int]]
 def plan_schemas() -> str: ...
 def reread_plan(kind: str, json: str) -> str: ...
 
-_Short = tuple[int, int | None, int, int, int]
-_Limits = tuple[list[int], list[int], list[int], int | None, int | None]
-
-_StoredPath = tuple[tuple[list[int], int | None] | None, list[tuple[int, bool]]]
-
 @final
 class StoredReservations:
     def __new__(cls) -> StoredReservations: ...
@@ -41,45 +45,122 @@ class StoredReservations:
     def owners(self) -> dict[int, int]: ...
 
 @final
-class Calendar:
+class CalendarLink:
     def __new__(
-        cls, origin: int, links: list[tuple[int, int, int, int, list[int]]]
-    ) -> Calendar: ...
+        cls, source: int, target: int, delay_ns: int, reservable: int, classes: list[int]
+    ) -> CalendarLink: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def target(self) -> int: ...
+    @property
+    def delay_ns(self) -> int: ...
+    @property
+    def reservable(self) -> int: ...
+    @property
+    def classes(self) -> list[int]: ...
+
+@final
+class Booking:
+    def __new__(
+        cls, links: list[int], class_: int | None, start: int, end: int, rate: int
+    ) -> Booking: ...
+
+@final
+class Shortage:
+    def __new__(
+        cls, link: int, class_: int | None, free: int, start: int, end: int
+    ) -> Shortage: ...
+    @property
+    def link(self) -> int: ...
+    @property
+    def class_(self) -> int | None: ...
+    @property
+    def free(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+@final
+class Stretch:
+    def __new__(cls, start: int, end: int, free: int) -> Stretch: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def free(self) -> int: ...
+
+@final
+class Fit:
+    def __new__(cls, start: int | None, searched: int) -> Fit: ...
+    @property
+    def start(self) -> int | None: ...
+    @property
+    def searched(self) -> int: ...
+
+@final
+class PathConstraints:
+    def __new__(
+        cls,
+        avoid_nodes: list[int],
+        avoid_links: list[int] = ...,
+        via: list[int] = ...,
+        max_hops: int | None = None,
+        max_delay_ns: int | None = None,
+    ) -> PathConstraints: ...
+
+@final
+class CalendarPath:
+    def __new__(cls, links: list[int], delay_ns: int, free: int | None) -> CalendarPath: ...
+    @property
+    def links(self) -> list[int]: ...
+    @property
+    def delay_ns(self) -> int: ...
+    @property
+    def free(self) -> int | None: ...
+
+@final
+class StoredPath:
+    def __new__(
+        cls, taken: tuple[list[int], int | None] | None, lanes: list[tuple[int, bool]]
+    ) -> StoredPath: ...
+
+@final
+class Claim:
+    def __new__(cls, lane: int, number: int, about: int, end: int) -> Claim: ...
+    @property
+    def lane(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def about(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+@final
+class Calendar:
+    def __new__(cls, origin: int, links: list[CalendarLink]) -> Calendar: ...
     @property
     def bookings(self) -> int: ...
-    def restore(
-        self,
-        paths: list[list[int]],
-        rows: list[tuple[int, int, int | None, int, int, int]],
-    ) -> None: ...
+    def restore(self, bookings: dict[int, Booking]) -> None: ...
     def load(
         self,
         stored: StoredReservations,
-        stored_paths: list[_StoredPath],
+        stored_paths: list[StoredPath],
         selectors: list[tuple[int, int]],
         times: tuple[int, int],
     ) -> list[int]: ...
-    def book(
-        self, number: int, links: list[int], class_: int | None, start: int, end: int, rate: int
-    ) -> _Short | None: ...
-    def change(
-        self, number: int, links: list[int], class_: int | None, start: int, end: int, rate: int
-    ) -> _Short | None: ...
-    def check(
-        self,
-        links: list[int],
-        class_: int | None,
-        start: int,
-        end: int,
-        rate: int,
-        mine: int | None = None,
-    ) -> _Short | None: ...
+    def book(self, number: int, booking: Booking) -> Shortage | None: ...
+    def change(self, number: int, booking: Booking) -> Shortage | None: ...
+    def check(self, booking: Booking, mine: int | None = None) -> Shortage | None: ...
     def keep(self, number: int, start: int, end: int, rate: int) -> None: ...
     def let_go(self, number: int) -> None: ...
     def release(self, number: int) -> None: ...
     def free(
         self, links: list[int], class_: int | None, start: int, end: int, most: int
-    ) -> list[tuple[int, int, int]]: ...
+    ) -> list[Stretch]: ...
     def fit(
         self,
         ways: list[list[int]],
@@ -90,7 +171,7 @@ class Calendar:
         rate: int,
         lanes: list[tuple[int, int]],
         mine: int | None,
-    ) -> tuple[int | None, int]: ...
+    ) -> Fit: ...
     def paths(
         self,
         ends: tuple[int, int],
@@ -98,12 +179,17 @@ class Calendar:
         start: int,
         end: int,
         rate: int,
-        limits: _Limits,
+        limits: PathConstraints,
         count: int,
-    ) -> list[tuple[list[int], int]]: ...
+    ) -> list[CalendarPath]: ...
     def widest(
-        self, ends: tuple[int, int], class_: int | None, start: int, end: int, limits: _Limits
-    ) -> tuple[list[int], int, int] | None: ...
+        self,
+        ends: tuple[int, int],
+        class_: int | None,
+        start: int,
+        end: int,
+        limits: PathConstraints,
+    ) -> CalendarPath | None: ...
     def users(self, hosts: list[int]) -> list[tuple[int, int] | None]: ...
     def forget_before(self, instant: int) -> None: ...
     def occupy(
@@ -119,7 +205,7 @@ class Calendar:
     ) -> int: ...
     def claim(
         self, lanes: list[tuple[int, int]], mine: int | None, start: int, end: int
-    ) -> tuple[int, int, int, int] | None: ...
+    ) -> Claim | None: ...
 
 @final
 class Simulation:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import SLOW
+from perhop._core import Stretch
 from perhop_services.common.errors import BadRequestError, ConflictError, NotFoundError
 from perhop_services.reservations.drivers import driver
 from perhop_services.reservations.enforcement import Enforcer
@@ -74,7 +75,7 @@ class Running:
     def live(self) -> list[Reservation]:
         return [r for r in self.service.register.listed(limit=1000) if r.state in LIVE]
 
-    def timelines(self) -> list[dict[str, list[tuple[int, int, int]]]]:
+    def timelines(self) -> list[dict[str, list[Stretch]]]:
         now = int(self.clock.now)
         return [self.service.timeline(now, now + 500, each).result() for each in (None, "gold")]
 
@@ -86,14 +87,14 @@ class Running:
             for name, stretches in timeline.items():
                 link, own = net.links[net.link(name)], [r for r in live if name in r.path]
                 room = {class_: link.classes[0], None: link.reservable}
-                for start, end, free in stretches:
-                    for second in (start, end - 1):
+                for stretch in stretches:
+                    for second in (stretch.start, stretch.end - 1):
                         left = [
                             there - sum(taken(r, which, second) for r in own)
                             for which, there in room.items()
                         ]
                         assert min(left) >= 0, "overbooked"
-                        assert free == min(left)
+                        assert stretch.free == min(left)
 
 
 def taken(reservation: Reservation, class_: str | None, second: int) -> int:
@@ -186,7 +187,7 @@ def overbook(place: str | Path) -> None:
         own = active(running, who, rate=10 * MBPS, selector=port(1))
         running.change(who, own.id, {"rate": 790 * MBPS, "selector": port(2)}).result()
     with service(place, clock) as running:
-        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0][2] == 10 * MBPS
+        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0].free == 10 * MBPS
         with pytest.raises(RefusedError):
             running.book(
                 user(running, "eve"), terms(700 * MBPS, T0, selector=port(3)), path=PATH
@@ -198,7 +199,7 @@ def overbook(place: str | Path) -> None:
             with pytest.raises(ConflictError, match="reservation 1 is for some of the packets"):
                 running.book(who, terms(MBPS, T0, selector=port(number)), path=PATH).result()
         assert running.outcomes.settle(own.id, "op").result().terms.rate == 790 * MBPS
-        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0][2] == 10 * MBPS
+        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0].free == 10 * MBPS
 
 
 def test_a_pending_change_keeps_its_room_over_a_restart(tmp_path: Path, postgres: str) -> None:
@@ -225,7 +226,7 @@ def test_a_change_is_checked_again_when_it_is_in_place(tmp_path: Path) -> None:
             enforcer.close()
         assert running.register.reservation(own.id) == own
         assert "configure the old terms again" in running.register.log(own.id)[-1].reason
-        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0][2] == 90 * MBPS
+        assert running.timeline(T0, T0 + 1).result()["r1>r2"][0].free == 90 * MBPS
         # Less than there was always fits.
         running.change(who, own.id, {"rate": 5 * MBPS}).result()
         assert running.outcomes.settle(own.id, "op").result().terms.rate == 5 * MBPS

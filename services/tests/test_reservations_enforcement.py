@@ -235,7 +235,7 @@ def test_what_a_router_does_not_do_is_never_active(
         assert any(reason in entry.reason for entry in log), log
         # What it had is free again.
         now = int(time.time())
-        assert running.timeline(now, now + 10).result()["r1>r2"][0][2] == 800 * MBPS
+        assert running.timeline(now, now + 10).result()["r1>r2"][0].free == 800 * MBPS
 
 
 def test_without_a_driver_a_reservation_fails(it: Lab) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import SLOW
-from perhop._core import Calendar, StoredReservations
+from perhop._core import Booking, Calendar, CalendarLink, PathConstraints, StoredReservations
 from perhop_services.common.errors import ConflictError
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
@@ -87,9 +87,9 @@ def test_a_search_for_room_and_quota_in_turns_has_an_end() -> None:
 @cache
 def gaps() -> Calendar:
     """Return a calendar of one full link with gaps, all for the same packets."""
-    made = Calendar(T0, [(0, 1, 0, 10, [])])
+    made = Calendar(T0, [CalendarLink(0, 1, 0, 10, [])])
     spans = [(n, T0 + 60 * n, T0 + 60 * n + 55) for n in range(GAPS)]
-    made.restore([[0]], [(n, 0, None, start, end, 10) for n, start, end in spans])
+    made.restore({n: Booking([0], None, start, end, 10) for n, start, end in spans})
     made.about(17, None, None, None)
     for n, start, end in spans:
         made.occupy(0, n, False, 0, start, end)
@@ -100,10 +100,11 @@ def gaps() -> Calendar:
 def mesh() -> Calendar:
     """Return a calendar of eight nodes, each linked to each, with a rate of its own free."""
     ends = [(one, other) for one in range(8) for other in range(8) if one != other]
-    return Calendar(T0, [(*each, 0, 1 + number, []) for number, each in enumerate(ends)])
+    links = [CalendarLink(*each, 0, 1 + number, []) for number, each in enumerate(ends)]
+    return Calendar(T0, links)
 
 
-ANY = ([], [], [], None, None)
+ANY = PathConstraints([])
 
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "fit": lambda: gaps().fit([[0]], None, T0, T0 + YEAR, 6, 1, [], None),

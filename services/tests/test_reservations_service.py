@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from conftest import SLOW
+from perhop._core import Stretch
 from perhop.errors import PerhopError, UsageError
 from perhop_services.common import database as databases
 from perhop_services.common.errors import (
@@ -65,7 +66,7 @@ def test_two_equal_bookings_count_twice(running: ReservationService) -> None:
     for number in (1, 2):
         running.book(who, terms(300 * MBPS, selector=port(number)), path=path).result()
     free = running.timeline(T0 + 60, T0 + 3660).result()["r1>r2"]
-    assert free == [(T0 + 60, T0 + 3660, 200 * MBPS)]
+    assert free == [Stretch(T0 + 60, T0 + 3660, 200 * MBPS)]
 
 
 def test_bookings_back_to_back_do_not_meet(running: ReservationService) -> None:
@@ -200,7 +201,7 @@ def test_room_is_kept_until_a_change_is_in_place(running: ReservationService, cl
     other = terms(700 * MBPS, T0 + 60, destination="bnl")
     with pytest.raises(RefusedError):
         running.book(who, other).result()  # 400 Mb/s is all that r3 has
-    assert running.timeline(T0 + 10, T0 + 20).result()["r1>r2"][0][2] == 700 * MBPS
+    assert running.timeline(T0 + 10, T0 + 20).result()["r1>r2"][0].free == 700 * MBPS
 
 
 def test_others_reservations_are_nobodys_business(running: ReservationService) -> None:
@@ -385,7 +386,7 @@ def test_both_directions_are_booked(running: ReservationService) -> None:
     who = user(running)
     running.book(who, terms(direction="both", selector=port(5011))).result()
     free = running.timeline(T0 + 60, T0 + 61).result()
-    assert free["r1>r2"][0][2] == free["r2>r1"][0][2] == 790 * MBPS
+    assert free["r1>r2"][0].free == free["r2>r1"][0].free == 790 * MBPS
     # What comes back has its ports the other way round.
     back = terms(source="cern", destination="slac", selector=Selector("tcp", (5011, 5011)))
     with pytest.raises(ConflictError, match="from cern to slac"):
@@ -434,7 +435,7 @@ def test_an_interrupted_change_leaves_the_old_terms(tmp_path: Path, clock: Clock
         assert running.change(who, own.id, {"rate": MBPS}).result().pending is not None
     with service(tmp_path / "b.db", clock) as again:
         assert again.outcomes.take_back(own.id, "perhop was interrupted").result() == own
-        assert again.timeline(T0 + 5, T0 + 6).result()["r1>r2"][0][2] == 790 * MBPS
+        assert again.timeline(T0 + 5, T0 + 6).result()["r1>r2"][0].free == 790 * MBPS
 
 
 def test_a_link_that_shrank_keeps_its_promises(tmp_path: Path, clock: Clock) -> None:
@@ -445,10 +446,10 @@ def test_a_link_that_shrank_keeps_its_promises(tmp_path: Path, clock: Clock) -> 
     smaller = NETWORK.replace("total: 80%", "total: 20%").replace("r3, bnl]", "r2, bnl]")
     with service(tmp_path / "b.db", clock, smaller) as again:
         assert again.lost == [2]
-        assert again.timeline(T0 + 60, T0 + 61).result()["r1>r2"] == [(T0 + 60, T0 + 61, 0)]
+        assert again.timeline(T0 + 60, T0 + 61).result()["r1>r2"] == [Stretch(T0 + 60, T0 + 61, 0)]
         assert again.cancel(who, 2, "the link is gone").result().state is State.CANCELLED
         assert again.cancel(who, 1, "").result().state is State.CANCELLED
-        assert again.timeline(T0 + 60, T0 + 61).result()["r1>r2"][0][2] == 200 * MBPS
+        assert again.timeline(T0 + 60, T0 + 61).result()["r1>r2"][0].free == 200 * MBPS
 
 
 def test_a_failed_commit_books_nothing(
@@ -465,7 +466,7 @@ def test_a_failed_commit_books_nothing(
         with pytest.raises(UnavailableError, match="no space left on device"):
             running.book(who, terms(selector=port(1), start=T0 + 9000)).result()
     free = running.timeline(T0, T0 + 20_000).result()["r1>r2"]
-    assert [each[2] for each in free] == [800 * MBPS, 790 * MBPS, 800 * MBPS]
+    assert [each.free for each in free] == [800 * MBPS, 790 * MBPS, 800 * MBPS]
     assert running.book(who, terms(start=T0 + 9000)).result().id == 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SLOW
-from perhop._core import Calendar, Topology
+from perhop._core import Calendar, CalendarLink, PathConstraints, Topology
 
 Network = tuple[list[bool], list[tuple[int, int, int]]]
 """Whether each node is a router; and links: two nodes, and a delay in nanoseconds."""
@@ -32,14 +32,14 @@ def test_a_link_names_hosts_whose_shortest_path_it_is_on(network: Network) -> No
     routers, links = network
     directions = [pair for a, b, delay in links for pair in ((a, b, delay), (b, a, delay))]
     hosts = [node for node, router in enumerate(routers) if not router]
-    calendar = Calendar(0, [(a, b, delay, 1, []) for a, b, delay in directions])
+    calendar = Calendar(0, [CalendarLink(a, b, delay, 1, []) for a, b, delay in directions])
     topology = Topology(routers, [(a, b, 1000 * delay) for a, b, delay in links])
     expected: list[tuple[int, int] | None] = [None] * len(directions)
     for source, target in permutations(hosts, 2):
         others = [host for host in hosts if host not in (source, target)]
-        found = calendar.paths((source, target), None, 0, 1, 0, (others, [], [], None, None), 1)
+        found = calendar.paths((source, target), None, 0, 1, 0, PathConstraints(others), 1)
         ways = topology.ways(target)
-        for link in found[0][0] if found else ():
+        for link in found[0].links if found else ():
             assert link == min(ways[directions[link][0]])
             expected[link] = expected[link] or (source, target)
     assert calendar.users(hosts) == expected

@@ -228,8 +228,8 @@ impl Calendar {
         Ok(())
     }
 
-    /// Puts another booking in the place of one, if there is room for it once that is gone, and what
-    /// was held for it.
+    /// Puts another booking in the place of one, if there is room for it once that is gone, with
+    /// what was held for it.
     ///
     /// # Errors
     /// [`Refusal`] says what is in the way.

@@ -167,7 +167,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Book(id, booking)),
         2 => (id.clone(), booking()).prop_map(|(id, booking)| Action::Change(id, booking)),
         1 => id.clone().prop_map(Action::Release),
-        3 => (id.clone(), span(), 1_u64..9).prop_map(|(id, span, rate)| Action::Keep(id, span, rate)),
+        3 => (id.clone(), span(), 1_u64..9)
+            .prop_map(|(id, span, rate)| Action::Keep(id, span, rate)),
         1 => id.clone().prop_map(Action::LetGo),
         2 => (id, booking()).prop_map(|(id, booking)| Action::Without(id, booking)),
     ]
@@ -281,8 +282,8 @@ fn admits(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is booked, changed, held and released: what is admitted is what there is room for, a
-    /// refusal changes nothing, and what is free, the earliest fit, the paths and the widest path
+    /// Whatever is booked, changed, held and released: what is admitted is what there is room for,
+    /// a refusal changes nothing, and what is free, the earliest fit, the paths and the widest path
     /// are those of looking at everything.
     #[test]
     fn a_calendar_is_never_wrong(

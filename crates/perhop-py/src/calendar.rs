@@ -2,25 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use perhop_calendar::{
-    Booking, Constraints, Effort, LinkSpec, Overlaps, Packets, Path, Refusal, Shortage, Span,
-    StoredPath, Wanted,
-};
+use perhop_calendar::{Effort, Overlaps, Packets, Refusal, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A shortage: link, class, what is free, and from when until when there is too little.
-type Short = (u32, Option<u32>, u64, u64, u64);
-
-/// A booking: number, which of the paths, class, start, end, rate.
-type Row = (u64, usize, Option<u32>, u64, u64, u64);
-
-/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at
-/// most.
-type Limits = (Vec<u32>, Vec<u32>, Vec<u32>, Option<u32>, Option<u64>);
-
-/// A stored path's links and class, if the network has them, and its lanes.
-type Meaning = (Option<(Vec<u32>, Option<u32>)>, Vec<(u32, bool)>);
+use crate::bookings::{
+    Booking, CalendarLink, CalendarPath, Claim, Fit, PathConstraints, Shortage, StoredPath,
+    Stretch, span,
+};
 
 /// Reservations as they are on file.
 #[pyclass(module = "perhop._core")]
@@ -67,17 +56,10 @@ pub struct Calendar {
 
 #[pymethods]
 impl Calendar {
-    /// An empty calendar from `origin` on. A link is its two nodes, its delay in nanoseconds, what
-    /// can be reserved in all, and what in each class.
+    /// An empty calendar from `origin` on.
     #[new]
-    fn new(origin: u64, links: Vec<(u32, u32, u64, u64, Vec<u64>)>) -> Self {
-        let spec = |(from, to, delay_ns, reservable, classes)| LinkSpec {
-            ends: [from, to],
-            delay_ns,
-            reservable,
-            classes,
-        };
-        let links: Vec<LinkSpec> = links.into_iter().map(spec).collect();
+    fn new(origin: u64, links: Vec<PyRef<'_, CalendarLink>>) -> Self {
+        let links: Vec<_> = links.iter().map(|link| link.spec()).collect();
         let calendar = perhop_calendar::Calendar::new(origin, &links);
         Self { calendar, overlaps: Overlaps::default() }
     }
@@ -87,17 +69,14 @@ impl Calendar {
         self.calendar.len()
     }
 
-    /// Books bookings whether or not there is room; each names one of `paths` by its place.
-    fn restore(&mut self, py: Python<'_>, paths: Vec<Vec<u32>>, rows: Vec<Row>) -> PyResult<()> {
-        py.detach(|| {
-            let whole = |(id, path, class, start, end, rate): Row| {
-                let links = paths.get(path).ok_or_else(|| format!("there is no path {path}"))?;
-                Ok((id, booking(links.clone(), class, (start, end), rate)?))
-            };
-            let bookings = rows.into_iter().map(whole).collect::<Result<_, String>>()?;
-            self.calendar.restore(bookings).map_err(|refusal| refusal.to_string())
-        })
-        .map_err(PyValueError::new_err)
+    /// Books by number, whether or not there is room.
+    fn restore(
+        &mut self,
+        py: Python<'_>,
+        bookings: BTreeMap<u64, PyRef<'_, Booking>>,
+    ) -> PyResult<()> {
+        let bookings = bookings.iter().map(|(&id, booking)| (id, booking.0.clone())).collect();
+        py.detach(|| self.calendar.restore(bookings)).map_err(refused)
     }
 
     /// Takes in what is on file, whether or not there is room: `restore` of
@@ -106,59 +85,31 @@ impl Calendar {
         &mut self,
         py: Python<'_>,
         stored: &StoredReservations,
-        stored_paths: Vec<Meaning>,
+        stored_paths: Vec<PyRef<'_, StoredPath>>,
         selectors: Vec<[u32; 2]>,
         times: (u64, u64),
     ) -> PyResult<Vec<u64>> {
-        let stored_paths: Vec<StoredPath> =
-            stored_paths.into_iter().map(|(taken, lanes)| StoredPath { taken, lanes }).collect();
+        let stored_paths: Vec<_> = stored_paths.iter().map(|path| path.0.clone()).collect();
         let Self { calendar, overlaps } = self;
         py.detach(|| stored.0.restore(&stored_paths, &selectors, times, calendar, overlaps))
             .map_err(refused)
     }
 
     /// Books; if there is too little room anywhere, says where and changes nothing.
-    fn book(
-        &mut self,
-        number: u64,
-        links: Vec<u32>,
-        class_: Option<u32>,
-        start: u64,
-        end: u64,
-        rate: u64,
-    ) -> PyResult<Option<Short>> {
-        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
-        shortage(self.calendar.book(number, booking))
+    fn book(&mut self, number: u64, booking: &Booking) -> PyResult<Option<Shortage>> {
+        shortage(self.calendar.book(number, booking.0.clone()))
     }
 
     /// Puts another booking in the place of one; if there is too little room, changes nothing.
-    fn change(
-        &mut self,
-        number: u64,
-        links: Vec<u32>,
-        class_: Option<u32>,
-        start: u64,
-        end: u64,
-        rate: u64,
-    ) -> PyResult<Option<Short>> {
-        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
-        shortage(self.calendar.change(number, booking))
+    fn change(&mut self, number: u64, booking: &Booking) -> PyResult<Option<Shortage>> {
+        shortage(self.calendar.change(number, booking.0.clone()))
     }
 
     /// Whether there is room without the booking `mine`, if there is one; if not, where there is
     /// too little.
-    #[pyo3(signature = (links, class_, start, end, rate, mine=None))]
-    fn check(
-        &mut self,
-        links: Vec<u32>,
-        class_: Option<u32>,
-        start: u64,
-        end: u64,
-        rate: u64,
-        mine: Option<u64>,
-    ) -> PyResult<Option<Short>> {
-        let booking = booking(links, class_, (start, end), rate).map_err(PyValueError::new_err)?;
-        shortage(self.calendar.without(mine, |calendar| calendar.check(&booking)))
+    #[pyo3(signature = (booking, mine=None))]
+    fn check(&mut self, booking: &Booking, mine: Option<u64>) -> PyResult<Option<Shortage>> {
+        shortage(self.calendar.without(mine, |calendar| calendar.check(&booking.0)))
     }
 
     /// Holds a rate for a booking over another span, whether or not there is room.
@@ -176,8 +127,8 @@ impl Calendar {
         self.calendar.release(number).map(|_| ()).map_err(refused)
     }
 
-    /// What is free on all of some links together: start, end and rate, stretch by stretch. Where
-    /// there are more than `most`, in so many parts the least that is.
+    /// What is free on all of some links together. Where there are more than `most` stretches, so
+    /// many parts with the least that is free in each.
     fn free(
         &self,
         py: Python<'_>,
@@ -186,14 +137,15 @@ impl Calendar {
         start: u64,
         end: u64,
         most: usize,
-    ) -> PyResult<Vec<(u64, u64, u64)>> {
+    ) -> PyResult<Vec<Stretch>> {
         let (span, calendar) = (span(start, end)?, &self.calendar);
         let free = py.detach(|| match calendar.changes(&links, class_, span)? < most {
             true => calendar.free(&links, class_, span),
             false => calendar.free_in_parts(&links, class_, span, most as u64),
         });
         let free = free.map_err(refused)?;
-        Ok(free.iter().map(|each| (each.span.start(), each.span.end(), each.level)).collect())
+        let stretch = |start, end, free| Stretch { start, end, free };
+        Ok(free.iter().map(|one| stretch(one.span.start(), one.span.end(), one.level)).collect())
     }
 
     /// From when on `rate` is free for `seconds` between `start` and `end` on one of some ways, and
@@ -211,16 +163,16 @@ impl Calendar {
         rate: u64,
         lanes: Vec<(u32, u32)>,
         mine: Option<u64>,
-    ) -> PyResult<(Option<u64>, u64)> {
+    ) -> PyResult<Fit> {
         let (ways, lanes) = (&ways, &lanes);
         let within = span(start, end)?;
         let wanted = Wanted { ways, class: class_, within, seconds, rate, lanes, mine };
         let Self { calendar, overlaps } = self;
         let fit = py.detach(|| wanted.find(calendar, overlaps, &mut Effort::QUESTION.clone()));
-        fit.map(|fit| (fit.start, fit.searched)).map_err(refused)
+        fit.map(|fit| Fit { start: fit.start, searched: fit.searched }).map_err(refused)
     }
 
-    /// Up to `count` paths on which `rate` is free: their links and delays in nanoseconds.
+    /// Up to `count` paths on which `rate` is free.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn paths(
         &self,
@@ -230,16 +182,16 @@ impl Calendar {
         start: u64,
         end: u64,
         rate: u64,
-        limits: Limits,
+        limits: &PathConstraints,
         count: usize,
-    ) -> PyResult<Vec<(Vec<u32>, u64)>> {
+    ) -> PyResult<Vec<CalendarPath>> {
         let when = (span(start, end)?, rate);
-        let (calendar, limits) = (&self.calendar, constraints(limits));
-        let found = py.detach(|| calendar.paths(ends, class_, when, &limits, count));
-        Ok(found.into_iter().map(|Path { links, delay_ns }| (links, delay_ns)).collect())
+        let (calendar, limits) = (&self.calendar, &limits.0);
+        let found = py.detach(|| calendar.paths(ends, class_, when, limits, count));
+        Ok(found.into_iter().map(|path| CalendarPath::new(path, None)).collect())
     }
 
-    /// The path on which most is free throughout: its links, its delay, and how much.
+    /// The path on which most is free throughout.
     fn widest(
         &self,
         py: Python<'_>,
@@ -247,11 +199,11 @@ impl Calendar {
         class_: Option<u32>,
         start: u64,
         end: u64,
-        limits: Limits,
-    ) -> PyResult<Option<(Vec<u32>, u64, u64)>> {
-        let (calendar, limits, span) = (&self.calendar, constraints(limits), span(start, end)?);
-        let widest = py.detach(|| calendar.widest(ends, class_, span, &limits));
-        Ok(widest.map(|(Path { links, delay_ns }, rate)| (links, delay_ns, rate)))
+        limits: &PathConstraints,
+    ) -> PyResult<Option<CalendarPath>> {
+        let (calendar, limits, span) = (&self.calendar, &limits.0, span(start, end)?);
+        let widest = py.detach(|| calendar.widest(ends, class_, span, limits));
+        Ok(widest.map(|(path, rate)| CalendarPath::new(path, Some(rate))))
     }
 
     /// For each link the first two hosts whose shortest path leads over it.
@@ -302,7 +254,7 @@ impl Calendar {
     }
 
     /// The first booking in a span that is for some packets of some lanes, each between some ends
-    /// and about something: the lane's place, the number, what it is about, and when it ends.
+    /// and about something.
     fn claim(
         &self,
         py: Python<'_>,
@@ -310,44 +262,21 @@ impl Calendar {
         mine: Option<u64>,
         start: u64,
         end: u64,
-    ) -> PyResult<Option<(usize, u64, u32, u64)>> {
+    ) -> PyResult<Option<Claim>> {
         let (span, overlaps) = (span(start, end)?, &self.overlaps);
         let claim = py.detach(|| overlaps.claim(&lanes, mine, span));
-        Ok(claim.map(|(lane, (number, about, end))| (lane, number, about, end)))
+        Ok(claim.map(|(lane, (number, about, end))| Claim { lane, number, about, end }))
     }
-}
-
-fn span(start: u64, end: u64) -> PyResult<Span> {
-    whole(start, end).map_err(PyValueError::new_err)
-}
-
-fn whole(start: u64, end: u64) -> Result<Span, String> {
-    Span::new(start, end).ok_or_else(|| format!("nothing lies between {start} and {end}"))
-}
-
-fn booking(
-    links: Vec<u32>,
-    class: Option<u32>,
-    (start, end): (u64, u64),
-    rate: u64,
-) -> Result<Booking, String> {
-    Ok(Booking { links, class, span: whole(start, end)?, rate })
-}
-
-fn constraints((avoid_nodes, avoid_links, via, max_hops, max_delay_ns): Limits) -> Constraints {
-    Constraints { avoid_nodes, avoid_links, via, max_hops, max_delay_ns }
 }
 
 fn refused(refusal: Refusal) -> PyErr {
     PyValueError::new_err(refusal.to_string())
 }
 
-fn shortage(answer: Result<(), Refusal>) -> PyResult<Option<Short>> {
+fn shortage(answer: Result<(), Refusal>) -> PyResult<Option<Shortage>> {
     match answer {
         Ok(()) => Ok(None),
-        Err(Refusal::Shortage(Shortage { link, class, free, crowded })) => {
-            Ok(Some((link, class, free, crowded.start(), crowded.end())))
-        }
+        Err(Refusal::Shortage(shortage)) => Ok(Some(shortage.into())),
         Err(refusal) => Err(refused(refusal)),
     }
 }

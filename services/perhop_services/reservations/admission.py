@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Calendar, StoredReservations
+from perhop._core import Booking, Calendar, StoredPath, StoredReservations
 from perhop_services.common.users import Quota
 from perhop_services.reservations import records
 from perhop_services.reservations.holdings import Holdings
@@ -21,11 +21,10 @@ from perhop_services.reservations.routes import Routes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from perhop_services.reservations.model import Reservation, Terms, Wishes
+    from perhop._core import Stretch
+    from perhop_services.reservations.model import Direction, Reservation, Terms, Wishes
     from perhop_services.reservations.network import Network
 
-    _Taken = tuple[list[int], int | None] | None
-    _Lanes = list[tuple[int, bool]]
 
 HORIZON: Final = 2 * 366 * 86_400
 """How far ahead of now one may book, in seconds."""
@@ -40,7 +39,7 @@ class Free:
 
     Attributes:
         path: The links that it is about.
-        stretches: Start, end and bits per second that are free on all of them.
+        stretches: What is free on all of them, in bits per second.
         earliest: From when on the rate that was asked for is free for as long as asked; None if
             it is not before `searched`.
         searched: Up to when that was looked for.
@@ -50,7 +49,7 @@ class Free:
     """
 
     path: tuple[str, ...]
-    stretches: list[tuple[int, int, int]]
+    stretches: list[Stretch]
     earliest: int | None
     searched: int
     widest: tuple[str, ...]
@@ -94,8 +93,12 @@ class Admission:
         stored = StoredReservations()
         for page in pages:
             stored.read(page)
-        stored_paths = [self._stored_path(paths, text) for text in stored.paths]
-        turned = any(turned for _, lanes in stored_paths for _, turned in lanes)
+        found = [records.stored_path(text) for text in stored.paths]
+        turned = any(direction != "forward" for *_, direction in found)
+        stored_paths = [
+            self._stored_path(paths[path], class_, source, destination, direction)
+            for path, class_, source, destination, direction in found
+        ]
         selectors: list[tuple[int, int]] = []
         for text in stored.selectors:
             selector = records.selector(text)
@@ -105,20 +108,26 @@ class Admission:
         self.holdings.count(stored.owners)
         return self._calendar.load(stored, stored_paths, selectors, (self.origin, now))
 
-    def _stored_path(self, paths: Mapping[int, Sequence[str]], text: str) -> tuple[_Taken, _Lanes]:
+    def _stored_path(
+        self,
+        path: Sequence[str],
+        class_: str | None,
+        source: str,
+        destination: str,
+        direction: Direction,
+    ) -> StoredPath:
         """Resolve a stored path: links and class, if the network has them, and lanes."""
         network = self.network
-        path, class_, source, destination, direction = records.stored_path(text)
-        taken: _Taken = None
-        if all(map(network.has_link, paths[path])) and (not class_ or class_ in network.classes):
-            forward = [network.link(name) for name in paths[path]]
+        taken: tuple[list[int], int | None] | None = None
+        if all(map(network.has_link, path)) and (not class_ or class_ in network.classes):
+            forward = [network.link(name) for name in path]
             taken = network.reserved(forward, direction), network.class_number(class_)
-        lanes: _Lanes = []
+        lanes: list[tuple[int, bool]] = []
         if direction != "reverse":
             lanes.append((self._packets.pair(source, destination), False))
         if direction != "forward":
             lanes.append((self._packets.pair(destination, source), True))
-        return taken, lanes
+        return StoredPath(taken, lanes)
 
     # Booking
 
@@ -148,10 +157,9 @@ class Admission:
             raise self._refusals.claimed(asked, claim, ways)
         self.holdings.check_number(owner, quota)
         links, chosen = self._choose(asked, wishes, named)
-        class_ = self.network.class_number(terms.class_)
         start = max(terms.start, self.origin)
         self._check_rate(asked, None, start, [chosen])
-        short = self._calendar.book(id_, links, class_, start, terms.end, terms.rate)
+        short = self._calendar.book(id_, self._booking(links, terms, start))
         if short is not None:
             raise self._refusals.too_little(asked, short, [chosen])
         self.holdings.add(owner, id_, start, terms)
@@ -172,7 +180,6 @@ class Admission:
             ConflictError: Another reservation is for some of the packets, or a quota is used up.
             RefusedError: Too little is free.
         """
-        links, class_ = self._links(old), self.network.class_number(old.terms.class_)
         start = max(new.start, now, self.origin) if old.terms.start <= now else new.start
         ahead = replace(new, start=min(start, new.end - 1))
         asked, ways = Asked(old.id, old.owner, ahead, quota, now), [self._routes.of(old)]
@@ -180,7 +187,7 @@ class Admission:
         if claim is not None:
             raise self._refusals.claimed(asked, claim, ways)
         self._check_rate(asked, old.id, start, ways)
-        short = self._calendar.change(old.id, links, class_, start, new.end, new.rate)
+        short = self._calendar.change(old.id, self._booking(self._links(old), new, start))
         if short is not None:
             raise self._refusals.too_little(asked, short, ways)
         self.holdings.change(old.owner, old.id, start, new)
@@ -216,8 +223,8 @@ class Admission:
             claim = self._packets.claim(old.id, asked.terms)
             if claim is not None:
                 raise self._refusals.claimed(asked, claim, [self._routes.of(old)])
-            links, class_ = self._links(old), self.network.class_number(new.class_)
-            short = self._calendar.check(links, class_, start, new.end, new.rate, old.id)
+            booking = self._booking(self._links(old), new, start)
+            short = self._calendar.check(booking, old.id)
             if short is not None:
                 raise self._refusals.too_little(asked, short, [self._routes.of(old)])
         self._packets.vacate(old.id, old.terms, held=True)
@@ -272,8 +279,7 @@ class Admission:
         fitting = [
             path
             for path in candidates
-            if self._calendar.check(self._both(path, terms), class_, start, terms.end, terms.rate)
-            is None
+            if self._calendar.check(self._booking(self._both(path, terms), terms, start)) is None
         ]
         path = (fitting or candidates)[0]
         widest, widest_rate = self._routes.widest(terms, wishes, start)
@@ -284,9 +290,8 @@ class Admission:
                 [self._both(each, terms) for each in candidates],
                 terms.end - terms.start,
             )
-            earliest, searched = self._calendar.fit(
-                ways, class_, begin, end, seconds, terms.rate, [], None
-            )
+            fit = self._calendar.fit(ways, class_, begin, end, seconds, terms.rate, [], None)
+            earliest, searched = fit.start, fit.searched
         return Free(
             path=self.network.names(path),
             stretches=self._calendar.free(
@@ -301,8 +306,8 @@ class Admission:
 
     def timeline(
         self, link: str, class_: str | None, start: int, end: int, most: int
-    ) -> list[tuple[int, int, int]]:
-        """Return the free bandwidth of one link: start, end and bits per second per interval.
+    ) -> list[Stretch]:
+        """Return the free bandwidth of one link over time, in bits per second.
 
         Where there are more than `most` stretches, so many parts, in each the least that is free.
         """
@@ -320,9 +325,7 @@ class Admission:
     def _enter(self, of: Reservation, start: int, terms: Terms) -> None:
         """Add a booking on the path of a reservation from `start` on, whether or not it fits."""
         if start < terms.end:
-            class_ = self.network.class_number(terms.class_)
-            row = (of.id, 0, class_, start, terms.end, terms.rate)
-            self._calendar.restore([self._links(of)], [row])
+            self._calendar.restore({of.id: self._booking(self._links(of), terms, start)})
 
     def _keep(self, old: Reservation, now: int) -> None:
         """Hold the bandwidth of old terms from now on, beside the new ones in the calendar."""
@@ -347,23 +350,27 @@ class Admission:
         terms = asked.terms
         if named is not None:
             return self._both(named, terms), named
-        class_ = self.network.class_number(terms.class_)
         start = max(terms.start, self.origin)
         shortest = self._routes.shortest(terms, wishes, self.origin)
         first = None
         if shortest is not None:
             links = self._both(shortest, terms)
-            if self._calendar.check(links, class_, start, terms.end, terms.rate) is None:
+            if self._calendar.check(self._booking(links, terms, start)) is None:
                 return links, shortest
         candidates = self._routes.candidates(terms, wishes, start)
         for candidate in candidates:
             links = self._both(candidate, terms)
-            short = self._calendar.check(links, class_, start, terms.end, terms.rate)
+            short = self._calendar.check(self._booking(links, terms, start))
             if short is None:
                 return links, candidate
             first = first or short
         assert first is not None, "there is a candidate"
         raise self._refusals.too_little(asked, first, candidates)
+
+    def _booking(self, links: list[int], terms: Terms, start: int) -> Booking:
+        """Return the booking of terms on some links from `start` on."""
+        class_ = self.network.class_number(terms.class_)
+        return Booking(links, class_, start, terms.end, terms.rate)
 
     def _both(self, path: list[int], terms: Terms) -> list[int]:
         return self.network.reserved(path, terms.direction)

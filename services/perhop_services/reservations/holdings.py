@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Calendar
+from perhop._core import Booking, Calendar, CalendarLink
 from perhop_services.common.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ class Holdings:
         self, owner: int, origin: int, rows: Iterable[tuple[int, int, int, int]]
     ) -> None:
         """Take in what a user has that is not over at `origin`: number, start, end, rate."""
-        own = self._rates[owner] = Calendar(origin, [(0, 1, 0, _BOUNDLESS, [])])
-        entries: list[tuple[int, int, int | None, int, int, int]] = [
-            (id_, 0, None, max(start, origin), end, rate)
-            for id_, start, end, rate in rows
-            if end > origin
-        ]
-        own.restore([[0]], entries)
+        own = self._rates[owner] = Calendar(origin, [CalendarLink(0, 1, 0, _BOUNDLESS, [])])
+        ahead = [row for row in rows if row[2] > origin]
+        own.restore(
+            {
+                id_: Booking([0], None, max(start, origin), end, rate)
+                for id_, start, end, rate in ahead
+            }
+        )
 
     def forget(self) -> None:
         """Forget the rates of users, until they are read again."""
@@ -71,10 +72,10 @@ class Holdings:
         if quota.rate is None or start >= terms.end:
             return None
         asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)
-        short = self._rates[owner].check([0], None, start, terms.end, asked, id_)
+        short = self._rates[owner].check(Booking([0], None, start, terms.end, asked), id_)
         if short is None and terms.rate <= quota.rate:
             return None
-        return 0 if short is None else _BOUNDLESS - short[2]
+        return 0 if short is None else _BOUNDLESS - short.free
 
     def fit(
         self, owner: int, id_: int | None, terms: Terms, quota: Quota, until: int
@@ -86,18 +87,19 @@ class Holdings:
             return None, until
         # So much is left of the calendar where so much is left of what is allowed.
         asked, seconds = _BOUNDLESS - quota.rate + terms.rate, terms.end - terms.start
-        return self._rates[owner].fit([[0]], None, terms.start, until, seconds, asked, [], id_)
+        fit = self._rates[owner].fit([[0]], None, terms.start, until, seconds, asked, [], id_)
+        return fit.start, fit.searched
 
     def add(self, owner: int, id_: int, start: int, terms: Terms) -> None:
         """Count another reservation of a user."""
         self._held[owner] += 1
         if owner in self._rates:
-            self._rates[owner].book(id_, [0], None, start, terms.end, terms.rate)
+            self._rates[owner].book(id_, Booking([0], None, start, terms.end, terms.rate))
 
     def change(self, owner: int, id_: int, start: int, terms: Terms) -> None:
         """Change the terms of a user's reservation."""
         if owner in self._rates:
-            self._rates[owner].change(id_, [0], None, start, terms.end, terms.rate)
+            self._rates[owner].change(id_, Booking([0], None, start, terms.end, terms.rate))
 
     def remove(self, owner: int, id_: int) -> None:
         """Remove a reservation of a user."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from perhop._core import Calendar
+from perhop._core import Calendar, CalendarLink, PathConstraints
 from perhop.errors import UsageError
 from perhop.units import NANOSECOND
 from perhop_services.common.errors import BadRequestError
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from perhop.scenario import Scenario
     from perhop.scenario.model.topology import Reservable
     from perhop_services.reservations.model import Direction, Wishes
-
-Limits = tuple[list[int], list[int], list[int], int | None, int | None]
-"""Wishes in the numbers of the calendar."""
 
 MAX_CLASSES: Final = 64
 """How many classes of service a network may have."""
@@ -96,10 +93,10 @@ class Network:
         self._link_numbers = {link.name: number for number, link in enumerate(self.links)}
 
     @property
-    def specs(self) -> list[tuple[int, int, int, int, list[int]]]:
+    def specs(self) -> list[CalendarLink]:
         """The links as the calendar takes them."""
         return [
-            (
+            CalendarLink(
                 self.node(link.source),
                 self.node(link.target),
                 link.delay,
@@ -155,23 +152,20 @@ class Network:
             raise BadRequestError(f"there is no class {name!r} in {self.name}; there are: {known}")
         return self.classes.index(name)
 
-    def limits(self, wishes: Wishes) -> Limits:
-        """Wishes as the calendar takes them. Only routers forward, so other hosts are avoided.
+    def limits(self, wishes: Wishes, source: str, target: str) -> PathConstraints:
+        """Wishes about a path. Only routers forward, so it avoids all hosts but its ends.
 
         Raises:
             BadRequestError: They name something that there is not.
         """
-        return (
-            [self.node(name) for name in wishes.avoid_nodes],
+        others = [name for name in self.hosts if name not in (source, target)]
+        return PathConstraints(
+            [self.node(name) for name in (*wishes.avoid_nodes, *others)],
             [self.link(name) for name in wishes.avoid_links],
             [self.node(name) for name in wishes.via],
             wishes.max_hops,
             wishes.max_delay,
         )
-
-    def others(self, source: str, target: str) -> list[int]:
-        """The hosts that are neither: what no path between the two leads through."""
-        return [self.node(name) for name in self.hosts if name not in (source, target)]
 
     def reserved(self, path: list[int], direction: Direction) -> list[int]:
         """The links that a reservation over `path` takes part of: there, back, or both."""

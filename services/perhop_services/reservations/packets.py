@@ -46,9 +46,9 @@ class Packets:
         found = self._calendar.claim(self.lanes(terms), id_, terms.start, terms.end)
         if found is None:
             return None
-        lane, kept, number, end = found
-        source, destination, _ = terms.lanes[lane]
-        return Claim(source, destination, kept, self._by_number[number], end)
+        source, destination, _ = terms.lanes[found.lane]
+        selector = self._by_number[found.about]
+        return Claim(source, destination, found.number, selector, found.end)
 
     def lanes(self, terms: Terms) -> list[tuple[int, int]]:
         """The packets of terms as the calendar knows them: between which ends, and which."""

@@ -11,7 +11,7 @@ from perhop_services.reservations.errors import RefusedError
 from perhop_services.reservations.routes import ALTERNATIVES
 
 if TYPE_CHECKING:
-    from perhop._core import Calendar
+    from perhop._core import Calendar, Shortage
     from perhop_services.common.users import Quota
     from perhop_services.reservations.holdings import Holdings
     from perhop_services.reservations.model import Terms
@@ -101,13 +101,14 @@ class Refusals:
     def too_little(
         self,
         asked: Asked,
-        short: tuple[int, int | None, int, int, int],
+        shortage: Shortage,
         paths: list[list[int]],
     ) -> RefusedError:
         """Return the error of terms that do not fit on any path."""
-        number, class_, free, start, end = short
-        link = self._network.links[number].name
-        where = link if class_ is None else f"class {self._network.classes[class_]} of {link}"
+        link, free = self._network.links[shortage.link].name, shortage.free
+        start, end = shortage.start, shortage.end
+        class_ = None if shortage.class_ is None else self._network.classes[shortage.class_]
+        where = link if class_ is None else f"class {class_} of {link}"
         earliest, until = self._fits(asked, paths)
         message = (
             f"{format_rate(asked.terms.rate)} is not free on {where}: {format_rate(free)} is, from "
@@ -122,7 +123,7 @@ class Refusals:
             message += f", on the {len(paths)} ways that were looked at"
         detail = {
             "link": link,
-            "class": None if class_ is None else self._network.classes[class_],
+            "class": class_,
             "free": free,
             "from": start,
             "until": end,
@@ -146,14 +147,12 @@ class Refusals:
         for _ in range(_ROUNDS):
             if start >= until:
                 return None, until
-            fit, searched = self._calendar.fit(
-                ways, class_, start, until, seconds, terms.rate, lanes, id_
-            )
-            if fit is None:
-                return None, searched
-            later = replace(terms, start=fit, end=fit + seconds)
+            fit = self._calendar.fit(ways, class_, start, until, seconds, terms.rate, lanes, id_)
+            if fit.start is None:
+                return None, fit.searched
+            later = replace(terms, start=fit.start, end=fit.start + seconds)
             allowed, searched = self._holdings.fit(asked.owner, id_, later, asked.quota, until)
-            if allowed is None or allowed == fit:
+            if allowed is None or allowed == fit.start:
                 return allowed, searched
             start = allowed
         return None, start

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perhop_services.common.errors import BadRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perhop._core import Calendar
+    from perhop._core import Calendar, PathConstraints
     from perhop_services.reservations.model import Reservation, Terms, Wishes
     from perhop_services.reservations.network import Network
 
@@ -36,7 +36,7 @@ class Routes:
                 self._known.clear()
             limits = self._limits(terms, wishes)
             found = self._calendar.paths(self._ends(terms), None, at, at + 1, 0, limits, 1)
-            self._known[asked] = found[0][0] if found else None
+            self._known[asked] = found[0].links if found else None
         return self._known[asked]
 
     def candidates(self, terms: Terms, wishes: Wishes, start: int) -> list[list[int]]:
@@ -52,7 +52,7 @@ class Routes:
         found: list[list[int]] = []
         for rate in (terms.rate, 0) if terms.direction != "reverse" else (0,):
             paths = self._calendar.paths(ends, class_, start, terms.end, rate, limits, ALTERNATIVES)
-            found += [links for links, _ in paths if links not in found]
+            found += [path.links for path in paths if path.links not in found]
         if not found:
             raise BadRequestError(
                 f"no path from {terms.source} to {terms.destination} was found that keeps to what "
@@ -64,7 +64,7 @@ class Routes:
         """The path on which most is free throughout, and how much; no links if there is none."""
         class_, limits = self._network.class_number(terms.class_), self._limits(terms, wishes)
         found = self._calendar.widest(self._ends(terms), class_, start, terms.end, limits)
-        return (found[0], found[2]) if found else ([], 0)
+        return (found.links, found.free or 0) if found else ([], 0)
 
     def named(self, terms: Terms, path: Sequence[str]) -> list[int]:
         """The path of links with these names.
@@ -95,6 +95,5 @@ class Routes:
     def _ends(self, terms: Terms) -> tuple[int, int]:
         return self._network.node(terms.source), self._network.node(terms.destination)
 
-    def _limits(self, terms: Terms, wishes: Wishes) -> Any:
-        nodes, *rest = self._network.limits(wishes)
-        return (nodes + self._network.others(terms.source, terms.destination), *rest)
+    def _limits(self, terms: Terms, wishes: Wishes) -> PathConstraints:
+        return self._network.limits(wishes, terms.source, terms.destination)

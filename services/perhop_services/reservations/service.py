@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from perhop._core import Stretch
     from perhop_services.common.database import Database
     from perhop_services.common.writer import Batch, Writer
     from perhop_services.reservations.network import Network
@@ -271,13 +272,13 @@ class ReservationService:
 
     def timeline(
         self, start: int, end: int, class_: str | None = None
-    ) -> Future[dict[str, list[tuple[int, int, int]]]]:
+    ) -> Future[dict[str, list[Stretch]]]:
         """What is free on every link that can be reserved, stretch by stretch.
 
         Where that are too many stretches, there are parts with the least that is free in each.
         """
 
-        def decide(_batch: Batch) -> dict[str, list[tuple[int, int, int]]]:
+        def decide(_batch: Batch) -> dict[str, list[Stretch]]:
             if not 0 <= start < end or end > self.now + 2 * HORIZON:
                 raise BadRequestError("a timeline has its start before its end, within four years")
             links = [link.name for link in self.network.links if link.reservable]

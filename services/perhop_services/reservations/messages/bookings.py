@@ -22,6 +22,7 @@ from perhop_services.reservations.model import Direction, Protocol, Selector, St
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from perhop import _core
     from perhop_services.reservations.admission import Free
     from perhop_services.reservations.model import LogEntry, Reservation
     from perhop_services.reservations.network import Network
@@ -244,9 +245,9 @@ class Stretch(Message):
     free: int
 
     @classmethod
-    def all(cls, stretches: Iterable[tuple[int, int, int]]) -> list[Stretch]:
-        """The same for HTTP: start, end and how much, stretch by stretch."""
-        return [cls(start=start, end=end, free=free) for start, end, free in stretches]
+    def all(cls, stretches: Iterable[_core.Stretch]) -> list[Stretch]:
+        """The same for HTTP."""
+        return [cls(start=one.start, end=one.end, free=one.free) for one in stretches]
 
 
 class FreeQuestion(WishesMessage):

@@ -1,0 +1,155 @@
+//! What the calendar is asked and what it answers, as values for Python.
+
+use perhop_calendar as calendar;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// A link in one direction, of which bandwidth can be booked.
+#[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
+pub struct CalendarLink {
+    source: u32,
+    target: u32,
+    delay_ns: u64,
+    reservable: u64,
+    classes: Vec<u64>,
+}
+
+impl CalendarLink {
+    pub fn spec(&self) -> calendar::LinkSpec {
+        calendar::LinkSpec {
+            ends: [self.source, self.target],
+            delay_ns: self.delay_ns,
+            reservable: self.reservable,
+            classes: self.classes.clone(),
+        }
+    }
+}
+
+/// A rate on some links, in a class or in none, from start to end.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct Booking(pub calendar::Booking);
+
+#[pymethods]
+impl Booking {
+    #[new]
+    fn new(
+        links: Vec<u32>,
+        class_: Option<u32>,
+        start: u64,
+        end: u64,
+        rate: u64,
+    ) -> PyResult<Self> {
+        Ok(Self(calendar::Booking { links, class: class_, span: span(start, end)?, rate }))
+    }
+}
+
+/// Where a booking finds too little: how much is free there, and when that is too little.
+#[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
+pub struct Shortage {
+    link: u32,
+    class_: Option<u32>,
+    free: u64,
+    start: u64,
+    end: u64,
+}
+
+impl From<calendar::Shortage> for Shortage {
+    fn from(shortage: calendar::Shortage) -> Self {
+        let calendar::Shortage { link, class, free, crowded } = shortage;
+        Self { link, class_: class, free, start: crowded.start(), end: crowded.end() }
+    }
+}
+
+/// A time in which the same rate is free.
+#[pyclass(module = "perhop._core", frozen, get_all, eq, new = "from_fields")]
+#[derive(Debug, PartialEq)]
+pub struct Stretch {
+    pub start: u64,
+    pub end: u64,
+    pub free: u64,
+}
+
+#[pymethods]
+impl Stretch {
+    fn __repr__(&self) -> String {
+        format!("Stretch(start={}, end={}, free={})", self.start, self.end, self.free)
+    }
+}
+
+/// From when on a booking fits, if it does, and up to when that was looked for.
+#[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
+pub struct Fit {
+    pub start: Option<u64>,
+    pub searched: u64,
+}
+
+/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at
+/// most.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct PathConstraints(pub calendar::Constraints);
+
+#[pymethods]
+impl PathConstraints {
+    #[new]
+    #[pyo3(signature = (
+        avoid_nodes,
+        avoid_links=vec![],
+        via=vec![],
+        max_hops=None,
+        max_delay_ns=None,
+    ))]
+    fn new(
+        avoid_nodes: Vec<u32>,
+        avoid_links: Vec<u32>,
+        via: Vec<u32>,
+        max_hops: Option<u32>,
+        max_delay_ns: Option<u64>,
+    ) -> Self {
+        Self(calendar::Constraints { avoid_nodes, avoid_links, via, max_hops, max_delay_ns })
+    }
+}
+
+/// A path: its links, its delay in nanoseconds, and what is free on it throughout, if asked.
+#[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
+pub struct CalendarPath {
+    links: Vec<u32>,
+    delay_ns: u64,
+    free: Option<u64>,
+}
+
+impl CalendarPath {
+    pub fn new(path: calendar::Path, free: Option<u64>) -> Self {
+        Self { links: path.links, delay_ns: path.delay_ns, free }
+    }
+}
+
+/// A stored path: its links and class, if the network has them, and its lanes, each with whether
+/// its packets go against the direction of the reservation.
+#[pyclass(module = "perhop._core", frozen)]
+pub struct StoredPath(pub calendar::StoredPath);
+
+#[pymethods]
+impl StoredPath {
+    #[new]
+    fn new(taken: Option<(Vec<u32>, Option<u32>)>, lanes: Vec<(u32, bool)>) -> Self {
+        Self(calendar::StoredPath { taken, lanes })
+    }
+}
+
+/// Which booking has packets of a lane, what it is about, and when it ends.
+#[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
+pub struct Claim {
+    pub lane: usize,
+    pub number: u64,
+    pub about: u32,
+    pub end: u64,
+}
+
+/// A span of time in seconds.
+///
+/// # Errors
+/// `ValueError` if it is empty.
+pub fn span(start: u64, end: u64) -> PyResult<calendar::Span> {
+    calendar::Span::new(start, end)
+        .ok_or_else(|| PyValueError::new_err(format!("nothing lies between {start} and {end}")))
+}
