@@ -218,6 +218,12 @@ def test_matches_are_conditions() -> None:
     assert rules.matches(whole, whole.policies["p"].classes["rest"].match) == [""]
 
 
+def test_red_counts_packets_of_full_size() -> None:
+    found = linux.mapping(scenario(link="queue: {red: {gentle: false, packet: 1500 B}}"))
+    assert "red limit 1500000 min 7500 max 22500 avpkt 1500 " in tc(found)[-1]
+    assert [gap.path.rpartition(".")[2] for gap in found.gaps] == ["min", "max", "limit"]
+
+
 def test_policers_have_a_bucket_that_nft_fills_with_a_second_more() -> None:
     found = linux.mapping(
         scenario(

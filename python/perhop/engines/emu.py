@@ -19,7 +19,7 @@ from perhop.engines.plan import network_plan
 from perhop.engines.tables import tables
 from perhop.engines.traffic import Traffic
 from perhop.errors import UnsupportedError
-from perhop.scenario.resolve import DATAGRAM_HEADERS, TCP_HEADERS, TIMESTAMPS
+from perhop.scenario.resolve import TCP_HEADERS, TIMESTAMPS, packet_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,9 +188,5 @@ def longest(flow: Flow) -> int:
         if flow.tcp.mss <= _MTU - TCP_HEADERS:
             return _MTU
         return min(flow.tcp.mss + TCP_HEADERS + TIMESTAMPS, 65_535)
-    udp = flow.udp
-    assert udp is not None
-    if udp.sizes == "exponential":
-        return _MTU
-    sizes = [size for _, size in udp.replay.packets] if udp.replay else [udp.size]
-    return max(sizes) + (0 if udp.layer == "ip" else DATAGRAM_HEADERS)
+    assert flow.udp is not None
+    return _MTU if flow.udp.sizes == "exponential" else packet_size(flow)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perhop.scenario.model.queues import CLASS_LIMIT, LINK_LIMIT
 from perhop.scenario.resolve import only_path, ways
 from perhop.scenario.rules.findings import Finding
 from perhop.units import MILLISECOND, SECOND, format_duration
@@ -106,7 +105,7 @@ def _drain(scenario: Scenario, direction: str) -> int:
 
 def _span(queue: Queue, rate: int, *, in_class: bool) -> int:
     """Return the time to drain a queue at a rate: up to its limit, or its discipline's target."""
-    limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
+    limit = queue.effective_limit(in_class=in_class)
     if queue.discipline is not None:
         limit = queue.discipline.aim(limit)
     if limit.unit == "time":

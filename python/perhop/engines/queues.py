@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from perhop.scenario.model.queues import (
-    CLASS_LIMIT,
-    LINK_LIMIT,
-    Codel,
-    DualPi2,
-    FqCodel,
-    Pie,
-    Red,
-    Wred,
-    wred_defaults,
-)
+from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, Pie, Red, Wred, wred_defaults
 
 if TYPE_CHECKING:
     from perhop.engines import plans
@@ -33,7 +23,7 @@ def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
         rate: Its guaranteed rate in bit/s.
         in_class: Whether it belongs to a class, not to a link.
     """
-    limit = _limit(queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT), rate)
+    limit = _limit(queue.effective_limit(in_class=in_class), rate)
     match queue.discipline:
         case None:
             return {"fifo": {"limit": limit, "drop": queue.drop}}
@@ -81,9 +71,7 @@ def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
 def _limit(limit: Limit, rate: int) -> plans.Limit:
     if limit.unit == "packets":
         return {"packets": limit.amount}
-    # A limit in time holds at least a packet, as a queue must hold something.
-    size = limit.amount if limit.unit == "bytes" else max(_amount(limit, rate), 1500)
-    return {"bytes": size}
+    return {"bytes": limit.size(rate)}
 
 
 def _amount(limit: Limit, rate: int) -> int:

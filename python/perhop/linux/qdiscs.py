@@ -7,16 +7,7 @@ from math import log2
 from typing import TYPE_CHECKING, Final, assert_never
 
 from perhop.linux.gaps import Gap
-from perhop.scenario.model.queues import (
-    CLASS_LIMIT,
-    LINK_LIMIT,
-    Codel,
-    DualPi2,
-    FqCodel,
-    Pie,
-    Red,
-    Wred,
-)
+from perhop.scenario.model.queues import Codel, DualPi2, FqCodel, Pie, Red, Wred
 from perhop.units import MILLISECOND
 
 if TYPE_CHECKING:
@@ -24,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Qdisc", "qdisc"]
 
-_PICOBITS: Final = 8 * 10**12
 _MICROSECOND: Final = MILLISECOND // 1000
 _PIE_BURST: Final = 150 * MILLISECOND
 _RED_WEIGHT: Final = 0.03
@@ -57,7 +47,7 @@ def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
         path: The place of the queue in the scenario.
         in_class: Whether it is a class's, not a link's.
     """
-    limit = queue.effective_limit(CLASS_LIMIT if in_class else LINK_LIMIT)
+    limit = queue.effective_limit(in_class=in_class)
     match queue.discipline:
         case None:
             return _fifo(queue, limit, rate, path)
@@ -84,14 +74,7 @@ def _fifo(queue: Queue, limit: Limit, rate: int, path: str) -> Qdisc:
         return Qdisc(kind, f"limit {limit.amount}")
     if queue.drop == "head":
         return _missing(f"{path}.drop", "its pfifo_head_drop has a limit in packets only")
-    return Qdisc("bfifo", f"limit {_bytes(limit, rate)}")
-
-
-def _bytes(limit: Limit, rate: int) -> int:
-    if limit.unit == "bytes":
-        return limit.amount
-    # A limit in time holds at least a packet, as a queue must hold something.
-    return max(limit.amount * rate // _PICOBITS, 1500)
+    return Qdisc("bfifo", f"limit {limit.size(rate)}")
 
 
 def _missing(path: str, reason: str) -> Qdisc:
@@ -144,14 +127,14 @@ def _red(red: Red, limit: Limit, rate: int, path: str) -> Qdisc:
     power = round(-log2(share))
     if abs(2.0**-power / share - 1) > _RED_WEIGHT or not 1 <= power <= 31:
         gaps.append(Gap(f"{path}.weight", "its red takes powers of two, such as 0.1953125%"))
-    low, high = _bytes(red.min, rate), _bytes(red.effective_max, rate)
+    low, high = red.min.size(rate), red.effective_max.size(rate)
     # tc finds the weight from `burst`: the largest W with burst + 1 - min/avpkt at least
     # (1 - (1 - 1/W)^burst)·W; see tc_red_eval_ewma in iproute2.
     burst = _burst_of(power, low, red.packet)
     if burst is None:
         gaps.append(Gap(f"{path}.weight", "tc has no burst that makes this weight"))
     settings = (
-        f"limit {_bytes(limit, rate)} min {low} max {high} avpkt {red.packet} "
+        f"limit {limit.size(rate)} min {low} max {high} avpkt {red.packet} "
         f"burst {burst or 1} probability {red.probability / 1e9:g} bandwidth {rate}bit"
         f"{' ecn' if red.ecn else ''}{' harddrop' if red.ecn and red.harddrop else ''}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from perhop.hints import did_you_mean
 from perhop.scenario.model.quantities import PACKETS, format_packets, schema_of
@@ -27,6 +27,8 @@ from perhop.units import (
     parse_size,
     quote,
 )
+
+_PICOBITS: Final = 8 * 10**12
 
 PortRange = tuple[int, int]
 """The first and the last port."""
@@ -131,6 +133,19 @@ class Limit:
 
     amount: int
     unit: Literal["packets", "bytes", "time"]
+
+    def size(self, rate: int) -> int:
+        """Return the limit in bytes at a rate in bits per second, for packets of 1500 B.
+
+        A limit in time holds at least a packet, as a queue must hold something.
+        """
+        match self.unit:
+            case "bytes":
+                return self.amount
+            case "packets":
+                return self.amount * 1500
+            case "time":
+                return max(self.amount * rate // _PICOBITS, 1500)
 
 
 def _parse_limit(text: str) -> Limit:

@@ -312,11 +312,17 @@ class Queue(Model):
         found = {word: getattr(self, name) for word, name in DISCIPLINES.items()}
         return {word: value for word, value in found.items() if value is not None}
 
-    def effective_limit(self, plain: Limit) -> Limit:
-        """Return the limit, or its default: `plain` for a queue without a discipline."""
+    def effective_limit(self, *, in_class: bool) -> Limit:
+        """Return the limit, or its default, which for plain queues depends on where they are.
+
+        Args:
+            in_class: Whether the queue is a class's, not a link's.
+        """
         if self.limit is not None:
             return self.limit
-        return plain if self.discipline is None else self.discipline.usual_limit
+        if self.discipline is not None:
+            return self.discipline.usual_limit
+        return CLASS_LIMIT if in_class else LINK_LIMIT
 
 
 # Every field but these two, so that a new discipline cannot be overlooked.
