@@ -8,13 +8,13 @@ packets the shortest way, so that a reservation for another one fails.
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from perhop.errors import PerhopError, UsageError
 from perhop.lab.client import Lab
 from perhop.scenario.model.classes import Match
 from perhop_services.reservations.drivers.protocol import (
+    RULE_NAME,
     DriverError,
     PolicerCounters,
     RefusedError,
@@ -24,8 +24,6 @@ from perhop_services.reservations.drivers.protocol import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 class LabDriver:
@@ -82,7 +80,7 @@ class LabDriver:
     def _reserved(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         self._do(lambda lab: found.update(lab.reserved()))
-        return {name: each for name, each in found.items() if _NAME.fullmatch(name)}
+        return {name: each for name, each in found.items() if RULE_NAME.fullmatch(name)}
 
     def _lab(self) -> Lab:
         return Lab.find(self._name or None)

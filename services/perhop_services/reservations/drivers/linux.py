@@ -25,6 +25,7 @@ from perhop.linux.commands import CommandError, Process
 from perhop.linux.probe import Probes
 from perhop_services.reservations.drivers.htb import HANDLE, Share, Shares
 from perhop_services.reservations.drivers.protocol import (
+    RULE_NAME,
     DriverError,
     PolicerCounters,
     RefusedError,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _TOLD: Final = re.compile(r"(\d+) B/s, (\d+) B")
-_NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
 
 
 @dataclass(slots=True)
@@ -236,11 +236,11 @@ class LinuxDriver:
         said = self._run(["nft", "-j", "list", "ruleset", nft.TABLE.split()[0]])
         found: dict[str, _Chain] = {}
         for kind, own in nft.read(said):
-            if kind == "rule" and _NAME.fullmatch(own["chain"]):
+            if kind == "rule" and RULE_NAME.fullmatch(own["chain"]):
                 _read(own, found.setdefault(own["chain"], _Chain()))
             elif kind == "counter":
                 name, _, what = own["name"].rpartition("_")
-                if _NAME.fullmatch(name):
+                if RULE_NAME.fullmatch(name):
                     counted = {f"{what}_packets": own["packets"], f"{what}_bytes": own["bytes"]}
                     found.setdefault(name, _Chain()).counted |= counted
         return found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perhop_services.reservations.model import Selector
+
+RULE_NAME: Final = re.compile(r"perhop_([a-z]+_)?[0-9]+(_back)?")
+"""The names of our rules on a router."""
 
 
 class DriverError(Exception):
