@@ -77,11 +77,13 @@ CRATES: dict[str, set[str]] = {
     "plan": {"core", "queue", "net", "workload"},
     "measure": {"core", "queue", "net"},
     "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
-    "traffic": {"core", "fuzz", "wire", "net", "workload", "measure"},
+    "socket": {"fuzz"},
+    "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},
+    "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic"},
     "sim": {"core", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
-        *("traffic", "sim"),
+        *("traffic", "agent", "sim"),
     },
 }
 """What each crate may depend on."""

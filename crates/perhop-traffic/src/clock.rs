@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use perhop_core::{Duration, Time};
 
-use crate::sys::{Nanos, monotonic, realtime, sleep_until};
+use perhop_socket::{Nanos, monotonic, realtime, sleep_until};
 
 pub(crate) const PICOS_PER_NANO: u64 = 1_000;
 /// How long a thread sleeps at most before it looks whether it is to end.

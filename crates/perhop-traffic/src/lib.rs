@@ -21,7 +21,6 @@ mod receive;
 mod record;
 mod shared;
 mod stream;
-mod sys;
 mod tap;
 mod tcp;
 mod traffic;

@@ -15,9 +15,9 @@ use perhop_workload::{
 use crate::error::TrafficError;
 use crate::job::{Job, NodeJob, linux_name};
 use crate::payload;
-use crate::sys::{Level, Socket};
 use crate::tap;
 use crate::tcp::LEAST_UNSENT;
+use perhop_socket::{Level, Socket};
 
 // linux/tcp.h; not in every libc.
 const TCP_RTO_MIN_US: libc::c_int = 45;
@@ -222,7 +222,7 @@ impl Host<'_> {
                 }
                 let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-                set_traffic_class(&socket, at, marked).map_err(failed())?;
+                socket.set_traffic_class(at.ip(), marked.octet()).map_err(failed())?;
                 self.set_tcp(&socket, &flow.name, tcp)?;
                 set_receive_window(&socket, tcp).map_err(failed())?;
                 socket.bind(at).map_err(failed())?;
@@ -234,11 +234,10 @@ impl Host<'_> {
                     return Ok(());
                 }
                 let socket = Socket::like(at, libc::SOCK_DGRAM, 0).map_err(failed())?;
-                receive_traffic_class(&socket, at.ip()).map_err(failed())?;
-                socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
+                socket.report_traffic_class(at.ip()).map_err(failed())?;
+                socket.stamp_arrivals().map_err(failed())?;
                 // What bursts need; what the kernel does not allow it cuts.
-                set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 8 << 20)
-                    .map_err(failed())?;
+                socket.set_receive_buffer(8 << 20).map_err(failed())?;
                 // Where the kernel has it (Linux 5.0).
                 let _ = socket.set((libc::SOL_UDP, libc::UDP_GRO), 1);
                 socket.bind(at).map_err(failed())?;
@@ -255,13 +254,12 @@ impl Host<'_> {
             TransportPlan::Tcp(tcp) => {
                 let socket = Socket::like(line.from, libc::SOCK_STREAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-                set_traffic_class(&socket, line.from, marked).map_err(failed())?;
+                socket.set_traffic_class(line.from.ip(), marked.octet()).map_err(failed())?;
                 self.set_tcp(&socket, &flow.name, tcp)?;
                 // In flight is what the receiver's window allows; the buffer holds twice as much.
                 if !tcp.autotuning {
                     let buffer = window(tcp).saturating_mul(2).max(256 << 10);
-                    set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, buffer)
-                        .map_err(failed())?;
+                    socket.set_send_buffer(buffer).map_err(failed())?;
                 }
                 socket
                     .set(TCP(libc::TCP_NOTSENT_LOWAT), LEAST_UNSENT as libc::c_int)
@@ -274,10 +272,11 @@ impl Host<'_> {
                 let ecn = udp.ecn.unwrap_or(Ecn::NotEct);
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
                 socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-                set_traffic_class(&socket, line.from, marked.with_ecn(ecn)).map_err(failed())?;
-                // The kernel doubles what it is told (socket(7)).
-                set_buffer(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER / 2)
+                socket
+                    .set_traffic_class(line.from.ip(), marked.with_ecn(ecn).octet())
                     .map_err(failed())?;
+                // The kernel doubles what it is told (socket(7)).
+                socket.set_send_buffer(SEND_BUFFER / 2).map_err(failed())?;
                 socket.bind(line.from).map_err(failed())?;
                 socket.connect(line.to).map_err(failed())?;
                 Ok(socket)
@@ -334,10 +333,10 @@ impl Host<'_> {
         };
         let socket = socket.map_err(failed())?;
         if ping.udp_port.is_none() {
-            filter_icmp(&socket, !v4, &[]).map_err(failed())?;
+            socket.filter_icmp(!v4, &[]).map_err(failed())?;
         }
         let marked = TrafficClass::new(ping.dscp);
-        set_traffic_class(&socket, from, marked).map_err(failed())?;
+        socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
         let port = if ping.udp_port.is_some() && !v4 { probe_port(number) } else { 0 };
         socket.bind(SocketAddr::new(from.ip(), port)).map_err(failed())?;
         Ok(socket)
@@ -363,11 +362,11 @@ impl Host<'_> {
             (libc::AF_INET, libc::IPPROTO_ICMP, kinds)
         };
         let socket = Socket::new(family, libc::SOCK_RAW, protocol).map_err(failed())?;
-        filter_icmp(&socket, v6, &kinds).map_err(failed())?;
+        socket.filter_icmp(v6, &kinds).map_err(failed())?;
         let address = host(self.job, &self.node.name)?;
-        receive_traffic_class(&socket, address).map_err(failed())?;
-        socket.set(SOCKET(libc::SO_TIMESTAMPNS), 1).map_err(failed())?;
-        set_buffer(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, 1 << 20).map_err(failed())?;
+        socket.report_traffic_class(address).map_err(failed())?;
+        socket.stamp_arrivals().map_err(failed())?;
+        socket.set_receive_buffer(1 << 20).map_err(failed())?;
         socket.bind(SocketAddr::new(address, 0)).map_err(failed())?;
         Ok(socket)
     }
@@ -376,38 +375,6 @@ impl Host<'_> {
 /// The source port of a ping's datagrams.
 pub(crate) fn probe_port(ping: usize) -> u16 {
     FIRST_SOURCE_PORT | ping as u16
-}
-
-/// Marks what a socket sends.
-pub(crate) fn set_traffic_class(
-    socket: &Socket,
-    like: SocketAddr,
-    class: TrafficClass,
-) -> io::Result<()> {
-    let value = libc::c_int::from(class.octet());
-    match like.is_ipv4() {
-        true => socket.set((libc::IPPROTO_IP, libc::IP_TOS), value),
-        false => socket.set((libc::IPPROTO_IPV6, libc::IPV6_TCLASS), value),
-    }
-}
-
-/// Has the kernel report the traffic class of each received packet.
-fn receive_traffic_class(socket: &Socket, like: IpAddr) -> io::Result<()> {
-    match like.is_ipv4() {
-        true => socket.set((libc::IPPROTO_IP, libc::IP_RECVTOS), 1),
-        false => socket.set((libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS), 1),
-    }
-}
-
-/// Sets a buffer beyond what users may, where we may; the kernel doubles what is asked for.
-fn set_buffer(
-    socket: &Socket,
-    force: libc::c_int,
-    usual: libc::c_int,
-    bytes: u32,
-) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    socket.set(SOCKET(force), bytes).or_else(|_| socket.set(SOCKET(usual), bytes))
 }
 
 /// The window of a connection that Linux tunes.
@@ -425,7 +392,7 @@ fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
         return Ok(());
     }
     let buffer = window(tcp).clamp(4096, 1 << 30);
-    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, buffer)?;
+    socket.set_receive_buffer(buffer)?;
     hold_window(socket, window(tcp));
     Ok(())
 }
@@ -439,24 +406,6 @@ pub(crate) fn hold_window(socket: &Socket, window: u32) {
     }
     let window = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
     let _ = socket.set(TCP(libc::TCP_WINDOW_CLAMP), window);
-}
-
-/// Lets only these types of messages in (`ICMP_FILTER`, raw(7); `ICMP6_FILTER`, RFC 3542, section
-/// 3.2). Both are bit maps in which Linux has a one for what is kept out.
-fn filter_icmp(socket: &Socket, v6: bool, kinds: &[u8]) -> io::Result<()> {
-    // linux/icmp.h and linux/icmpv6.h.
-    const ICMP_FILTER: libc::c_int = 1;
-    const ICMPV6_FILTER: libc::c_int = 1;
-    let mut blocked = [u32::MAX; 8];
-    for &kind in kinds {
-        blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
-    }
-    let blocked = blocked.map(u32::to_ne_bytes);
-    let blocked = blocked.as_flattened();
-    match v6 {
-        true => socket.set_bytes((libc::IPPROTO_ICMPV6, ICMPV6_FILTER), blocked),
-        false => socket.set_bytes((libc::SOL_RAW, ICMP_FILTER), &blocked[..4]),
-    }
 }
 
 /// Datagrams carry their number and the time.

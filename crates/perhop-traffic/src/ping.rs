@@ -15,7 +15,7 @@ use crate::icmp::{self, Numbered, Probe};
 use crate::open::probe_port;
 use crate::shared::Shared;
 use crate::stream::lock;
-use crate::sys::{Nanos, Socket};
+use perhop_socket::{Nanos, Socket};
 
 /// The identifications of packets go from 1, as the kernel chooses one itself where it is 0.
 const IDENTIFICATIONS: u64 = 0xffff;

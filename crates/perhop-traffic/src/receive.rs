@@ -11,13 +11,13 @@ use perhop_core::{Dscp, Ecn, TrafficClass};
 
 use crate::clock::duration;
 use crate::icmp::{self, Message};
-use crate::open::{hold_window, set_traffic_class};
+use crate::open::hold_window;
 use crate::payload::Payload;
 use crate::ping::Answered;
 use crate::shared::{Shared, StreamId};
 use crate::stream::{FlowReceived, lock};
-use crate::sys::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
 use crate::tap;
+use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
 
 /// How many bytes of a stream are taken at once.
 const CHUNK: usize = 4 << 20;
@@ -141,7 +141,7 @@ impl Receiver<'_> {
         for (id, socket) in accepted {
             let (flow, stream) = self.shared.at(id);
             // The listener may be another flow's, too.
-            let _ = set_traffic_class(&socket, at, TrafficClass::new(flow.dscp));
+            let _ = socket.set_traffic_class(at.ip(), TrafficClass::new(flow.dscp).octet());
             hold_window(&socket, flow.window);
             if stream.receiver.set(socket).is_err() {
                 self.shared.unknown_sender();

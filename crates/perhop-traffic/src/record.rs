@@ -13,8 +13,8 @@ use crate::clock::{duration, nanos, time};
 use crate::open::hold_window;
 use crate::shared::{Shared, StreamId};
 use crate::stream::{DscpCounts, FlowState, StreamState, lock};
-use crate::sys::{Nanos, TcpInfo};
 use crate::tcp;
+use perhop_socket::{Nanos, TcpInfo};
 
 /// How often smoothed round-trip times are asked for; less often where there are many connections.
 const SAMPLE: Nanos = SRTT_EVERY.as_picos() / 1_000;

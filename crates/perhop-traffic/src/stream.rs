@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use perhop_core::{Dscp, Duration};
 use perhop_measure::{DatagramMeter, Histogram};
 
-use crate::sys::{Nanos, Socket};
+use perhop_socket::{Nanos, Socket};
 
 /// How many packets there were of each code point.
 pub(crate) type DscpCounts = [u64; Dscp::COUNT];

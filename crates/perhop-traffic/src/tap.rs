@@ -13,7 +13,7 @@ use perhop_core::Ecn;
 use perhop_wire::{IPV6_HEADER, Ipv4Header, Ipv6Header, QuotedPacket, TcpHeader, number};
 use socket2::SockFilter;
 
-use crate::sys::Socket;
+use perhop_socket::Socket;
 
 /// Packets that should arrive with this mark: to a port, or from one.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::shared::Shared;
-use crate::sys::{Epoll, Event, Interest, Nanos, Socket};
+use perhop_socket::{Epoll, Event, Interest, Nanos, Socket};
 
 /// How many bytes wait in a connection at least until it is told to stop waiting for more: as much
 /// as keeps a slow one busy. A fast one has what it sends in [`LATENCY`].

@@ -20,9 +20,9 @@ use crate::receive::{EventSource, receive};
 use crate::record::Recorder;
 use crate::shared::{Shared, StreamId, TrafficCounters};
 use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
-use crate::sys::{be_prompt, monotonic, realtime, unlimit_files};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
+use perhop_socket::{be_prompt, monotonic, realtime, unlimit_files};
 
 /// Files that a process has open beside our sockets, at most.
 const OTHER_FILES: u64 = 256;

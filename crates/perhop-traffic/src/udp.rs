@@ -16,7 +16,7 @@ use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
 use crate::shared::{Shared, StreamId};
 use crate::stream::{FlowState, lock};
-use crate::sys::{Nanos, Train, realtime};
+use perhop_socket::{Nanos, Train, realtime};
 
 /// How long a stream waits whose socket is full.
 const PAUSE: Nanos = 50_000;
@@ -101,7 +101,7 @@ impl Datagrams {
 
     /// Sends what is due; says when to come again.
     fn run(&mut self, shared: &Shared, now: Nanos) -> Nanos {
-        if self.train.len() == 0 {
+        if self.train.is_empty() {
             self.load(shared, now);
         }
         let socket = &shared.at(self.id).1.sender;

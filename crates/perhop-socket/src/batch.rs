@@ -7,12 +7,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-use super::raw::{Room, receive_many, send_many};
-use super::{Nanos, Socket};
+use crate::raw::{Room, receive_many, send_many};
+use crate::{Nanos, Socket};
 
 /// What the kernel says of a datagram, as far as it was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Control {
+pub struct Control {
     /// When it arrived, by the real-time clock.
     pub stamp: Option<Nanos>,
     /// Its type of service or traffic class: DSCP and ECN.
@@ -23,14 +23,17 @@ pub(crate) struct Control {
 
 /// A datagram that has arrived, or several of the same sender's, one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Datagram<'a> {
+pub struct Datagram<'a> {
+    /// Its payload.
     pub bytes: &'a [u8],
+    /// Its sender.
     pub from: Option<SocketAddr>,
+    /// What the kernel reports of it.
     pub control: Control,
 }
 
 /// Room for datagrams that arrive.
-pub(crate) struct Batch {
+pub struct Batch {
     bytes: Vec<u8>,
     size: usize,
     rooms: Vec<Room>,
@@ -122,8 +125,8 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 
 /// Datagrams to be sent one behind the other.
-#[derive(Debug)]
-pub(crate) struct Train {
+#[derive(Debug, Default)]
+pub struct Train {
     bytes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
@@ -135,10 +138,17 @@ impl Train {
         Self { bytes: Vec::with_capacity(1 << 16), ends: Vec::with_capacity(MAX_SEGMENTS) }
     }
 
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Removes all.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -146,7 +156,7 @@ impl Train {
 
     /// Whether another one of `size` bytes finds room.
     pub fn has_room(&self, size: usize) -> bool {
-        self.len() == 0 || (self.len() < MAX_SEGMENTS && self.bytes.len() + size <= MAX_BYTES)
+        self.is_empty() || (self.len() < MAX_SEGMENTS && self.bytes.len() + size <= MAX_BYTES)
     }
 
     /// Adds one of `size` bytes, which begins with `head`.

@@ -2,21 +2,21 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::sendfile::sendfile;
 use socket2::{Domain, Protocol, SockFilter, Type};
 
-use super::raw;
+use crate::raw;
 
 /// A level and an option at it.
-pub(crate) type Level = (libc::c_int, libc::c_int);
+pub type Level = (libc::c_int, libc::c_int);
 
 /// A socket that never blocks.
 #[derive(Debug)]
-pub(crate) struct Socket(socket2::Socket);
+pub struct Socket(socket2::Socket);
 
 impl Socket {
     /// A socket in the calling thread's network namespace, in which it stays.
@@ -58,11 +58,67 @@ impl Socket {
         self.0.attach_filter(program)
     }
 
+    /// Sets the DSCP and the ECN field of what it sends, as one octet (RFC 2474, RFC 3168).
+    pub fn set_traffic_class(&self, like: IpAddr, octet: u8) -> io::Result<()> {
+        match like {
+            IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_TOS), octet.into()),
+            IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_TCLASS), octet.into()),
+        }
+    }
+
+    /// Has the kernel report the traffic class of each received packet.
+    pub fn report_traffic_class(&self, like: IpAddr) -> io::Result<()> {
+        match like {
+            IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_RECVTOS), 1),
+            IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS), 1),
+        }
+    }
+
+    /// Has the kernel report when each packet arrived, by the real-time clock.
+    pub fn stamp_arrivals(&self) -> io::Result<()> {
+        self.set((libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
+    }
+
+    /// Sets the send buffer, beyond what users may where this process may; the kernel doubles it.
+    pub fn set_send_buffer(&self, bytes: u32) -> io::Result<()> {
+        self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
+    }
+
+    /// Sets the receive buffer, beyond what users may where this process may; the kernel doubles it.
+    pub fn set_receive_buffer(&self, bytes: u32) -> io::Result<()> {
+        self.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
+    }
+
+    fn set_buffer(&self, force: libc::c_int, usual: libc::c_int, bytes: u32) -> io::Result<()> {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        self.set((libc::SOL_SOCKET, force), bytes)
+            .or_else(|_| self.set((libc::SOL_SOCKET, usual), bytes))
+    }
+
+    /// Has a raw ICMP socket accept only messages of these types (`ICMP_FILTER`, raw(7);
+    /// `ICMP6_FILTER`, RFC 3542, section 3.2). In both bit maps of Linux, a one blocks a type.
+    pub fn filter_icmp(&self, v6: bool, kinds: &[u8]) -> io::Result<()> {
+        // linux/icmp.h and linux/icmpv6.h.
+        const ICMP_FILTER: libc::c_int = 1;
+        const ICMPV6_FILTER: libc::c_int = 1;
+        let mut blocked = [u32::MAX; 8];
+        for &kind in kinds {
+            blocked[usize::from(kind / 32)] &= !(1 << (kind % 32));
+        }
+        let blocked = blocked.map(u32::to_ne_bytes);
+        let blocked = blocked.as_flattened();
+        match v6 {
+            true => self.set_bytes((libc::IPPROTO_ICMPV6, ICMPV6_FILTER), blocked),
+            false => self.set_bytes((libc::SOL_RAW, ICMP_FILTER), &blocked[..4]),
+        }
+    }
+
     /// What went wrong since this was last asked.
     pub fn take_error(&self) -> Option<io::Error> {
         self.0.take_error().unwrap_or_else(Some)
     }
 
+    /// Binds it to an address.
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
         self.0.bind(&address.into())
     }
@@ -92,6 +148,7 @@ impl Socket {
         }
     }
 
+    /// Accepts connections; so many may wait.
     pub fn listen(&self, backlog: i32) -> io::Result<()> {
         self.0.listen(backlog)
     }
@@ -119,6 +176,7 @@ impl Socket {
         self.0.recv_with_flags(room, libc::MSG_TRUNC)
     }
 
+    /// Sends a datagram.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.0.send_to(bytes, &to.into())
     }

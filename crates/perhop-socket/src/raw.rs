@@ -12,14 +12,14 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use super::{Level, Nanos};
+use crate::{Level, Nanos};
 
 fn done(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 /// Sets an option of a socket, whichever (setsockopt(2)).
-pub(super) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io::Result<()> {
     let (pointer, length) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
     // SAFETY: the kernel reads as many bytes as there are.
     done(unsafe { libc::setsockopt(fd.as_raw_fd(), option.0, option.1, pointer, length) })
@@ -27,7 +27,7 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io:
 }
 
 /// Reads an option of a socket into `value` (getsockopt(2)).
-pub(super) fn get_option(fd: BorrowedFd<'_>, option: Level, value: &mut [u8]) -> io::Result<()> {
+pub(crate) fn get_option(fd: BorrowedFd<'_>, option: Level, value: &mut [u8]) -> io::Result<()> {
     let (pointer, mut length) = (value.as_mut_ptr().cast(), value.len() as libc::socklen_t);
     // The one option that reads addresses from what it is given, and writes there.
     if option == (libc::IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) {
@@ -39,7 +39,7 @@ pub(super) fn get_option(fd: BorrowedFd<'_>, option: Level, value: &mut [u8]) ->
 }
 
 /// Binds a packet socket to all protocols on all devices (packet(7)).
-pub(super) fn bind_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn bind_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
         sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
@@ -55,7 +55,7 @@ pub(super) fn bind_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Waits for events for so long (epoll_pwait2(2), Linux 5.11); says how many it has written.
-pub(super) fn epoll_wait(
+pub(crate) fn epoll_wait(
     epoll: BorrowedFd<'_>,
     events: &mut [libc::epoll_event],
     timeout: Nanos,
@@ -70,13 +70,13 @@ pub(super) fn epoll_wait(
 }
 
 /// Room for what the kernel says of a datagram, in words, so that it is aligned.
-pub(super) type ControlRoom = [u64; 16];
+pub(crate) type ControlRoom = [u64; 16];
 /// Room for an address: `struct sockaddr_storage`, in words.
-pub(super) type AddressRoom = [u64; 16];
+pub(crate) type AddressRoom = [u64; 16];
 
 /// Where a datagram goes that arrives.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Room {
+pub(crate) struct Room {
     pub address: AddressRoom,
     pub control: ControlRoom,
     /// How many bytes of each the kernel has written, and of the datagram.
@@ -92,7 +92,7 @@ const fn empty_header() -> libc::mmsghdr {
 
 /// Takes what has arrived without waiting (recvmmsg(2)): each datagram into one piece of `bytes` of
 /// `size` bytes, as far as there is one and a room for it; says how many.
-pub(super) fn receive_many(
+pub(crate) fn receive_many(
     fd: BorrowedFd<'_>,
     (bytes, size): (&mut [u8], usize),
     rooms: &mut [Room],
@@ -125,7 +125,7 @@ pub(super) fn receive_many(
 }
 
 /// Sends datagrams through a connected socket (sendmmsg(2)); says how many the kernel took.
-pub(super) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+pub(crate) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     let header = |piece: &IoSlice<'_>| {
         let mut header = empty_header();
         // An IoSlice is an iovec, and the kernel only reads it.
@@ -155,7 +155,7 @@ struct Scheduling {
 
 /// Sets how the calling thread is scheduled (sched_setattr(2)): with slices of so many nanoseconds
 /// as others are, or in real time with a priority. Says whether it may.
-pub(super) fn set_scheduling(slice: Nanos, real_time: Option<u32>) -> bool {
+pub(crate) fn set_scheduling(slice: Nanos, real_time: Option<u32>) -> bool {
     // SAFETY: takes numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let policy = if real_time.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER } as u32;

@@ -2,34 +2,44 @@
 
 use std::io;
 
-use super::Socket;
+use crate::Socket;
 
 /// How long `struct tcp_info` is with what Linux 5.4 added.
 const SIZE: usize = 232;
 
 /// What perhop reads of `struct tcp_info`. What an older kernel does not write is zero.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TcpInfo {
+pub struct TcpInfo {
+    /// The sender's maximum segment size.
     pub snd_mss: u32,
-    /// Microseconds.
+    /// The smoothed round-trip time in microseconds.
     pub rtt: u32,
-    /// Segments.
+    /// The congestion window in segments.
     pub snd_cwnd: u32,
+    /// Segments sent again.
     pub total_retrans: u32,
+    /// Segments sent.
     pub segs_out: u32,
+    /// Segments received.
     pub segs_in: u32,
+    /// Segments with data received.
     pub data_segs_in: u32,
+    /// Segments with data sent.
     pub data_segs_out: u32,
-    /// Bytes a second.
+    /// The delivery rate in bytes per second.
     pub delivery_rate: u64,
+    /// Segments that the receiver says arrived with congestion experienced.
     pub delivered_ce: u32,
+    /// Segments that the receiver says arrived twice.
     pub dsack_dups: u32,
+    /// How often reordering was seen.
     pub reord_seen: u32,
     /// What the other end offers, in bytes.
     pub snd_wnd: u32,
 }
 
 impl TcpInfo {
+    /// Reads it from a TCP socket.
     pub fn of(socket: &Socket) -> io::Result<Self> {
         let mut bytes = [0; SIZE];
         socket.get_bytes((libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;

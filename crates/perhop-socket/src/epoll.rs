@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::epoll::{Epoll as NixEpoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use super::clock::monotonic;
-use super::{Nanos, raw};
+use crate::clock::monotonic;
+use crate::{Nanos, raw};
 
 /// What a socket is watched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interest {
+pub enum Interest {
     /// That something is to be read.
     Readable,
     /// That something can be written.
@@ -31,25 +31,29 @@ impl Interest {
 }
 
 /// A socket that is ready.
-pub(crate) type Event = libc::epoll_event;
+pub type Event = libc::epoll_event;
 
 /// A set of sockets, each with a token.
 #[derive(Debug)]
-pub(crate) struct Epoll(NixEpoll);
+pub struct Epoll(NixEpoll);
 
 impl Epoll {
+    /// An empty set.
     pub fn new() -> io::Result<Self> {
         Ok(Self(NixEpoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
     }
 
+    /// Adds a socket.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         Ok(self.0.add(fd, interest.event(token))?)
     }
 
+    /// Changes what is waited for at a socket.
     pub fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         Ok(self.0.modify(fd, &mut interest.event(token))?)
     }
 
+    /// Removes a socket.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         Ok(self.0.delete(fd)?)
     }

@@ -7,10 +7,10 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::raw;
+use crate::raw;
 
 /// Nanoseconds of a clock.
-pub(crate) type Nanos = u64;
+pub type Nanos = u64;
 
 const PER_SECOND: u64 = 1_000_000_000;
 
@@ -20,17 +20,17 @@ fn read(clock: ClockId) -> Nanos {
 }
 
 /// The clock that nobody sets, by which a run is timed.
-pub(crate) fn monotonic() -> Nanos {
+pub fn monotonic() -> Nanos {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// The clock that the kernel stamps packets with.
-pub(crate) fn realtime() -> Nanos {
+pub fn realtime() -> Nanos {
     read(ClockId::CLOCK_REALTIME)
 }
 
 /// Sleeps until the monotonic clock shows `at`, or a signal comes.
-pub(crate) fn sleep_until(at: Nanos) {
+pub fn sleep_until(at: Nanos) {
     let until = TimeSpec::new((at / PER_SECOND) as i64, (at % PER_SECOND) as i64);
     let flags = ClockNanosleepFlags::TIMER_ABSTIME;
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &until);
@@ -46,14 +46,14 @@ const SHORT_SLICE: u64 = 100_000;
 ///
 /// With `real_time`, and if the user has the privilege, the thread gets the lowest real-time
 /// priority (`SCHED_FIFO`, sched(7)). Returns whether it has it.
-pub(crate) fn be_prompt(real_time: bool) -> bool {
+pub fn be_prompt(real_time: bool) -> bool {
     let _ = set_timerslack(1);
     raw::set_scheduling(SHORT_SLICE, None);
     real_time && raw::set_scheduling(SHORT_SLICE, Some(1))
 }
 
 /// Lets this process have as many files as it may ask for. Says how many that is.
-pub(crate) fn unlimit_files() -> io::Result<u64> {
+pub fn unlimit_files() -> io::Result<u64> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     Ok(most)

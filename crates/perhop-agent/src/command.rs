@@ -1,0 +1,40 @@
+//! The command line: `perhop-agent COMMAND …`, which is `perhop agent COMMAND …` too.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What a command does with the arguments behind its name.
+type Run = fn(&[String]) -> ExitCode;
+
+/// The commands: name, what `--help` says of it, and what it does.
+const COMMANDS: &[(&str, &str, Run)] = &[];
+
+/// Wrong arguments, as every command of perhop has it.
+const USAGE: u8 = 2;
+
+/// Runs a command, given without the program's name.
+pub fn main(arguments: &[String]) -> ExitCode {
+    match arguments.split_first() {
+        None => help(&mut io::stderr(), ExitCode::from(USAGE)),
+        Some((word, _)) if ["-h", "--help", "help"].contains(&word.as_str()) => {
+            help(&mut io::stdout(), ExitCode::SUCCESS)
+        }
+        Some((word, rest)) => match COMMANDS.iter().find(|(name, ..)| name == word) {
+            Some((_, _, run)) => run(rest),
+            None => {
+                eprintln!("perhop-agent: {word:?} is not a command; see perhop-agent --help");
+                ExitCode::from(USAGE)
+            }
+        },
+    }
+}
+
+fn help(out: &mut dyn Write, code: ExitCode) -> ExitCode {
+    let mut text = String::from("Usage: perhop-agent COMMAND ...\n\nCommands:\n");
+    for (name, what, _) in COMMANDS {
+        text += &format!("  {name:<9} {what}\n");
+    }
+    // Whoever reads no further is content.
+    let _ = out.write_all(text.as_bytes());
+    code
+}
