@@ -2,5 +2,8 @@
 //! controller that it allows, and answers standard measurement tools.
 
 mod command;
+mod key;
+pub mod options;
 
 pub use command::main;
+pub use key::{Identity, KeyError, PublicKey, default_file};
