@@ -35,6 +35,7 @@ LAYERS = [
     "workers",
     "sweep",
     "crosscheck",
+    "doctor",
     "report",
     "experiments",
     "cli",

@@ -23,6 +23,7 @@ PACKAGES: Final = {
     "tracepath": "iputils-tracepath",
     "traceroute": "traceroute",
     "tshark": "tshark",
+    "unshare": "util-linux",
 }
 """The Debian package of each."""
 

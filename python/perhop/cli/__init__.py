@@ -18,6 +18,7 @@ from perhop import interruption
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
+from perhop.cli.doctor import doctor
 from perhop.cli.lab import lab
 from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
@@ -66,6 +67,7 @@ for command in (
     list_,
     schema,
     tc,
+    doctor,
     *PLUGINS,
 ):
     perhop.add_command(command)

@@ -14,6 +14,7 @@
 `buckets`       what the token buckets of tc and nftables hold
 `commands`      commands run, every failure as one error
 `probe`         what this kernel has
+`clock`         the state of the system clock
 ==============  ================================================================================
 
 Only `commands` and `probe` run anything; the rest are functions.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perhop.linux.mapping import Mapping
     from perhop.linux.policers import Means
 
-__all__ = ["Probes", "missing", "polices", "this_kernel", "tools"]
+__all__ = ["QUEUES", "RULES", "Probes", "missing", "polices", "this_kernel", "tools"]
 
 _TOOLS: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 
@@ -37,7 +37,10 @@ _QDISCS: Final = {
 }
 """Settings with which a discipline can be had; others need none."""
 
-_RULES: Final = {
+QUEUES: Final = ("pfifo", "pfifo_head_drop", "bfifo", "red", "codel", "fq_codel", "pie")
+"""The disciplines of queues that a mapping can use (see `perhop.linux.qdiscs`)."""
+
+RULES: Final = {
     "meta priority set": "meta priority set 1:10",
     "limit rate over": "limit rate over 1000 bytes/second burst 1000 bytes drop",
     "dscp set": "ip dscp set 8",
@@ -117,7 +120,7 @@ def _scratch() -> Namespaces:
     try:
         return Namespaces(1)
     except OSError as error:
-        raise UnsupportedError(f"the kernel engine needs network namespaces: {error}") from error
+        raise UnsupportedError(str(error)) from error
 
 
 @cache
@@ -157,6 +160,6 @@ def missing(found: Mapping) -> Iterator[Gap]:
             if not kernel.has_qdisc(kind):
                 yield Gap(each.direction, f"this kernel has no {kind} (see `tc qdisc`)")
     for node, text in found.nft.items():
-        for word, rule in _RULES.items():
+        for word, rule in RULES.items():
             if word in text and not kernel.has_rule(rule):
                 yield Gap(f"nodes.{node}", f"this kernel's nftables has no `{word.strip()}`")
