@@ -5,11 +5,13 @@
 //! Statistics that are more than a counter have a type each: [`Histogram`], [`Jitter`] (RFC 3550),
 //! [`Order`] (RFC 4737), [`Density`] (RFC 5236). A [`NetworkMeter`] reads
 //! the queues and links of a network. A [`Pinger`] schedules probes and records the
-//! answers. [`Captures`] are pcapng files.
+//! answers. [`Captures`] are pcapng files. A [`ClockEstimator`] tells how two hosts'
+//! clocks differ.
 //!
 //! Nothing here has a clock: instants are arguments.
 
 mod capture;
+mod clock;
 mod datagrams;
 mod density;
 mod histogram;
@@ -24,6 +26,7 @@ mod stalls;
 mod tables;
 
 pub use capture::{CapturePlan, Captures, InterfacePlan, Sink};
+pub use clock::{ClockEstimate, ClockEstimator, ClockModel, Exchange};
 pub use datagrams::DatagramMeter;
 pub use density::Density;
 pub use histogram::Histogram;
