@@ -22,6 +22,7 @@ __all__ = [
     "Traffic",
     "Wires",
     "__version__",
+    "agent",
     "plan_schemas",
     "reread_plan",
 ]
@@ -30,6 +31,7 @@ __version__: str
 
 Column = memoryview[int] | memoryview[float] | tuple[list[str], memoryview[int]]
 
+def agent(arguments: list[str]) -> int: ...
 def plan_schemas() -> str: ...
 def reread_plan(kind: str, json: str) -> str: ...
 

@@ -3,17 +3,20 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::key;
+use crate::{key, serve};
 
 /// What a command does with the arguments behind its name.
 type Run = fn(&[String]) -> ExitCode;
 
 /// The commands: name, what `--help` says of it, and what it does.
-const COMMANDS: &[(&str, &str, Run)] = &[(
-    "key",
-    "print the public key of this host; make the pair of keys if there is none",
-    key::command,
-)];
+const COMMANDS: &[(&str, &str, Run)] = &[
+    (
+        "key",
+        "print the public key of this host; make the pair of keys if there is none",
+        key::command,
+    ),
+    ("serve", "serve the controllers that are allowed", serve::command),
+];
 
 /// Wrong arguments, as every command of perhop has it.
 const USAGE: u8 = 2;

@@ -1,9 +1,20 @@
 //! The program on a live host: it sends and receives its side of a scenario's traffic for a
 //! controller that it allows, and answers standard measurement tools.
 
+mod channel;
 mod command;
+mod controller;
+mod frames;
 mod key;
-pub mod options;
+mod limits;
+mod options;
+mod serve;
+mod session;
+mod tls;
 
 pub use command::main;
+pub use controller::{LiveError, Peer};
+pub use frames::{ErrorCode, Reply, Request, Status};
 pub use key::{Identity, KeyError, PublicKey, default_file};
+pub use limits::Limits;
+pub use serve::{ServeError, Server, Settings};

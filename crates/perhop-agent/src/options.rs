@@ -8,7 +8,7 @@ use std::time::Duration;
 const USAGE: u8 = 2;
 
 /// One option of a command.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Opt {
     /// Its name, with the dashes.
     pub name: &'static str,
@@ -123,11 +123,6 @@ impl Arguments {
     /// The last value of an option.
     pub fn last<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.all(name).last()
-    }
-
-    /// Whether an option was given.
-    pub fn has(&self, name: &str) -> bool {
-        self.last(name).is_some()
     }
 
     /// The last value of an option, read by `parse`, one of the functions of this module or a
@@ -253,7 +248,7 @@ mod tests {
         let read = read(&["--allow", "a b", "file", "--allow=c=d", "--quick"]).unwrap();
         assert_eq!(read.all("--allow").collect::<Vec<_>>(), ["a b", "c=d"]);
         assert_eq!(read.last("--allow"), Some("c=d"));
-        assert!(read.has("--quick") && !read.has("--max-rate"));
+        assert!(read.last("--quick").is_some() && read.last("--max-rate").is_none());
         assert_eq!(read.positional, ["file"]);
     }
 

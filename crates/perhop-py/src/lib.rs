@@ -1,6 +1,7 @@
 //! The Python module `perhop._core`, the only interface between Rust and Python. It converts
 //! values, releases the interpreter while Rust works, and maps errors; it has no logic.
 
+mod agent;
 mod bookings;
 mod calendar;
 mod counts;
@@ -189,6 +190,8 @@ fn memory<'py, T: Copy>(
 mod _core {
     #[pymodule_export]
     use super::Simulation;
+    #[pymodule_export]
+    use super::agent::agent;
     #[pymodule_export]
     use super::bookings::{
         Booking, CalendarLink, CalendarPath, Claim, Fit, PathConstraints, Shortage, StoredPath,

@@ -1,0 +1,265 @@
+//! A control connection: frames over TLS over TCP, without waiting.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use perhop_socket::{Nanos, monotonic};
+use rustls::{Connection, Error as TlsError};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::frames::{self, Decoder, FrameError};
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 32 << 10;
+/// Bytes that may wait until the other side takes them.
+const MOST_WAITING: usize = 64 << 20;
+/// How long a frame may take from its first byte to its last.
+const LONGEST_FRAME_TIME: Nanos = 60_000_000_000;
+
+/// Why a connection is over.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Gone {
+    /// The other side has closed it.
+    #[error("the connection was closed")]
+    Closed,
+    /// The network has ended it.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The other side's key is not allowed, or it does not speak TLS as we do.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    /// It sent a frame that is none.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// It does not take what it is sent.
+    #[error("the other side takes nothing: {} MiB wait for it", MOST_WAITING >> 20)]
+    Slow,
+    /// A frame does not come to its end.
+    #[error("a frame has not come to its end within {} s", LONGEST_FRAME_TIME / 1_000_000_000)]
+    Slowly,
+    /// Nothing has come from it.
+    #[error("nothing was heard for {:.1} s", .0.as_secs_f64())]
+    Silent(Duration),
+}
+
+/// A frame that came.
+#[derive(Debug)]
+pub struct Received {
+    /// Its text.
+    pub frame: Vec<u8>,
+    /// When it was read, by the monotonic clock.
+    pub at: Nanos,
+}
+
+/// A control connection.
+#[derive(Debug)]
+pub struct Channel {
+    socket: TcpStream,
+    tls: Connection,
+    decoder: Decoder,
+    /// Frames that TLS has not taken yet, and how many bytes of them.
+    outgoing: VecDeque<Vec<u8>>,
+    waiting: usize,
+    /// When something was last heard.
+    heard: Nanos,
+    /// When the frame that is coming began.
+    frame_since: Option<Nanos>,
+    closed: bool,
+}
+
+impl Channel {
+    /// A connection at its beginning.
+    ///
+    /// # Errors
+    /// If the socket cannot be set up.
+    pub fn new(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        // What waits is counted here.
+        tls.set_buffer_limit(None);
+        Ok(Self {
+            socket,
+            tls,
+            decoder: Decoder::new(longest),
+            outgoing: VecDeque::new(),
+            waiting: 0,
+            heard: monotonic(),
+            frame_since: None,
+            closed: false,
+        })
+    }
+
+    /// Takes frames of at most `longest` bytes from now on.
+    pub fn set_longest(&mut self, longest: usize) {
+        self.decoder.set_limit(longest);
+    }
+
+    /// Whether the other side's key is not known yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Refuses a connection on which nothing was heard for too long.
+    ///
+    /// # Errors
+    /// [`Gone::Silent`].
+    pub fn check_silence(&self, most: Nanos) -> Result<(), Gone> {
+        let silence = monotonic().saturating_sub(self.heard);
+        if silence > most { Err(Gone::Silent(Duration::from_nanos(silence))) } else { Ok(()) }
+    }
+
+    /// Has a message sent.
+    pub fn send(&mut self, message: &impl Serialize) {
+        let frame = frames::write(message);
+        self.waiting += frame.len();
+        self.outgoing.push_back(frame);
+    }
+
+    /// Whether something waits to be sent.
+    pub fn wants_write(&self) -> bool {
+        self.tls.wants_write() || (!self.outgoing.is_empty() && !self.tls.is_handshaking())
+    }
+
+    /// Returns the next message that came whole.
+    ///
+    /// # Errors
+    /// [`Gone`] if the bytes are not a frame, or if there will be no more.
+    pub fn receive(&mut self) -> Result<Option<Received>, Gone> {
+        match self.decoder.next_frame()? {
+            Some(frame) => {
+                self.frame_since = self.decoder.is_partial().then_some(self.heard);
+                Ok(Some(Received { frame, at: self.heard }))
+            }
+            None if self.closed => Err(Gone::Closed),
+            None => Ok(None),
+        }
+    }
+
+    /// Sends and reads what is possible without waiting. Call [`receive`](Self::receive) until
+    /// there is no message left before this is called again: it reads a bounded number of bytes.
+    ///
+    /// # Errors
+    /// [`Gone`] if the connection is over; what came before can still be received if it was closed
+    /// in order.
+    pub fn progress(&mut self) -> Result<(), Gone> {
+        self.flush()?;
+        if self.waiting > MOST_WAITING {
+            return Err(Gone::Slow);
+        }
+        let read = match self.tls.read_tls(&mut self.socket) {
+            Ok(0) => {
+                self.closed = true;
+                return Ok(());
+            }
+            Ok(read) => read,
+            Err(error) if is_temporary(&error) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        if read > 0 {
+            self.heard = monotonic();
+            if let Err(error) = self.tls.process_new_packets() {
+                // The other side is told why, if it still reads.
+                let _ = self.tls.write_tls(&mut self.socket);
+                return Err(error.into());
+            }
+            self.take_plaintext()?;
+            self.flush()?;
+        }
+        match self.frame_since {
+            Some(since) if monotonic().saturating_sub(since) > LONGEST_FRAME_TIME => {
+                Err(Gone::Slowly)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_plaintext(&mut self) -> Result<(), Gone> {
+        let mut chunk = [0; CHUNK];
+        loop {
+            match self.tls.reader().read(&mut chunk) {
+                Ok(0) => {
+                    self.closed = true;
+                    return Ok(());
+                }
+                Ok(length) => {
+                    self.frame_since.get_or_insert(self.heard);
+                    self.decoder.push(&chunk[..length]);
+                }
+                Err(error) if is_temporary(&error) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends what is possible without waiting.
+    ///
+    /// # Errors
+    /// [`Gone`] if the connection is over.
+    pub fn flush(&mut self) -> Result<(), Gone> {
+        loop {
+            while self.tls.wants_write() {
+                match self.tls.write_tls(&mut self.socket) {
+                    Ok(_) => {}
+                    Err(error) if is_temporary(&error) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if self.tls.is_handshaking() {
+                return Ok(());
+            }
+            let Some(frame) = self.outgoing.pop_front() else { return Ok(()) };
+            self.waiting -= frame.len();
+            self.tls.writer().write_all(&frame)?;
+        }
+    }
+
+    /// Ends the connection after what was sent, as far as the network takes it within `within`.
+    pub fn close(mut self, within: Duration) {
+        let until = monotonic() + within.as_nanos() as Nanos;
+        let flush = |channel: &mut Self| {
+            while channel.flush().is_ok() && channel.wants_write() && monotonic() < until {
+                wait(&[channel], until);
+            }
+        };
+        flush(&mut self);
+        self.tls.send_close_notify();
+        flush(&mut self);
+        let _ = self.socket.shutdown(Shutdown::Write);
+        // A socket that is closed with something unread resets the connection, and what was sent
+        // may be lost: read until the other side closes, too.
+        let mut chunk = [0; CHUNK];
+        while monotonic() < until {
+            match self.socket.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if is_temporary(&error) => wait(&[&self], until),
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Waits until one of these connections can go on, or the monotonic clock shows `until`.
+pub fn wait(channels: &[&Channel], until: Nanos) {
+    let mut fds: Vec<_> = channels
+        .iter()
+        .map(|channel| {
+            let mut flags = PollFlags::POLLIN;
+            flags.set(PollFlags::POLLOUT, channel.wants_write());
+            PollFd::new(channel.socket.as_fd(), flags)
+        })
+        .collect();
+    let left = until.saturating_sub(monotonic()).div_ceil(1_000_000);
+    // An interrupted wait is over early, which every caller takes.
+    let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+}

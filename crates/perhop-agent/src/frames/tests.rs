@@ -1,0 +1,124 @@
+use super::*;
+
+/// A message of each kind, as a controller and an agent send them.
+fn requests() -> Vec<Vec<u8>> {
+    let job = r#"{"seed":1,"marks":[1000000000,2000000000],"cuts":[0],"nodes":[
+        {"name":"a","namespace":0,"addresses":["192.0.2.1"]},
+        {"name":"b","namespace":null,"addresses":["2001:db8::1"],"settings":[]}],
+        "timers":{"min_rto":200000000000,"delayed_ack":40000000000},
+        "flows":[{"name":"f","from":"a","to":"b","dscp":0,"port":5001,"streams":2,"start":0,
+        "stop":null,"volume":null,"transport":{"udp":{"rate":1000000,"size":1000,"ecn":null,
+        "bursts":null,"replay":{"packets":[[5,100],[7,200]],"repeat":true}}}}],
+        "pings":[{"name":"p","from":"a","to":"b","dscp":46,"every":1000000000,"size":56,"start":0,"stop":3000000000}]}"#;
+    let job: Box<Job> = serde_json::from_str(job).unwrap();
+    let all = [
+        Request::Hello { version: VERSION, program: "perhop 1".into() },
+        Request::Time { sent: 12_345 },
+        Request::Status {},
+        Request::Prepare { node: "a".into(), job },
+        Request::Prove { within: 1_000_000_000 },
+        Request::Start { zero: u64::MAX },
+        Request::Stop {},
+    ];
+    all.iter().map(write).collect()
+}
+
+fn replies() -> Vec<Vec<u8>> {
+    let all = [
+        Reply::Hello {
+            version: VERSION,
+            program: "perhop-agent 1".into(),
+            limits: Limits::default(),
+            missing: vec!["something".into()],
+        },
+        Reply::Time { sent: 1, received: 2, answered: 3, realtime_ahead: -4 },
+        Reply::Status(Status { sessions: 1, connections: 2, up: 3 }),
+        Reply::Prepared {},
+        Reply::Proved {},
+        Reply::Started {},
+        Reply::Warnings { texts: vec!["a warning".into()] },
+        Reply::Done {},
+        Reply::Error { code: ErrorCode::Limit, message: "too much".into() },
+    ];
+    all.iter().map(write).collect()
+}
+
+/// The frames of a stream that comes in pieces of `size` bytes.
+fn frames(stream: &[u8], size: usize, limit: usize) -> Result<Vec<Vec<u8>>, FrameError> {
+    let mut decoder = Decoder::new(limit);
+    let mut found = Vec::new();
+    for piece in stream.chunks(size) {
+        decoder.push(piece);
+        while let Some(frame) = decoder.next_frame()? {
+            found.push(frame);
+        }
+        assert!(decoder.bytes.len() <= limit + HEAD, "holds more than one frame");
+    }
+    Ok(found)
+}
+
+#[test]
+fn frames_are_found_however_they_are_cut() {
+    let stream = requests().concat();
+    let whole = frames(&stream, stream.len(), LONGEST_REQUEST).unwrap();
+    assert_eq!(whole.len(), requests().len());
+    for size in [1, 2, 3, 5, 64] {
+        assert_eq!(frames(&stream, size, LONGEST_REQUEST).unwrap(), whole);
+    }
+}
+
+#[test]
+fn a_long_frame_is_refused_by_its_head() {
+    let mut decoder = Decoder::new(100);
+    decoder.push(&101_u32.to_be_bytes());
+    assert_eq!(decoder.next_frame(), Err(FrameError::TooLong { length: 101, limit: 100 }));
+    let mut decoder = Decoder::new(LONGEST_REQUEST);
+    decoder.push(&(LONGEST_REQUEST as u32).to_be_bytes());
+    assert_eq!(decoder.next_frame(), Ok(None));
+    assert!(decoder.bytes.capacity() < 100, "nothing is reserved for what was not sent");
+}
+
+#[test]
+fn what_is_not_a_message_is_refused_with_its_place() {
+    for (text, place) in [
+        ("", "EOF"),
+        ("{}", "expected"),
+        (r#"{"time":{"sent":1}} x"#, "trailing"),
+        (r#"{"time":{"sent":-1}}"#, "time.sent"),
+        (r#"{"time":{"sent":1,"when":2}}"#, "unknown field `when`"),
+        (r#"{"fire":{}}"#, "unknown variant `fire`"),
+        (r#"{"stop":{},"start":{"zero":1}}"#, "expected"),
+    ] {
+        let error = read::<Request>(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(place), "{text}: {error}");
+    }
+    let deep = "[".repeat(100_000);
+    assert!(read::<Request>(deep.as_bytes()).is_err());
+}
+
+/// Decodes a stream as one side does: up to the first mistake, and back.
+fn decode<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
+    let Ok(frames) = frames(bytes, 7, 1 << 16) else { return false };
+    let mut taken = false;
+    for frame in frames {
+        let Ok(message) = read::<M>(&frame) else { return false };
+        let again = write(&message);
+        assert_eq!(write(&read::<M>(&again[HEAD..]).unwrap()), again);
+        taken = true;
+    }
+    taken
+}
+
+#[test]
+fn fuzz_requests() {
+    let mut seeds = requests();
+    seeds.push(requests().concat());
+    perhop_fuzz::fuzz_slow("agent-requests", &seeds, decode::<Request>);
+}
+
+#[test]
+fn fuzz_replies() {
+    let mut seeds = replies();
+    seeds.push(replies().concat());
+    perhop_fuzz::fuzz_slow("agent-replies", &seeds, decode::<Reply>);
+}

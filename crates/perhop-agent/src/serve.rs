@@ -1,0 +1,348 @@
+//! Serving: connections of controllers, each in a thread.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use perhop_socket::{Nanos, monotonic};
+use rustls::ServerConfig;
+use thiserror::Error;
+
+use crate::channel::{Channel, Gone, wait};
+use crate::frames::{self, ErrorCode, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
+use crate::key::{self, Identity, PublicKey};
+use crate::limits::{self, Limits};
+use crate::options::{Opt, Usage, wrong};
+use crate::session::{Refusal, Session, program_name};
+use crate::tls;
+
+/// Connections at most whose other side has not said who it is. The oldest makes room for a new
+/// one, so that those who say nothing keep nobody else out.
+const MOST_WAITING: usize = 64;
+/// How long the other side may take to say who it is.
+const GREETING: Nanos = 5_000_000_000;
+/// Connections of allowed controllers at most, besides one for each session.
+const MOST_IDLE: u64 = 16;
+/// How long an agent tries to get its last words out.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long to wait when the kernel has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(50);
+
+/// What an agent is told by its owner.
+#[derive(Debug)]
+pub struct Settings {
+    /// Its keys.
+    pub identity: Identity,
+    /// The controllers that it serves.
+    pub allowed: Vec<PublicKey>,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What it does for them at most.
+    pub limits: Limits,
+}
+
+/// Why an agent cannot serve.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Nobody is allowed.
+    #[error("no key is allowed, so nobody would be served; name one by --allow")]
+    Nobody,
+    /// It cannot listen.
+    #[error("cannot listen at {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// Its keys cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// What all connections of an agent share.
+#[derive(Debug)]
+pub struct Agent {
+    /// What its owner allows.
+    pub limits: Limits,
+    /// What it cannot do on this host, in words.
+    pub missing: Vec<String>,
+    tls: Arc<ServerConfig>,
+    since: Nanos,
+    sessions: AtomicU64,
+    connections: AtomicU64,
+    /// The connections whose other side has not said who it is, in the order in which they came.
+    waiting: Mutex<BTreeMap<u64, TcpStream>>,
+}
+
+/// A session's place among those that the agent's owner allows. It is free again when dropped.
+#[derive(Debug)]
+pub struct Place(Arc<Agent>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Agent {
+    /// What it does at present.
+    pub fn status(&self) -> Status {
+        Status {
+            sessions: self.sessions.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
+            up: monotonic().saturating_sub(self.since),
+        }
+    }
+
+    /// A place for another session, if there is one.
+    pub fn place(self: &Arc<Self>) -> Option<Place> {
+        let more = |now: u64| (now < self.limits.sessions).then_some(now + 1);
+        let taken = self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| Place(Arc::clone(self)))
+    }
+
+    /// Notes a connection whose other side is unknown; the oldest goes if there are too many.
+    fn wait_for(&self, number: u64, socket: &TcpStream) -> io::Result<()> {
+        let socket = socket.try_clone()?;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= MOST_WAITING
+            && let Some((_, oldest)) = waiting.pop_first()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        waiting.insert(number, socket);
+        Ok(())
+    }
+
+    fn no_longer_wait_for(&self, number: u64) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+}
+
+/// An agent that listens.
+#[derive(Debug)]
+pub struct Server {
+    agent: Arc<Agent>,
+    listener: TcpListener,
+    public: PublicKey,
+}
+
+impl Server {
+    /// Listens.
+    ///
+    /// # Errors
+    /// [`ServeError`], above all if no key is allowed.
+    pub fn new(settings: Settings) -> Result<Self, ServeError> {
+        let Settings { identity, allowed, listen, limits } = settings;
+        if allowed.is_empty() {
+            return Err(ServeError::Nobody);
+        }
+        let tls = tls::agent(&identity, &allowed)?;
+        let listener =
+            TcpListener::bind(listen).map_err(|error| ServeError::Listen(listen, error))?;
+        let agent = Agent {
+            limits,
+            missing: missing(),
+            tls,
+            since: monotonic(),
+            sessions: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            waiting: Mutex::default(),
+        };
+        Ok(Self { agent: Arc::new(agent), listener, public: identity.public() })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Its public key.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// Serves until the process ends.
+    pub fn run(&self) -> ! {
+        for number in 0.. {
+            let Ok((socket, _)) = self.listener.accept() else {
+                thread::sleep(NO_ROOM);
+                continue;
+            };
+            let agent = Arc::clone(&self.agent);
+            if agent.wait_for(number, &socket).is_err() {
+                continue;
+            }
+            let serve = move || {
+                agent.connections.fetch_add(1, Ordering::Relaxed);
+                // Whatever ends the connection has been said to the other side as far as it can be.
+                let _ = converse(&agent, number, socket);
+                agent.no_longer_wait_for(number);
+                agent.connections.fetch_sub(1, Ordering::Relaxed);
+            };
+            let thread = thread::Builder::new().name("perhop-control".into()).spawn(serve);
+            if thread.is_err() {
+                self.agent.no_longer_wait_for(number);
+            }
+        }
+        unreachable!("more connections than numbers")
+    }
+}
+
+/// A connection from its beginning to its end.
+fn converse(agent: &Arc<Agent>, number: u64, socket: TcpStream) -> Result<(), Gone> {
+    let begun = monotonic();
+    let mut channel = Channel::new(socket, tls::accept(&agent.tls)?, LONGEST_GREETING)?;
+    let mut session = Session::new(Arc::clone(agent));
+    loop {
+        let until = if session.has_greeted() { session.due() } else { begun + GREETING };
+        wait(&[&channel], until);
+        let mut greeted = session.has_greeted();
+        match exchange(agent, &mut channel, &mut session) {
+            Ok(()) => {}
+            Err(End::Gone(gone)) => {
+                drop(session);
+                return Err(gone);
+            }
+            Err(End::Refused(Refusal { code, message })) => {
+                eprintln!("refused {code:?} {message}");
+                drop(session);
+                channel.send(&Reply::Error { code, message });
+                channel.close(LAST_WORDS);
+                return Ok(());
+            }
+        }
+        if !greeted && session.has_greeted() {
+            greeted = true;
+            agent.no_longer_wait_for(number);
+            channel.set_longest(LONGEST_REQUEST);
+        }
+        if !greeted && monotonic() > begun + GREETING {
+            return Err(Gone::Silent(Duration::from_nanos(GREETING)));
+        }
+    }
+}
+
+/// Why a connection ends.
+enum End {
+    Gone(Gone),
+    Refused(Refusal),
+}
+
+impl From<Gone> for End {
+    fn from(gone: Gone) -> Self {
+        match gone {
+            Gone::Frame(error) => Self::Refused(error.into()),
+            gone => Self::Gone(gone),
+        }
+    }
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Reads what has come, answers it, and does what is due.
+fn exchange(agent: &Agent, channel: &mut Channel, session: &mut Session) -> Result<(), End> {
+    channel.progress()?;
+    while let Some(received) = channel.receive()? {
+        let request = frames::read(&received.frame).map_err(Refusal::from)?;
+        for reply in session.answer(request, received.at)? {
+            channel.send(&reply);
+        }
+        let connections = agent.connections.load(Ordering::Relaxed);
+        let most = agent.limits.sessions.saturating_add(MOST_IDLE) + MOST_WAITING as u64;
+        if connections > most {
+            let message = format!("the agent has {connections} connections");
+            return Err(Refusal { code: ErrorCode::Busy, message }.into());
+        }
+    }
+    for reply in session.tick()? {
+        channel.send(&reply);
+    }
+    if session.has_greeted()
+        && let Err(silent) = channel.check_silence(agent.limits.silence)
+    {
+        let message = format!("{silent}; the session is over (--silence)");
+        return Err(Refusal { code: ErrorCode::Silence, message }.into());
+    }
+    Ok(channel.flush()?)
+}
+
+/// What this process may not do on this host, in words.
+fn missing() -> Vec<String> {
+    Vec::new()
+}
+
+const USAGE: Usage = Usage {
+    command: "serve",
+    positional: "",
+    about: "Serve controllers that have one of the keys that are allowed.",
+    options: &[
+        Opt {
+            name: "--allow",
+            value: "KEY|FILE",
+            help: "a controller's key, or a file of keys; repeatable",
+        },
+        Opt { name: "--listen", value: "ADDRESS:PORT", help: "where to listen (127.0.0.1:4861)" },
+        Opt { name: "--key", value: "FILE", help: "this host's key (~/.config/perhop/agent.key)" },
+        limits::OPTIONS[0],
+        limits::OPTIONS[1],
+        limits::OPTIONS[2],
+        limits::OPTIONS[3],
+        limits::OPTIONS[4],
+        limits::OPTIONS[5],
+        limits::OPTIONS[6],
+    ],
+};
+
+const LISTEN: &str = "127.0.0.1:4861";
+
+/// The command `perhop-agent serve`.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    match server(arguments) {
+        Ok(server) => {
+            let at = server.address().map_or_else(|_| "?".into(), |address| address.to_string());
+            println!("{} serves at {at}", program_name());
+            println!("key: {}", server.public());
+            server.run()
+        }
+        Err(code) => code,
+    }
+}
+
+fn server(arguments: &[String]) -> Result<Server, ExitCode> {
+    let arguments = USAGE.read(arguments)?;
+    let failed = |error: &dyn std::fmt::Display| {
+        eprintln!("perhop-agent serve: {error}");
+        ExitCode::FAILURE
+    };
+    let mut allowed = Vec::new();
+    for text in arguments.all("--allow") {
+        allowed.extend(PublicKey::read_argument(text).map_err(|error| failed(&error))?);
+    }
+    if allowed.is_empty() {
+        return Err(wrong("serve", &ServeError::Nobody.to_string()));
+    }
+    let address =
+        |text: &str| text.parse().map_err(|_| format!("expected an address such as {LISTEN}"));
+    let listen = arguments.value("--listen", address)?;
+    let listen = listen.unwrap_or_else(|| LISTEN.parse().expect("an address"));
+    let limits = Limits::read(&arguments)?;
+    let path = match arguments.last("--key") {
+        Some(path) => Ok(path.into()),
+        None => key::default_file(),
+    };
+    let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
+    Server::new(Settings { identity, allowed, listen, limits }).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Agents and controllers on loopback.
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::controller::{LiveError, Peer};
+use crate::frames::{Request, VERSION};
+
+/// An agent in a thread of this process.
+struct Host {
+    address: SocketAddr,
+    key: PublicKey,
+    agent: Arc<Agent>,
+}
+
+fn host(allowed: &[&Identity], limits: Limits) -> Host {
+    let settings = Settings {
+        identity: Identity::generate(),
+        allowed: allowed.iter().map(|identity| identity.public()).collect(),
+        listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        limits,
+    };
+    let server = Server::new(settings).unwrap();
+    let host = Host {
+        address: server.address().unwrap(),
+        key: server.public(),
+        agent: Arc::clone(&server.agent),
+    };
+    thread::spawn(move || server.run());
+    host
+}
+
+impl Host {
+    fn connect(&self, identity: &Identity) -> Result<Peer, LiveError> {
+        Peer::connect("a", self.address, self.key, identity)
+    }
+
+    /// Waits until the agent has no connections, for a second at most.
+    fn is_quiet(&self) -> bool {
+        let until = monotonic() + 1_000_000_000;
+        while monotonic() < until {
+            let waiting = self.agent.waiting.lock().unwrap().len();
+            if self.agent.status().connections == 0 && waiting == 0 {
+                return self.agent.status().sessions == 0;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn code(error: &LiveError) -> Option<ErrorCode> {
+    match error {
+        LiveError::Refused { code, .. } => Some(*code),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_allowed_controller_is_greeted_and_told_the_time() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits { flows: 7, ..Limits::default() });
+    let mut peer = host.connect(&identity).unwrap();
+    assert_eq!(peer.limits.flows, 7);
+    peer.compare_clocks().unwrap();
+    let clock = peer.clock.unwrap();
+    assert!(clock.monotonic.unsigned_abs() <= clock.bound, "one clock, and {clock:?}");
+    assert!(clock.bound < 5_000_000, "{clock:?}");
+    peer.send(&Request::Status {});
+    let Reply::Status(status) = peer.reply(SECOND, "answered").unwrap() else { panic!() };
+    assert_eq!((status.sessions, status.connections), (0, 1));
+    peer.close();
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn without_an_allowed_key_nothing_is_served() {
+    let (ours, other) = (Identity::generate(), Identity::generate());
+    let settings = Settings {
+        identity: Identity::generate(),
+        allowed: Vec::new(),
+        listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        limits: Limits::default(),
+    };
+    assert!(matches!(Server::new(settings), Err(ServeError::Nobody)));
+    let host = host(&[&ours], Limits::default());
+    let refused = host.connect(&other).unwrap_err();
+    assert!(matches!(refused, LiveError::NotAllowed { .. }), "{refused}");
+    assert!(refused.to_string().contains(&other.public().to_string()), "{refused}");
+    let mistaken = Peer::connect("a", host.address, other.public(), &ours).unwrap_err();
+    assert!(matches!(mistaken, LiveError::WrongKey { .. }), "{mistaken}");
+    assert!(host.is_quiet());
+    // Without TLS nothing of the protocol is looked at.
+    let mut plain = TcpStream::connect(host.address).unwrap();
+    plain.write_all(&frames::write(&Request::Hello { version: 1, program: "x".into() })).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.windows(5).any(|part| part == b"hello"), "{answer:?}");
+}
+
+#[test]
+fn another_version_is_refused_with_what_to_do() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let tls = tls::controller(&identity, host.key).unwrap();
+    let socket = TcpStream::connect(host.address).unwrap();
+    let mut channel = Channel::new(socket, tls::connect(&tls).unwrap(), LONGEST_GREETING).unwrap();
+    channel.send(&Request::Hello { version: VERSION + 1, program: "perhop 99".into() });
+    let reply: Reply = loop {
+        channel.progress().unwrap();
+        if let Some(received) = channel.receive().unwrap() {
+            break frames::read(&received.frame).unwrap();
+        }
+        wait(&[&channel], monotonic() + 1_000_000_000);
+    };
+    let Reply::Error { code: ErrorCode::Version, message } = reply else { panic!("{reply:?}") };
+    assert!(message.contains("version 2") && message.contains("install"), "{message}");
+}
+
+#[test]
+fn what_does_not_fit_the_state_ends_the_connection() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    for request in [
+        Request::Hello { version: VERSION, program: "again".into() },
+        Request::Prove { within: 1 },
+        Request::Start { zero: 1 },
+    ] {
+        let mut peer = host.connect(&identity).unwrap();
+        peer.send(&request);
+        let error = peer.reply(SECOND, "answered").unwrap_err();
+        assert_eq!(code(&error), Some(ErrorCode::State), "{error}");
+        let error = peer.reply(SECOND, "answered").unwrap_err();
+        assert!(matches!(error, LiveError::Gone { gone: Gone::Closed, .. }), "{error}");
+    }
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn silence_ends_a_session() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits { silence: 300_000_000, ..Limits::default() });
+    let mut peer = host.connect(&identity).unwrap();
+    let begun = monotonic();
+    let error = peer.reply(3 * SECOND, "answered").unwrap_err();
+    assert_eq!(code(&error), Some(ErrorCode::Silence), "{error}");
+    assert!(monotonic() - begun > 250_000_000);
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let mut silent = Vec::new();
+    for number in 0..500 {
+        let mut socket = TcpStream::connect(host.address).unwrap();
+        // Some send the beginning of a handshake, others rubbish, others nothing.
+        let bytes: &[u8] =
+            [&b"\x16\x03\x01\x02\x00\x01"[..], b"GET / HTTP/1.1\r\n\r\n", b""][number % 3];
+        let _ = socket.write_all(bytes);
+        silent.push(socket);
+    }
+    let peer = host.connect(&identity).unwrap();
+    assert!(host.agent.waiting.lock().unwrap().len() <= MOST_WAITING);
+    assert!(host.agent.status().connections <= MOST_WAITING as u64 + 10);
+    peer.close();
+    drop(silent);
+    assert!(host.is_quiet());
+}

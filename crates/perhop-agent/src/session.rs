@@ -1,0 +1,297 @@
+//! An agent's side of a control connection: the states of a session.
+//!
+//! A connection is one session: greeting, then one run. Whatever does not fit the state ends it.
+//! When it ends, the sockets of its run are closed and nothing goes on sending.
+
+use std::sync::Arc;
+
+use perhop_socket::{Nanos, monotonic, realtime};
+use perhop_traffic::{Job, Traffic};
+
+use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
+use crate::serve::{Agent, Place};
+
+/// How long a run may take from its preparation to its start.
+const LONGEST_PREPARATION: Nanos = 300_000_000_000;
+/// How far ahead a start may be.
+const FARTHEST_START: Nanos = 60_000_000_000;
+/// How long after its last mark a run is ended if it does not end by itself.
+const GRACE: Nanos = 2_000_000_000;
+
+/// Why a session ends before its time.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The kind of error.
+    pub code: ErrorCode,
+    /// What, where, what was expected.
+    pub message: String,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<FrameError> for Refusal {
+    fn from(error: FrameError) -> Self {
+        Self::new(ErrorCode::Malformed, error.to_string())
+    }
+}
+
+/// Where a session is.
+#[derive(Debug)]
+enum State {
+    Greeting,
+    Idle,
+    /// Sockets are open.
+    Prepared(Run),
+    /// Receivers are asked whether they want data.
+    Proving(Run, Nanos),
+    /// All have proved.
+    Proved(Run),
+    Running(Run),
+    /// The run is over.
+    Over,
+}
+
+impl State {
+    /// What messages call it; docs/agent.md has the same words.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Greeting => "greeting",
+            Self::Idle => "idle",
+            Self::Prepared(_) => "prepared",
+            Self::Proving(..) => "proving",
+            Self::Proved(_) => "proved",
+            Self::Running(_) => "running",
+            Self::Over => "over",
+        }
+    }
+}
+
+/// A job whose sockets are open.
+#[derive(Debug)]
+struct Run {
+    traffic: Traffic,
+    /// When it has to be over, by the monotonic clock.
+    until: Nanos,
+    /// How long the scenario is.
+    length: Nanos,
+    /// Its place among the sessions of the agent.
+    _place: Place,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    agent: Arc<Agent>,
+    state: State,
+}
+
+impl Session {
+    /// The session of a new connection.
+    pub fn new(agent: Arc<Agent>) -> Self {
+        Self { agent, state: State::Greeting }
+    }
+
+    /// Whether the controller has said who it is.
+    pub fn has_greeted(&self) -> bool {
+        !matches!(self.state, State::Greeting)
+    }
+
+    /// When [`tick`](Self::tick) has something to do next, by the monotonic clock.
+    pub fn due(&self) -> Nanos {
+        let often = match self.state {
+            State::Greeting | State::Idle | State::Over => 1_000_000_000,
+            State::Prepared(_) | State::Proved(_) => 500_000_000,
+            State::Proving(..) => 0,
+            State::Running(_) => 100_000_000,
+        };
+        monotonic() + often.min(self.agent.limits.silence / 4)
+    }
+
+    /// Answers a request that came when the monotonic clock showed `received`.
+    ///
+    /// # Errors
+    /// [`Refusal`], after which the session is over.
+    pub fn answer(&mut self, request: Request, received: Nanos) -> Result<Vec<Reply>, Refusal> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let (state, replies) = match (state, request) {
+            (State::Greeting, Request::Hello { version, program }) => {
+                if version != VERSION {
+                    return Err(Refusal::new(
+                        ErrorCode::Version,
+                        format!(
+                            "{program} speaks version {version} of the protocol, and this agent \
+                             ({}) version {VERSION}; install the same perhop on both",
+                            program_name()
+                        ),
+                    ));
+                }
+                (State::Idle, vec![self.hello()])
+            }
+            (State::Greeting, _) => {
+                return Err(Refusal::new(ErrorCode::State, "expected hello before anything else"));
+            }
+            (state, Request::Time { sent }) => (state, vec![time(sent, received)]),
+            (state, Request::Status {}) => (state, vec![Reply::Status(self.agent.status())]),
+            (State::Idle, Request::Prepare { node, job }) => {
+                (State::Prepared(self.prepare(&node, &job)?), vec![Reply::Prepared {}])
+            }
+            (State::Prepared(run), Request::Prove { within }) => {
+                (State::Proving(run, monotonic().saturating_add(within)), Vec::new())
+            }
+            (State::Proved(mut run), Request::Start { zero }) => {
+                start(&mut run, zero)?;
+                (State::Running(run), vec![Reply::Started {}])
+            }
+            (State::Running(mut run), Request::Stop {}) => {
+                run.traffic.stop();
+                (State::Over, last_words(run))
+            }
+            (
+                State::Idle | State::Prepared(_) | State::Proving(..) | State::Proved(_),
+                Request::Stop {},
+            ) => (State::Over, vec![Reply::Done {}]),
+            // The run may have come to its end while this was on its way.
+            (State::Over, Request::Stop {}) => (State::Over, Vec::new()),
+            (state, request) => {
+                let message =
+                    format!("{} does not fit a session that is {}", kind(&request), state.name());
+                return Err(Refusal::new(ErrorCode::State, message));
+            }
+        };
+        self.state = state;
+        Ok(replies)
+    }
+
+    /// Does what is due, and returns what the controller is told.
+    ///
+    /// # Errors
+    /// [`Refusal`], after which the session is over.
+    pub fn tick(&mut self) -> Result<Vec<Reply>, Refusal> {
+        let now = monotonic();
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let (state, replies) = match state {
+            State::Prepared(run) | State::Proving(run, _) | State::Proved(run)
+                if now > run.until =>
+            {
+                return Err(Refusal::new(
+                    ErrorCode::Failed,
+                    format!("not started within {} s", LONGEST_PREPARATION / 1_000_000_000),
+                ));
+            }
+            State::Proving(_, until) if now > until => {
+                return Err(Refusal::new(ErrorCode::Unproved, "the proof took too long"));
+            }
+            State::Proving(run, _) => (State::Proved(run), vec![Reply::Proved {}]),
+            State::Running(run) if run.traffic.is_finished() => (State::Over, last_words(run)),
+            State::Running(mut run) if now > run.until => {
+                run.traffic.stop();
+                (State::Over, last_words(run))
+            }
+            State::Running(run) => {
+                let replies = warnings(&run);
+                (State::Running(run), replies)
+            }
+            state => (state, Vec::new()),
+        };
+        self.state = state;
+        Ok(replies)
+    }
+
+    fn hello(&self) -> Reply {
+        Reply::Hello {
+            version: VERSION,
+            program: program_name(),
+            limits: self.agent.limits.clone(),
+            missing: self.agent.missing.clone(),
+        }
+    }
+
+    fn prepare(&self, node: &str, job: &Job) -> Result<Run, Refusal> {
+        only_present(node, job).map_err(|text| Refusal::new(ErrorCode::Job, text))?;
+        self.agent.limits.check(job).map_err(|text| Refusal::new(ErrorCode::Limit, text))?;
+        let place = self.agent.place().ok_or_else(|| {
+            let most = self.agent.limits.sessions;
+            let text = format!("the agent has {most} sessions already (--max-sessions)");
+            Refusal::new(ErrorCode::Busy, text)
+        })?;
+        let traffic = Traffic::new(job, &|_| Ok(()))
+            .map_err(|error| Refusal::new(ErrorCode::Job, error.to_string()))?;
+        let length = job.marks.last().map_or(0, |end| end.as_picos().div_ceil(1_000));
+        let until = monotonic() + LONGEST_PREPARATION;
+        Ok(Run { traffic, until, length, _place: place })
+    }
+}
+
+/// Checks that of all nodes only this one is present, and that its host is left as it is.
+fn only_present(node: &str, job: &Job) -> Result<(), String> {
+    for one in &job.nodes {
+        if one.namespace.is_some() != (one.name == node) {
+            return Err(format!("node {}: expected a namespace of {node} and no other", one.name));
+        }
+        if one.namespace.is_some() && !one.settings.is_empty() {
+            return Err(format!("node {node}: an agent changes no settings of its host"));
+        }
+    }
+    match job.nodes.iter().filter(|one| one.name == node).count() {
+        1 => Ok(()),
+        count => Err(format!("the job has {count} nodes named {node}; expected 1")),
+    }
+}
+
+fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
+    let now = monotonic();
+    if zero < now {
+        let late = (now - zero) as f64 / 1e6;
+        return Err(Refusal::new(ErrorCode::Late, format!("the start was {late:.3} ms ago")));
+    }
+    if zero - now > FARTHEST_START {
+        let text = format!("the start is more than {} s ahead", FARTHEST_START / 1_000_000_000);
+        return Err(Refusal::new(ErrorCode::Limit, text));
+    }
+    run.until = zero.saturating_add(run.length).saturating_add(GRACE);
+    run.traffic.start(zero).map_err(|error| Refusal::new(ErrorCode::Failed, error.to_string()))
+}
+
+fn warnings(run: &Run) -> Vec<Reply> {
+    match run.traffic.take_warnings() {
+        texts if texts.is_empty() => Vec::new(),
+        texts => vec![Reply::Warnings { texts }],
+    }
+}
+
+/// What is said at the end of a run. The run's place is free when this returns.
+fn last_words(run: Run) -> Vec<Reply> {
+    let mut replies = warnings(&run);
+    replies.push(Reply::Done {});
+    replies
+}
+
+fn time(sent: u64, received: Nanos) -> Reply {
+    // Both clocks at one instant, as nearly as can be.
+    let (before, real, answered) = (monotonic(), realtime(), monotonic());
+    let middle = before + (answered - before) / 2;
+    let realtime_ahead = real.wrapping_sub(middle) as i64;
+    Reply::Time { sent, received, answered, realtime_ahead }
+}
+
+/// The program's name and version.
+pub fn program_name() -> String {
+    format!("perhop-agent {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What messages call a request.
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Hello { .. } => "hello",
+        Request::Time { .. } => "time",
+        Request::Status {} => "status",
+        Request::Prepare { .. } => "prepare",
+        Request::Prove { .. } => "prove",
+        Request::Start { .. } => "start",
+        Request::Stop {} => "stop",
+    }
+}
