@@ -8,6 +8,7 @@ which is settled last, by what a run of it may cost.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from fuzzing.language import OMIT, Writer
 from fuzzing.values import NAMES, from_schema
 from perhop.errors import ScenarioError
 from perhop.scenario import METRICS, Scenario
+from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.cbq import Cbq
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Class, Match, Police, Policy, Shape
@@ -298,7 +300,30 @@ class Author(Writer):
             "flows": {name: self.flow() for name in names[:flows]},
             "pings": {name: self.model(Ping, most=6) for name in names[flows:]},
         }
+        if self.chance(20):
+            found["agents"] = self.agents(found)
         return {section: value for section, value in found.items() if value}
+
+    def agents(self, traffic: dict[str, Any]) -> dict[str, Any]:
+        """An agent for every end of the traffic, or an address where nothing but pings goes."""
+        flows, pings = traffic["flows"].values(), traffic["pings"].values()
+        sending = {*(flow["from"] for flow in flows), *(ping["from"] for ping in pings)}
+        opened = {flow["to"] for flow in flows} | {ping["to"] for ping in pings}
+        sending |= {flow["to"] for flow in flows}
+        found: dict[str, Any] = {}
+        for name in sorted(sending | opened):
+            if name in sending:
+                agent = self.model(Agent, but=["address", "key", "nat", "ping"])
+                key = b64encode(len(found).to_bytes(32)).decode()
+                found[name] = {
+                    "address": f"192.0.2.{len(found)}:4861",
+                    "key": f"perhop-ed25519 {key}",
+                    "nat": name not in opened and self.chance(30),
+                    **agent,
+                }
+            else:
+                found[name] = {"ping": "2001:db8::1"}
+        return found
 
     def change(self, scenario: Scenario) -> dict[str, Any]:
         """A change of what `scenario` has."""

@@ -34,7 +34,12 @@ def text(name: str) -> str:
     return files(__name__).joinpath(f"{name}.yaml").read_text("utf-8")
 
 
-def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenario:
+def load(
+    source: str | os.PathLike[str],
+    *,
+    overrides: Overrides = (),
+    agents: str | os.PathLike[str] | None = None,
+) -> Scenario:
     """The scenario in a file, or of the gallery.
 
     Args:
@@ -42,16 +47,17 @@ def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenar
             is meant by a path such as ``./qbss-1-70``.
         overrides: Changes to make first, such as ``{"links.1.rate": "5 Mbps"}`` or
             ``["links.1.rate=5 Mbps"]``.
+        agents: A file with the section `agents`, which replaces the scenario's.
 
     Raises:
         ScenarioError: There is no such file or name, or it is not a scenario as changed.
     """
     if isinstance(source, str) and source in names():
-        return loader.parse(text(source), f"{source}.yaml", overrides=overrides)
+        return loader.parse(text(source), f"{source}.yaml", overrides=overrides, agents=agents)
     if isinstance(source, str) and _BARE_NAME.fullmatch(source) and not os.path.lexists(source):
         message = f"{quote(source)} is neither a file nor in the gallery ({', '.join(names())})"
         raise ScenarioError([Problem("", 0, 0, "", message, did_you_mean(source, names()))])
-    return loader.load(source, overrides=overrides)
+    return loader.load(source, overrides=overrides, agents=agents)
 
 
 _BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -10,6 +10,7 @@
 Each imports from those above it only.
 """
 
+from perhop.scenario.model.agents import AGENT_PORT, Agent, Endpoint
 from perhop.scenario.model.changes import Change, PoliceChange
 from perhop.scenario.model.classes import Action, Class, Match, Police, Policy, Shape
 from perhop.scenario.model.dscp import DSCP_NAMES, format_dscp, parse_dscp
@@ -29,15 +30,18 @@ from perhop.scenario.reading.schema import json_schema
 from perhop.scenario.rules.scenario import Scenario
 
 __all__ = [
+    "AGENT_PORT",
     "DSCP_NAMES",
     "EPHEMERAL_PORTS",
     "METRICS",
     "Action",
+    "Agent",
     "Bandwidth",
     "Basis",
     "Bursts",
     "Change",
     "Class",
+    "Endpoint",
     "Expectation",
     "Flow",
     "Limit",

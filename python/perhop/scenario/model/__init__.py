@@ -5,6 +5,7 @@
 `topology`        nodes and links
 `classes`         policies of classes, with `queues`, `marking` and the settings of `cbq`
 `traffic`         flows, with `tcp` or a `replay` of packets, and pings
+`agents`          who sends and receives on a live network
 `changes`         what changes while it runs
 `expectations`    what should come of it, by `metrics`
 `quantities`      fields with units; each field is a `text.Text`

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from perhop.scenario.model.agents import Agent
 from perhop.scenario.model.base import Model
 from perhop.scenario.model.changes import Change
 from perhop.scenario.model.classes import Policy
@@ -65,6 +66,9 @@ class ScenarioData(Model):
 
     pings: Annotated[dict[Name, Ping], Field(max_length=1000)] = Field(default_factory=dict)
     """The pings by name."""
+
+    agents: Annotated[dict[Name, Agent], Field(max_length=1000)] = Field(default_factory=dict)
+    """The agents of nodes on a live network, by node; for the engine `live` only."""
 
     duration: PositiveDuration | None = None
     """The duration; by default until the last flow or ping stops."""

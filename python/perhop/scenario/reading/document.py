@@ -8,7 +8,7 @@ nesting. Scalars follow YAML 1.2's core schema: ``yes`` is text, ``1:20`` is tex
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
@@ -29,12 +29,16 @@ MAX_VALUES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The position of a value and of its key: line and column, from 1."""
+    """The position of a value and of its key: line and column, from 1.
+
+    `file` is the name of the file, if it is not the document's.
+    """
 
     line: int
     column: int
     key_line: int
     key_column: int
+    file: str = ""
 
 
 @dataclass(slots=True)
@@ -71,9 +75,20 @@ class Document:
             if part in self.marks:
                 mark = self.marks[part]
                 if at_key and length == len(loc):
-                    return self.file, mark.key_line, mark.key_column
-                return self.file, mark.line, mark.column
+                    return mark.file or self.file, mark.key_line, mark.key_column
+                return mark.file or self.file, mark.line, mark.column
         return self.file, 1, 1
+
+    def include(self, section: str, part: Document) -> None:
+        """Replace a section by the document `part`, which keeps its places."""
+        self.data[section] = part.data
+        self.problems += part.problems
+        self.empty = [loc for loc in self.empty if loc[0] != section]
+        self.empty += [(section, *loc) for loc in part.empty]
+        self.marks = {loc: mark for loc, mark in self.marks.items() if loc[:1] != (section,)}
+        self.marks[(section,)] = Mark(1, 1, 1, 1, part.file)
+        for loc, mark in part.marks.items():
+            self.marks[(section, *loc)] = replace(mark, file=part.file)
 
 
 def read_yaml(text: str, file: str) -> Document:

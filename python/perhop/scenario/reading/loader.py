@@ -18,32 +18,48 @@ MAX_FILE = 2**20
 """The largest scenario file, in bytes."""
 
 
-def load(source: str | os.PathLike[str], *, overrides: Overrides = ()) -> Scenario:
+def load(
+    source: str | os.PathLike[str],
+    *,
+    overrides: Overrides = (),
+    agents: str | os.PathLike[str] | None = None,
+) -> Scenario:
     """Return the scenario in the file `source`.
 
     Args:
         source: The path of a YAML file.
         overrides: Changes to make first, such as ``{"links.1.rate": "5 Mbps"}`` or
             ``["links.1.rate=5 Mbps"]``.
+        agents: The path of a YAML file with the section `agents`, which replaces the scenario's.
 
     Raises:
         ScenarioError: If the file cannot be read, or is not a scenario after the changes.
     """
-    return parse(_read(os.fspath(source)), os.fspath(source), overrides=overrides)
+    return parse(_read(os.fspath(source)), os.fspath(source), overrides=overrides, agents=agents)
 
 
-def parse(text: str | bytes, filename: str = "<string>", *, overrides: Overrides = ()) -> Scenario:
+def parse(
+    text: str | bytes,
+    filename: str = "<string>",
+    *,
+    overrides: Overrides = (),
+    agents: str | os.PathLike[str] | None = None,
+) -> Scenario:
     """Return the scenario in `text`.
 
     Args:
         text: YAML; bytes must be UTF-8.
         filename: The name of the file in messages.
         overrides: Changes to make first, as for `load`.
+        agents: A file with the section `agents`, as for `load`.
 
     Raises:
         ScenarioError: If `text` is not a scenario after the changes.
     """
     document = read_yaml(_decode(text, filename), filename)
+    if agents is not None and isinstance(document.data, dict):
+        path = os.fspath(agents)
+        document.include("agents", read_yaml(_decode(_read(path), path), path))
     override(document, overrides, Scenario)
     found = list(document.problems)
     told = {(problem.file, problem.line, problem.column) for problem in found if problem.line}
