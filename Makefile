@@ -85,6 +85,28 @@ bench-reserve: .venv/built ## Measure reservations, and kill the service 50 time
 	CARGO=$(CARGO) $(BIN)/python services/bench/reserve.py
 	PERHOP_CRASHES=50 $(BIN)/python -m pytest services/tests/test_reservations_crash.py
 
+# The target of a statically linked agent: with musl if its standard library is installed.
+STATIC = $(shell arch=$$(uname -m); \
+  test -d "$$(rustc --print sysroot)/lib/rustlib/$$arch-unknown-linux-musl" \
+  && echo $$arch-unknown-linux-musl || echo $$arch-unknown-linux-gnu)
+
+.PHONY: dist
+dist: .venv/installed ## Build the wheels, the source archives and a static perhop-agent into dist/
+	rm -rf dist
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/maturin build --quiet --release --locked --out dist
+	cd services && ../$(BIN)/python -c \
+	  'from flit_core.buildapi import *; build_wheel("../dist"); build_sdist("../dist")'
+	RUSTFLAGS='-C target-feature=+crt-static' \
+	  $(CARGO) build --quiet --release --locked --package perhop-agent --target $(STATIC)
+	install -m 755 -s target/$(STATIC)/release/perhop-agent dist/
+	cp packaging/perhop-agent.service dist/
+	@ls -l dist
+
+.PHONY: check-dist
+check-dist: ## Install what `make dist` built into an empty environment, and use it
+	packaging/check.sh dist $(PYTHON)
+
 .PHONY: lock
 lock: ## Resolve requirements/dev.in to the newest versions and pin them
 	rm -rf .venv
@@ -94,7 +116,7 @@ lock: ## Resolve requirements/dev.in to the newest versions and pin them
 
 .PHONY: clean
 clean: ## Remove what the targets above have made
-	rm -rf .venv target runs python/perhop/_core.abi3.so
+	rm -rf .venv target runs dist python/perhop/_core.abi3.so
 
 .venv/installed: requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -19,6 +19,7 @@ PACKAGES: Final = {
     "postgres": "postgresql",
     "setpriv": "util-linux",
     "ss": "iproute2",
+    "systemd-analyze": "systemd",
     "tc": "iproute2",
     "tracepath": "iputils-tracepath",
     "traceroute": "traceroute",
