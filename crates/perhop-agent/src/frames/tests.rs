@@ -9,7 +9,8 @@ fn requests() -> Vec<Vec<u8>> {
         "flows":[{"name":"f","from":"a","to":"b","dscp":0,"port":5001,"streams":2,"start":0,
         "stop":null,"volume":null,"transport":{"udp":{"rate":1000000,"size":1000,"ecn":null,
         "bursts":null,"replay":{"packets":[[5,100],[7,200]],"repeat":true}}}}],
-        "pings":[{"name":"p","from":"a","to":"b","dscp":46,"every":1000000000,"size":56,"start":0,"stop":3000000000}]}"#;
+        "pings":[{"name":"p","from":"a","to":"b","dscp":46,"every":1000000000,
+        "size":56,"start":0,"stop":3000000000}]}"#;
     let job: Box<Job> = serde_json::from_str(job).unwrap();
     let all = [
         Request::Hello { version: VERSION, program: "perhop 1".into() },
