@@ -61,7 +61,7 @@ def test_the_manifest_says_how_the_run_came_about(run: Dataset, tmp_path: Path) 
     assert manifest["counters"] == {"events": 1_234_567, "packet_hops": 345_678}
 
 
-DIGESTS = {3: "88ceb249c4a9d731"}
+DIGESTS = {4: "25426796237a28b8"}
 
 
 def test_a_change_of_the_tables_is_a_change_of_the_format() -> None:
@@ -284,7 +284,7 @@ def bad_tables() -> list[tuple[str, pl.DataFrame, str]]:
         ("intervals", good.drop("cwnd"), "has columns"),
         ("intervals", good.with_columns(extra=1), "has columns"),
         ("intervals", good.with_columns(pl.col("bytes").cast(pl.Float64)), "has columns"),
-        ("intervals", table("intervals", [{**flow, "bytes": None}]), "bytes of .* has nulls"),
+        ("intervals", table("intervals", [{**flow, "stream": None}]), "stream of .* has nulls"),
         ("intervals", table("intervals", [{**flow, "bytes": -1}]), "bytes of .* negative"),
         ("intervals", table("intervals", [{**flow, "rtt_s": float("nan")}]), "rtt_s of .* NaN"),
         ("intervals", table("intervals", [{**flow, "flow": "who"}]), "unknown .* who"),

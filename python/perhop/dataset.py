@@ -29,7 +29,7 @@ from perhop.units import quote
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -173,6 +173,14 @@ TABLES: Final[Mapping[str, pl.Schema]] = {
 
 _NULLABLE: Final = {
     "intervals": {
+        "bytes",
+        "packets",
+        "lost",
+        "reordered",
+        "marked",
+        "echoed",
+        "retransmits",
+        "acks",
         "reordered_by_3",
         "extent",
         "extent_max",
@@ -278,7 +286,7 @@ class Manifest(_Record):
 class _Stored(Manifest):
     """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
-    format: Literal[3]
+    format: Literal[4]
     scenario: dict[str, Any]
     tables: dict[str, str]
 
@@ -305,7 +313,8 @@ class Dataset:
             `srtt_s`, the sender's smoothed round-trip time (RFC 6298), read every 10 ms while
             acknowledgements come; `owd_s`, the one-way delay of its data; the congestion window
             `cwnd` in bytes at the stretch's end; `completion_s`, how long after its start the
-            stream's whole volume had arrived, where that was in this stretch.
+            stream's whole volume had arrived, where that was in this stretch. A counter is null
+            where the host that counts it did not report, or lacks the rights to look.
         pings: A row per request; which `node` answered it and how (see `ANSWERS`), null if nobody
             did; `rtt_s`, null too where a router said that it knows no way. `dscp_arrived` is the
             request's code point where it was answered, which an error quotes; `dscp_echoed` the

@@ -4,6 +4,7 @@ use crate::{Bytes, Dscp, Ecn, TrafficClass};
 
 /// A node of the network: a host or a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 pub struct NodeId(pub u16);
 
 impl NodeId {

@@ -27,13 +27,29 @@ impl DatagramMeter {
     /// without congestion experienced. Returns whether it is the first copy.
     #[inline]
     pub fn add(&mut self, sequence: u64, payload: u64, delay: Duration, marked: bool) -> bool {
-        self.jitter.add(delay);
+        self.add_stamped(sequence, payload, (delay, Some(delay)), marked)
+    }
+
+    /// Counts the arrival of a datagram whose sender may have another clock. `transit` is the
+    /// difference of both clocks, from any origin, and serves jitter; `delay` is the one-way delay
+    /// where the clocks can be compared.
+    #[inline]
+    pub fn add_stamped(
+        &mut self,
+        sequence: u64,
+        payload: u64,
+        (transit, delay): (Duration, Option<Duration>),
+        marked: bool,
+    ) -> bool {
+        self.jitter.add(transit);
         let first = self.order.add(sequence);
         if first {
             self.delivered += payload;
             self.packets += 1;
             self.marked += u64::from(marked);
-            self.delay.add(delay);
+            if let Some(delay) = delay {
+                self.delay.add(delay);
+            }
         }
         first
     }

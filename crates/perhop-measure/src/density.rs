@@ -103,6 +103,20 @@ impl Density {
         }
     }
 
+    /// The [`counts`](Self::counts) of several streams together.
+    pub fn sums<'a>(streams: impl Iterator<Item = &'a Self>) -> Vec<[u64; 2]> {
+        let mut sums: Vec<[u64; 2]> = Vec::new();
+        for density in streams {
+            let counts = density.counts();
+            sums.resize(sums.len().max(counts.len()), [0; 2]);
+            for ([early, late], more) in sums.iter_mut().zip(counts) {
+                *early += more[0];
+                *late += more[1];
+            }
+        }
+        sums
+    }
+
     /// Packets that were early and late by each number of places from 0, in place counting as late.
     pub fn counts(&self) -> Vec<[u64; 2]> {
         let mut ended = self.clone();

@@ -1,6 +1,7 @@
 //! A histogram with logarithmic bins.
 
 use perhop_core::Duration;
+use serde::{Deserialize, Serialize};
 
 /// Bins an octave; a bin is about 1% wide, and no wider than 1/64.
 const PER_OCTAVE_BITS: u32 = 6;
@@ -8,16 +9,53 @@ const PER_OCTAVE_BITS: u32 = 6;
 /// Counts durations in bins that double in width with every octave. It keeps only the bins
 /// between the lowest and the highest that were hit, so that a flow's round-trip times take a few
 /// hundred bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(try_from = "Bins")]
 pub struct Histogram {
     first: usize,
     counts: Vec<u64>,
 }
 
+/// A histogram as it is read from somebody else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bins {
+    first: usize,
+    counts: Vec<u64>,
+}
+
+impl TryFrom<Bins> for Histogram {
+    type Error = String;
+
+    fn try_from(Bins { first, counts }: Bins) -> Result<Self, String> {
+        match first.checked_add(counts.len()) {
+            Some(end) if end <= BINS => Ok(Self { first, counts }),
+            _ => Err(format!("a histogram has {BINS} bins: {} from {first} on", counts.len())),
+        }
+    }
+}
+
 impl Histogram {
-    /// Counts a duration.
-    pub fn add(&mut self, value: Duration) {
-        let bin = bin_of(value.as_picos());
+    /// Adds what another histogram counted.
+    pub fn merge(&mut self, other: &Self) {
+        if self.counts.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        let Some(end) = other.counts.len().checked_sub(1).map(|last| other.first + last) else {
+            return;
+        };
+        self.room_for(other.first);
+        self.room_for(end);
+        let here = &mut self.counts[other.first - self.first..];
+        for (sum, more) in here.iter_mut().zip(&other.counts) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
+    /// Widens the bins that are kept to one, and returns its place among them.
+    #[inline]
+    fn room_for(&mut self, bin: usize) -> usize {
         if self.counts.is_empty() {
             self.first = bin;
         }
@@ -30,6 +68,12 @@ impl Histogram {
         if index >= self.counts.len() {
             self.counts.resize(index + 1, 0);
         }
+        index
+    }
+
+    /// Counts a duration.
+    pub fn add(&mut self, value: Duration) {
+        let index = self.room_for(bin_of(value.as_picos()));
         self.counts[index] += 1;
     }
 
@@ -47,6 +91,9 @@ impl Histogram {
         })
     }
 }
+
+/// How many bins there are for all durations.
+const BINS: usize = ((u64::BITS - PER_OCTAVE_BITS + 1) as usize) << PER_OCTAVE_BITS;
 
 fn bin_of(value: u64) -> usize {
     let octave = value.checked_ilog2().unwrap_or(0).saturating_sub(PER_OCTAVE_BITS);
@@ -70,6 +117,40 @@ mod tests {
             assert!((low..high).contains(&value), "{value} in {low}..{high}");
             assert!(high - low <= 1 + low / 64, "{low}..{high}");
         }
+    }
+
+    #[test]
+    fn merging_counts_what_both_counted() {
+        let of = |values: &[u64]| {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|&value| histogram.add(Duration::from_picos(value)));
+            histogram
+        };
+        for (one, other) in [
+            (&[][..], &[][..]),
+            (&[5, 900], &[]),
+            (&[], &[5, 900]),
+            (&[70_000, 5], &[3, 1_000_000, 70_000]),
+            (&[1], &[u64::MAX]),
+        ] {
+            let mut merged = of(one);
+            merged.merge(&of(other));
+            let all = of(&[one, other].concat());
+            assert!(merged.bins().eq(all.bins()), "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_from_elsewhere_has_no_more_bins_than_there_are() {
+        assert_eq!(bin_of(u64::MAX), BINS - 1);
+        let read = |text: &str| serde_json::from_str::<Histogram>(text);
+        let mut one = Histogram::default();
+        [7, 9, 7_000_000].into_iter().for_each(|value| one.add(Duration::from_picos(value)));
+        let again = read(&serde_json::to_string(&one).unwrap()).unwrap();
+        assert!(again.bins().eq(one.bins()));
+        assert!(read(r#"{"first": 3775, "counts": [1]}"#).unwrap().bins().count() == 1);
+        assert!(read(r#"{"first": 3775, "counts": [1, 1]}"#).is_err());
+        assert!(read(r#"{"first": 18446744073709551615, "counts": [1]}"#).is_err());
     }
 
     #[test]

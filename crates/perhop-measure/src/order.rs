@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::density::Density;
 
 /// How many packets below the highest are remembered, to tell a late packet from a second copy.
@@ -28,7 +30,8 @@ pub struct Order {
 }
 
 /// What a stream's order amounts to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct OrderCounts {
     /// Packets that came after one with a higher number (Type-P-Reordered, section 3.3).
     pub reordered: u64,

@@ -5,9 +5,11 @@ use std::ops::RangeInclusive;
 
 use perhop_core::{Dscp, Duration, NodeId, Time};
 use perhop_net::IcmpError;
+use serde::{Deserialize, Serialize};
 
 /// What came back of a probe.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Answer {
     /// How long after the probe it came.
     pub rtt: Duration,

@@ -1,6 +1,7 @@
 //! What there is to know of a stream at a mark.
 
 use perhop_core::Duration;
+use serde::{Deserialize, Serialize};
 
 use crate::order::OrderCounts;
 
@@ -8,7 +9,8 @@ use crate::order::OrderCounts;
 pub const SRTT_EVERY: Duration = Duration::from_millis(10);
 
 /// Durations, of a stream and since they were last read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Samples {
     pub(crate) count: u64,
     sum: f64,
@@ -23,6 +25,11 @@ impl Samples {
         self.maximum = self.maximum.max(span);
         self.sum += span.as_secs_f64();
         self.count += 1;
+    }
+
+    /// Whether these can be samples: readings come from other hosts, too.
+    pub fn is_sound(&self) -> bool {
+        self.sum.is_finite() && self.sum >= 0.0 && self.minimum <= self.maximum
     }
 
     /// Mean, minimum and maximum in seconds; NaN where there is none.

@@ -307,7 +307,52 @@ impl Intervals {
     }
 }
 
+/// What is known of a stream in a stretch. What is not known is null, not zero: its end never
+/// told, or may not look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Bytes and packets that arrived.
+    pub received: bool,
+    /// Lost packets.
+    pub lost: bool,
+    /// Reordered packets.
+    pub reordered: bool,
+    /// Packets that arrived with congestion experienced.
+    pub marked: bool,
+    /// Echoes of marks, and retransmissions.
+    pub answered: bool,
+    /// Acknowledgements that were sent.
+    pub acks: bool,
+}
+
 impl Intervals {
+    /// As [`push`](Self::push), with null for what is not known.
+    pub fn push_known(
+        &mut self,
+        stream: (usize, usize),
+        stretch: Stretch,
+        before: &StreamCounters,
+        reading: &StreamReading,
+        known: Known,
+    ) {
+        self.push(stream, stretch, before, reading);
+        let columns = [
+            (&mut self.bytes, known.received),
+            (&mut self.packets, known.received),
+            (&mut self.lost, known.lost),
+            (&mut self.reordered, known.reordered),
+            (&mut self.marked, known.marked),
+            (&mut self.echoed, known.answered),
+            (&mut self.retransmits, known.answered),
+            (&mut self.acks, known.acks),
+        ];
+        for (column, known) in columns {
+            if let (Some(last), false) = (column.last_mut(), known) {
+                *last = -1;
+            }
+        }
+    }
+
     fn push_order(&mut self, before: OrderCounts, after: Option<OrderCounts>) {
         let Some(after) = after else {
             self.reordered_by_3.push(-1);
@@ -460,16 +505,12 @@ impl Delays {
 impl Displacements {
     /// Adds the reorder densities of a flow's streams together.
     pub fn push_flow<'a>(&mut self, flow: usize, streams: impl Iterator<Item = &'a Density>) {
-        let mut sums: Vec<[u64; 2]> = Vec::new();
-        for density in streams {
-            let counts = density.counts();
-            sums.resize(sums.len().max(counts.len()), [0; 2]);
-            for ([early, late], more) in sums.iter_mut().zip(counts) {
-                *early += more[0];
-                *late += more[1];
-            }
-        }
-        sums.into_iter().enumerate().for_each(|(by, packets)| self.push(flow, by, packets));
+        self.push_counts(flow, &Density::sums(streams));
+    }
+
+    /// Adds the packets of a flow that were early and late by each number of places from 0.
+    pub fn push_counts(&mut self, flow: usize, counts: &[[u64; 2]]) {
+        counts.iter().enumerate().for_each(|(by, packets)| self.push(flow, by, *packets));
     }
 
     /// Nothing where no packet was displaced by so many places.

@@ -4,6 +4,8 @@ use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
 
 /// Why a packet's source is told that the packet goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum IcmpError {
     /// Its time to live was used up on the way: type 11, code 0.
     TimeExceeded,

@@ -1,8 +1,8 @@
 //! Sockets and clocks of Linux: batches of datagrams, their marks and time stamps, TCP's state, and
 //! waiting for many sockets at once.
 //!
-//! System calls are nix's and socket2's where they have them; the others are in `raw`, the one module
-//! with `unsafe` code.
+//! System calls are nix's and socket2's where they have them; the others are in `raw`, the one
+//! module with `unsafe` code.
 
 mod batch;
 mod clock;

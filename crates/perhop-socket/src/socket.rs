@@ -84,7 +84,8 @@ impl Socket {
         self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
-    /// Sets the receive buffer, beyond what users may where this process may; the kernel doubles it.
+    /// Sets the receive buffer, beyond what users may where this process may; the kernel doubles
+    /// it.
     pub fn set_receive_buffer(&self, bytes: u32) -> io::Result<()> {
         self.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
     }

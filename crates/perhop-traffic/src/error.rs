@@ -6,6 +6,25 @@ use std::net::IpAddr;
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
+/// Why readings are refused.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReadingsError {
+    /// They come from a node that the job does not have.
+    #[error("unknown node {0}")]
+    UnknownNode(String),
+    /// They contradict the job.
+    #[error("node {node}: readings of mark {mark} are refused: {what}")]
+    Refused {
+        /// The node that sent them.
+        node: String,
+        /// The number of their mark.
+        mark: u32,
+        /// What contradicts the job.
+        what: String,
+    },
+}
+
 /// Why a job cannot be done here.
 #[derive(Debug, Error)]
 #[non_exhaustive]

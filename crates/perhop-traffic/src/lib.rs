@@ -11,14 +11,16 @@
 //! run and a number that was sent; all others are from unknown senders.
 
 mod clock;
+mod collector;
 mod error;
 mod icmp;
 mod job;
 mod open;
 mod payload;
 mod ping;
+mod reader;
+mod readings;
 mod receive;
-mod record;
 mod shared;
 mod stream;
 mod tap;
@@ -26,6 +28,11 @@ mod tcp;
 mod traffic;
 mod udp;
 
-pub use error::TrafficError;
+pub use collector::Collector;
+pub use error::{ReadingsError, TrafficError};
 pub use job::{Job, NodeJob, Timers};
+pub use readings::{
+    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
+    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+};
 pub use traffic::Traffic;

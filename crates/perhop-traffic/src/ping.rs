@@ -1,6 +1,6 @@
 //! Pings: their probes, and what comes back.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 
@@ -13,6 +13,7 @@ use perhop_workload::PingPlan;
 use crate::clock::{nanos, time};
 use crate::icmp::{self, Numbered, Probe};
 use crate::open::probe_port;
+use crate::readings::PingReading;
 use crate::shared::Shared;
 use crate::stream::lock;
 use perhop_socket::{Nanos, Socket};
@@ -28,12 +29,27 @@ enum Numbering {
     Datagram { source_port: u16, destination_port: u16 },
 }
 
+/// What readings have told of a ping, and have still to tell.
+#[derive(Debug, Default)]
+struct Told {
+    /// The number of requests that they have told of.
+    sent: usize,
+    /// Requests that were answered since.
+    answers: Vec<u32>,
+    /// Requests that arrived since, with their DSCPs.
+    arrived: Vec<(u32, Dscp)>,
+}
+
 /// A ping.
 #[derive(Debug)]
 pub(crate) struct PingState {
+    /// Its number in the job.
+    number: u32,
     pub pinger: Mutex<Pinger>,
-    /// With which marks requests arrived where they were answered, by number.
-    pub arrived: Mutex<HashMap<u32, Dscp>>,
+    /// The requests that arrived where they are answered.
+    arrived: Mutex<HashSet<u32>>,
+    /// What readings have told.
+    told: Mutex<Told>,
     pub dscp: Dscp,
     from: IpAddr,
     to: IpAddr,
@@ -71,8 +87,10 @@ impl PingState {
             None => Numbering::Echo { identifier: tag.wrapping_add(number as u16) },
         };
         Self {
+            number: number as u32,
             pinger: Mutex::new(pinger),
             arrived: Mutex::default(),
+            told: Mutex::default(),
             dscp: plan.dscp,
             from,
             to: to[0],
@@ -81,6 +99,26 @@ impl PingState {
             numbering,
             socket,
         }
+    }
+
+    /// What is new since the last reading, if anything is.
+    pub fn read(&self) -> Option<PingReading> {
+        let mut told = lock(&self.told);
+        let pinger = lock(&self.pinger);
+        let sent: Vec<_> =
+            pinger.records[told.sent..].iter().map(|record| (record.sent, record.ttl)).collect();
+        let answer = |sequence: u32| Some((sequence, pinger.records[sequence as usize].answer?));
+        let reading = PingReading {
+            ping: self.number,
+            first: told.sent as u32,
+            answers: std::mem::take(&mut told.answers).into_iter().filter_map(answer).collect(),
+            arrived: std::mem::take(&mut told.arrived),
+            sent,
+        };
+        told.sent = pinger.records.len();
+        let nothing =
+            reading.sent.is_empty() && reading.answers.is_empty() && reading.arrived.is_empty();
+        (!nothing).then_some(reading)
     }
 
     /// Sends the train that is due; says when the next one is.
@@ -172,8 +210,10 @@ impl PingState {
         }
         let records = lock(&self.pinger).records.len();
         let sequence = self.sequence(records, probe);
-        if let Some(sequence) = sequence {
-            lock(&self.arrived).entry(sequence).or_insert(dscp);
+        if let Some(sequence) = sequence
+            && lock(&self.arrived).insert(sequence)
+        {
+            lock(&self.told).arrived.push((sequence, dscp));
         }
         sequence.is_some()
     }
@@ -208,7 +248,12 @@ impl PingState {
         // request went out.
         let sent = pinger.records[sequence as usize].sent;
         let now = shared.clock.at_stamp(stamp).max(sent);
+        let first = pinger.records[sequence as usize].answer.is_none();
         pinger.on_answer(sequence, now, from_destination, answer);
+        drop(pinger);
+        if first {
+            lock(&self.told).answers.push(sequence);
+        }
         true
     }
 }

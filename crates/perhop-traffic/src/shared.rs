@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     /// Whose a packet is, by where it comes from and goes to: of TCP, and of UDP.
     pub by_address: [HashMap<(SocketAddr, SocketAddr), StreamId>; 2],
     pub pings: Vec<PingState>,
+    /// What this host cannot measure, and why.
+    pub missing: Vec<String>,
     /// Which node an address is of.
     pub nodes: HashMap<IpAddr, u16>,
     /// Warnings of this run, the first [`MAX_WARNINGS`].

@@ -7,10 +7,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use perhop_core::{Dscp, Duration};
 use perhop_measure::{DatagramMeter, Histogram};
 
-use perhop_socket::{Nanos, Socket};
+use perhop_socket::{Nanos, Socket, TcpInfo};
 
 /// How many packets there were of each code point.
 pub(crate) type DscpCounts = [u64; Dscp::COUNT];
+
+/// Which ends of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub source: bool,
+    pub destination: bool,
+}
 
 /// A flow, of whichever transport.
 #[derive(Debug)]
@@ -25,6 +32,10 @@ pub(crate) struct FlowState {
     pub segment: u64,
     /// What may be in flight, of TCP.
     pub window: u32,
+    /// The ends that are in this process.
+    pub here: Ends,
+    /// The ends at which packets of TCP are watched.
+    pub watched: Ends,
     pub streams: Vec<StreamState>,
     pub received: Mutex<FlowReceived>,
 }
@@ -39,6 +50,8 @@ pub(crate) struct FlowReceived {
     /// Packets that arrived at the destination, and at the source: of UDP all of them, of TCP those
     /// that have another code point than they were sent with.
     pub dscps: [Option<Box<DscpCounts>>; 2],
+    /// The greatest error bound of the clock offsets in use since the last reading.
+    pub offset_bound: Option<Nanos>,
 }
 
 impl FlowReceived {
@@ -69,8 +82,9 @@ impl DatagramsReceived {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub to: SocketAddr,
-    pub sender: Socket,
-    /// Of TCP: the other end, once there is one.
+    /// The sender's socket, if the sender is here.
+    pub sender: OnceLock<Socket>,
+    /// Of TCP: the receiver's socket, once there is one.
     pub receiver: OnceLock<Socket>,
     /// Of TCP: bytes that the receiver's application took.
     pub delivered: AtomicU64,
@@ -82,20 +96,33 @@ pub(crate) struct StreamState {
     pub open: AtomicBool,
     /// Of UDP: datagrams sent.
     pub sent: AtomicU64,
+    /// Of TCP: what the receiver's connection and the sender's had counted before any data.
+    pub before: [OnceLock<TcpInfo>; 2],
 }
 
 impl StreamState {
-    pub fn new(to: SocketAddr, sender: Socket) -> Self {
+    pub fn new(to: SocketAddr, sender: Option<Socket>) -> Self {
         Self {
             to,
-            sender,
+            sender: sender.map_or_else(OnceLock::new, OnceLock::from),
             receiver: OnceLock::new(),
             delivered: AtomicU64::new(0),
             completion: AtomicU64::new(0),
             marked: AtomicU64::new(0),
             open: AtomicBool::new(false),
             sent: AtomicU64::new(0),
+            before: [const { OnceLock::new() }; 2],
         }
+    }
+
+    /// The sender's socket, once it is connected.
+    pub fn open_sender(&self) -> Option<&Socket> {
+        self.sender.get().filter(|_| self.open.load(Ordering::Relaxed))
+    }
+
+    /// What the receiver's connection (0) or the sender's (1) had counted before any data.
+    pub fn before(&self, end: usize) -> TcpInfo {
+        self.before[end].get().copied().unwrap_or_default()
     }
 
     /// Bytes arrive of which the stream sends `volume`, so long after its start.

@@ -54,7 +54,10 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     let mut file = File::from(memfd_create("perhop", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(&vec![0; CHUNK])?;
     let epoll = Epoll::new()?;
-    let ids: Vec<_> = shared.stream_ids().filter(|id| !shared.is_udp(id.flow)).collect();
+    let ids: Vec<_> = shared
+        .stream_ids()
+        .filter(|id| !shared.is_udp(id.flow) && shared.flows[id.flow].here.source)
+        .collect();
     let mut events = BinaryHeap::new();
     let mut applications = Vec::new();
     for (number, id) in ids.iter().enumerate() {
@@ -76,13 +79,14 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let number = event.u64 as usize;
             let id = ids[number];
             let (flow, stream) = shared.at(id);
+            let Some(sender) = stream.sender.get() else { continue };
             let application = &mut applications[number];
             if application.phase == ConnectionPhase::Connecting {
-                if let Some(error) = stream.sender.take_error() {
+                if let Some(error) = sender.take_error() {
                     let to = stream.to;
                     shared.warn(format!("{}: {to} cannot be connected to: {error}", flow.name));
                     application.phase = ConnectionPhase::Ended;
-                    epoll.remove(stream.sender.as_fd())?;
+                    epoll.remove(sender.as_fd())?;
                     continue;
                 }
                 application.phase = ConnectionPhase::Running;
@@ -90,18 +94,18 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             }
             if application.phase == ConnectionPhase::Ended {
                 // The other end is done, too, or has given up.
-                if let Some(error) = stream.sender.take_error() {
+                if let Some(error) = sender.take_error() {
                     shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 }
-                epoll.remove(stream.sender.as_fd())?;
+                epoll.remove(sender.as_fd())?;
                 continue;
             }
-            if let Err(error) = write(&stream.sender, &file, application) {
+            if let Err(error) = write(sender, &file, application) {
                 shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 application.phase = ConnectionPhase::Ended;
-                epoll.remove(stream.sender.as_fd())?;
+                epoll.remove(sender.as_fd())?;
             } else if application.left == 0 {
-                end(&epoll, &stream.sender, number, application)?;
+                end(&epoll, sender, number, application)?;
             }
         }
         let now = shared.clock.now();
@@ -110,24 +114,25 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
         {
             events.pop();
             let (flow, stream) = shared.at(ids[number]);
+            let Some(sender) = stream.sender.get() else { continue };
             let application = &mut applications[number];
             match (what, application.phase) {
                 (What::Start, ConnectionPhase::Waiting) => {
                     application.phase = ConnectionPhase::Connecting;
-                    epoll.add(stream.sender.as_fd(), number as u64, Interest::Writable)?;
-                    if let Err(error) = stream.sender.connect(stream.to) {
+                    epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
+                    if let Err(error) = sender.connect(stream.to) {
                         let to = stream.to;
                         shared.warn(format!("{}: {to} cannot be reached: {error}", flow.name));
                         application.phase = ConnectionPhase::Ended;
-                        epoll.remove(stream.sender.as_fd())?;
+                        epoll.remove(sender.as_fd())?;
                     }
                 }
                 (What::Stop, ConnectionPhase::Running) => {
-                    end(&epoll, &stream.sender, number, application)?;
+                    end(&epoll, sender, number, application)?;
                 }
                 (What::Stop, ConnectionPhase::Connecting) => {
                     application.phase = ConnectionPhase::Ended;
-                    epoll.remove(stream.sender.as_fd())?;
+                    epoll.remove(sender.as_fd())?;
                 }
                 _ => {}
             }

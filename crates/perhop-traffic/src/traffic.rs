@@ -7,19 +7,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use perhop_core::{Duration, NodeId, Time};
-use perhop_measure::{Labels, Marks, Table};
+use perhop_core::{Duration, Time};
+use perhop_measure::{Marks, Table};
 use perhop_workload::{TransportPlan, pattern};
 
 use crate::clock::{Clock, duration, nanos, time};
+use crate::collector::Collector;
 use crate::error::TrafficError;
 use crate::job::Job;
 use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
+use crate::reader::{self, Reader};
+use crate::readings::Readings;
 use crate::receive::{EventSource, receive};
-use crate::record::Recorder;
 use crate::shared::{Shared, StreamId, TrafficCounters};
-use crate::stream::{DatagramsReceived, FlowReceived, FlowState, StreamState, lock};
+use crate::stream::{DatagramsReceived, Ends, FlowReceived, FlowState, StreamState, lock};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
 use perhop_socket::{be_prompt, monotonic, realtime, unlimit_files};
@@ -33,11 +35,11 @@ const OTHER_FILES: u64 = 256;
 pub struct Traffic {
     shared: Arc<Shared>,
     recorder: Arc<Mutex<Recorder>>,
+    flows: Vec<String>,
     /// What the threads take with them when they start.
     waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
     threads: Vec<JoinHandle<()>>,
     end: Time,
-    labels: Labels,
     real_time: bool,
 }
 
@@ -71,23 +73,19 @@ impl Traffic {
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
-        let node = |name: &str| job.number(name).map(NodeId);
-        let ends = job.flows.iter().map(|flow| Ok([node(&flow.to)?, node(&flow.from)?]));
-        let ends = ends.collect::<Result<_, TrafficError>>()?;
-        let labels = Labels {
-            nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
-            flows: job.flows.iter().map(|flow| flow.name.clone()).collect(),
-            pings: job.pings.iter().map(|ping| ping.name.clone()).collect(),
-            ..Labels::default()
+        let bearable = job.bearable.unwrap_or(Duration::MAX);
+        let recorder = Recorder {
+            reader: Reader::new(&shared, marks, bearable),
+            collector: Collector::new(job)?,
+            recorded: Time::ZERO,
         };
-        let recorder = Recorder::new(&shared, marks, ends, job.bearable.unwrap_or(Duration::MAX));
         Ok(Self {
             waiting: Some((senders, sources.collect())),
             recorder: Arc::new(Mutex::new(recorder)),
             shared,
             threads: Vec::new(),
             end,
-            labels,
+            flows: job.flows.iter().map(|flow| flow.name.clone()).collect(),
             real_time: job.real_time,
         })
     }
@@ -122,16 +120,16 @@ impl Traffic {
         let (shared, recorder) = (Arc::clone(&self.shared), Arc::clone(&self.recorder));
         self.spawn("record", move || {
             while !shared.clock.is_over() {
-                let deadline = lock(&recorder).deadline(&shared);
+                let deadline = lock(&recorder).reader.deadline(&shared);
                 if deadline > shared.clock.now() {
                     shared.clock.sleep_until(deadline);
                     let late = shared.clock.now().saturating_sub(deadline);
-                    lock(&recorder).stalls.add(duration(late));
+                    lock(&recorder).reader.stalls.add(duration(late));
                     continue;
                 }
                 let mut recorder = lock(&recorder);
                 recorder.run(&shared);
-                if recorder.is_done() {
+                if recorder.reader.is_done() {
                     shared.clock.end();
                 }
             }
@@ -166,7 +164,7 @@ impl Traffic {
 
     /// Up to where the tables go.
     pub fn recorded(&self) -> Time {
-        lock(&self.recorder).recorded()
+        lock(&self.recorder).recorded
     }
 
     /// Whether everything is over and recorded.
@@ -176,7 +174,7 @@ impl Traffic {
 
     /// What the flows are called, in the order in which the job has them.
     pub fn flows(&self) -> &[String] {
-        &self.labels.flows
+        &self.flows
     }
 
     /// Bytes that each flow has delivered so far.
@@ -196,31 +194,16 @@ impl Traffic {
         std::mem::take(&mut lock(&self.shared.warnings))
     }
 
-    /// Returns the counters of the traffic, by name: datagrams from unknown senders (`strangers`),
-    /// datagrams sent more than a millisecond late (`late_datagrams`) and the greatest lateness
-    /// (`latest_datagram_us`), remarked packets that could not be inspected in time
-    /// (`unseen_packets`), whether the threads have real-time priority (`traffic_real_time`), and
-    /// the number and duration of stalls longer than the job's `bearable` (`traffic_stalls`,
-    /// `traffic_stalled_us`).
+    /// The counters of the traffic, by name; see
+    /// [`ProcessReading::by_name`](crate::ProcessReading::by_name).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let TrafficCounters { unknown_senders, late, latest, unseen, real_time } =
-            &self.shared.counters;
-        let stalls = lock(&self.recorder).stalls;
-        vec![
-            ("strangers", unknown_senders.load(Ordering::Relaxed)),
-            ("late_datagrams", late.load(Ordering::Relaxed)),
-            ("latest_datagram_us", latest.load(Ordering::Relaxed) / 1_000),
-            ("unseen_packets", unseen.load(Ordering::Relaxed)),
-            ("traffic_real_time", real_time.load(Ordering::Relaxed).into()),
-            ("traffic_stalls", stalls.number()),
-            ("traffic_stalled_us", stalls.total().as_picos() / 1_000_000),
-        ]
+        reader::process(&self.shared, &lock(&self.recorder).reader.stalls).by_name()
     }
 
     /// The greatest window that each flow's receivers have offered, in bytes: what was got of what
     /// was asked for. Zero for a flow of datagrams.
     pub fn windows(&self) -> Vec<u32> {
-        lock(&self.recorder).windows(&self.shared)
+        lock(&self.recorder).collector.windows()
     }
 
     /// Ends the run where it is, and records what was measured since the last mark.
@@ -239,9 +222,37 @@ impl Traffic {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `delays`, `displacements`.
+    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
+    /// `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
-        lock(&self.recorder).tables(&self.shared, &self.labels)
+        lock(&self.recorder).collector.tables()
+    }
+}
+
+/// Reads at every mark, and keeps what was read.
+#[derive(Debug)]
+struct Recorder {
+    reader: Reader,
+    collector: Collector,
+    /// The instant of the last reading.
+    recorded: Time,
+}
+
+impl Recorder {
+    fn run(&mut self, shared: &Shared) {
+        let readings = self.reader.run(shared);
+        readings.into_iter().for_each(|each| self.keep(each));
+    }
+
+    fn stop(&mut self, shared: &Shared) {
+        if let Some(readings) = self.reader.stop(shared) {
+            self.keep(readings);
+        }
+    }
+
+    fn keep(&mut self, readings: Readings) {
+        self.recorded = readings.at;
+        self.collector.join(0, readings);
     }
 }
 
@@ -291,6 +302,8 @@ fn share(
             volume: plan.volume,
             segment,
             window,
+            here: Ends { source: true, destination: true },
+            watched: Ends { source: true, destination: true },
             streams: Vec::new(),
             received: Mutex::new(received),
         });
@@ -305,7 +318,7 @@ fn share(
         let streams = &mut flows[flow].streams;
         let id = StreamId { flow, stream: streams.len() };
         by_address[usize::from(udp[flow])].insert((from, to), id);
-        streams.push(StreamState::new(to, socket));
+        streams.push(StreamState::new(to, Some(socket)));
     }
     let mut probes: Vec<_> = opened.values_mut().flat_map(|host| host.probes.drain(..)).collect();
     probes.sort_by_key(|(number, _)| *number);
@@ -326,6 +339,7 @@ fn share(
         by_address,
         pings,
         nodes: nodes.collect(),
+        missing: Vec::new(),
         warnings: Mutex::default(),
         counters: TrafficCounters::default(),
     })

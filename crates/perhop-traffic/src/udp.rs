@@ -104,7 +104,7 @@ impl Datagrams {
         if self.train.is_empty() {
             self.load(shared, now);
         }
-        let socket = &shared.at(self.id).1.sender;
+        let Some(socket) = shared.at(self.id).1.sender.get() else { return Nanos::MAX };
         if self.blocked && !socket.is_writable() {
             // A process that sleeps in sendto(2) is not woken before either.
             return now + PAUSE;

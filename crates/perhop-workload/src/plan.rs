@@ -301,6 +301,17 @@ pub struct PingPlan {
     pub udp_port: Option<u16>,
 }
 
+impl PingPlan {
+    /// The most requests that it sends.
+    pub fn most_requests(&self) -> u64 {
+        let span = self.stop.as_picos().saturating_sub(self.start.as_picos());
+        let rounds = span.div_ceil(self.every.as_picos().max(1));
+        let [first, last] = self.ttl;
+        let a_round = u64::from(last.saturating_sub(first)) + 1;
+        rounds.saturating_mul(a_round).saturating_mul(self.train.into())
+    }
+}
+
 fn usual_ttl() -> [u8; 2] {
     [Header::TTL; 2]
 }

@@ -1,0 +1,540 @@
+//! The collector: it joins the readings of both ends of every flow and ping into tables.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use perhop_core::{Dscp, NodeId, Time};
+use perhop_measure::{
+    Codepoints, Delays, Displacements, Histogram, Intervals, Known, Labels, Marks, Pings,
+    ProbeRecord, Rtts, StreamCounters, StreamReading, Table,
+};
+use perhop_workload::TransportPlan;
+
+use crate::error::{ReadingsError, TrafficError};
+use crate::job::Job;
+use crate::readings::{
+    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
+    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+};
+use perhop_socket::Nanos;
+
+mod check;
+
+/// How long a datagram may be under way before it counts as lost, beyond twice the longest that one
+/// was. Those that one of a higher number has overtaken count sooner.
+const PATIENCE: Nanos = 1_000_000_000;
+
+/// How many warnings are kept.
+const MAX_WARNINGS: usize = 20;
+
+/// What the rows of a stream begin from.
+#[derive(Clone, Debug, Default)]
+struct StreamRecord {
+    counters: StreamCounters,
+    /// How many datagrams had been sent when, since long ago.
+    sent: VecDeque<(Nanos, u64)>,
+}
+
+/// A flow.
+#[derive(Clone, Debug)]
+struct FlowRecord {
+    dscp: Dscp,
+    udp: bool,
+    /// The nodes at its destination and its source.
+    ends: [NodeId; 2],
+    streams: Vec<StreamRecord>,
+    /// Delays since the last cut.
+    delays: Histogram,
+    srtts: Histogram,
+    displacements: Vec<[u64; 2]>,
+    /// The greatest window that was offered to one of its streams.
+    window: u32,
+    /// The greatest error bound of the clock offsets in use.
+    offset_bound: Option<Nanos>,
+}
+
+/// A ping.
+#[derive(Clone, Debug)]
+struct PingRecord {
+    dscp: Dscp,
+    /// The nodes that answer and ask.
+    ends: [NodeId; 2],
+    /// The most requests that there can be.
+    most: u64,
+    records: Vec<ProbeRecord>,
+    /// The DSCPs with which requests arrived where they were answered, by number.
+    arrived: BTreeMap<u32, Dscp>,
+}
+
+/// The readings of one mark, of both ends of each flow as far as they have come.
+#[derive(Clone, Debug, Default)]
+struct MarkReadings {
+    /// The instant of the mark, or where the run was stopped before it.
+    at: Time,
+    /// When the counters of each flow's source were read.
+    sources: BTreeMap<u32, SourceReading>,
+    destinations: BTreeMap<u32, (Nanos, DestinationReading)>,
+}
+
+/// Joins the readings of both ends of every flow and ping, mark by mark, into the tables of a
+/// dataset.
+///
+/// Rows of a mark are added when all its readings have come. [`tables`](Self::tables) adds the rows
+/// of those that are incomplete, with null for what the end did not tell whose readings are absent.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    marks: Marks,
+    labels: Labels,
+    flows: Vec<FlowRecord>,
+    pings: Vec<PingRecord>,
+    /// The number of the next mark whose rows are added.
+    next: u32,
+    /// The number of marks that the job has.
+    last: u32,
+    pending: BTreeMap<u32, MarkReadings>,
+    recorded: Time,
+    processes: BTreeMap<u16, ProcessReading>,
+    warnings: Vec<String>,
+    missing: Vec<String>,
+    intervals: Intervals,
+    codepoints: Codepoints,
+    delays: Delays,
+}
+
+impl Collector {
+    /// A collector of the readings of a job.
+    ///
+    /// # Errors
+    /// [`TrafficError`] if marks do not rise, or a flow or ping names an unknown node.
+    pub fn new(job: &Job) -> Result<Self, TrafficError> {
+        let marks = Marks::new(&job.marks, &job.cuts).ok_or(TrafficError::Marks)?;
+        marks.end().ok_or(TrafficError::Marks)?;
+        let node = |name: &str| job.number(name).map(NodeId);
+        let mut flows = Vec::new();
+        for flow in &job.flows {
+            flows.push(FlowRecord {
+                dscp: flow.dscp,
+                udp: matches!(flow.transport, TransportPlan::Udp(_)),
+                ends: [node(&flow.to)?, node(&flow.from)?],
+                streams: vec![StreamRecord::default(); flow.streams.into()],
+                delays: Histogram::default(),
+                srtts: Histogram::default(),
+                displacements: Vec::new(),
+                window: 0,
+                offset_bound: None,
+            });
+        }
+        let mut pings = Vec::new();
+        for ping in &job.pings {
+            pings.push(PingRecord {
+                dscp: ping.dscp,
+                ends: [node(&ping.to)?, node(&ping.from)?],
+                most: ping.most_requests(),
+                records: Vec::new(),
+                arrived: BTreeMap::new(),
+            });
+        }
+        Ok(Self {
+            marks,
+            labels: Labels {
+                nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
+                flows: job.flows.iter().map(|flow| flow.name.clone()).collect(),
+                pings: job.pings.iter().map(|ping| ping.name.clone()).collect(),
+                ..Labels::default()
+            },
+            flows,
+            pings,
+            next: 0,
+            last: job.marks.len() as u32,
+            pending: BTreeMap::new(),
+            recorded: Time::ZERO,
+            processes: BTreeMap::new(),
+            warnings: Vec::new(),
+            missing: Vec::new(),
+            intervals: Intervals::default(),
+            codepoints: Codepoints::default(),
+            delays: Delays::default(),
+        })
+    }
+
+    /// Adds readings from the agent of a node.
+    ///
+    /// # Errors
+    /// [`ReadingsError`] if they contradict the job, or are about ends that are not that node's.
+    /// Nothing of them is then added.
+    pub fn add(&mut self, node: &str, readings: Readings) -> Result<(), ReadingsError> {
+        let place = self.labels.nodes.iter().position(|name| name == node);
+        let place = place.ok_or_else(|| ReadingsError::UnknownNode(node.to_owned()))? as u16;
+        self.check(NodeId(place), &readings).map_err(|what| ReadingsError::Refused {
+            node: node.to_owned(),
+            mark: readings.mark,
+            what,
+        })?;
+        self.join(place, readings);
+        Ok(())
+    }
+
+    /// Adds readings of this process, or that are known to be sound.
+    pub(crate) fn join(&mut self, process: u16, readings: Readings) {
+        let Readings { mark, at, read, sources, destinations, pings, process: counters, .. } =
+            readings;
+        self.processes.insert(process, counters);
+        let room = MAX_WARNINGS.saturating_sub(self.warnings.len());
+        self.warnings.extend(readings.warnings.into_iter().take(room));
+        for what in readings.missing {
+            if self.missing.len() < MAX_WARNINGS && !self.missing.contains(&what) {
+                self.missing.push(what);
+            }
+        }
+        pings.into_iter().for_each(|ping| self.add_ping(ping));
+        if mark < self.next {
+            return; // its rows are there
+        }
+        self.recorded = self.recorded.max(at);
+        let pending = self.pending.entry(mark).or_default();
+        // One that was stopped earlier than another has the shorter stretch.
+        pending.at = if pending.at == Time::ZERO { at } else { pending.at.min(at) };
+        pending.sources.extend(sources.into_iter().map(|each| (each.flow, each)));
+        pending.destinations.extend(destinations.into_iter().map(|each| (each.flow, (read, each))));
+        while let Some(entry) = self.pending.first_entry()
+            && *entry.key() == self.next
+            && entry.get().sources.len() + entry.get().destinations.len() >= 2 * self.flows.len()
+        {
+            let readings = entry.remove();
+            self.record(readings);
+            self.next += 1;
+        }
+    }
+
+    fn add_ping(&mut self, reading: PingReading) {
+        let ping = &mut self.pings[reading.ping as usize];
+        let known = ping.records.len();
+        let skip = known.saturating_sub(reading.first as usize);
+        let sent = reading.sent.into_iter().skip(skip);
+        ping.records.extend(sent.map(|(sent, ttl)| ProbeRecord { sent, ttl, answer: None }));
+        for (sequence, answer) in reading.answers {
+            if let Some(record) = ping.records.get_mut(sequence as usize) {
+                record.answer.get_or_insert(answer);
+            }
+        }
+        ping.arrived.extend(reading.arrived);
+    }
+
+    /// Adds the rows of the next mark.
+    fn record(&mut self, readings: MarkReadings) {
+        let stretch = self.marks.read(readings.at);
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            let source = readings.sources.get(&(index as u32));
+            let destination = readings.destinations.get(&(index as u32));
+            for number in 0..flow.streams.len() {
+                let (reading, known) = flow.stream(number, source, destination);
+                let before = &mut flow.streams[number].counters;
+                let reading = since(before, reading);
+                self.intervals.push_known((index, number), stretch, before, &reading, known);
+                let order = reading.counters.order.or(before.order);
+                *before = StreamCounters { order, ..reading.counters };
+            }
+            if let Some(source) = source {
+                flow.srtts.merge(&source.srtts);
+            }
+            if let Some((_, destination)) = destination {
+                flow.delays.merge(&destination.delays);
+                if let Some(counts) = &destination.displacements {
+                    flow.displacements.clone_from(counts);
+                }
+                flow.offset_bound = flow.offset_bound.max(destination.offset_bound);
+            }
+            let dscps = [
+                destination.and_then(|(_, reading)| reading.dscps.as_ref()),
+                source.and_then(|reading| reading.dscps.as_ref()),
+            ];
+            for (node, dscps) in flow.ends.into_iter().zip(dscps) {
+                let arrived = dscps.into_iter().flatten().copied();
+                self.codepoints.push((index, node, flow.dscp), stretch, arrived);
+            }
+        }
+        if let Some(since_cut) = self.marks.cut() {
+            for (index, flow) in self.flows.iter_mut().enumerate() {
+                self.delays.push_flow(index, since_cut, &flow.delays);
+                flow.delays.clear();
+            }
+        }
+    }
+
+    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
+    /// `displacements`.
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        let mut all = self.clone();
+        for readings in std::mem::take(&mut all.pending).into_values() {
+            all.record(readings);
+        }
+        let labels = &self.labels;
+        let (mut pings, mut srtts) = (Pings::default(), Rtts::default());
+        let mut displacements = Displacements::default();
+        for (index, ping) in all.pings.iter().enumerate() {
+            for (sequence, record) in ping.records.iter().enumerate() {
+                let mut record = *record;
+                // Where the request was seen to arrive, nobody needs to guess from the reply.
+                if let (Some(answer), Some(&dscp)) =
+                    (&mut record.answer, ping.arrived.get(&(sequence as u32)))
+                    && answer.error.is_none()
+                {
+                    answer.dscp_arrived = dscp;
+                }
+                pings.push(index, sequence, ping.dscp, &record);
+            }
+        }
+        let flows: Vec<_> = all.flows.iter().map(|flow| flow.srtts.clone()).collect();
+        srtts.push_flows(&flows);
+        for (index, flow) in all.flows.iter().enumerate() {
+            // Right after a cut there may be packets already, but no stretch yet to put them in.
+            if let Some(since_cut) = all.marks.since_cut(all.marks.recorded()) {
+                all.delays.push_flow(index, since_cut, &flow.delays);
+            }
+            displacements.push_counts(index, &flow.displacements);
+        }
+        vec![
+            ("intervals", all.intervals.into_table(labels)),
+            ("pings", pings.into_table(labels)),
+            ("codepoints", all.codepoints.into_table(labels)),
+            ("rtts", Rtts::default().into_table(labels)),
+            ("srtts", srtts.into_table(labels)),
+            ("delays", all.delays.into_table(labels)),
+            ("displacements", displacements.into_table(labels)),
+        ]
+    }
+
+    /// The instant up to which the tables go.
+    pub fn recorded(&self) -> Time {
+        self.recorded
+    }
+
+    /// The names of the flows, in the order in which the job has them.
+    pub fn flows(&self) -> &[String] {
+        &self.labels.flows
+    }
+
+    /// Bytes that each flow has delivered, by its last reading.
+    pub fn delivered(&self) -> Vec<u64> {
+        let delivered = |(index, flow): (usize, &FlowRecord)| {
+            let mut readings = self.pending.values().rev();
+            let last = readings.find_map(|mark| mark.destinations.get(&(index as u32)));
+            match last.map(|(_, reading)| &reading.streams) {
+                Some(ReceiverReadings::Tcp(streams)) => {
+                    total(streams.iter().map(|stream| stream.delivered))
+                }
+                Some(ReceiverReadings::Udp(streams)) => {
+                    total(streams.iter().map(|stream| stream.delivered))
+                }
+                None => total(flow.streams.iter().map(|stream| stream.counters.delivered)),
+            }
+        };
+        self.flows.iter().enumerate().map(delivered).collect()
+    }
+
+    /// The greatest window that each flow's receivers have offered, in bytes; zero for a flow of
+    /// datagrams.
+    pub fn windows(&self) -> Vec<u32> {
+        let mut windows: Vec<_> = self.flows.iter().map(|flow| flow.window).collect();
+        for source in self.pending.values().flat_map(|mark| mark.sources.values()) {
+            let window = &mut windows[source.flow as usize];
+            *window = (*window).max(source.window());
+        }
+        windows
+    }
+
+    /// The counters of all processes together, by name (see [`ProcessReading::by_name`]).
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        ProcessReading::sum(self.processes.values()).by_name()
+    }
+
+    /// The warnings that came with readings since this was last called; the first twenty.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// What could not be measured, and why.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// The greatest error bound in nanoseconds of the clock offsets by which each flow's one-way
+    /// delays were corrected; `None` where they were not.
+    pub fn offset_bounds(&self) -> Vec<Option<Nanos>> {
+        let pending = |index: usize| {
+            let marks = self.pending.values();
+            let readings = marks.filter_map(move |mark| mark.destinations.get(&(index as u32)));
+            readings.filter_map(|(_, reading)| reading.offset_bound).max()
+        };
+        let flows = self.flows.iter().enumerate();
+        flows.map(|(index, flow)| flow.offset_bound.max(pending(index))).collect()
+    }
+}
+
+fn total(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
+impl SourceReading {
+    /// The greatest window that was offered to one of its connections; zero for datagrams.
+    fn window(&self) -> u32 {
+        match &self.streams {
+            SenderReadings::Tcp(streams) => {
+                streams.iter().map(|stream| stream.window).max().unwrap_or(0)
+            }
+            SenderReadings::Udp(_) => 0,
+        }
+    }
+}
+
+impl FlowRecord {
+    /// What both ends tell of a stream, and what is known by that.
+    fn stream(
+        &mut self,
+        number: usize,
+        source: Option<&SourceReading>,
+        destination: Option<&(Nanos, DestinationReading)>,
+    ) -> (StreamReading, Known) {
+        let last = self.streams[number].counters;
+        if self.udp {
+            let sender = source.and_then(|source| match &source.streams {
+                SenderReadings::Udp(streams) => streams.get(number),
+                SenderReadings::Tcp(_) => None,
+            });
+            let receiver = destination.and_then(|(read, reading)| match &reading.streams {
+                ReceiverReadings::Udp(streams) => streams.get(number).map(|each| (*read, each)),
+                ReceiverReadings::Tcp(_) => None,
+            });
+            return self.streams[number].datagrams(sender, receiver);
+        }
+        let sender = source.and_then(|source| match &source.streams {
+            SenderReadings::Tcp(streams) => streams.get(number).copied(),
+            SenderReadings::Udp(_) => None,
+        });
+        let receiver = destination.and_then(|(_, reading)| match &reading.streams {
+            ReceiverReadings::Tcp(streams) => streams.get(number).copied(),
+            ReceiverReadings::Udp(_) => None,
+        });
+        if let Some(sender) = sender {
+            self.window = self.window.max(sender.window);
+        }
+        connection(last, sender, receiver)
+    }
+}
+
+impl StreamRecord {
+    /// A stream of datagrams.
+    fn datagrams(
+        &mut self,
+        sender: Option<&DatagramSender>,
+        receiver: Option<(Nanos, &DatagramReceiver)>,
+    ) -> (StreamReading, Known) {
+        if let Some(sender) = sender {
+            self.sent.extend(&sender.history);
+        }
+        let known = Known {
+            received: receiver.is_some(),
+            lost: receiver.is_some() && sender.is_some(),
+            reordered: receiver.is_some(),
+            marked: receiver.is_some(),
+            answered: true,
+            acks: true,
+        };
+        let Some((read, receiver)) = receiver else {
+            let counters = StreamCounters { order: None, ..self.counters };
+            return (StreamReading { counters, ..StreamReading::default() }, known);
+        };
+        let patience = PATIENCE.saturating_add(receiver.longest.as_picos() / 500);
+        let long_ago = read.saturating_sub(patience);
+        while let [_, (second, _), ..] = self.sent.make_contiguous()
+            && *second <= long_ago
+        {
+            self.sent.pop_front();
+        }
+        let front = self.sent.front().filter(|(at, _)| *at <= long_ago);
+        let given_up = front.map_or(0, |(_, sent)| *sent);
+        let lost = sender.map_or(self.counters.lost, |sender| {
+            let given_up = given_up.min(sender.sent).saturating_sub(receiver.packets);
+            // No more than were sent, whatever number a forged datagram has.
+            let missing = sender.sent.saturating_sub(receiver.packets);
+            receiver.overtaken.max(given_up).min(missing)
+        });
+        let counters = StreamCounters {
+            delivered: receiver.delivered,
+            packets: receiver.packets,
+            lost,
+            reordered: receiver.order.reordered,
+            marked: receiver.marked,
+            sacks: Some(0),
+            order: Some(receiver.order),
+            ..StreamCounters::default()
+        };
+        let (delay, jitter) = (receiver.delay, receiver.jitter);
+        (StreamReading { counters, delay, jitter, ..StreamReading::default() }, known)
+    }
+}
+
+/// A connection, with what it had counted at the last mark.
+fn connection(
+    last: StreamCounters,
+    sender: Option<ConnectionSender>,
+    receiver: Option<ConnectionReceiver>,
+) -> (StreamReading, Known) {
+    let known = Known {
+        received: receiver.is_some(),
+        lost: sender.is_some(),
+        reordered: sender.is_some(),
+        marked: receiver.is_some_and(|receiver| receiver.marked.is_some()),
+        answered: sender.is_some(),
+        acks: receiver.is_some(),
+    };
+    let mut reading = StreamReading { counters: last, ..StreamReading::default() };
+    let counters = &mut reading.counters;
+    if let Some(receiver) = receiver {
+        counters.delivered = receiver.delivered;
+        counters.packets = receiver.packets;
+        counters.marked = receiver.marked.unwrap_or(counters.marked);
+        counters.acks = receiver.acks;
+        counters.completion = receiver.completion;
+    }
+    if let Some(sender) = sender {
+        // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
+        counters.lost = sender.retransmits.saturating_sub(sender.repeated);
+        counters.reordered = sender.reordered;
+        counters.echoed = sender.echoed;
+        counters.retransmits = sender.retransmits;
+        (reading.cwnd, reading.srtt) = (sender.cwnd, sender.srtt);
+    }
+    (reading, known)
+}
+
+/// A reading whose counters are never below those of the one before: some are estimates.
+fn since(before: &StreamCounters, mut reading: StreamReading) -> StreamReading {
+    let now = reading.counters;
+    let order = match (now.order, before.order) {
+        (Some(now), Some(before)) => Some(perhop_measure::OrderCounts {
+            reordered: now.reordered.max(before.reordered),
+            by_three: now.by_three.max(before.by_three),
+            extents: now.extents.max(before.extents),
+            duplicates: now.duplicates.max(before.duplicates),
+            ..now
+        }),
+        (now, _) => now,
+    };
+    reading.counters = StreamCounters {
+        delivered: now.delivered.max(before.delivered),
+        packets: now.packets.max(before.packets),
+        lost: now.lost.max(before.lost),
+        reordered: now.reordered.max(before.reordered),
+        marked: now.marked.max(before.marked),
+        echoed: now.echoed.max(before.echoed),
+        retransmits: now.retransmits.max(before.retransmits),
+        acks: now.acks.max(before.acks),
+        completion: before.completion.or(now.completion),
+        order,
+        ..now
+    };
+    reading
+}
+
+#[cfg(test)]
+mod tests;

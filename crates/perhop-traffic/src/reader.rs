@@ -1,0 +1,388 @@
+//! The reader: it reads the counters of the ends that are here, at every mark.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use perhop_core::{Dscp, Duration, Time};
+use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
+
+use crate::clock::{duration, nanos, time};
+use crate::open::hold_window;
+use crate::readings::{
+    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
+    ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+};
+use crate::shared::Shared;
+use crate::stream::{DatagramsReceived, DscpCounts, FlowState, StreamState, lock};
+use crate::tcp;
+use perhop_socket::{Nanos, TcpInfo};
+
+/// The interval at which smoothed round-trip times are read; it is longer with many connections.
+const SAMPLE: Nanos = SRTT_EVERY.as_picos() / 1_000;
+/// The share of it that one connection may take.
+const SAMPLE_SHARE: Nanos = 20_000;
+
+/// For how many samples a datagram that was overtaken may still come.
+const SETTLED: usize = 5;
+
+/// The interval at which the number of datagrams sent is noted.
+const NOTED: Nanos = 100_000_000;
+
+/// The interval at which displacements are counted, beside the last reading.
+const DISPLACEMENTS: Nanos = 1_000_000_000;
+
+/// What is sampled of a stream between readings.
+#[derive(Debug, Default)]
+struct StreamHistory {
+    /// Smoothed round-trip times since the last mark. Linux does not tell those of single segments.
+    srtt: Samples,
+    /// The segments that the connection had received at the last sample.
+    segments: u32,
+    /// The most bytes that may wait unsent in it.
+    unsent: u32,
+    /// How many datagrams had been sent when.
+    sent: Vec<(Nanos, u64)>,
+    noted: Option<Nanos>,
+    /// One above the highest number of a datagram at the last samples.
+    reached: VecDeque<u64>,
+    /// The greatest window that was offered.
+    window: u32,
+}
+
+/// What is kept of a flow between readings.
+#[derive(Debug)]
+struct FlowHistory {
+    streams: Vec<StreamHistory>,
+    srtts: Histogram,
+    /// Packets that had arrived at its destination and its source.
+    dscps: [DscpCounts; 2],
+}
+
+/// Reads the counters of the ends that are here, at every mark.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    marks: Marks,
+    /// The number of the next mark.
+    number: u32,
+    flows: Vec<FlowHistory>,
+    streams: Nanos,
+    sampled: Nanos,
+    displaced: Nanos,
+    /// Lateness of the thread that reads, which others of its priority share.
+    pub stalls: Stalls,
+}
+
+impl Reader {
+    pub fn new(shared: &Shared, marks: Marks, bearable: Duration) -> Self {
+        let flow = |flow: &FlowState| FlowHistory {
+            streams: flow.streams.iter().map(|_| StreamHistory::default()).collect(),
+            srtts: Histogram::default(),
+            dscps: [[0; Dscp::COUNT]; 2],
+        };
+        Self {
+            marks,
+            number: 0,
+            flows: shared.flows.iter().map(flow).collect(),
+            streams: shared.stream_ids().count() as Nanos,
+            sampled: 0,
+            displaced: 0,
+            stalls: Stalls::longer_than(bearable),
+        }
+    }
+
+    /// Whether the last mark is reached.
+    pub fn is_done(&self) -> bool {
+        self.marks.next().is_none()
+    }
+
+    /// When there is something to read.
+    pub fn deadline(&self, shared: &Shared) -> Nanos {
+        let open = if shared.flows.is_empty() { Nanos::MAX } else { self.next_sample() };
+        self.marks.next().map_or(Nanos::MAX, |mark| nanos(mark.as_picos())).min(open)
+    }
+
+    fn next_sample(&self) -> Nanos {
+        self.sampled + SAMPLE.max(SAMPLE_SHARE * self.streams)
+    }
+
+    /// Reads what is due.
+    pub fn run(&mut self, shared: &Shared) -> Vec<Readings> {
+        let now = shared.clock.now();
+        if now >= self.next_sample() {
+            self.sample(shared, now);
+            self.sampled = now;
+        }
+        let mut readings = Vec::new();
+        while let Some(mark) = self.marks.due(time(now)) {
+            let (_, at) = self.marks.read(mark);
+            readings.push(self.read(shared, at));
+        }
+        readings
+    }
+
+    /// Ends the run, and reads what was counted since the last mark.
+    pub fn stop(&mut self, shared: &Shared) -> Option<Readings> {
+        let now = self.marks.stop(time(shared.clock.now()))?;
+        let (_, at) = self.marks.read(now);
+        Some(self.read(shared, at))
+    }
+
+    fn sample(&mut self, shared: &Shared, now: Nanos) {
+        for (index, (flow, kept)) in shared.flows.iter().zip(&mut self.flows).enumerate() {
+            let udp = shared.is_udp(index);
+            for (number, (stream, history)) in
+                flow.streams.iter().zip(&mut kept.streams).enumerate()
+            {
+                match udp {
+                    true => sample_datagrams((flow, number), stream, history, now),
+                    false => sample_connection(flow, stream, history, &mut kept.srtts),
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, shared: &Shared, at: Time) -> Readings {
+        let read = shared.clock.now();
+        let displaced = self.is_done() || read >= self.displaced + DISPLACEMENTS;
+        if displaced {
+            self.displaced = read;
+        }
+        let mut readings = Readings {
+            mark: self.number,
+            at,
+            read,
+            process: process(shared, &self.stalls),
+            missing: if self.number == 0 { shared.missing.clone() } else { Vec::new() },
+            ..Readings::default()
+        };
+        self.number += 1;
+        for (index, (flow, kept)) in shared.flows.iter().zip(&mut self.flows).enumerate() {
+            let udp = shared.is_udp(index);
+            if flow.here.destination {
+                let (streams, segments) = receivers(flow, kept, udp);
+                let mut received = lock(&flow.received);
+                let (counted, dscps) = (received.dscps[0].clone(), &mut kept.dscps[0]);
+                let counted = counted.as_deref();
+                let displacements = (displaced && udp).then(|| {
+                    Density::sums(received.datagrams.iter().map(|each| &each.meter.order.density))
+                });
+                readings.destinations.push(DestinationReading {
+                    flow: index as u32,
+                    streams,
+                    dscps: arrived(flow, counted, segments, flow.watched.destination, dscps),
+                    delays: std::mem::take(&mut received.delays),
+                    displacements,
+                    offset_bound: received.offset_bound.take(),
+                });
+            }
+            if flow.here.source {
+                let (streams, segments) = senders(flow, kept, udp);
+                let received = lock(&flow.received);
+                let (counted, dscps) = (received.dscps[1].as_deref(), &mut kept.dscps[1]);
+                readings.sources.push(SourceReading {
+                    flow: index as u32,
+                    streams,
+                    dscps: arrived(flow, counted, segments, flow.watched.source, dscps),
+                    srtts: std::mem::take(&mut kept.srtts),
+                });
+            }
+        }
+        readings.pings = shared.pings.iter().filter_map(|ping| ping.read()).collect();
+        readings
+    }
+}
+
+/// The counters of this process.
+pub(crate) fn process(shared: &Shared, stalls: &Stalls) -> ProcessReading {
+    let counters = &shared.counters;
+    ProcessReading {
+        unknown_senders: counters.unknown_senders.load(Ordering::Relaxed),
+        late_datagrams: counters.late.load(Ordering::Relaxed),
+        latest_datagram_us: counters.latest.load(Ordering::Relaxed) / 1_000,
+        unseen_packets: counters.unseen.load(Ordering::Relaxed),
+        real_time: counters.real_time.load(Ordering::Relaxed),
+        stalls: stalls.number(),
+        stalled_us: stalls.total().as_picos() / 1_000_000,
+    }
+}
+
+fn sample_datagrams(
+    (flow, number): (&FlowState, usize),
+    stream: &StreamState,
+    history: &mut StreamHistory,
+    now: Nanos,
+) {
+    if flow.here.destination {
+        let reached = lock(&flow.received).datagrams[number].next;
+        if history.reached.len() == SETTLED {
+            history.reached.pop_front();
+        }
+        history.reached.push_back(reached);
+    }
+    if flow.here.source && history.noted.is_none_or(|at| now - at >= NOTED) {
+        history.noted = Some(now);
+        history.sent.push((now, stream.sent.load(Ordering::Relaxed)));
+    }
+}
+
+fn sample_connection(
+    flow: &FlowState,
+    stream: &StreamState,
+    history: &mut StreamHistory,
+    srtts: &mut Histogram,
+) {
+    if let Some(receiver) = stream.receiver.get() {
+        hold_window(receiver, flow.window);
+    }
+    let Some(sender) = stream.open_sender() else { return };
+    let Ok(info) = TcpInfo::of(sender) else { return };
+    history.window = history.window.max(info.snd_wnd);
+    if info.segs_in != history.segments && info.rtt > 0 {
+        history.segments = info.segs_in;
+        let srtt = Duration::from_micros(info.rtt.into());
+        history.srtt.add(srtt);
+        srtts.add(srtt);
+    }
+    let unsent = tcp::unsent(info.delivery_rate);
+    if unsent / 2 >= history.unsent || unsent <= history.unsent / 2 {
+        history.unsent = unsent;
+        let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+        let _ = sender.set_bytes(option, &unsent.to_ne_bytes());
+    }
+}
+
+/// Reads the streams of a flow at their receiver; says how many segments all connections received.
+fn receivers(
+    flow: &FlowState,
+    kept: &mut FlowHistory,
+    udp: bool,
+) -> (ReceiverReadings, Option<u64>) {
+    let mut segments = None;
+    let streams = flow.streams.iter().zip(&mut kept.streams);
+    let readings = match udp {
+        true => {
+            let mut received = lock(&flow.received);
+            let streams = received.datagrams.iter_mut().zip(streams);
+            let read = |(received, (_, history)): (&mut DatagramsReceived, _)| {
+                let history: &mut StreamHistory = history;
+                // Those that had been overtaken that long ago and have not come since. Where
+                // packets take several ways some are always on the way, others at every moment.
+                let overtaken = match history.reached.front() {
+                    Some(&reached) if history.reached.len() == SETTLED => received
+                        .missing()
+                        .saturating_sub(received.meter.order.missing_since(reached)),
+                    _ => 0,
+                };
+                let reading = received.meter.reading(overtaken);
+                received.meter.pass_mark();
+                DatagramReceiver {
+                    delivered: reading.counters.delivered,
+                    packets: reading.counters.packets,
+                    marked: reading.counters.marked,
+                    order: reading.counters.order.unwrap_or_default(),
+                    overtaken,
+                    longest: received.longest,
+                    delay: reading.delay,
+                    jitter: reading.jitter,
+                }
+            };
+            ReceiverReadings::Udp(streams.map(read).collect())
+        }
+        false => ReceiverReadings::Tcp(
+            streams
+                .map(|(stream, _)| {
+                    let (reading, arrived) = connection_receiver(flow, stream);
+                    *segments.get_or_insert(0) += arrived;
+                    reading
+                })
+                .collect(),
+        ),
+    };
+    (readings, segments)
+}
+
+/// Reads the streams of a flow at their sender; says how many segments all connections received.
+fn senders(flow: &FlowState, kept: &mut FlowHistory, udp: bool) -> (SenderReadings, Option<u64>) {
+    let mut segments = None;
+    let streams = flow.streams.iter().zip(&mut kept.streams);
+    let readings = match udp {
+        true => SenderReadings::Udp(
+            streams
+                .map(|(stream, history)| DatagramSender {
+                    sent: stream.sent.load(Ordering::Relaxed),
+                    history: std::mem::take(&mut history.sent),
+                })
+                .collect(),
+        ),
+        false => SenderReadings::Tcp(
+            streams
+                .map(|(stream, history)| {
+                    let (reading, arrived) = connection_sender(stream, history);
+                    *segments.get_or_insert(0) += arrived;
+                    reading
+                })
+                .collect(),
+        ),
+    };
+    (readings, segments)
+}
+
+fn connection_receiver(flow: &FlowState, stream: &StreamState) -> (ConnectionReceiver, u64) {
+    let info = stream.receiver.get().and_then(|socket| TcpInfo::of(socket).ok());
+    let info = info.unwrap_or_default();
+    let before = stream.before(0);
+    let completion = stream.completion.load(Ordering::Relaxed);
+    let acks = |info: &TcpInfo| info.segs_out.saturating_sub(info.data_segs_out);
+    let reading = ConnectionReceiver {
+        delivered: stream.delivered.load(Ordering::Relaxed),
+        packets: info.data_segs_in.saturating_sub(before.data_segs_in).into(),
+        marked: flow.watched.destination.then(|| stream.marked.load(Ordering::Relaxed)),
+        acks: acks(&info).saturating_sub(acks(&before)).into(),
+        completion: flow.volume.filter(|_| completion > 0).map(|_| duration(completion)),
+    };
+    (reading, info.segs_in.saturating_sub(before.segs_in).into())
+}
+
+fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (ConnectionSender, u64) {
+    let Some(socket) = stream.open_sender() else { return Default::default() };
+    let info = TcpInfo::of(socket).unwrap_or_default();
+    let before = stream.before(1);
+    let reading = ConnectionSender {
+        retransmits: info.total_retrans.saturating_sub(before.total_retrans).into(),
+        repeated: info.dsack_dups.saturating_sub(before.dsack_dups).into(),
+        reordered: info.reord_seen.into(),
+        echoed: info.delivered_ce.saturating_sub(before.delivered_ce).into(),
+        cwnd: Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
+        window: history.window,
+        srtt: std::mem::take(&mut history.srtt),
+    };
+    (reading, info.segs_in.saturating_sub(before.segs_in).into())
+}
+
+/// Packets that arrived at an end of a flow since the reading before, by DSCP. `counted` were seen
+/// one by one; of the `segments` of TCP those that were not seen have the mark of the flow. `None`
+/// if nobody looked.
+fn arrived(
+    flow: &FlowState,
+    counted: Option<&DscpCounts>,
+    segments: Option<u64>,
+    watched: bool,
+    last: &mut DscpCounts,
+) -> Option<Vec<(Dscp, u64)>> {
+    let mut counts = counted.copied().unwrap_or([0; Dscp::COUNT]);
+    if let Some(segments) = segments {
+        if !watched {
+            return None;
+        }
+        let others: u64 = counts.iter().sum();
+        counts[usize::from(flow.dscp.get())] = segments.saturating_sub(others);
+    }
+    let each = Dscp::all().zip(last.iter_mut().zip(counts));
+    let more = each.map(|(dscp, (last, now))| {
+        // An estimate may fall; what was counted stays.
+        let more = now.saturating_sub(*last);
+        *last += more;
+        (dscp, more)
+    });
+    Some(more.filter(|(_, more)| *more > 0).collect())
+}

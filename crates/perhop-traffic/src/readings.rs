@@ -1,0 +1,226 @@
+//! Readings: the counters of the ends of flows and pings that one process has, at one mark.
+//!
+//! Agents send them to their controller, which joins those of both ends (see
+//! [`Collector`](crate::Collector)). Counters count from the start of the run; samples, histograms,
+//! code points and pings are those since the reading before.
+
+use perhop_core::{Dscp, Duration, Time};
+use perhop_measure::{Answer, Histogram, OrderCounts, Samples};
+use serde::{Deserialize, Serialize};
+
+use perhop_socket::Nanos;
+
+/// The counters of the ends that one process has, at one mark.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Readings {
+    /// The number of the mark, from 0.
+    pub mark: u32,
+    /// The mark, or the instant at which the run was stopped before it.
+    pub at: Time,
+    /// When the counters were read, in nanoseconds of the scenario's clock.
+    pub read: Nanos,
+    /// The flows whose source is here.
+    pub sources: Vec<SourceReading>,
+    /// The flows whose destination is here.
+    pub destinations: Vec<DestinationReading>,
+    /// The pings that are sent or answered here.
+    pub pings: Vec<PingReading>,
+    /// The counters of the process, since the start of the run.
+    pub process: ProcessReading,
+    /// Warnings since the reading before.
+    pub warnings: Vec<String>,
+    /// What this host cannot measure, and why.
+    pub missing: Vec<String>,
+}
+
+/// A flow, read at its source.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceReading {
+    /// The number of the flow.
+    pub flow: u32,
+    /// Its streams.
+    pub streams: SenderReadings,
+    /// Packets that arrived at the source, by DSCP; `None` if the host may not look.
+    pub dscps: Option<Vec<(Dscp, u64)>>,
+    /// The smoothed round-trip times of all its connections.
+    pub srtts: Histogram,
+}
+
+/// The streams of a flow, read at their sender.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SenderReadings {
+    /// Connections.
+    Tcp(Vec<ConnectionSender>),
+    /// Streams of datagrams.
+    Udp(Vec<DatagramSender>),
+}
+
+/// What the sender of a connection knows of it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionSender {
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments that the receiver says arrived twice (RFC 3708).
+    pub repeated: u64,
+    /// How often reordering was seen.
+    pub reordered: u64,
+    /// Segments that arrived with congestion experienced, as the receiver echoes it.
+    pub echoed: u64,
+    /// The congestion window in bytes; `None` before the connection is open.
+    pub cwnd: Option<u64>,
+    /// The greatest window that the receiver has offered, in bytes.
+    pub window: u32,
+    /// Smoothed round-trip times.
+    pub srtt: Samples,
+}
+
+/// What the sender of a stream of datagrams knows of it.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramSender {
+    /// Datagrams sent.
+    pub sent: u64,
+    /// How many had been sent at some instants, in nanoseconds of the scenario's clock.
+    pub history: Vec<(Nanos, u64)>,
+}
+
+/// A flow, read at its destination.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DestinationReading {
+    /// The number of the flow.
+    pub flow: u32,
+    /// Its streams.
+    pub streams: ReceiverReadings,
+    /// Packets that arrived at the destination, by DSCP; `None` if the host may not look.
+    pub dscps: Option<Vec<(Dscp, u64)>>,
+    /// One-way delays.
+    pub delays: Histogram,
+    /// Of UDP: packets early and late by each number of places from 0, since the start of the run;
+    /// `None` if they were not counted at this mark.
+    pub displacements: Option<Vec<[u64; 2]>>,
+    /// The greatest error bound of the clock offsets that one-way delays were corrected by, in
+    /// nanoseconds; `None` without a correction.
+    pub offset_bound: Option<Nanos>,
+}
+
+/// The streams of a flow, read at their receiver.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiverReadings {
+    /// Connections.
+    Tcp(Vec<ConnectionReceiver>),
+    /// Streams of datagrams.
+    Udp(Vec<DatagramReceiver>),
+}
+
+/// What the receiver of a connection knows of it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionReceiver {
+    /// Bytes that the application took.
+    pub delivered: u64,
+    /// Segments with data that arrived.
+    pub packets: u64,
+    /// Those of them with congestion experienced; `None` if the host may not look.
+    pub marked: Option<u64>,
+    /// Acknowledgements sent.
+    pub acks: u64,
+    /// How long after the start of the flow its whole volume had arrived.
+    pub completion: Option<Duration>,
+}
+
+/// What the receiver of a stream of datagrams knows of it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramReceiver {
+    /// Bytes of payload, each datagram's once.
+    pub delivered: u64,
+    /// Datagrams, each counted once.
+    pub packets: u64,
+    /// Those with congestion experienced.
+    pub marked: u64,
+    /// Their order; its greatest extent is that since the reading before.
+    pub order: OrderCounts,
+    /// Datagrams that were overtaken, and have not come for some samples.
+    pub overtaken: u64,
+    /// The longest one-way delay so far.
+    pub longest: Duration,
+    /// One-way delays.
+    pub delay: Samples,
+    /// The jitter (RFC 3550).
+    pub jitter: Option<Duration>,
+}
+
+/// A ping.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PingReading {
+    /// The number of the ping.
+    pub ping: u32,
+    /// The number of the first request of `sent`.
+    pub first: u32,
+    /// Requests: when each was sent, and its time to live.
+    pub sent: Vec<(Time, u8)>,
+    /// Answers, by number of the request.
+    pub answers: Vec<(u32, Answer)>,
+    /// The DSCPs with which requests arrived where they were answered, by number.
+    pub arrived: Vec<(u32, Dscp)>,
+}
+
+/// The counters of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessReading {
+    /// Packets from unknown senders.
+    pub unknown_senders: u64,
+    /// Datagrams that were sent more than a millisecond late.
+    pub late_datagrams: u64,
+    /// The greatest lateness of a datagram in microseconds.
+    pub latest_datagram_us: u64,
+    /// Remarked packets that could not be inspected in time.
+    pub unseen_packets: u64,
+    /// Whether all threads have real-time priority.
+    pub real_time: bool,
+    /// Stalls that were too long.
+    pub stalls: u64,
+    /// Their duration in microseconds.
+    pub stalled_us: u64,
+}
+
+impl ProcessReading {
+    /// Returns the counters of several processes together.
+    pub(crate) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let none = Self { real_time: true, ..Self::default() };
+        all.fold(none, |sum, more| Self {
+            unknown_senders: sum.unknown_senders.saturating_add(more.unknown_senders),
+            late_datagrams: sum.late_datagrams.saturating_add(more.late_datagrams),
+            latest_datagram_us: sum.latest_datagram_us.max(more.latest_datagram_us),
+            unseen_packets: sum.unseen_packets.saturating_add(more.unseen_packets),
+            real_time: sum.real_time && more.real_time,
+            stalls: sum.stalls.saturating_add(more.stalls),
+            stalled_us: sum.stalled_us.saturating_add(more.stalled_us),
+        })
+    }
+
+    /// The counters by name: datagrams from unknown senders (`strangers`), datagrams sent more than
+    /// a millisecond late (`late_datagrams`) and the greatest lateness (`latest_datagram_us`),
+    /// remarked packets that could not be inspected in time (`unseen_packets`), whether the threads
+    /// have real-time priority (`traffic_real_time`), and the number and duration of stalls longer
+    /// than the job's `bearable` (`traffic_stalls`, `traffic_stalled_us`).
+    pub fn by_name(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("strangers", self.unknown_senders),
+            ("late_datagrams", self.late_datagrams),
+            ("latest_datagram_us", self.latest_datagram_us),
+            ("unseen_packets", self.unseen_packets),
+            ("traffic_real_time", self.real_time.into()),
+            ("traffic_stalls", self.stalls),
+            ("traffic_stalled_us", self.stalled_us),
+        ]
+    }
+}
