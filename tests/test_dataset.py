@@ -225,9 +225,9 @@ def test_a_kill_leaves_the_earlier_or_the_new_run(
         (b"[" * 100_000, "not a dataset's manifest"),
         (b"\xff\xfe", "not a dataset's manifest"),
         (b"[1]", "names no format"),
-        (b'{"format": 3}', "is damaged: perhop: Field required"),
+        (b'{"format": 4}', "is damaged: perhop: Field required"),
         (b'{"format": 1, "perhop": "0.1.0"}', "of format 1, written by perhop 0.1.0; this version"),
-        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 3"),
+        (b'{"format": 1, "perhop": [2]}', "is a dataset of format 1; this version reads format 4"),
         (b'{"format": {"a": "\\u001b[2J"}}', r"of format {'a': '\\x1b\[2J'}; this version"),
     ],
 )
