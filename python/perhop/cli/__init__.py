@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from perhop import interruption
+from perhop.cli.agent import agent
 from perhop.cli.catalogue import list_
 from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
@@ -67,6 +68,7 @@ for command in (
     list_,
     schema,
     tc,
+    agent,
     doctor,
     *PLUGINS,
 ):
