@@ -1,7 +1,6 @@
-//! A million reservations: how long admission takes, and the search for the earliest fit, each
-//! beside a list of what overlaps that is sorted for each request: `cargo bench -p
-//! perhop-calendar`. With `--bench admission -- --json` the figures are one object of p50, p99 and
-//! the longest, in microseconds.
+//! Times of admission and of the search for the earliest fit with a million reservations, each
+//! beside a sorted list of the overlapping ones: `cargo bench -p perhop-calendar`. With `--bench
+//! admission -- --json` the figures are one object of p50, p99 and the maximum, in microseconds.
 //!
 //! 200 links, of which each reservation takes 5; an hour to seven days, within a year, to the
 //! second; 1 to 100 Mb/s of 15 Gb/s. Requests are admitted one after the other until a million
@@ -17,7 +16,7 @@ const YEAR: u64 = 365 * 86_400;
 const RESERVATIONS: u64 = 1_000_000;
 const LINKS: u32 = 200;
 const HOPS: u32 = 5;
-/// A fifth more than what a million reservations take on average.
+/// A fifth more than a million reservations take on average, in bits per second.
 const RESERVABLE: u64 = 15_000_000_000;
 
 fn main() {
@@ -52,7 +51,7 @@ fn main() {
     let total = began.elapsed();
     let mut figures = vec![("admission", times)];
 
-    // So much that it is rarely free at once.
+    // A rate so high that it is rarely free at once.
     let hungry = |random: &mut Stream| {
         let booking = request(random);
         Booking { rate: booking.rate + 2_000_000_000, ..booking }
@@ -124,7 +123,7 @@ fn request(random: &mut Stream) -> Booking {
     }
 }
 
-/// The median, the 99th percentile and the greatest, in microseconds.
+/// Returns the median, the 99th percentile and the greatest, in microseconds.
 fn spread(nanoseconds: &mut [u64]) -> [f64; 3] {
     nanoseconds.sort_unstable();
     let last = (nanoseconds.len() - 1) as f64;
@@ -163,7 +162,7 @@ impl SortedList {
         })
     }
 
-    /// The earliest start from which on there is room, by sorting all that ends later.
+    /// Returns the earliest start from which on there is room, by sorting all that ends later.
     fn earliest(&self, booking: &Booking) -> u64 {
         let mut steps: Vec<(u64, u32, i64)> = Vec::new();
         for &link in &booking.links {

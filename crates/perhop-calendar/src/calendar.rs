@@ -1,4 +1,4 @@
-//! What is booked, and the answer to whether there is room for more.
+//! The calendar: the bookings of a network, and admission.
 
 use std::collections::HashMap;
 
@@ -8,38 +8,41 @@ use crate::paths::{Constraints, Graph, Path};
 use crate::timeline::{SLOT, Timeline};
 use crate::{Effort, Fit, Span, Stretch};
 
-/// How far ahead one can book: twenty years, in seconds. What a timeline takes grows with it.
+/// Greatest time between the origin and the end of a booking: twenty years, in seconds. The memory
+/// of a timeline grows with it.
 const HORIZON: u64 = 20 * 366 * 86_400;
 
-/// A link in one direction, and what of it can be reserved.
+/// A link in one direction, and its reservable rates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
-    /// The nodes from and to which it leads.
+    /// Sending and receiving node.
     pub ends: [u32; 2],
     /// Propagation delay in nanoseconds.
     pub delay_ns: u64,
-    /// How much can be reserved in all, in bits per second.
+    /// Rate that can be reserved in all, in bits per second.
     pub reservable: u64,
-    /// How much can be reserved in each class; together they may be more than the link.
+    /// Rate that can be reserved in each class, in bits per second; their sum may exceed that of
+    /// the link.
     pub classes: Vec<u64>,
 }
 
-/// A reservation, as far as it matters here.
+/// A booking: a rate on some links for a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Booking {
-    /// The links that it takes part of.
+    /// Numbers of the links on which the rate is booked.
     pub links: Vec<u32>,
-    /// The class in which it does, on every one of them; none counts for the links alone.
+    /// Class in which the rate is booked on every link; `None` books from the link as a whole only.
     pub class: Option<u32>,
-    /// When.
+    /// Time of the booking.
     pub span: Span,
-    /// How much, in bits per second.
+    /// Booked rate, in bits per second.
     pub rate: u64,
 }
 
-/// A booking, and other terms on the same links and class that are held for it.
+/// A booking, and a hold: another span and rate on the same links and class.
 ///
-/// At each instant it takes the greater rate of the two: it may go over from one to the other.
+/// At each instant the entry takes the greater rate of the two, so that the booking can change from
+/// one to the other at any time.
 #[derive(Clone, Debug)]
 struct Entry {
     booking: Booking,
@@ -47,7 +50,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What it takes over time.
+    /// Returns the spans of the entry and the rate in each, in bits per second.
     fn parts(&self) -> impl Iterator<Item = (Span, u64)> {
         let &Booking { span, rate, .. } = &self.booking;
         let more = self.held.into_iter().flat_map(move |(held, held_rate)| {
@@ -61,60 +64,60 @@ impl Entry {
         std::iter::once((span, rate)).chain(more).filter(|&(_, rate)| rate > 0)
     }
 
-    /// When all of it is over.
+    /// Returns the end of booking and hold, in seconds since 1970.
     fn end(&self) -> u64 {
         self.booking.span.end().max(self.held.map_or(0, |(held, _)| held.end()))
     }
 }
 
-/// Where there is too little room.
+/// A resource with too little free bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// The link, …
+    /// Number of the link.
     pub link: u32,
-    /// … and the class in which there is too little, if it is not the link as a whole.
+    /// Class that lacks bandwidth; `None` for the link as a whole.
     pub class: Option<u32>,
-    /// The least that is free there in the interval that was asked for, in bits per second.
+    /// Least free rate on the resource during the requested span, in bits per second.
     pub free: u64,
-    /// When there is too little for the first time.
+    /// First span in which too little is free.
     pub crowded: Span,
 }
 
-/// Why something was not booked; nothing has changed then.
+/// Reason why a booking was refused. The calendar is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Too little is free.
+    /// Too little bandwidth is free.
     #[error("link {} has {} bit/s free from {}", .0.link, .0.free, .0.crowded.start())]
     Shortage(Shortage),
-    /// There is a booking with this number.
+    /// A booking with this number exists.
     #[error("booking {0} exists")]
     Exists(u64),
-    /// There is no booking with this number.
+    /// No booking has this number.
     #[error("there is no booking {0}")]
     Unknown(u64),
-    /// A link is named that there is not, twice, or none is.
+    /// The list of links is empty, contains an unknown link, or contains a link twice.
     #[error("the links of a booking are {0:?}, of {1} that there are, each once")]
     Links(Vec<u32>, usize),
-    /// A link has no such class.
+    /// The link lacks this class.
     #[error("link {0} has no class {1}")]
     Class(u32, u32),
-    /// A booking of nothing.
+    /// The rate is zero, or 2^62 bit/s or more.
     #[error("a rate must be more than zero, and less than 2^62 bit/s")]
     Rate,
-    /// It is too far ahead, or behind.
+    /// The booking ends too far from the origin.
     #[error("bookings end within twenty years of {0}")]
     Horizon(u64),
 }
 
-/// Where a link leads.
+/// Ends and delay of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub ends: [u32; 2],
     pub delay_ns: u64,
 }
 
-/// Something of which no more can be reserved than there is.
+/// A link or class, with its reservable rate and its booked rate over time.
 #[derive(Debug)]
 struct Resource {
     reservable: u64,
@@ -130,7 +133,8 @@ impl Resource {
         self.reservable.saturating_sub(self.booked.peak(span))
     }
 
-    /// The level above which there is no room for `rate`; none if there never is.
+    /// Returns the highest booked rate, in bits per second, at which `rate` can be added; `None` if
+    /// `rate` exceeds the reservable rate.
     fn most(&self, rate: u64) -> Option<u64> {
         self.reservable.checked_sub(rate)
     }
@@ -139,19 +143,19 @@ impl Resource {
 /// All bookings of a network.
 #[derive(Debug)]
 pub struct Calendar {
-    /// The instant from which on one can book, for which time is counted in the horizon.
+    /// Start of the horizon, in seconds since 1970.
     origin: u64,
     edges: Vec<Edge>,
     leaving: Vec<Vec<u32>>,
     /// Each link as a whole, followed by its classes.
     resources: Vec<Resource>,
-    /// Where those of a link begin; one more than there are links.
+    /// Index of each link's first resource, and the number of all resources.
     first: Vec<u32>,
     bookings: HashMap<u64, Entry>,
 }
 
 impl Calendar {
-    /// An empty calendar, in which one can book from `origin` on.
+    /// Creates an empty calendar whose horizon starts at `origin`, in seconds since 1970.
     pub fn new(origin: u64, links: &[LinkSpec]) -> Self {
         let nodes =
             links.iter().flat_map(|link| link.ends).max().map_or(0, |node| node as usize + 1);
@@ -169,25 +173,25 @@ impl Calendar {
         Self { origin, edges, leaving, resources, first, bookings: HashMap::new() }
     }
 
-    /// How many bookings there are.
+    /// Returns the number of bookings.
     pub fn len(&self) -> usize {
         self.bookings.len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the calendar has no bookings.
     pub fn is_empty(&self) -> bool {
         self.bookings.is_empty()
     }
 
-    /// The booking with a number.
+    /// Returns the booking with number `id`.
     pub fn booking(&self, id: u64) -> Option<&Booking> {
         self.bookings.get(&id).map(|entry| &entry.booking)
     }
 
-    /// Books, if there is room on every link throughout.
+    /// Adds a booking if every link has enough free bandwidth throughout.
     ///
     /// # Errors
-    /// [`Refusal`] says what is in the way.
+    /// [`Refusal`] if the booking is refused.
     pub fn book(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
         if self.bookings.contains_key(&id) {
             return Err(Refusal::Exists(id));
@@ -197,11 +201,11 @@ impl Calendar {
         Ok(())
     }
 
-    /// Books many whether or not there is room: what has been promised stays promised when a link
-    /// has become smaller.
+    /// Adds bookings without admission, so that those made before a link's capacity was reduced are
+    /// kept.
     ///
     /// # Errors
-    /// [`Refusal`] if one makes no sense, or exists; nothing has changed then.
+    /// [`Refusal`] if a booking is invalid, or its number exists; the calendar is unchanged then.
     pub fn restore(&mut self, bookings: Vec<(u64, Booking)>) -> Result<(), Refusal> {
         for (id, booking) in &bookings {
             if self.bookings.contains_key(id) {
@@ -228,11 +232,11 @@ impl Calendar {
         Ok(())
     }
 
-    /// Puts another booking in the place of one, if there is room for it once that is gone, with
-    /// what was held for it.
+    /// Replaces a booking and its hold, if there is room for the new booking without them.
     ///
     /// # Errors
-    /// [`Refusal`] says what is in the way.
+    /// [`Refusal`] if the new booking is refused, or no booking has this number; the calendar is
+    /// unchanged then.
     pub fn change(&mut self, id: u64, booking: Booking) -> Result<(), Refusal> {
         let old = self.leave(id)?;
         let checked = self.check(&booking);
@@ -241,12 +245,12 @@ impl Calendar {
         checked
     }
 
-    /// Holds a rate for a booking over another span, on its links and in its class, whether or not
-    /// there is room: until [`let_go`](Self::let_go) it takes the greater of both at each instant.
-    /// What was held for it before is let go.
+    /// Holds a rate and span for a booking, on its links and in its class, without admission: until
+    /// [`let_go`](Self::let_go) the booking takes the greater of both rates at each instant. A
+    /// previous hold is released.
     ///
     /// # Errors
-    /// [`Refusal`] if there is no such booking, or the terms make no sense; nothing has changed
+    /// [`Refusal`] if no booking has this number, or the hold is invalid; the calendar is unchanged
     /// then.
     pub fn keep(&mut self, id: u64, span: Span, rate: u64) -> Result<(), Refusal> {
         let Entry { booking, .. } = self.bookings.get(&id).ok_or(Refusal::Unknown(id))?;
@@ -256,26 +260,26 @@ impl Calendar {
         Ok(())
     }
 
-    /// Lets go of what was held for a booking, if anything was.
+    /// Releases the hold of a booking, if it has one.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] if there is none with this number.
+    /// [`Refusal::Unknown`] if no booking has this number.
     pub fn let_go(&mut self, id: u64) -> Result<(), Refusal> {
         let entry = self.leave(id)?;
         self.enter(id, Entry { held: None, ..entry });
         Ok(())
     }
 
-    /// Takes a booking out, with what was held for it.
+    /// Removes a booking and its hold.
     ///
     /// # Errors
-    /// [`Refusal::Unknown`] if there is none with this number.
+    /// [`Refusal::Unknown`] if no booking has this number.
     pub fn release(&mut self, id: u64) -> Result<Booking, Refusal> {
         self.leave(id).map(|entry| entry.booking)
     }
 
-    /// Returns the answer to a question about the calendar without a booking, if there is one with
-    /// this number, and without what is held for it. It is there again afterwards.
+    /// Returns `ask`'s answer about the calendar without a booking and its hold, if one has this
+    /// number. Both are in the calendar again afterwards.
     pub fn without<T>(&mut self, id: Option<u64>, ask: impl FnOnce(&Self) -> T) -> T {
         let own = id.and_then(|id| Some((id, self.leave(id).ok()?)));
         let answer = ask(self);
@@ -285,10 +289,11 @@ impl Calendar {
         answer
     }
 
-    /// Whether there is room for a booking.
+    /// Checks that there is room for a booking.
     ///
     /// # Errors
-    /// [`Refusal`] says what is in the way: of shortages the one that leaves the least free.
+    /// [`Refusal`] if the booking would be refused; of several shortages, the one with the least
+    /// free rate.
     pub fn check(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
         self.check_sense(booking)?;
@@ -300,7 +305,8 @@ impl Calendar {
             .min_by_key(|&(_, resource)| self.resources[resource].free(span));
         let Some(((link, class), resource)) = worst else { return Ok(()) };
         let resource = &self.resources[resource];
-        // What does not even fit into the empty link does not fit from the beginning on.
+        // A rate that exceeds the capacity of the empty resource does not fit at any time of the
+        // span.
         let crowded =
             resource.most(rate).and_then(|most| resource.booked.first_crowded(span, most));
         let shortage =
@@ -308,10 +314,11 @@ impl Calendar {
         Err(Refusal::Shortage(shortage))
     }
 
-    /// How much is free over a span on all of these links together, stretch by stretch.
+    /// Returns the rate that is free on all of these links over a span, as stretches of constant
+    /// rate.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such links.
+    /// [`Refusal`] if the links or the class are invalid.
     pub fn free(
         &self,
         links: &[u32],
@@ -345,11 +352,11 @@ impl Calendar {
         Ok(free)
     }
 
-    /// The earliest instant in `within` from which on `rate` is free on all of these links for
-    /// `seconds`, up to the end of `within` at the latest.
+    /// Returns the earliest instant from which `rate` is free on all of these links for `seconds`,
+    /// within `within`.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such links.
+    /// [`Refusal`] if the links or the class are invalid.
     pub fn earliest(
         &self,
         links: &[u32],
@@ -374,7 +381,7 @@ impl Calendar {
         {
             let (mut next, mut looked) = (start, 1);
             for &(booked, most) in &limits {
-                // Nothing that begins before the end of what is in the way can last long enough.
+                // A start before the end of the crowded stretch would overlap with it.
                 next = next.max(booked.crowded_until(span, most, within.end(), &mut looked));
             }
             if next == start {
@@ -388,11 +395,11 @@ impl Calendar {
         Ok(Fit::none_before(within.end()))
     }
 
-    /// How much is free over a span on all of these links together, in about `parts` parts of equal
-    /// length, whole hours where they are longer than one: in each the least that is.
+    /// Returns the rate that is free on all of these links in about `parts` equal parts of a span:
+    /// in each part, the least. Parts longer than an hour are whole hours.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such links.
+    /// [`Refusal`] if the links or the class are invalid.
     pub fn free_in_parts(
         &self,
         links: &[u32],
@@ -417,17 +424,17 @@ impl Calendar {
         Ok(free)
     }
 
-    /// How many changes there are at most in a span of what is free on these links.
+    /// Returns an upper bound of the number of changes of the free rate in a span on these links.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such links.
+    /// [`Refusal`] if the links or the class are invalid.
     pub fn changes(&self, links: &[u32], class: Option<u32>, span: Span) -> Result<usize, Refusal> {
         self.check_links(links, class)?;
         Ok(self.taken(links, class).map(|(_, n)| self.resources[n].booked.changes(span)).sum())
     }
 
-    /// Up to `count` paths on which `rate` is free throughout, by number of links, then delay.
-    /// Nodes that there are not have none.
+    /// Returns up to `count` paths on which `rate` is free throughout, ordered by number of links,
+    /// then delay; none if a node is unknown.
     pub fn paths(
         &self,
         ends: (u32, u32),
@@ -444,7 +451,8 @@ impl Calendar {
         }
     }
 
-    /// The path with the greatest rate that is free throughout, and that rate, which may be zero.
+    /// Returns the path with the greatest rate that is free throughout, and that rate, which may be
+    /// zero.
     pub fn widest(
         &self,
         ends: (u32, u32),
@@ -462,8 +470,8 @@ impl Calendar {
         self.graph().users(hosts)
     }
 
-    /// Forgets how much was booked before `instant`, and the bookings that had ended by then. One
-    /// can no longer book before it.
+    /// Removes the bookings that ended by `instant`, and the booked rates before it. Spans must
+    /// begin at `instant` or later from then on.
     pub fn forget_before(&mut self, instant: u64) {
         self.origin = self.origin.max(instant);
         self.bookings.retain(|_, entry| entry.end() > instant);
@@ -480,7 +488,7 @@ impl Calendar {
         (from.max(to) as usize) < self.leaving.len()
     }
 
-    /// How much is free on a link; nothing where it lacks the class.
+    /// Returns the rate that is free on a link, in bits per second; zero if it lacks the class.
     fn free_on(&self, link: u32, class: Option<u32>, span: Span) -> u64 {
         match self.check_links(&[link], class) {
             Ok(()) => self
@@ -492,7 +500,7 @@ impl Calendar {
         }
     }
 
-    /// Whether it could be booked, if there were room.
+    /// Checks everything about a booking but the room for it.
     fn check_sense(&self, booking: &Booking) -> Result<(), Refusal> {
         let &Booking { ref links, class, span, rate } = booking;
         self.check_links(links, class)?;
@@ -519,7 +527,7 @@ impl Calendar {
         links.iter().find(lacks).map_or(Ok(()), |&link| Err(Refusal::Class(link, class)))
     }
 
-    /// What a booking takes part of: each link, and the class there.
+    /// Returns the resources of a booking: each link, and the class on it.
     fn taken<'a>(
         &'a self,
         links: &'a [u32],
@@ -556,7 +564,7 @@ impl Calendar {
     }
 }
 
-/// Adds a stretch behind others, to the last one if that has the same level.
+/// Appends a stretch, or extends the last one if its level is the same.
 fn append(all: &mut Vec<Stretch>, span: Span, level: u64) {
     match all.last_mut() {
         Some(last) if last.level == level => {
@@ -566,5 +574,5 @@ fn append(all: &mut Vec<Stretch>, span: Span, level: u64) {
     }
 }
 
-/// A link, and a class of it if it is not the link as a whole.
+/// Number of a link, and a class of it; `None` for the link as a whole.
 type LinkClass = (u32, Option<u32>);

@@ -1,20 +1,21 @@
-//! From when on something fits: a search that jumps from one change of the calendar to the next,
-//! and looks at so much and no more.
+//! Search for the earliest start at which a reservation fits. The search goes from one change of
+//! the calendar to the next, with bounded effort.
 
 use crate::{Calendar, Overlaps, Refusal, Span};
 
-/// How much a search may look at: steps of levels, sixteen slots, or reservations.
+/// Greatest number of steps of a search: changes of level, groups of sixteen slots, or
+/// reservations.
 ///
-/// A calendar can be full of gaps that are all a second too short, one after the other for years. A
-/// search that has looked at so much says how far it came, instead of keeping everybody waiting.
+/// A calendar can be full of gaps that are a second too short, for years. A search that reaches its
+/// limit returns the instant up to which it has searched, so that it does not block its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
 impl Effort {
-    /// What one question may take, a millisecond or less on a processor of 2020.
+    /// Effort of one request, a millisecond or less on a processor of 2020.
     pub const QUESTION: Self = Self(150_000);
 
-    /// Takes so much of it. Whether there was as much.
+    /// Spends `much` of the effort. Returns `true` if as much was left.
     pub(crate) fn spend(&mut self, much: u64) -> bool {
         let enough = self.0 >= much;
         self.0 = self.0.saturating_sub(much);
@@ -22,12 +23,12 @@ impl Effort {
     }
 }
 
-/// The answer of a search.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// From when on it fits; none if it was not found.
+    /// Earliest start, in seconds since 1970; `None` if the search found none.
     pub start: Option<u64>,
-    /// It does not begin to fit before this instant.
+    /// Instant before which no start fits, in seconds since 1970.
     pub searched: u64,
 }
 
@@ -41,31 +42,32 @@ impl Fit {
     }
 }
 
-/// What is looked for.
+/// A wanted reservation.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The links of each way that it may take.
+    /// Alternative paths, each as the numbers of its links.
     pub ways: &'a [Vec<u32>],
-    /// The class in which it takes part of them.
+    /// Class in which the rate is reserved on every link.
     pub class: Option<u32>,
-    /// Between when it begins and ends.
+    /// Span in which the reservation must begin and end.
     pub within: Span,
-    /// How long it lasts.
+    /// Duration, in seconds.
     pub seconds: u64,
-    /// How much, in bits per second.
+    /// Rate, in bits per second.
     pub rate: u64,
-    /// Which packets, by the ends between which they go.
+    /// Packets of the reservation: pairs of ends and packets, by their numbers in [`Overlaps`].
     pub lanes: &'a [(u32, u32)],
-    /// The booking that it is to replace, if any: neither what that takes nor what is held for it
-    /// is in the way.
+    /// Number of the booking that the reservation is to replace. The search ignores this booking
+    /// and its hold.
     pub mine: Option<u64>,
 }
 
 impl Wanted<'_> {
-    /// From when on one of the ways has room, while nobody else has the packets.
+    /// Returns the earliest start at which one of the paths has room and no other reservation has
+    /// any of the packets.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such links.
+    /// [`Refusal`] if the links or the class are invalid.
     pub fn find(
         &self,
         calendar: &mut Calendar,
@@ -96,12 +98,12 @@ impl Wanted<'_> {
         }
     }
 
-    /// From when on one of the ways has room.
+    /// Returns the earliest start at which one of the paths has room.
     fn room(&self, calendar: &Calendar, within: Span, effort: &mut Effort) -> Result<Fit, Refusal> {
         let mut best: Option<u64> = None;
         let mut searched = within.end();
         for (number, way) in self.ways.iter().enumerate() {
-            // Later than what was found is of no use.
+            // Starts later than the best one so far need not be searched.
             let until = best.map_or(within.end(), |start| start - 1 + self.seconds);
             let Some(within) = Span::new(within.start(), until) else { break };
             let share = effort.0 / (self.ways.len() - number) as u64;

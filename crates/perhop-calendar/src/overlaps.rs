@@ -1,25 +1,25 @@
-//! Which reservations meet in time, of those that are for the same packets.
+//! An index of reservations by time and by the packets that they apply to.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Effort, Fit, Span, Wanted};
 
-/// First and last port; none for all.
+/// First and last port; `None` for all ports.
 pub type Ports = Option<(u16, u16)>;
 
-/// Which packets between two ends; what is none matches every packet.
+/// A selector of packets between two ends; a field of `None` matches all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Packets {
-    /// The transport protocol, by a number of the caller's.
+    /// Transport protocol, by a number that the caller defines.
     pub protocol: Option<u8>,
-    /// First and last port at the source, and at the destination.
+    /// Ports at the source, and at the destination.
     pub ports: [Ports; 2],
-    /// The code point (RFC 2474).
+    /// DSCP (RFC 2474).
     pub dscp: Option<u8>,
 }
 
 impl Packets {
-    /// Whether some packet could be of both.
+    /// Returns `true` if a packet can match both selectors.
     pub fn overlap(&self, other: &Self) -> bool {
         let same = |one: Option<u8>, other: Option<u8>| match (one, other) {
             (Some(one), Some(other)) => one == other,
@@ -35,11 +35,11 @@ impl Packets {
     }
 }
 
-/// Reservations by what they are between, such as two hosts, by how long they last, and by when.
+/// Reservations by their ends (such as two hosts), by duration and by start.
 ///
-/// Of those that last from 2^k up to 2^(k+1) seconds, what meets a span begins less than 2^(k+1)
-/// before its start, and before its end. That is a range of an ordered map, of which at least
-/// about half meet the span, so that what is over or far ahead costs nothing.
+/// A reservation that lasts from 2^k to 2^(k+1) seconds and overlaps with a span begins less than
+/// 2^(k+1) seconds before the span's start, and before its end. That is a range of an ordered map.
+/// About half of the range or more does overlap, so that past and future reservations cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Overlaps {
     between: HashMap<u32, BTreeMap<u32, Lane>>,
@@ -47,10 +47,10 @@ pub struct Overlaps {
     numbers: HashMap<Packets, u32>,
 }
 
-/// The end, and what it is about, by start, number, and whether it is held.
+/// End and number of the packets, by start, number of the reservation, and whether it is a hold.
 type Lane = BTreeMap<(u64, u64, bool), (u64, u32)>;
 
-/// A reservation: number, what it is about, and when it ends.
+/// A reservation: its number, the number of its packets, and its end.
 type Entry = (u64, u32, u64);
 
 fn kind_of(span: Span) -> u32 {
@@ -58,7 +58,7 @@ fn kind_of(span: Span) -> u32 {
 }
 
 impl Overlaps {
-    /// The number by which something to be about is known.
+    /// Returns the number of a selector of packets, which is assigned at the first call.
     pub fn about(&mut self, packets: Packets) -> u32 {
         let next = self.kinds.len() as u32;
         let number = *self.numbers.entry(packets).or_insert(next);
@@ -68,15 +68,14 @@ impl Overlaps {
         number
     }
 
-    /// Keeps reservation `id`, between some ends, about something, for a time. One reservation may
-    /// be kept once between each, and once more for other terms that are `held` for it.
+    /// Adds reservation `id` for packets `about` between `ends`. A reservation may be added once
+    /// for each `ends`, and once more with `held` for its hold.
     pub fn add(&mut self, ends: u32, id: u64, held: bool, about: u32, span: Span) {
         let lane = self.between.entry(ends).or_default().entry(kind_of(span)).or_default();
         lane.insert((span.start(), id, held), (span.end(), about));
     }
 
-    /// Keeps many, none of them held, each as [`add`](Self::add) does: ends, number, about what,
-    /// when.
+    /// Adds reservations that are not holds: ends, number, number of the packets, span.
     pub fn add_all(&mut self, all: impl Iterator<Item = (u32, u64, u32, Span)>) {
         let mut new: HashMap<(u32, u32), Vec<_>> = HashMap::new();
         for (ends, id, about, span) in all {
@@ -84,13 +83,14 @@ impl Overlaps {
             lane.push(((span.start(), id, false), (span.end(), about)));
         }
         for ((ends, kind), new) in new {
-            // A map that is made of all its entries is made in the time that it takes to sort them.
+            // To build a map from all its entries takes no longer than to sort them.
             let mut new = BTreeMap::from_iter(new);
             self.between.entry(ends).or_default().entry(kind).or_default().append(&mut new);
         }
     }
 
-    /// Takes out what [`add`](Self::add) kept with the same arguments. Whether it was there.
+    /// Removes an entry that [`add`](Self::add) made with the same arguments. Returns `true` if it
+    /// was there.
     pub fn remove(&mut self, ends: u32, id: u64, held: bool, span: Span) -> bool {
         let Some(lanes) = self.between.get_mut(&ends) else { return false };
         let Some(lane) = lanes.get_mut(&kind_of(span)) else { return false };
@@ -104,17 +104,16 @@ impl Overlaps {
         found
     }
 
-    /// The numbers of those between some ends that meet a span, by start, with what each is about
-    /// and when it ends.
+    /// Returns the reservations between `ends` that overlap with a span, ordered by start.
     pub fn meeting(&self, ends: u32, span: Span) -> Vec<Entry> {
         let mut all: Vec<(u64, Entry)> = self.entries(ends, span).flatten().collect();
         all.sort_unstable();
         all.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The first in a span that is about some of the same packets as one of `lanes`, each a pair of
-    /// ends and of what it is about: the number of the lane, and the reservation. Those of the
-    /// number `mine` do not count, held or not.
+    /// Returns the first reservation in a span that shares packets with one of `lanes`, pairs of
+    /// ends and number of packets: the index of the lane, and the reservation. Ignores reservation
+    /// `mine` and its hold.
     pub fn claim(
         &self,
         lanes: &[(u32, u32)],
@@ -130,7 +129,8 @@ impl Overlaps {
         firsts.min_by_key(|&(first, _)| first).map(|(_, found)| found)
     }
 
-    /// From when on nobody has any of the packets that are wanted, for as long.
+    /// Returns the earliest start at which no other reservation has any of the wanted packets for
+    /// the wanted duration.
     pub(crate) fn unclaimed(&self, wanted: &Wanted<'_>, start: u64, effort: &mut Effort) -> Fit {
         let &Wanted { lanes, mine, seconds, within, .. } = wanted;
         let mut start = start;
@@ -142,7 +142,7 @@ impl Overlaps {
                 for (_, entry) in self.entries(ends, span).flatten() {
                     looked += 1;
                     if entry.2 > next && self.is_in_way(&entry, about, mine) {
-                        // Whatever begins before its end meets it, as this does.
+                        // A start before the end of this entry would overlap with it.
                         next = entry.2;
                     }
                 }
@@ -163,8 +163,8 @@ impl Overlaps {
         mine != Some(id) && kinds[theirs as usize].overlap(&kinds[about as usize])
     }
 
-    /// Those between some ends that meet a span, those of about the same length together: when each
-    /// starts, and the reservation.
+    /// Returns the reservations between `ends` that overlap with a span, grouped by duration: the
+    /// start of each, and the reservation.
     fn entries(
         &self,
         ends: u32,

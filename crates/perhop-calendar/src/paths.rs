@@ -1,4 +1,4 @@
-//! Ways through the network, the shortest first.
+//! Paths through the network, the shortest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,35 +7,35 @@ use perhop_core::distances;
 
 use crate::calendar::Edge;
 
-/// A way from one node to another.
+/// A path from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Its links, in order, by their numbers.
+    /// Numbers of its links, in order.
     pub links: Vec<u32>,
     /// Propagation delay in nanoseconds.
     pub delay_ns: u64,
 }
 
-/// What a path must keep to.
+/// Constraints of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Constraints {
-    /// Nodes that it must not touch.
+    /// Nodes that the path must not touch.
     pub avoid_nodes: Vec<u32>,
-    /// Links that it must not use.
+    /// Links that the path must not use.
     pub avoid_links: Vec<u32>,
-    /// Nodes that it must touch, in any order.
+    /// Nodes that the path must touch, in any order.
     pub via: Vec<u32>,
-    /// How many links it may have.
+    /// Greatest number of links.
     pub max_hops: Option<u32>,
-    /// How long it may take, in nanoseconds.
+    /// Greatest propagation delay, in nanoseconds.
     pub max_delay_ns: Option<u64>,
 }
 
-/// Unfinished paths that a search may look at, in two milliseconds or so; beyond that it gives what
-/// it has found.
+/// Greatest number of unfinished paths in a search, which takes about two milliseconds. A search
+/// that reaches it returns the paths found so far.
 const EFFORT: usize = 3_000;
 
-/// What a search goes by.
+/// Network, end nodes and constraints of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Graph<'a> {
     pub edges: &'a [Edge],
@@ -46,25 +46,25 @@ pub(crate) struct Graph<'a> {
 /// Number of links, and delay in nanoseconds.
 type Cost = (u64, u64);
 
-/// How far each node is from one, by number of links and by delay.
+/// Distance of each node to one node, by number of links and by delay.
 struct Distances {
     hops: Vec<u64>,
     delays: Vec<u64>,
 }
 
 impl Distances {
-    /// `u64::MAX` without a way.
+    /// Returns the distance of a node; `u64::MAX` without a path.
     fn at(&self, node: u32) -> Cost {
         (self.hops[node as usize], self.delays[node as usize])
     }
 }
 
 impl Graph<'_> {
-    /// Up to `count` paths without a loop over links that are `open`, by number of links, then
-    /// delay, then the numbers of the links.
+    /// Returns up to `count` paths without a loop over links that are `open`, ordered by number of
+    /// links, then delay, then the numbers of the links.
     ///
-    /// Best first with the exact distance to the end as its bound (A*, Hart, Nilsson and Raphael,
-    /// 1968), but over whole paths, so that what comes second best comes second.
+    /// This is a best-first search with the exact distance to the end as its bound (A*; Hart,
+    /// Nilsson and Raphael, 1968), over whole paths, so that it finds the next best paths, too.
     pub fn paths(
         self,
         (from, to): (u32, u32),
@@ -87,7 +87,7 @@ impl Graph<'_> {
             .filter(|&&node| node != from && node != to && (node as usize) < self.leaving.len())
             .map(|&node| (node, self.both_distances(node, &usable), direct.at(node)))
             .collect();
-        // How far it is at least from a node to the end, over what has not been touched.
+        // Lower bound of the cost from a node to the end, over nodes not yet on the path.
         let ahead = |at: u32, links: &[u32]| {
             let missing = via.iter().filter(|(node, ..)| !self.touches(from, links, *node));
             missing.fold(direct.at(at), |(hops, delay), (_, there, rest)| {
@@ -141,8 +141,8 @@ impl Graph<'_> {
         found
     }
 
-    /// The path whose least `free` is greatest, and of those the one with the fewest links; with
-    /// that least.
+    /// Returns the path with the greatest minimum of `free`, and this minimum; of several such
+    /// paths, the one with the fewest links.
     pub fn widest(
         self,
         (from, to): (u32, u32),
@@ -153,7 +153,7 @@ impl Graph<'_> {
         let mut widths = free.clone();
         widths.sort_unstable();
         widths.dedup();
-        // A path as wide as this exists up to some width and not beyond.
+        // A path as wide as this exists up to some width, and none beyond.
         let at_least = |width: u64| {
             self.paths((from, to), constraints, 1, |link| free[link as usize] >= width).pop()
         };
@@ -219,7 +219,7 @@ impl Graph<'_> {
         }
     }
 
-    /// How far each node is from `to`; `u64::MAX` without a way.
+    /// Returns the distance of each node to `to`; `u64::MAX` without a path.
     fn distances(self, to: u32, usable: &[bool], length: impl Fn(&Edge) -> u64) -> Vec<u64> {
         let (arriving, length) = (self.arriving(usable), &length);
         let found = distances(self.leaving.len(), to as usize, 0, |node, rest| {
@@ -229,7 +229,7 @@ impl Graph<'_> {
         found.into_iter().map(|distance| distance.unwrap_or(u64::MAX)).collect()
     }
 
-    /// The usable links that lead to each node.
+    /// Returns the usable links that lead to each node.
     fn arriving(self, usable: &[bool]) -> Vec<Vec<u32>> {
         let mut arriving = vec![Vec::new(); self.leaving.len()];
         for (link, edge) in self.edges.iter().enumerate().filter(|&(link, _)| usable[link]) {

@@ -8,27 +8,27 @@ pub struct Span {
 }
 
 impl Span {
-    /// The interval from `start` up to, but not including, `end`. None if that is empty.
+    /// Returns the interval from `start` up to, but not including, `end`; `None` if that is empty.
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start < end { Some(Self { start, end }) } else { None }
     }
 
-    /// Its first second.
+    /// Returns its first second.
     pub const fn start(self) -> u64 {
         self.start
     }
 
-    /// The second after its last.
+    /// Returns the second after its last.
     pub const fn end(self) -> u64 {
         self.end
     }
 
-    /// What both have in common; none if they do not meet.
+    /// Returns the intersection of both; `None` if that is empty.
     pub(crate) fn common(self, other: Self) -> Option<Self> {
         Self::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// Its length in seconds.
+    /// Returns its length in seconds.
     pub const fn seconds(self) -> u64 {
         self.end - self.start
     }

@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::{Booking, Calendar, Overlaps, Refusal, Span};
 
-/// How many elements of the last column say between what; the rest say which packets.
+/// Number of elements of the last column that identify source, destination and direction; the rest
+/// are the selector.
 const BETWEEN: usize = 3;
 
 /// Stored reservations, before the names in them are resolved.
@@ -37,19 +38,19 @@ struct Entry {
 /// A stored path, resolved.
 #[derive(Clone, Debug, Default)]
 pub struct StoredPath {
-    /// The links of the path, and the class; None if the network no longer has them.
+    /// Links of the path, and the class; `None` if the network no longer has them.
     pub taken: Option<(Vec<u32>, Option<u32>)>,
-    /// The ends of each direction, and whether the selector is reversed.
+    /// Ends of each direction, and `true` if the selector is reversed.
     pub lanes: Vec<(u32, bool)>,
 }
 
-/// A line that is not a reservation.
+/// Error: a line is not a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not a stored reservation")]
 pub struct Unreadable(pub String);
 
 impl StoredReservations {
-    /// Reads lines.
+    /// Reads reservations from lines of text.
     ///
     /// # Errors
     /// [`Unreadable`] with the first line that is not a reservation; those before it were read.
@@ -78,33 +79,34 @@ impl StoredReservations {
         Some(())
     }
 
-    /// The stored paths, by index: a path's number, a class or nothing, and the beginning of the
-    /// array, with tabs between them.
+    /// Returns the stored paths, by index: a path's number, a class or nothing, and the beginning
+    /// of the array, separated by tabs.
     pub fn paths(&self) -> Vec<&str> {
         self.paths.all()
     }
 
-    /// The rests of arrays, by number; each begins with a comma.
+    /// Returns the selectors, by number: the rests of arrays, which begin with a comma.
     pub fn selectors(&self) -> Vec<&str> {
         self.selectors.all()
     }
 
-    /// How many reservations each owner has.
+    /// Returns the number of reservations of each owner.
     pub fn owners(&self) -> &BTreeMap<u64, u64> {
         &self.owners
     }
 
-    /// Takes everything into a calendar and an index of overlaps, whether or not there is room.
-    /// What was over by `now` takes no room; what began before `origin` takes it from then on.
+    /// Adds all reservations to a calendar and an index of overlaps, without admission.
+    /// Reservations that ended by `now` take no bandwidth; those that began before `origin` take it
+    /// from `origin` on.
     ///
-    /// Args: each stored path, resolved, by its index; the number of each selector as it is, and
-    /// reversed.
+    /// # Arguments
+    /// * `paths`: each stored path, resolved, by its index.
+    /// * `selectors`: the numbers of each selector, as it is and reversed.
     ///
     /// Returns the ids of reservations with unknown links or classes.
     ///
     /// # Errors
-    /// [`Refusal`] if one makes no sense, or there is one with its number; the calendar has not
-    /// changed then.
+    /// [`Refusal`] if a booking is invalid, or its number exists; the calendar is unchanged then.
     ///
     /// # Panics
     /// If `paths` or `selectors` are too few.
@@ -143,7 +145,7 @@ impl StoredReservations {
     }
 }
 
-/// The length of a JSON array's beginning: up to the comma behind its third element.
+/// Returns the length of the beginning of a JSON array: up to the comma behind its third element.
 fn beginning(array: &str) -> Option<usize> {
     let (mut quoted, mut escaped, mut depth, mut commas) = (false, false, 0, 0);
     for (index, byte) in array.bytes().enumerate() {
@@ -166,7 +168,7 @@ fn beginning(array: &str) -> Option<usize> {
     None
 }
 
-/// Texts, numbered in the order in which they came.
+/// Distinct texts, numbered in order of their first appearance.
 #[derive(Clone, Debug, Default)]
 struct Texts(HashMap<String, u32>);
 

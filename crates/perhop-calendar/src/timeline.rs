@@ -1,23 +1,23 @@
-//! How much is booked when: a step function of time, exact to the second.
+//! The booked rate over time: a step function, exact to the second.
 //!
-//! Time is cut into slots of an hour. Each has the level at its beginning, the steps inside it and
-//! its peak. A booking changes the steps of the two slots in which it begins and ends; the slots
-//! between, which it covers, are two runs of numbers to add to, and a peak is the greatest of a
-//! run. Slots make most of a query cheap, steps make the ends exact. (Burchard, Analysis of data
-//! structures for admission control of advance reservation requests, TKDE 17:3, 2005, compares
+//! Time is divided into slots of an hour. A slot has the level at its beginning, the steps inside
+//! it, its peak and its lowest level. A booking changes the steps of the two slots in which it
+//! begins and ends. For the slots between, it adds to runs of numbers, and a peak is the maximum of
+//! a run. Slots make most of a query cheap; steps make its ends exact. (Burchard, "Analysis of data
+//! structures for admission control of advance reservation requests", TKDE 17:3, 2005, compares
 //! arrays of slots with trees.)
 
 use crate::Span;
 
-/// The length of a slot in seconds; an offset into one fits 16 bits.
+/// Length of a slot in seconds; an offset into a slot fits into 16 bits.
 pub(crate) const SLOT: u64 = 3600;
 
-/// A stretch of time with the same level throughout.
+/// A span with a constant level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// When.
+    /// Its time.
     pub span: Span,
-    /// Bits per second.
+    /// Level, in bits per second.
     pub level: u64,
 }
 
@@ -32,19 +32,19 @@ struct Step {
 /// A level over time, zero where nothing was added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
-    /// The number of the first slot that is kept.
+    /// Number of the first slot in memory.
     first: u64,
-    /// The level with which each slot begins.
+    /// Level at the beginning of each slot.
     levels: Vec<u64>,
     /// The highest level in each slot.
     peaks: Vec<u64>,
     /// The lowest level in each slot.
     lows: Vec<u64>,
-    /// What changes inside each slot, in order of time.
+    /// Steps inside each slot, in order of time.
     steps: Vec<Vec<Step>>,
 }
 
-/// Which part of a slot.
+/// Part of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     slot: u64,
@@ -58,8 +58,8 @@ impl Part {
     }
 }
 
-/// The slots of an interval: what is cut off at either end, and the number of the first and behind
-/// the last of those that are whole.
+/// Divides an interval into slots: the partial slots at either end, and the numbers of the first
+/// whole slot and of the one behind the last.
 fn cut(span: Span) -> (Option<Part>, (u64, u64), Option<Part>) {
     let (start, end) = (span.start(), span.end());
     let (first, last) = (start / SLOT, (end - 1) / SLOT);
@@ -84,12 +84,12 @@ impl Timeline {
         self.shift(span, rate as i64);
     }
 
-    /// Raises the level by many rates at once, in a time that does not grow with their spans.
+    /// Adds many bookings at once, in a time that does not grow with the length of their spans.
     pub fn add_all(&mut self, bookings: &[(Span, u64)]) {
         let Some(start) = bookings.iter().map(|(span, _)| span.start()).min() else { return };
         let end = bookings.iter().map(|(span, _)| span.end()).max().unwrap_or(start);
         Span::new(start, end).into_iter().for_each(|span| self.reach(span));
-        // By how much each slot begins higher than the one before.
+        // Difference of the levels at the beginning of each slot and of the one before.
         let mut rises = vec![0_i64; self.levels.len() + 2];
         for &(span, rate) in bookings {
             for (at, by) in [(span.start(), rate as i64), (span.end(), -(rate as i64))] {
@@ -120,12 +120,12 @@ impl Timeline {
         }
     }
 
-    /// Takes back what [`add`](Self::add) did with the same arguments.
+    /// Undoes an [`add`](Self::add) with the same arguments.
     pub fn remove(&mut self, span: Span, rate: u64) {
         self.shift(span, -(rate as i64));
     }
 
-    /// The highest level in `span`.
+    /// Returns the highest level in `span`.
     pub fn peak(&self, span: Span) -> u64 {
         let (head, (from, to), tail) = cut(span);
         let whole = self.indices(from, to);
@@ -133,9 +133,10 @@ impl Timeline {
         ends.chain(self.peaks[whole].iter().copied()).max().unwrap_or(0)
     }
 
-    /// Before when nothing can begin that lasts as long as `span` and has no level above `limit`:
-    /// the end of the last stretch in `span` that has, as far as it lasts, but not behind `until`.
-    /// The start of `span` if there is none. What was looked at is added to `looked`.
+    /// Returns a bound before which no span can begin that is as long as `span` and has no level
+    /// above `limit`: the end of the last crowded stretch in `span`, followed beyond `span` up to
+    /// `until`. Returns the start of `span` if no level in it is above `limit`. Adds the effort to
+    /// `looked`.
     pub fn crowded_until(&self, span: Span, limit: u64, until: u64, looked: &mut u64) -> u64 {
         let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
         let slots = self.indices(first, last + 1);
@@ -143,7 +144,7 @@ impl Timeline {
         let mut crowded = slots.clone().rev().filter(|&index| self.peaks[index] > limit);
         let found = crowded.find_map(|index| {
             *looked += self.steps[index].len() as u64;
-            // What is above may be outside of `span`.
+            // The crowded stretch of the slot may be outside of `span`.
             Some((index, self.stretches_of(index, span).filter(above).last()?.span.end()))
         });
         let back = found.map_or(slots.start, |(index, _)| index);
@@ -155,7 +156,7 @@ impl Timeline {
         }
     }
 
-    /// The first instant from `start` on with a level of `limit` or less, but not behind `until`.
+    /// Returns the first instant from `start` on with a level of `limit` or less, at most `until`.
     fn first_below(&self, start: u64, limit: u64, until: u64, looked: &mut u64) -> u64 {
         let Some(span) = Span::new(start, until) else { return start };
         let slots = self.indices(start / SLOT, (until - 1) / SLOT + 1);
@@ -166,12 +167,12 @@ impl Timeline {
             Some((index, below?.span.start()))
         });
         *looked += (found.map_or(slots.end, |(index, _)| index) - slots.start) as u64 / 16;
-        // What is not kept is zero.
+        // Levels of slots that are not in memory are zero.
         let behind = (self.first + slots.end as u64) * SLOT;
         found.map_or(behind.clamp(start, until), |(_, start)| start)
     }
 
-    /// The first stretch in `span` with a level above `limit`, as far as it lasts.
+    /// Returns the first stretch in `span` with a level above `limit`, within `span`.
     pub fn first_crowded(&self, span: Span, limit: u64) -> Option<Span> {
         let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
         let mut crowded = self.indices(first, last + 1).filter(|&index| self.peaks[index] > limit);
@@ -181,13 +182,13 @@ impl Timeline {
         Span::new(start, self.first_below(start, limit, span.end(), &mut 0))
     }
 
-    /// How many changes of the level there are in a span, at most.
+    /// Returns an upper bound of the number of changes of the level in a span.
     pub fn changes(&self, span: Span) -> usize {
         let slots = self.indices(span.start() / SLOT, (span.end() - 1) / SLOT + 1);
         self.steps[slots].iter().map(|steps| steps.len() + 1).sum::<usize>() + 2
     }
 
-    /// The level over `span`, stretch by stretch, neighbours being different.
+    /// Returns the level over `span`, as stretches; neighbours have different levels.
     pub fn stretches(&self, span: Span) -> Vec<Stretch> {
         let mut all: Vec<Stretch> = Vec::new();
         let mut append = |stretch: Stretch| match all.last_mut() {
@@ -210,7 +211,7 @@ impl Timeline {
         all
     }
 
-    /// Forgets what was before the slot of `instant`.
+    /// Removes the slots before that of `instant`.
     pub fn forget_before(&mut self, instant: u64) {
         let past = self.indices(0, instant / SLOT);
         self.first += past.len() as u64;
@@ -220,13 +221,13 @@ impl Timeline {
         self.steps.drain(past);
     }
 
-    /// The places of slots `from` to `to`, as far as they are kept.
+    /// Returns the indices of slots `from` to `to`, as far as they are in memory.
     fn indices(&self, from: u64, to: u64) -> std::ops::Range<usize> {
         let place = |slot: u64| (slot.saturating_sub(self.first) as usize).min(self.levels.len());
         place(from)..place(to).max(place(from))
     }
 
-    /// Keeps the slots of `span`, too.
+    /// Extends the slots in memory so that they cover `span`.
     fn reach(&mut self, span: Span) {
         let (first, last) = (span.start() / SLOT, (span.end() - 1) / SLOT);
         if self.levels.is_empty() {
@@ -265,7 +266,7 @@ impl Timeline {
     }
 
     fn shift_part(&mut self, part: Part, by: i64) {
-        // What was forgotten is not kept any more.
+        // Slots that were removed are ignored.
         let Some(index) = part.slot.checked_sub(self.first).map(|index| index as usize) else {
             return;
         };
@@ -298,7 +299,7 @@ impl Timeline {
         peak
     }
 
-    /// The stretches of the slot at `index` as far as they are in `within`.
+    /// Returns the stretches of the slot at `index`, limited to `within`.
     fn stretches_of(&self, index: usize, within: Span) -> impl Iterator<Item = Stretch> {
         let slot = (self.first + index as u64) * SLOT;
         let (mut level, mut since) = (self.levels[index], slot);
@@ -314,7 +315,7 @@ impl Timeline {
     }
 }
 
-/// The lowest and the highest level of a slot.
+/// Returns the lowest and the highest level of a slot.
 fn bounds(mut level: u64, steps: &[Step]) -> (u64, u64) {
     let (mut low, mut peak) = (level, level);
     for step in steps {
@@ -328,7 +329,7 @@ fn join(first: Span, second: Span) -> Span {
     Span::new(first.start(), second.end()).unwrap_or(first)
 }
 
-/// Changes the level by `by` from `at` on. Two bookings that begin at once are two.
+/// Changes the level by `by` from `at` on. Bookings that begin at the same second share a step.
 fn step(steps: &mut Vec<Step>, at: u16, by: i64) {
     match steps.binary_search_by_key(&at, |step| step.at) {
         Ok(place) => {
@@ -347,21 +348,21 @@ mod tests {
 
     use super::*;
 
-    /// The level at a second, by looking at every booking.
+    /// Returns the level at a second, computed from all bookings.
     fn level(bookings: &[(Span, u64)], second: u64) -> u64 {
         let covering = bookings.iter().filter(|(s, _)| s.start() <= second && second < s.end());
         covering.map(|(_, rate)| rate).sum()
     }
 
     proptest! {
-        /// Many at once are the same as one after the other, beside what there is.
+        /// Adding bookings at once has the same effect as adding them one after the other.
         #[test]
         fn many_at_once_are_the_same(
             before in prop::collection::vec((0_u64..30_000, 1_u64..20_000, 1_u64..9), 0..8),
             many in prop::collection::vec((0_u64..30_000, 1_u64..20_000, 1_u64..9), 0..20),
         ) {
             let whole = |(start, length, rate): (u64, u64, u64)| {
-                // Every other one begins and ends with a slot, or where others do.
+                // Every second booking begins and ends at multiples of half a slot.
                 let round = if rate % 2 == 0 { SLOT / 2 } else { 1 };
                 let start = (start / round + 7) * round;
                 (Span::new(start, start + (length / round + 1) * round).expect("not empty"), rate)
@@ -386,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Where anything can change, and `span`'s beginning.
+    /// Returns all seconds at which the level can change, and the start of `span`.
     fn edges(bookings: &[(Span, u64)], span: Span) -> Vec<u64> {
         let mut edges: Vec<u64> = bookings.iter().flat_map(|(s, _)| [s.start(), s.end()]).collect();
         edges.push(span.start());
@@ -396,7 +397,7 @@ mod tests {
         edges
     }
 
-    /// Around the edges of slots more often than elsewhere.
+    /// Seconds, near the edges of slots more often than elsewhere.
     fn second() -> impl Strategy<Value = u64> {
         let near = (0_u64..6, 0_u64..5).prop_map(|(slot, off)| 10 * SLOT + slot * SLOT + off - 2);
         prop_oneof![near, 10 * SLOT - 50..16 * SLOT]
@@ -408,8 +409,8 @@ mod tests {
     }
 
     proptest! {
-        /// Peaks, stretches and what is crowded are those of the bookings one by one, while
-        /// bookings come and go.
+        /// Peaks, stretches and crowded spans agree with the sum of the bookings, while bookings
+        /// are added and removed.
         #[test]
         fn a_timeline_is_the_sum_of_its_bookings(
             changes in prop::collection::vec(
@@ -468,7 +469,7 @@ mod tests {
             }
         }
 
-        /// What is over can be forgotten: what is left stays as it was.
+        /// Removing the past leaves the rest unchanged.
         #[test]
         fn the_past_is_forgotten(
             bookings in prop::collection::vec((span(), 1_u64..5), 1..20),

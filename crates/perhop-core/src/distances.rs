@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Returns the distance from each of `nodes` nodes to `to`, by Dijkstra's algorithm, backwards;
-/// `None` for a node without a path. Distances are compared by their order, so that a tuple
-/// compares its first parts first.
+/// Returns the distance from each of `nodes` nodes to `to`, by Dijkstra's algorithm on the reversed
+/// graph; `None` for a node without a path. Distances are compared by `Ord`, so that tuples compare
+/// lexicographically.
 ///
 /// # Arguments
 /// * `zero`: the distance of `to` itself.
-/// * `before`: given a node and its distance, the nodes with an edge to it, and each one's distance
-///   through it, which must not be less.
+/// * `before`: for a node and its distance, returns the nodes with an edge to it, each with its
+///   distance through that edge, which must not be less.
 pub fn distances<D, I>(
     nodes: usize,
     to: usize,
@@ -45,7 +45,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Relaxing every edge as often as there are nodes (Bellman and Ford) finds the same.
+        /// Bellman and Ford's algorithm, which relaxes every edge once per node, finds the same
+        /// distances.
         #[test]
         fn distances_are_those_of_bellman_and_ford(
             edges in prop::collection::vec((0_usize..8, 0_usize..8, (0_u32..3, 0_u64..5)), 0..24),

@@ -28,10 +28,10 @@ impl Dscp {
     pub const EF: Self = Self(46);
     /// Class selector 6, precedence "internetwork control" (RFC 2474, section 4.2.2).
     pub const CS6: Self = Self(48);
-    /// How many code points there are.
+    /// Number of code points.
     pub const COUNT: usize = 64;
 
-    /// The code point with this value.
+    /// Returns the code point with this value.
     ///
     /// # Errors
     /// [`InvalidDscp`] above 63.
@@ -44,7 +44,7 @@ impl Dscp {
         (0..Self::COUNT as u8).map(Self)
     }
 
-    /// The six bits.
+    /// Returns the six bits.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -70,19 +70,19 @@ impl fmt::Display for Dscp {
     }
 }
 
-/// What a packet says of explicit congestion notification (RFC 3168, section 5; RFC 8311, RFC
+/// Explicit congestion notification: the ECN field of a packet (RFC 3168, section 5; RFC 8311; RFC
 /// 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Ecn {
-    /// Its transport does not understand ECN: routers drop it where they would mark others.
+    /// The transport does not support ECN: routers drop the packet where they would mark others.
     #[default]
     #[cfg_attr(feature = "serde", serde(skip))]
     NotEct = 0b00,
-    /// Understands ECN, and asks for the low-latency, scalable treatment (L4S).
+    /// The transport supports ECN and requests the low-latency treatment of L4S (RFC 9331).
     Ect1 = 0b01,
-    /// Understands ECN.
+    /// The transport supports ECN.
     Ect0 = 0b10,
     /// Congestion was experienced on the way.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -90,7 +90,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether a router may mark the packet instead of dropping it.
+    /// Returns `true` if a router may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
@@ -111,7 +111,7 @@ impl TrafficClass {
         Dscp(self.0 >> 2)
     }
 
-    /// The same octet with another DSCP; the ECN bits stay.
+    /// Returns the same octet with another DSCP; the ECN bits stay.
     #[must_use]
     pub const fn with_dscp(self, dscp: Dscp) -> Self {
         Self(dscp.0 << 2 | self.0 & 0b11)
@@ -127,18 +127,18 @@ impl TrafficClass {
         }
     }
 
-    /// The same octet with other ECN bits; the DSCP stays.
+    /// Returns the same octet with other ECN bits; the DSCP stays.
     #[must_use]
     pub const fn with_ecn(self, ecn: Ecn) -> Self {
         Self(self.0 & !0b11 | ecn as u8)
     }
 
-    /// What the octet of an IP header says.
+    /// Creates a traffic class from the octet of an IP header.
     pub const fn from_octet(octet: u8) -> Self {
         Self(octet)
     }
 
-    /// The whole octet, as it stands in the IP header.
+    /// Returns the whole octet, as it stands in the IP header.
     pub const fn octet(self) -> u8 {
         self.0
     }

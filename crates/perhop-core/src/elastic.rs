@@ -1,18 +1,18 @@
-//! Queues that give memory back.
+//! A queue that frees memory that it no longer needs.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
-/// A queue with room for so few items keeps it.
+/// Capacity that is never freed, in items.
 const LEAST: usize = 1024;
 
-/// A [`VecDeque`] that gives half of its memory back when, for as many items as it has room for, it
-/// held no more than a quarter of them. What a burst took does not stay, and a load that comes and
-/// goes does not allocate. Items leave by [`pop_front`](Self::pop_front).
+/// A [`VecDeque`] that halves its capacity after as many removals as it has room for, if it was
+/// never more than a quarter full in that time. Memory that a burst took is freed, while a load
+/// that varies does not cause repeated allocation. Items leave by [`pop_front`](Self::pop_front).
 #[derive(Clone, Debug)]
 pub struct Elastic<T> {
     items: VecDeque<T>,
-    /// How many items have left since this was last judged, and how many there were at most.
+    /// Number of items removed since the last check, and the greatest length since then.
     left: u32,
     most: u32,
 }
@@ -24,7 +24,7 @@ impl<T> Default for Elastic<T> {
 }
 
 impl<T> Elastic<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub const fn new() -> Self {
         Self { items: VecDeque::new(), left: 0, most: 0 }
     }
@@ -75,8 +75,8 @@ impl<T> DerefMut for Elastic<T> {
 mod tests {
     use super::*;
 
-    /// Passes items through a queue that then holds `length`, and counts how often its room
-    /// changes.
+    /// Passes items through a queue that then holds `length`, and returns how often its capacity
+    /// changed.
     fn pass(queue: &mut Elastic<u32>, length: usize, items: u32) -> u32 {
         let mut changes = 0;
         for item in 0..items {

@@ -1,12 +1,14 @@
-//! Powers, logarithm and exponential, made of the four operations, which every platform rounds
-//! alike. The C library's differ between versions in the last digit, and with them would results.
+//! Powers, logarithm and exponential, made of the four basic operations, which every platform
+//! rounds alike. The C library's functions differ in the last digit between versions, and results
+//! would differ with them.
 
 /// ln 2 in two parts, the first with so few bits that its products with small integers are exact.
 const LN_2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN_2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
 const LN_2: f64 = std::f64::consts::LN_2;
 
-/// The natural logarithm of a positive, normal `x`, to within a few units in the last place.
+/// Returns the natural logarithm of a positive, normal `x`, to within a few units in the last
+/// place.
 pub(crate) fn ln(x: f64) -> f64 {
     debug_assert!(x.is_normal() && x > 0.0);
     // x = mantissa · 2ᵉ with the mantissa in √½..√2, so that the logarithm of neither cancels the
@@ -61,7 +63,7 @@ pub fn power(mut base: f64, mut exponent: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// How many units in the last place two numbers are apart.
+    /// Returns the distance between two numbers in units in the last place.
     fn apart(a: f64, b: f64) -> u64 {
         a.to_bits().abs_diff(b.to_bits())
     }

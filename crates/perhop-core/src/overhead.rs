@@ -1,10 +1,10 @@
-//! What layer 2 adds to a packet.
+//! Overhead of layer 2.
 
 use crate::Bytes;
 
-/// Layer-2 overhead: how many bytes a link spends on a packet beyond its IP length.
+/// Layer-2 overhead: the bytes that a packet occupies on a link beyond its IP length.
 ///
-/// Link rates are quoted with it, so it decides how much of a rate is left for IP.
+/// Link rates include it, so it decides how much of a rate is left for IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -20,7 +20,7 @@ impl Overhead {
     /// Bare IP packets.
     pub const NONE: Self = Self::Fixed(0);
 
-    /// The length on the wire of a packet whose IP length is `size`.
+    /// Returns the length on the wire of a packet whose IP length is `size`.
     pub fn on_wire(self, size: Bytes) -> Bytes {
         match self {
             Self::Fixed(extra) => size + Bytes::new(extra.into()),

@@ -8,7 +8,7 @@ use crate::{Bytes, Dscp, Ecn, TrafficClass};
 pub struct NodeId(pub u16);
 
 impl NodeId {
-    /// The node's place in tables that are indexed by node.
+    /// Returns the node's index in tables that are indexed by node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -25,34 +25,34 @@ pub enum Protocol {
     Tcp,
     /// User datagram protocol.
     Udp,
-    /// Another one, of which nothing is known; its ports are zero. Modelled hosts have none.
+    /// Any other protocol; its ports are zero. Modelled hosts do not use it.
     #[cfg_attr(feature = "serde", serde(skip))]
     Other,
 }
 
-/// What routers read of a packet. Addresses are nodes: a prefix is resolved to the nodes in it
+/// The fields of a packet that routers read. Addresses are nodes: a prefix is resolved to its nodes
 /// when a scenario is compiled, so that IPv4 and IPv6 cost the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Length of the IP packet in bytes, headers included.
     pub size: u32,
-    /// Where it comes from.
+    /// Source node.
     pub source: NodeId,
-    /// Where it goes.
+    /// Destination node.
     pub destination: NodeId,
     /// Source port; zero for ICMP.
     pub source_port: u16,
     /// Destination port; zero for ICMP.
     pub destination_port: u16,
-    /// What the packet carries.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// DSCP and ECN.
     pub traffic_class: TrafficClass,
-    /// Time to live: how many routers may still forward it.
+    /// Time to live: the number of routers that may still forward the packet.
     pub ttl: u8,
 }
 
-/// Packets are copied from ring to ring, and what is copied is mostly this.
+/// Packets are copied between rings, and most of each copy is the header.
 const _: () = assert!(size_of::<Header>() == 16);
 
 impl Header {
@@ -64,18 +64,18 @@ impl Header {
         Bytes::new(self.size as u64)
     }
 
-    /// The code point that names the packet's per-hop behaviour.
+    /// Returns the code point that names the packet's per-hop behaviour.
     pub const fn dscp(&self) -> Dscp {
         self.traffic_class.dscp()
     }
 
-    /// What the packet says of explicit congestion notification.
+    /// Returns the packet's ECN field.
     pub const fn ecn(&self) -> Ecn {
         self.traffic_class.ecn()
     }
 
-    /// A number that is the same for all packets of a flow: of its addresses, ports and protocol,
-    /// mixed with `perturbation` so that different ones make different flows collide.
+    /// Returns a number that is the same for all packets of a flow: a hash of its addresses, ports
+    /// and protocol with `perturbation`, so that another perturbation makes other flows collide.
     pub fn flow_hash(&self, perturbation: u64) -> u64 {
         let ends = u64::from(self.source.0) << 48
             | u64::from(self.destination.0) << 32
@@ -85,20 +85,22 @@ impl Header {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit depends on every other.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on
+/// every bit of `number`.
+/// other.
 const fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
 }
 
-/// A packet: its header, and a body that the network carries without looking at it. A modelled
-/// host puts a segment there, an emulated one the real packet's buffer.
+/// A packet: its header, and a body that the network carries without reading it. The body is a
+/// segment on a modelled host, and the buffer of the real packet on an emulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<B> {
-    /// What routers read.
+    /// The fields that routers read.
     pub header: Header,
-    /// What hosts read.
+    /// The fields that only hosts read.
     pub body: B,
 }
 
@@ -108,7 +110,8 @@ impl<B> Packet<B> {
         self.header.size()
     }
 
-    /// The packet as a router sends it on: with one hop less to live, of which it has one.
+    /// Returns the packet as a router forwards it, with a time to live that is less by one; it must
+    /// not be zero.
     #[must_use]
     pub fn forwarded(mut self) -> Self {
         self.header.ttl -= 1;

@@ -1,11 +1,12 @@
-//! Getting memory before it is needed.
+//! Prefetching of memory.
 
-/// How much memory comes at once.
+/// Size of a cache line, in bytes.
 const LINE: usize = 64;
 
-/// Asks for `value` from memory, all lines of it, and waits for none: what is done with it a moment
-/// later then waits less. Thousands of connections do not fit into a processor's cache, and which
-/// one a packet is for is known before it arrives. Where this is not known how, nothing happens.
+/// Prefetches all cache lines of `value` without waiting, so that an access a moment later waits
+/// less. The state of thousands of connections does not fit into a processor's cache, and the
+/// connection of a packet is known before the packet arrives. Does nothing on processors without a
+/// known instruction for it.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     for offset in (0..size_of::<T>()).step_by(LINE) {

@@ -13,7 +13,7 @@ use crate::elementary::{exp, ln};
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream of the component `name` in the run with this `seed`.
+    /// Returns the stream of the component `name` in the run with this `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a spreads the name over 64 bits; `seed_from_u64` mixes (SplitMix64).
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -22,25 +22,26 @@ impl Stream {
         Self(Xoshiro256PlusPlus::seed_from_u64(hash ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number in `0..=limit`, uniformly to within 2⁻⁶⁴ of a share.
+    /// Returns a number in `0..=limit`, with probabilities that differ from uniform by at most
+    /// 2⁻⁶⁴.
     pub fn up_to(&mut self, limit: u64) -> u64 {
         let span = u128::from(limit) + 1;
         ((u128::from(self.0.next_u64()) * span) >> 64) as u64
     }
 
-    /// A number from 0 up to, but not including, 1: one of 2⁵³ that are equally far apart.
+    /// Returns a number in `0..1`, one of 2⁵³ that are equally far apart.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An exponentially distributed number with a mean of 1, at most 53 ln 2 (36.7): the logarithm
-    /// of a uniform number, by arithmetic that every platform rounds alike.
+    /// Returns an exponentially distributed number with a mean of 1, at most 53 ln 2 (36.7): the
+    /// logarithm of a uniform number, by arithmetic that every platform rounds alike.
     pub fn exponential(&mut self) -> f64 {
         -ln(1.0 - self.unit())
     }
 
-    /// A number with a Pareto distribution of this `shape`, above 1, and a mean of 1: its smallest
-    /// value is (shape − 1) / shape, its variance infinite up to a shape of 2.
+    /// Returns a number with a Pareto distribution of this `shape`, above 1, and a mean of 1: its
+    /// smallest value is (shape − 1) / shape, its variance infinite up to a shape of 2.
     pub fn pareto(&mut self, shape: f64) -> f64 {
         debug_assert!(shape > 1.0);
         (shape - 1.0) / shape * exp(self.exponential() / shape)
@@ -103,7 +104,7 @@ mod tests {
         gaps.fold(0.0, f64::max) * size.sqrt()
     }
 
-    /// What the statistic exceeds with a probability of one in ten thousand: 2 exp(−2 x²).
+    /// Value that the statistic exceeds with a probability of one in ten thousand: 2 exp(−2 x²).
     const RARE: f64 = 2.23;
 
     #[test]

@@ -1,13 +1,13 @@
-//! Spellings of quantities in a plan that their types alone do not give.
+//! Representations of quantities in a plan that their types alone do not define.
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::Zero;
 
-/// Read a value that is not zero, such as a [`Duration`](crate::Duration).
+/// Reads a value that is not zero, such as a [`Duration`](crate::Duration).
 ///
 /// # Errors
-/// [`Zero`] if it is zero, and whatever is wrong with the value itself.
+/// [`Zero`] if it is zero, and the errors of the value's own type.
 pub fn positive<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de> + Default + PartialEq,
@@ -23,7 +23,7 @@ pub mod share {
 
     const WHOLE: u32 = 1_000_000_000;
 
-    /// Read parts per billion.
+    /// Reads parts per billion.
     ///
     /// # Errors
     /// If there are more than a billion.
@@ -35,7 +35,7 @@ pub mod share {
         }
     }
 
-    /// Write parts per billion.
+    /// Writes parts per billion.
     ///
     /// # Errors
     /// Those of the serialiser.
@@ -45,7 +45,7 @@ pub mod share {
 
     /// A number that a share is kept in.
     pub trait Share: Copy {
-        /// The share of so many parts per billion.
+        /// Returns the share of `parts` parts per billion.
         fn of(parts: u32) -> Self;
 
         /// Parts per billion, to the nearest.
@@ -77,15 +77,15 @@ pub mod share {
 pub mod whole {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Read a whole number.
+    /// Reads a whole number.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the number is not whole.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         Ok(u64::deserialize(from)? as f64)
     }
 
-    /// Write a whole number.
+    /// Writes a whole number.
     ///
     /// # Errors
     /// Those of the serialiser.

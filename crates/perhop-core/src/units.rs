@@ -20,7 +20,7 @@ impl Time {
     /// Later than every event; stands for "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `picos` picoseconds after the beginning.
+    /// Returns the instant `picos` picoseconds after the beginning.
     pub const fn from_picos(picos: u64) -> Self {
         Self(picos)
     }
@@ -35,7 +35,7 @@ impl Time {
         self.since(Self::ZERO).as_secs_f64()
     }
 
-    /// The time from `earlier` to `self`; zero if `earlier` is in fact later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
@@ -151,7 +151,7 @@ impl Bytes {
         Self(count)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -192,11 +192,11 @@ impl Sum for Bytes {
 impl Div<Rate> for Bytes {
     type Output = Duration;
 
-    /// How long the bytes take at `rate`, rounded up to a picosecond, so that nothing is ever
-    /// sent faster than its rate. Saturates at [`Duration::MAX`].
+    /// Returns the time that the bytes take at `rate`, rounded up to a picosecond, so that nothing
+    /// is sent faster than its rate. Saturates at [`Duration::MAX`].
     #[allow(clippy::suspicious_arithmetic_impl)] // seconds become picoseconds
     fn div(self, rate: Rate) -> Duration {
-        // Packets take the first branch; a u128 division costs several times as much.
+        // Packets take the first branch, because a u128 division costs several times as much.
         const PICOBITS: u64 = BITS_PER_BYTE * PICOS_PER_SECOND;
         match self.0.checked_mul(PICOBITS) {
             Some(product) => Duration(product.div_ceil(rate.0)),
@@ -236,7 +236,7 @@ impl Rate {
 
 impl Mul<Duration> for Rate {
     type Output = Bytes;
-    /// The whole bytes that this rate carries in `span`, rounded down; saturates.
+    /// Returns the whole bytes that this rate carries in `span`, rounded down; saturates.
     fn mul(self, span: Duration) -> Bytes {
         const PICOBITS: u128 = (BITS_PER_BYTE as u128) * (PICOS_PER_SECOND as u128);
         let bytes = u128::from(self.0) * u128::from(span.0) / PICOBITS;

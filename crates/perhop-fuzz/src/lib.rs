@@ -12,29 +12,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use mutation::Mutation;
 use perhop_core::Stream;
 
-/// Inputs that a target is tried on unless the environment says otherwise.
+/// Number of inputs per target, unless the environment sets another.
 const CASES: u64 = 1_000_000;
-/// Inputs that a pool holds at most.
+/// Greatest number of inputs in a pool.
 const POOL: usize = 512;
 
-/// How many times fewer inputs [`fuzz_slow`] tries.
+/// Factor by which [`fuzz_slow`] tries fewer inputs.
 const SLOW: u64 = 5;
 
-/// Do as [`fuzz`] does for a parser that takes many times longer, with fewer inputs.
+/// Does the same as [`fuzz`] with fewer inputs, for a parser that takes many times longer.
 ///
 /// # Panics
-/// As [`fuzz`] does.
+/// Under the same conditions as [`fuzz`].
 pub fn fuzz_slow(target: &str, seeds: &[Vec<u8>], check: impl Fn(&[u8]) -> bool) {
     run(target, SLOW, seeds, check);
 }
 
-/// Try `check` on `seeds` and on damaged copies of them. `check` panics if the parser is wrong, and
-/// says whether the parser took the input. An input that it takes may be damaged further, so that
-/// inputs move away from the seeds.
+/// Calls `check` on `seeds` and on damaged copies of them. `check` panics if the parser is wrong,
+/// and returns `true` if the parser accepts the input. An accepted input may be damaged further, so
+/// that inputs move away from the seeds.
 ///
 /// # Panics
-/// If `check` panics, after the input is printed; and if it does not take a seed, because a target
-/// whose seeds are out of date would try nothing.
+/// If `check` panics, after the input is printed; and if it rejects a seed, because a target with
+/// outdated seeds would test nothing.
 pub fn fuzz(target: &str, seeds: &[Vec<u8>], check: impl Fn(&[u8]) -> bool) {
     run(target, 1, seeds, check);
 }

@@ -1,8 +1,8 @@
-//! How input is damaged.
+//! Mutation of inputs.
 
 use perhop_core::Stream;
 
-/// Numbers at which lengths, counts and sums go wrong.
+/// Numbers at which lengths, counts and sums often fail.
 const HOSTILE: [u64; 16] = [
     0,
     1,
@@ -21,9 +21,9 @@ const HOSTILE: [u64; 16] = [
     0xffff_ffff,
     u64::MAX,
 ];
-/// Changes that one input gets at most.
+/// Greatest number of changes of one input.
 const MOST_CHANGES: usize = 4;
-/// Bytes that an insertion adds at most.
+/// Greatest number of bytes that an insertion adds.
 const MOST_ADDED: usize = 40;
 /// Length of the longest input, in bytes.
 const LONGEST: usize = 1 << 16;
@@ -37,7 +37,7 @@ impl Mutation {
         Self { random }
     }
 
-    /// A number from 0 up to, but not including, `end`; zero if that is zero.
+    /// Returns a number from 0 up to, but not including, `end`; zero if that is zero.
     pub fn below(&mut self, end: usize) -> usize {
         self.random.up_to((end as u64).saturating_sub(1)) as usize
     }
@@ -111,7 +111,7 @@ impl Mutation {
         }
     }
 
-    /// Put another number in the place of the first one that is written in digits from `at` on.
+    /// Replaces the first decimal number from `at` on.
     fn change_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit) else { return };
         let start = at + start;

@@ -2,13 +2,13 @@
 
 use perhop_core::{Bytes, Duration, Rate, Time};
 
-/// Token units of a byte: a token is 10⁻¹² bits, what 1 bit/s adds in a picosecond.
+/// Token units per byte: a token is 10⁻¹² bits, the amount that 1 bit/s adds in a picosecond.
 const BYTE: i128 = 8_000_000_000_000;
 
 /// A bucket that holds `burst` bytes, is full at first, and fills at `rate`. Nothing is rounded, so
-/// that no more than `burst + rate · t` is taken in any time t while the bucket stays above zero.
+/// that no more than `burst + rate · t` is taken in any time t while the bucket is not overdrawn.
 ///
-/// The bucket may be overdrawn: a shaper without a burst sends and pays afterwards.
+/// The bucket may be overdrawn: a shaper without a burst sends a packet first and waits afterwards.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: Rate,
@@ -18,13 +18,14 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         let burst = tokens(burst);
         Self { rate, burst, tokens: burst, updated: Time::ZERO }
     }
 
-    /// Lets in what has come until `now`, not earlier than the last time; returns what overflows.
+    /// Adds the tokens that have arrived until `now`, which is not before the last call; returns
+    /// those that overflow.
     #[inline]
     pub fn fill(&mut self, now: Time) -> Tokens {
         let elapsed = u128::from(now.since(self.updated).as_picos());
@@ -32,8 +33,8 @@ impl TokenBucket {
         self.add(Tokens(elapsed * u128::from(self.rate.bits_per_second())))
     }
 
-    /// From `now` on, fills at another rate and holds as much as this; returns what overflows on
-    /// the way. What it holds it keeps, as far as it has room for it.
+    /// Changes rate and burst from `now` on; returns the tokens that overflow. The bucket keeps its
+    /// tokens up to the new burst.
     pub fn set(&mut self, now: Time, rate: Rate, burst: Bytes) -> Tokens {
         let overflow = self.fill(now);
         self.rate = rate;
@@ -42,7 +43,7 @@ impl TokenBucket {
         overflow
     }
 
-    /// Lets tokens in from elsewhere; returns what overflows.
+    /// Adds tokens from another bucket; returns those that overflow.
     #[inline]
     pub fn add(&mut self, tokens: Tokens) -> Tokens {
         let room = (self.burst - self.tokens) as u128;
@@ -55,26 +56,26 @@ impl TokenBucket {
         }
     }
 
-    /// Whether there are tokens for this many bytes.
+    /// Returns `true` if the bucket holds tokens for `size` bytes.
     #[inline]
     pub fn holds(&self, size: Bytes) -> bool {
         self.tokens >= tokens(size)
     }
 
-    /// Whether it is not overdrawn.
+    /// Returns `true` if the bucket is not overdrawn.
     #[inline]
     pub fn is_positive(&self) -> bool {
         self.tokens >= 0
     }
 
-    /// Takes tokens out, whether they are there or not.
+    /// Takes tokens for `size` bytes, which may overdraw the bucket.
     #[inline]
     pub fn take(&mut self, size: Bytes) {
         self.tokens -= tokens(size);
     }
 
-    /// When there will be tokens for `size` bytes, or for the full bucket where that is less;
-    /// `None` if there are. The instant is rounded up to a picosecond.
+    /// Returns the instant at which the bucket will hold tokens for `size` bytes, or be full if it
+    /// is smaller; `None` if it does now. The instant is rounded up to a picosecond.
     pub fn not_before(&self, size: Bytes) -> Option<Time> {
         let missing = tokens(size).min(self.burst) - self.tokens;
         (missing > 0).then(|| {

@@ -1,17 +1,16 @@
 //! Class-based queueing as ALTQ implements it, with its estimator and its timers.
 //!
 //! S. Floyd and V. Jacobson, *Link-sharing and Resource Management Models for Packet Networks*, ToN
-//! 3(4), 1995; the implementation modelled is that of ALTQ (K. Cho, 1998), as FreeBSD has it. It
-//! never asks how much a class has sent in some time. An estimator looks at the idle time between
-//! a class's packets instead, in whole microseconds; a class that is over its limit sleeps until a
-//! timer wakes it, and timers end at clock ticks. What follows, that a class is capped far below
-//! its rate where ticks are long, is that implementation's behaviour, and what this model is for:
-//! [`LinkShare`](crate::LinkShare) shares a link as it should be.
+//! 3(4), 1995; the implementation modelled is that of ALTQ (K. Cho, 1998) in FreeBSD. It does not
+//! measure how much a class sends over time. An estimator averages the idle time between a class's
+//! packets, in whole microseconds. A class that is over its limit sleeps until a timer wakes it,
+//! and timers expire at clock ticks. With long ticks, this limits a class far below its rate. This
+//! model reproduces that behaviour; [`LinkShare`](crate::LinkShare) shares a link by the rates.
 //!
 //! * A packet is charged when the driver takes it, to its class and every class above.
-//! * A class that is over its limit borrows from its parent, or, while that is too, from the one
-//!   above, but not from above the *cutoff* (top-level link sharing).
-//! * Classes of a priority take turns by weighted round robin, in bytes.
+//! * A class that is over its limit borrows from its parent or, if that is over its limit, too,
+//!   from the next ancestor, but not from above the *cutoff* (top-level link sharing).
+//! * Classes of equal priority are served by weighted round robin, in bytes.
 
 mod clock;
 mod estimator;
@@ -26,68 +25,68 @@ use clock::{Clock, Regulator};
 use estimator::{Bounds, Estimator, Micros, packet_time};
 use turns::Turns;
 
-/// What holds for the whole link.
+/// Settings of the whole link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CbqConfig {
-    /// The rate that is shared: the root's. The wire may be faster.
+    /// Rate of the root, which the classes share. The wire may be faster.
     pub rate: Rate,
-    /// The time between two ticks of the clock.
+    /// Time between two clock ticks.
     pub tick: Duration,
-    /// The longest packet.
+    /// Length of the longest packet, in bytes.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub packet: Bytes,
-    /// How many packets a class may send at once after a long idle time; 16 unless set, 4 where a
-    /// class waits for more than 10 ms between two packets.
+    /// Number of packets that a class may send back to back after a long idle time; by default 16,
+    /// or 4 if the class waits for more than 10 ms between two packets.
     pub maxburst: Option<u32>,
-    /// How many packets it sends at once in the long run, at least.
+    /// Least number of packets that a class sends back to back in the long run.
     pub minburst: u32,
-    /// Whether a token bucket of the root's rate stands before the driver, which is then asked to
-    /// go on at every tick.
+    /// True if a token bucket of the root's rate stands before the driver, which is then polled at
+    /// every tick.
     pub token_bucket: bool,
-    /// Whether a class that may borrow sends where every class is over its limit.
+    /// True if a class that may borrow sends when all classes are over their limits.
     pub efficient: bool,
-    /// Whether the driver asks for the next packet when it has transmitted one. It takes one at a
-    /// time then. Otherwise it takes what it is given when a packet comes, when a class wakes and
-    /// at ticks, up to 256 packets.
+    /// True if the driver requests the next packet when it has transmitted one; it holds one packet
+    /// at a time then. Otherwise it takes packets when one arrives, when a class wakes and at
+    /// ticks, up to 256.
     pub kick: bool,
 }
 
 /// A class of the tree.
 #[derive(Debug)]
 pub struct CbqSpec<B> {
-    /// Which packets of its parent's belong to it.
+    /// Filter of the packets of the parent that belong to the class.
     pub matches: Match,
-    /// Its rate.
+    /// Rate of the class.
     pub rate: Rate,
-    /// Whether it borrows from its parent.
+    /// True if the class borrows from its parent.
     pub borrow: bool,
-    /// What it holds.
+    /// Content of the class.
     pub part: CbqPart<B>,
 }
 
-/// What a class of the tree holds.
+/// Content of a class of the tree.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are few, while a tree is built")]
 pub enum CbqPart<B> {
-    /// A queue, and a priority from 0, first, to 7.
+    /// A queue, and a priority from 0 (highest) to 7.
     Leaf(Class<B>, u8),
-    /// Classes in match order, and what results call the class that they divide.
+    /// Classes in match order, and the name of their parent in results.
     Inner(Box<str>, Vec<CbqSpec<B>>),
 }
 
-/// How many packets a driver holds that is not asked to go on.
+/// Number of packets that a driver without `kick` holds at most.
 const RING: usize = 256;
 
-/// How far the estimate of when the link is free may be ahead, in packets.
+/// Greatest time that the estimate of when the link becomes free may be ahead, in packets.
 const MOST_AHEAD: i64 = 16;
 
 #[derive(Debug)]
 struct CbqNode<B> {
     parent: Option<usize>,
     borrows: bool,
-    /// Above its highest child by one; zero for a leaf.
+    /// Height above the leaves: one more than that of its highest child; zero for a leaf.
     depth: u32,
     estimator: Estimator,
     kind: Kind<B>,
@@ -97,15 +96,15 @@ struct CbqNode<B> {
 enum Kind<B> {
     Leaf {
         class: Class<B>,
-        /// When a timer wakes it, if it sleeps.
+        /// Expiry of its timer, if it sleeps.
         asleep: Option<Time>,
     },
     Inner {
-        /// What results call it.
+        /// Name in results.
         name: Box<str>,
         classifier: Box<Classifier>,
         children: Vec<usize>,
-        /// The first node after those below this one.
+        /// Index of the first node behind those below this one.
         end: usize,
         counters: ClassCounters,
     },
@@ -115,22 +114,23 @@ enum Kind<B> {
 #[derive(Debug)]
 pub struct Cbq<B> {
     config: CbqConfig,
-    /// Depth first, the root first.
+    /// All nodes, depth first, starting with the root.
     nodes: Vec<CbqNode<B>>,
     turns: Turns,
-    /// The depth above which nobody may borrow.
+    /// Depth above which no class may be borrowed from.
     cutoff: u32,
-    /// When the link will have sent what it was given, in microseconds, by the root's rate.
+    /// Time at which the link will have sent all packets handed to it, at the root's rate, in
+    /// microseconds.
     free: Micros,
     clock: Clock,
-    /// The tick at which the driver is asked next.
+    /// Next tick at which the driver is polled.
     tick: Time,
     regulator: Option<Regulator>,
-    /// Not later than the first timer.
+    /// Lower bound of the expiry of the first timer.
     timer: Time,
-    /// What waits in the leaves.
+    /// Backlog of all leaves.
     waiting: Backlog,
-    /// What the driver has taken.
+    /// Packets that the driver has taken.
     ring: VecDeque<Packet<B>>,
     ring_bytes: Bytes,
 }
@@ -140,7 +140,8 @@ fn micros(now: Time) -> Micros {
 }
 
 impl<B> Cbq<B> {
-    /// A tree without packets. The last class of every parent takes what no other does.
+    /// Creates a tree without packets. The last class of every parent takes the packets that no
+    /// other matches.
     ///
     /// # Panics
     /// If a parent has no class, or a priority is above 7.
@@ -171,7 +172,7 @@ impl<B> Cbq<B> {
         cbq
     }
 
-    /// Adds a class and those below it; returns its place.
+    /// Adds a class and those below it; returns its index.
     fn add(&mut self, spec: CbqSpec<B>, parent: Option<usize>) -> usize {
         let index = self.nodes.len();
         let CbqConfig { rate, packet, maxburst, minburst, .. } = self.config;
@@ -228,7 +229,7 @@ impl<B> Cbq<B> {
         }
     }
 
-    /// The leaf of this name.
+    /// Returns the leaf of this name.
     pub(crate) fn class_mut(&mut self, name: &str) -> Option<&mut Class<B>> {
         self.nodes.iter_mut().find_map(|node| match &mut node.kind {
             Kind::Leaf { class, .. } => class.class_mut(name),
@@ -251,7 +252,7 @@ impl<B> Cbq<B> {
         self.nodes[0].depth
     }
 
-    /// The leaf that a packet belongs to.
+    /// Returns the leaf that a packet belongs to.
     fn classify(&self, packet: &Packet<B>) -> usize {
         let mut index = 0;
         while let Kind::Inner { classifier, children, .. } = &self.nodes[index].kind {
@@ -260,13 +261,13 @@ impl<B> Cbq<B> {
         index
     }
 
-    /// The parent of a class, if it borrows.
+    /// Returns the parent of a class, if it borrows.
     fn lender(&self, index: usize) -> Option<usize> {
         let node = &self.nodes[index];
         node.parent.filter(|_| node.borrows)
     }
 
-    /// Has the leaf's own discipline act, and counts what it did in the classes above it.
+    /// Calls `act` on a leaf, and counts the result in the classes above it.
     fn act<T>(
         &mut self,
         leaf: usize,
@@ -298,10 +299,10 @@ impl<B> Cbq<B> {
         }
     }
 
-    // Who may send
+    // Selection
 
-    /// Nobody borrows from above a class that has just got something to send, while it, or the
-    /// lowest class that it may borrow from, is within its limit.
+    /// Lowers the cutoff for a leaf that has just become backlogged to the lowest class within its
+    /// limit, among the leaf and the classes that it may borrow from.
     fn lower_cutoff(&mut self, leaf: usize, now: Micros) {
         let mut at = Some(leaf);
         while let Some(index) = at.filter(|&index| self.nodes[index].depth < self.cutoff) {
@@ -313,7 +314,8 @@ impl<B> Cbq<B> {
         }
     }
 
-    /// Whose allowance a leaf may use, its own or that of a class above; none if it must wait.
+    /// Returns the class whose allowance a leaf may use: its own or that of a class above; `None`
+    /// if it must wait.
     fn allowance(&mut self, leaf: usize, now: Time) -> Option<usize> {
         let micros = micros(now);
         let CbqNode { estimator, kind: Kind::Leaf { asleep, .. }, .. } = &mut self.nodes[leaf]
@@ -342,7 +344,8 @@ impl<B> Cbq<B> {
         Some(at)
     }
 
-    /// A leaf, and every class up to `top` that it may borrow from, are over their limits.
+    /// Sets the timer of a leaf that is over its limit, like all classes up to `top` that it may
+    /// borrow from.
     fn put_to_sleep(&mut self, leaf: usize, top: usize, now: Time) {
         let top = &self.nodes[top].estimator;
         let offtime = match top.is_pinned() {
@@ -355,9 +358,9 @@ impl<B> Cbq<B> {
         self.timer = self.timer.min(until);
     }
 
-    /// The leaf that sends at `now`, and whose allowance it uses.
+    /// Returns the leaf that sends at `now`, and the class whose allowance it uses.
     fn select(&mut self, now: Time) -> Option<(usize, usize)> {
-        // The first that was over its limit and may borrow.
+        // The first leaf over its limit that may borrow.
         let mut first = None;
         loop {
             for priority in 0..Turns::PRIORITIES {
@@ -400,7 +403,7 @@ impl<B> Cbq<B> {
         Some((leaf, lender))
     }
 
-    /// The packet that the driver gets if it asks at `now`.
+    /// Returns the packet for a driver that polls at `now`.
     fn give(&mut self, now: Time, ledger: &mut Ledger<B>) -> Option<Packet<B>> {
         while self.waiting.packets > 0
             && self.regulator.as_mut().is_none_or(|regulator| regulator.allows(now))
@@ -412,12 +415,12 @@ impl<B> Cbq<B> {
                 self.charge(leaf, from, now, packet.size());
                 return Some(packet);
             }
-            // It has dropped all that it had.
+            // The class has dropped all its packets.
         }
         None
     }
 
-    /// A leaf has sent `size`, by the allowance of `from`.
+    /// Charges `size` bytes that a leaf has sent by the allowance of `from`.
     fn charge(&mut self, leaf: usize, from: usize, now: Time, size: Bytes) {
         if let Some(regulator) = &mut self.regulator {
             regulator.take(size);
@@ -442,9 +445,9 @@ impl<B> Cbq<B> {
         }
     }
 
-    // The driver
+    // Driver
 
-    /// Lets the timers and ticks happen that are due at `now` or before.
+    /// Processes the timers and ticks that are due at `now` or before.
     fn catch_up(&mut self, now: Time, ledger: &mut Ledger<B>) {
         loop {
             let tick = if self.ticks() { self.tick } else { Time::MAX };
@@ -462,7 +465,7 @@ impl<B> Cbq<B> {
         }
     }
 
-    /// Whether a tick would have the driver take something.
+    /// Returns `true` if the driver would take a packet at a tick.
     fn ticks(&self) -> bool {
         !self.config.kick
             && self.regulator.is_some()
@@ -470,7 +473,7 @@ impl<B> Cbq<B> {
             && self.ring.len() < RING
     }
 
-    /// Wakes the leaves whose timers end at `now`.
+    /// Wakes the leaves whose timers expire at `now`.
     fn wake(&mut self, now: Time) {
         self.timer = Time::MAX;
         for node in &mut self.nodes {
@@ -487,7 +490,7 @@ impl<B> Cbq<B> {
         }
     }
 
-    /// A driver that is not asked to go on takes what it is given.
+    /// Fills the ring of a driver without `kick`.
     fn fill(&mut self, now: Time, ledger: &mut Ledger<B>) {
         while !self.config.kick
             && self.ring.len() < RING
@@ -498,8 +501,8 @@ impl<B> Cbq<B> {
         }
     }
 
-    /// When the driver asks again, where it was given nothing at `now`: at the next timer or, with
-    /// a token bucket, at the next tick.
+    /// Returns when the driver polls again after it got no packet at `now`: at the next timer or,
+    /// with a token bucket, at the next tick.
     fn next_chance(&self, now: Time) -> Time {
         let tick = self.clock.next(now);
         match &self.regulator {
@@ -558,7 +561,8 @@ impl<B> Discipline<B> for Cbq<B> {
         Pass::Enqueue
     }
 
-    /// The packet that the driver has, or that of the leaf that may send or wakes first.
+    /// Returns the length of the driver's first packet, or of that of the leaf that may send or
+    /// wakes first.
     fn head(&mut self, now: Time) -> Option<Bytes> {
         if let Some(packet) = self.ring.front() {
             return Some(packet.size());

@@ -11,21 +11,21 @@ use crate::{
     Policer, Queue, Shaper,
 };
 
-/// One class of traffic at one link: what it may send, where it waits, what became of it.
+/// A traffic class at one link: its policer, queue, shaper and counters.
 ///
-/// The root of every link is a class too, so that a plain queue has counters.
+/// The root of every link is a class, too, so that a plain queue has counters.
 #[derive(Debug)]
 pub struct Class<B> {
     policer: Option<Box<(Policer, Actions)>>,
     shaper: Option<Box<Shaper<B>>>,
     queue: Queue<B>,
     counters: ClassCounters,
-    /// What results call it.
+    /// Name in results.
     name: Box<str>,
 }
 
 impl<B> Class<B> {
-    /// A class without a policer or a shaper.
+    /// Creates a class without a policer or a shaper.
     pub fn new(queue: Queue<B>) -> Self {
         Self {
             policer: None,
@@ -36,35 +36,35 @@ impl<B> Class<B> {
         }
     }
 
-    /// The same class with the name that results call it by.
+    /// Returns the same class with a name for results.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// What results call it; empty if they do not mention it.
+    /// Returns the name in results; empty if the class is not in the results.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same class behind a policer.
+    /// Returns the same class behind a policer.
     #[must_use]
     pub fn policed(self, policer: Policer, actions: Actions) -> Self {
         Self { policer: Some(Box::new((policer, actions))), ..self }
     }
 
-    /// The same class, sending through a shaper.
+    /// Returns the same class behind a shaper.
     #[must_use]
     pub fn shaped(self, shaper: Shaper<B>) -> Self {
         Self { shaper: Some(Box::new(shaper)), ..self }
     }
 
-    /// What the class has done since the run began, its inner classes included.
+    /// Returns the counters since the run began, including those of inner classes.
     pub const fn counters(&self) -> &ClassCounters {
         &self.counters
     }
 
-    /// The classes inside this one; none if it is a plain queue, or a tree of its own.
+    /// Returns the classes inside this one; none for a plain queue or CBQ.
     pub fn inner(&self) -> &[Self] {
         match &self.queue {
             Queue::Classes(classes) => classes.classes(),
@@ -73,8 +73,8 @@ impl<B> Class<B> {
     }
 
     /// Calls `visit` with the name, the counters and the backlog of this class and then, depth
-    /// first, of every class inside it. Where classes are [reserved](Reserved) it is what stands
-    /// behind them that is visited.
+    /// first, of every class inside it. At a link with [reserved](Reserved) classes, it visits the
+    /// class behind them.
     pub fn visit(&self, visit: &mut impl FnMut(&str, &ClassCounters, Backlog)) {
         if let Queue::Reserved(classes) = &self.queue {
             return classes.last().visit(visit);
@@ -89,7 +89,7 @@ impl<B> Class<B> {
         }
     }
 
-    /// The classes that go before everything else here, the first of them first.
+    /// Returns the reserved classes, which precede all others, in order of priority.
     pub fn reserved(&self) -> &[Self] {
         match &self.queue {
             Queue::Reserved(classes) => classes.classes().split_last().map_or(&[], |(_, all)| all),
@@ -97,14 +97,14 @@ impl<B> Class<B> {
         }
     }
 
-    /// Gives the policer another committed rate and burst from `now` on; says whether there is a
-    /// policer. It keeps the tokens that it has, as far as the new bucket holds them.
+    /// Changes the policer's committed rate and burst from `now` on; returns `true` if there is a
+    /// policer. It keeps its tokens, as far as the new bucket holds them.
     pub fn set_policer(&mut self, now: Time, rate: Rate, burst: Bytes) -> bool {
         let policer = self.policer.as_mut().map(|policed| &mut policed.0);
         policer.map(|policer| policer.set(now, rate, burst)).is_some()
     }
 
-    /// This class, or one inside it, by name; none of those that are [reserved](Reserved).
+    /// Returns this class, or one inside it, by name; never a [reserved](Reserved) one.
     pub fn class_mut(&mut self, name: &str) -> Option<&mut Self> {
         if *self.name == *name && !matches!(self.queue, Queue::Reserved(_)) {
             return Some(self);
@@ -119,9 +119,9 @@ impl<B> Class<B> {
         }
     }
 
-    /// Whether it is known of each packet, when it arrives, when it will be sent: the class is a
-    /// plain queue that drops at its tail. Then whoever drives it may [`schedule`](Self::schedule)
-    /// packets instead of enqueueing them, and keep them.
+    /// Returns `true` if the departure time of each packet is known when it arrives: the class is a
+    /// plain queue that drops at its tail. The link may then [`schedule`](Self::schedule) packets
+    /// instead of enqueueing them, and keep them itself.
     pub fn is_plain(&self) -> bool {
         let fifo = matches!(&self.queue, Queue::Fifo(fifo) if fifo.departures_are_final());
         fifo && self.policer.is_none() && self.shaper.is_none()
@@ -135,8 +135,8 @@ impl<B> Class<B> {
     }
 
     /// Schedules the transmission of a packet of `size` for the instant when the transmitter is
-    /// `free`. The class is plain, and transmissions that have begun were counted. Returns when the
-    /// transmission begins, or why the packet is dropped.
+    /// `free`. The class must be plain, and transmissions that have begun must have been counted.
+    /// Returns the begin of the transmission, or the cause for which the packet is dropped.
     #[inline(always)]
     pub fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Result<Time, Cause> {
         match self.plain().schedule(now, free, size) {
@@ -153,26 +153,26 @@ impl<B> Class<B> {
         }
     }
 
-    /// Counts the first scheduled transmission, which has begun: the packet's length, and when the
-    /// next one begins; [`Time::MAX`] if there is none.
+    /// Counts the first scheduled transmission, which has begun. Returns the packet's length and
+    /// the begin of the next transmission; [`Time::MAX`] if there is none.
     pub fn begin(&mut self) -> (Bytes, Time) {
         let (size, next) = self.plain().begin();
         self.counters.sent.add(size);
         (size, next)
     }
 
-    /// Removes the scheduled transmissions that have not begun: their number, and the first
-    /// instant.
+    /// Removes the scheduled transmissions that have not begun. Returns their number and the begin
+    /// of the first.
     pub fn unschedule(&mut self) -> Option<(usize, Time)> {
         self.plain().unschedule()
     }
 
-    /// Takes out what waits in a plain class.
+    /// Takes all waiting packets out of a plain class.
     pub fn take(&mut self) -> Vec<Packet<B>> {
         self.plain().take()
     }
 
-    /// How much a [plain](Self::is_plain) class may hold; none of others.
+    /// Returns the limit of a [plain](Self::is_plain) class; `None` for others.
     pub fn plain_limit(&self) -> Option<Limit> {
         match &self.queue {
             Queue::Fifo(fifo) if self.is_plain() => Some(fifo.limit()),
@@ -180,7 +180,8 @@ impl<B> Class<B> {
         }
     }
 
-    /// What waits in a plain class, not scheduled, in order; nothing of others.
+    /// Returns the waiting packets of a plain class that are not scheduled, in order; none for
+    /// other classes.
     pub fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
         let plain = match &self.queue {
             Queue::Fifo(fifo) if self.is_plain() => Some(fifo),
@@ -189,13 +190,13 @@ impl<B> Class<B> {
         plain.into_iter().flat_map(Fifo::waiting)
     }
 
-    /// A packet that has left the queue and waits for the shaper.
+    /// Returns the packet that has left the queue and waits for the shaper.
     #[inline]
     fn staged(&self) -> Option<&Packet<B>> {
         self.shaper.as_ref().and_then(|shaper| shaper.staged())
     }
 
-    /// Lets the policer measure a packet, and remark or refuse it.
+    /// Passes a packet through the policer, which may remark or drop it.
     #[inline]
     fn police(&mut self, now: Time, packet: &mut Packet<B>) -> Result<(), Cause> {
         let Some(policed) = &mut self.policer else { return Ok(()) };
@@ -242,7 +243,7 @@ impl<B> Discipline<B> for Class<B> {
 
     #[inline]
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass {
-        // A packet that must be enqueued will meet the policer there.
+        // The policer measures an enqueued packet in `enqueue`.
         let pass = match (&self.policer, &mut self.shaper) {
             (None, None) => self.queue.pass(now, packet),
             (None, Some(shaper)) => match shaper.admits(now, packet.size()) {

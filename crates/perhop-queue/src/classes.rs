@@ -14,44 +14,45 @@ use crate::{
 /// How a class is served among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassService {
-    /// Before every class that is not strict, and before strict ones that stand after it.
+    /// Strict priority: before every shared class and all later strict ones.
     Strict,
-    /// A share of what the strict classes leave, in proportion to this weight. What a class does
-    /// not use is shared by those that want more; where [`Sharing::LinkShare`] does that, those
-    /// with the lowest priority number first.
+    /// A share of the bandwidth that the strict classes leave, in proportion to this weight. Unused
+    /// bandwidth is shared among the other classes; with [`Sharing::LinkShare`], those with the
+    /// lowest priority number come first.
     Share(Weight, Priority),
 }
 
-/// A class as [`Classes::new`] takes it.
+/// Settings of a class for [`Classes::new`].
 #[derive(Debug)]
 pub struct ClassSpec<B> {
-    /// Which packets belong to it.
+    /// Filter of the packets of the class.
     pub matches: Match,
-    /// How it is served.
+    /// Service among its siblings.
     pub service: ClassService,
-    /// Its queue and policer.
+    /// Queue, policer and shaper.
     pub class: Class<B>,
 }
 
-/// A classifier, a queue a class, and a scheduler: strict priority first, then shares.
+/// A classifier, a queue for each class, and a scheduler: strict priority first, then shares.
 #[derive(Debug)]
 pub struct Classes<B> {
     classifier: Classifier,
     classes: Vec<Class<B>>,
-    /// For each class whether it is strict or which of the scheduler's classes it is.
+    /// For each class, its kind of service and its index in the scheduler.
     service: Vec<SchedulerIndex>,
-    /// The strict classes in order.
+    /// Indices of the strict classes, in order.
     strict: Vec<usize>,
-    /// Which of them have something and may send it.
+    /// Strict classes that are backlogged and may send.
     ready: Flags,
-    /// The class behind each of the scheduler's.
+    /// Index of each class of the scheduler.
     shared: Vec<usize>,
     scheduler: Scheduler,
-    /// Which classes have something and may not send it yet.
+    /// True for classes that are backlogged but may not send yet.
     asleep: Vec<bool>,
-    /// When they may; an entry of a class that was woken before, or sleeps for longer, is void.
+    /// Wake-up times of these classes; an entry is void if the class was woken before or sleeps for
+    /// longer.
     sleepers: BinaryHeap<Reverse<(Time, usize)>>,
-    /// The last entry of each class.
+    /// Last entry of each class.
     sleeps_until: Vec<Time>,
     backlog: Backlog,
 }
@@ -63,7 +64,8 @@ enum SchedulerIndex {
 }
 
 impl<B> Classes<B> {
-    /// Classes in match order that share by WF2Q+; the last takes every packet that no other does.
+    /// Creates classes in match order that share by WF2Q+; the last takes the packets that no other
+    /// matches.
     ///
     /// # Panics
     /// Without a class.
@@ -71,7 +73,8 @@ impl<B> Classes<B> {
         Self::sharing(specs, Sharing::Wfq)
     }
 
-    /// Classes in match order that share like this.
+    /// Creates classes in match order that share by `sharing`; the last takes the packets that no
+    /// other matches.
     ///
     /// # Panics
     /// Without a class.
@@ -112,7 +115,7 @@ impl<B> Classes<B> {
         }
     }
 
-    /// The same, of classes in which packets wait at `now`.
+    /// Creates classes in which packets wait at `now`.
     pub(crate) fn waiting(now: Time, specs: Vec<ClassSpec<B>>) -> Self {
         let mut classes = Self::new(specs);
         for index in 0..classes.classes.len() {
@@ -125,27 +128,27 @@ impl<B> Classes<B> {
         classes
     }
 
-    /// The classes in match order, with what belongs to them.
+    /// Returns the classes in match order, with their filters.
     pub(crate) fn into_parts(self) -> Vec<(Match, Class<B>)> {
         self.classifier.into_matches().into_iter().zip(self.classes).collect()
     }
 
-    /// The last class.
+    /// Returns the last class.
     pub(crate) fn last(&self) -> &Class<B> {
         self.classes.last().expect("there is always a class")
     }
 
-    /// The classes in match order.
+    /// Returns the classes in match order.
     pub fn classes(&self) -> &[Class<B>] {
         &self.classes
     }
 
-    /// The same, to be changed.
+    /// Returns the classes in match order.
     pub(crate) fn classes_mut(&mut self) -> &mut [Class<B>] {
         &mut self.classes
     }
 
-    /// The class that sends next.
+    /// Returns the class that sends next.
     fn select(&mut self) -> Option<usize> {
         match self.ready.first() {
             Some(place) => Some(self.strict[place]),
@@ -153,13 +156,13 @@ impl<B> Classes<B> {
         }
     }
 
-    /// Takes what a class's own discipline dropped out of the account.
+    /// Updates the total backlog after a class changed its own.
     fn settle(&mut self, before: Backlog, after: Backlog) {
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
     }
 
-    /// A class that may send again, if it has something.
+    /// Activates a class that may send again, if it is backlogged.
     fn wake(&mut self, now: Time, index: usize) {
         self.asleep[index] = false;
         match self.service[index] {
@@ -174,7 +177,7 @@ impl<B> Classes<B> {
         }
     }
 
-    /// The class that wakes first, and when.
+    /// Returns the class that wakes first, and when.
     fn next_sleeper(&mut self) -> Option<(Time, usize)> {
         while let Some(&Reverse((at, index))) = self.sleepers.peek() {
             if self.asleep[index] && self.sleeps_until[index] == at {
@@ -182,13 +185,13 @@ impl<B> Classes<B> {
             }
             self.sleepers.pop();
             if self.sleeps_until[index] == at {
-                self.sleeps_until[index] = Time::ZERO; // the entry is gone
+                self.sleeps_until[index] = Time::ZERO; // the entry is removed
             }
         }
         None
     }
 
-    /// Wakes the classes whose time has come.
+    /// Wakes the classes whose time is reached.
     fn wake_due(&mut self, now: Time) {
         while let Some(&Reverse((at, index))) = self.sleepers.peek()
             && at <= now
@@ -209,7 +212,7 @@ impl<B> Discipline<B> for Classes<B> {
         class.enqueue(now, packet, ledger);
         let after = class.backlog();
         self.settle(before, after);
-        // The arrival may be what a sleeping class can send at once: it is asked again.
+        // A sleeping class may be able to send the new packet at once, so that it is polled again.
         if self.asleep[index] || before.packets == 0 && after.packets > 0 {
             self.wake(now, index);
         }
@@ -242,7 +245,7 @@ impl<B> Discipline<B> for Classes<B> {
                         self.sleepers.push(Reverse((at, index)));
                     }
                 }
-                Dequeue::Idle => {} // it dropped all that it had
+                Dequeue::Idle => {} // it dropped all its packets
             }
             match self.service[index] {
                 SchedulerIndex::Strict(place) => self.ready.set(place, false),
@@ -269,7 +272,7 @@ impl<B> Discipline<B> for Classes<B> {
     fn head(&mut self, now: Time) -> Option<Bytes> {
         self.scheduler.advance(now);
         self.wake_due(now);
-        // Where all sleep, whoever wakes first is who sends next.
+        // If all classes sleep, the one that wakes first sends next.
         let index = match self.select() {
             Some(index) => index,
             None => self.next_sleeper()?.1,

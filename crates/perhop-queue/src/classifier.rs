@@ -1,4 +1,4 @@
-//! Which class a packet belongs to.
+//! Classification of packets.
 
 mod decision;
 
@@ -11,28 +11,28 @@ use decision::Decision;
 /// Ports, as a list of ranges; empty means every port.
 pub type PortRanges = Vec<RangeInclusive<u16>>;
 
-/// What a packet must look like to belong to a class. Every condition must hold; an empty list is
-/// no condition, so [`Match::default`] matches every packet.
+/// Filter of a class. All conditions must hold; an empty list is no condition, so that
+/// [`Match::default`] matches every packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// One of these code points.
+    /// DSCPs.
     pub dscps: Vec<Dscp>,
-    /// One of these protocols.
+    /// Protocols.
     pub protocols: Vec<Protocol>,
-    /// The source or the destination port is one of these.
+    /// Source or destination ports.
     pub ports: PortRanges,
-    /// The source port is one of these.
+    /// Source ports.
     pub source_ports: PortRanges,
-    /// The destination port is one of these.
+    /// Destination ports.
     pub destination_ports: PortRanges,
-    /// From one of these nodes.
+    /// Source nodes.
     pub sources: Vec<NodeId>,
-    /// To one of these nodes.
+    /// Destination nodes.
     pub destinations: Vec<NodeId>,
 }
 
 impl Match {
-    /// Whether a packet with this header matches.
+    /// Returns `true` if a packet with this header matches.
     pub fn matches(&self, header: &Header) -> bool {
         fn among<T: PartialEq>(list: &[T], value: T) -> bool {
             list.is_empty() || list.contains(&value)
@@ -50,37 +50,37 @@ impl Match {
             && among(&self.destinations, header.destination)
     }
 
-    /// Whether the DSCP alone decides.
+    /// Returns `true` if the filter depends on nothing but the DSCP.
     fn is_dscp_only(&self) -> bool {
         *self == Self { dscps: self.dscps.clone(), ..Self::default() }
     }
 }
 
-/// An ordered list of matches, one a class; the first that matches decides.
+/// An ordered list of filters, one for each class; the first that matches decides.
 #[derive(Debug)]
 pub struct Classifier {
     matches: Vec<Match>,
-    /// How to find the first of some classes that matches.
+    /// Search structures, each for a list of classes.
     decisions: Vec<Decision>,
-    /// Which decision is for the classes that a packet with a DSCP may belong to.
+    /// Index of the decision for each DSCP.
     by_dscp: [u8; Dscp::COUNT],
-    /// The class of every packet with a DSCP, where nothing else is asked; else [`UNDECIDED`].
+    /// Class of all packets with a DSCP if nothing else matters; otherwise [`UNDECIDED`].
     alone: [u32; Dscp::COUNT],
 }
 
 const UNDECIDED: u32 = u32::MAX;
 
 impl Classifier {
-    /// A classifier for the classes that these describe. The last takes what no other does,
-    /// whatever it says.
+    /// Creates a classifier for classes with these filters. The last class takes the packets that
+    /// no other matches, whatever its filter.
     ///
     /// # Panics
     /// Without a class, or with more than 65536.
     pub fn new(matches: Vec<Match>) -> Self {
         assert!((1..=1 << 16).contains(&matches.len()), "a classifier needs 1 to 65536 classes");
         let last = matches.len() - 1;
-        // The classes that a packet with a DSCP may belong to, in order, up to the first that asks
-        // for nothing more. DSCPs that no class names have the same.
+        // The classes that a packet with a DSCP can match, in order, up to the first with no other
+        // condition. DSCPs that no class names share a list.
         let mut lists: Vec<Vec<u16>> = Vec::new();
         let by_dscp = std::array::from_fn(|value| {
             let dscp = Dscp::new(value as u8).expect("the array is as long as there are DSCPs");
@@ -107,12 +107,12 @@ impl Classifier {
         Self { matches, decisions, by_dscp, alone }
     }
 
-    /// What the classes were described by.
+    /// Returns the filters.
     pub(crate) fn into_matches(self) -> Vec<Match> {
         self.matches
     }
 
-    /// The index of the class that a packet with this header belongs to.
+    /// Returns the index of the class that a packet with this header belongs to.
     #[inline]
     pub fn classify(&self, header: &Header) -> usize {
         let dscp = usize::from(header.dscp().get());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Tables change nothing: the first match in order decides.
+        /// The tables do not change the result: the first match in order decides.
         #[test]
         fn the_first_match_decides(
             mut rules in prop_oneof![

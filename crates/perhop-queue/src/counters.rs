@@ -1,35 +1,35 @@
-//! What a class did with its packets.
+//! Counters of a class.
 
 use perhop_core::Bytes;
 
 use crate::{Backlog, Cause, Ledger, Verdict};
 
-/// What a class has done since the run began. Sizes are IP bytes.
+/// Counters of a class since the run began. Sizes are IP bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounters {
-    /// What was handed to the transmitter.
+    /// Packets and bytes handed to the transmitter.
     pub sent: Backlog,
     /// Packets dropped, by cause; see [`ClassCounters::dropped`].
     dropped: [u64; Cause::ALL.len()],
-    /// Packets that were marked with congestion experienced.
+    /// Packets marked with CE (congestion experienced, RFC 3168).
     pub marked: u64,
-    /// Packets that the class's policer gave another DSCP.
+    /// Packets whose DSCP the policer changed.
     pub remarked: u64,
-    /// What conformed to the class's policer.
+    /// Packets and bytes that conformed to the policer.
     pub conformed: Backlog,
-    /// What exceeded it, whether sent, dropped or remarked.
+    /// Packets and bytes that exceeded it, whether sent, dropped or remarked.
     pub exceeded: Backlog,
-    /// What violated it likewise, where it tells three colours apart.
+    /// Packets and bytes that violated it, if it has three colours.
     pub violated: Backlog,
 }
 
 impl ClassCounters {
-    /// Packets dropped for this cause.
+    /// Returns the number of packets dropped for this cause.
     pub const fn dropped(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    /// Packets dropped for any cause.
+    /// Returns the number of packets dropped for any cause.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().sum()
     }
@@ -38,7 +38,7 @@ impl ClassCounters {
         self.dropped[cause as usize] += 1;
     }
 
-    /// Counts what `ledger` has got since it had so many drops and marks.
+    /// Counts the drops and marks that `ledger` got since it had `drops` and `marks`.
     #[inline]
     pub(crate) fn count_since<B>(&mut self, ledger: &Ledger<B>, drops: usize, marks: u64) {
         for drop in &ledger.drops[drops..] {

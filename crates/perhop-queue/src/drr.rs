@@ -11,19 +11,20 @@ use perhop_core::Bytes;
 
 use crate::Weight;
 
-/// The quantum of the class with the least weight: an Ethernet payload, so that every turn sends.
+/// Quantum of the class with the least weight, in bytes: an Ethernet payload, so that a packet is
+/// sent in every turn.
 const LEAST_QUANTUM: u64 = 1500;
 
 #[derive(Debug)]
 struct Share {
     quantum: u64,
-    /// What the class may still send in its turn, in bytes; below zero where it sent a longer
-    /// packet than it had announced.
+    /// Bytes that the class may still send in its turn; negative after a packet that was longer
+    /// than announced.
     deficit: i64,
     head: Bytes,
 }
 
-/// Which of several backlogged classes sends next. Packets stay with the caller.
+/// Selects the next of several backlogged classes. Packets stay with the caller.
 #[derive(Debug)]
 pub struct Drr {
     shares: Vec<Share>,
@@ -32,13 +33,13 @@ pub struct Drr {
 }
 
 impl Drr {
-    /// A scheduler for classes with these weights, none of them backlogged. Quanta are in
+    /// Creates a scheduler for classes with these weights, none of them backlogged. Quanta are in
     /// proportion to the weights, rounded down to a byte; the least is 1500 bytes.
     pub fn new(weights: &[Weight]) -> Self {
         let least = weights.iter().map(|weight| weight.get()).min().unwrap_or(1);
         let share = |weight: &Weight| {
             let quantum = u128::from(LEAST_QUANTUM) * u128::from(weight.get()) / u128::from(least);
-            // More than a run can send; the deficit must not overflow.
+            // More than a run can send, but the deficit must not overflow.
             Share { quantum: quantum.min(1 << 48) as u64, deficit: 0, head: Bytes::ZERO }
         };
         Self {
@@ -47,14 +48,14 @@ impl Drr {
         }
     }
 
-    /// What a turn adds, in bytes.
+    /// Returns the quantum of a class: the bytes that a turn adds.
     pub fn quantum(&self, class: usize) -> Bytes {
         Bytes::new(self.shares[class].quantum)
     }
 
-    /// A class that had nothing waiting now has, with a head packet of this size.
+    /// Adds a class to the backlogged ones; its head packet has the size `head`.
     pub fn activate(&mut self, class: usize, head: Bytes) {
-        // A first turn begins when it comes, with one quantum.
+        // The first turn begins with one quantum.
         let share = &mut self.shares[class];
         share.head = head;
         if self.turns.is_empty() {
@@ -63,7 +64,7 @@ impl Drr {
         self.turns.push_back(class);
     }
 
-    /// The class that goes next, or `None` if none is backlogged.
+    /// Returns the class that goes next, or `None` if none is backlogged.
     pub fn select(&mut self) -> Option<usize> {
         loop {
             let &class = self.turns.front()?;
@@ -76,8 +77,8 @@ impl Drr {
         }
     }
 
-    /// The class that [`select`](Self::select) named has sent `sent` bytes, and has another head
-    /// packet or none.
+    /// Charges `sent` bytes to the class that [`select`](Self::select) returned. `head` is the size
+    /// of its next head packet, if it has one.
     pub fn served(&mut self, class: usize, sent: Bytes, head: Option<Bytes>) {
         let share = &mut self.shares[class];
         share.deficit -= sent.get() as i64;
@@ -87,10 +88,10 @@ impl Drr {
         }
     }
 
-    /// The class that [`select`](Self::select) named has nothing to send for now.
+    /// Removes the class that [`select`](Self::select) returned from the backlogged ones, for now.
     pub fn withdraw(&mut self, class: usize) {
         debug_assert_eq!(self.turns.front(), Some(&class));
-        // An empty class keeps no credit; what it owes it still owes.
+        // An empty class keeps no credit, but its debt stays.
         self.shares[class].deficit = self.shares[class].deficit.min(0);
         self.turns.pop_front();
         self.begin_turn();
@@ -110,9 +111,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The paper's theorem 2: while two classes are backlogged, what they have sent, each in
-        /// units of its weight, differs by at most `Q + 2 · max / f` over any interval; here Q is
-        /// the least quantum and f the weight relative to the least, of which the smaller is 1.
+        /// The paper's theorem 2: while two classes are backlogged, the amounts that they have
+        /// sent, each in units of its weight, differ by at most `Q + 2 · max / f` over any
+        /// interval. Q is the least quantum and f the weight relative to the least, of which the
+        /// smaller is 1.
         #[test]
         fn the_fairness_bound_holds(
             weights in prop::collection::vec(1_u64..50, 2..6),
@@ -128,7 +130,7 @@ mod tests {
                 drr.activate(class, Bytes::new(*head));
             }
             let mut sent = vec![0.0; weights.len()];
-            // Over any interval: the gap between two classes has a highest and a lowest value.
+            // Over any interval: the highest and lowest difference between two classes.
             let mut extremes = vec![(0.0_f64, 0.0_f64); weights.len() * weights.len()];
             for _ in 0..3_000 {
                 let class = drr.select().unwrap();
@@ -142,7 +144,7 @@ mod tests {
                         (*low, *high) = (low.min(gap), high.max(gap));
                         let bound =
                             1500.0 + 1500.0 / share(a) + 1500.0 / share(b) + 3_000.0 * 1e-9;
-                        // Quanta are whole bytes, a rounding of less than 1 in 1500 a turn.
+                        // Quanta are whole bytes: a rounding of less than 1 in 1500 per turn.
                         let rounding = (sent[a] / share(a)).max(sent[b] / share(b)) / 1500.0;
                         let gap = *high - *low;
                         prop_assert!(gap <= bound + rounding, "{gap} > {bound}");

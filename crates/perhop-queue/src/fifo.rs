@@ -1,4 +1,4 @@
-//! First in, first out, with a limit.
+//! First in, first out, with a limited length.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use perhop_core::{Bytes, Elastic, Packet, Rate, Time};
 
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
-/// How much a queue may hold. The packet that is being transmitted is not in the queue.
+/// Limit of a queue's length. The packet that is being transmitted is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(from = "Cap", into = "Cap"))]
@@ -16,34 +16,34 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// At most this many packets.
+    /// Limits the queue to this many packets.
     pub const fn packets(packets: u64) -> Self {
         Self { packets, bytes: Bytes::MAX }
     }
 
-    /// At most this many IP bytes.
+    /// Limits the queue to this many IP bytes.
     pub const fn bytes(bytes: Bytes) -> Self {
         Self { packets: u64::MAX, bytes }
     }
 
-    /// At most what drains at `rate` in `time`: the longest wait of a queue that is served at its
-    /// guaranteed rate.
+    /// Limits the queue to the bytes that drain at `rate` in `time`: the longest wait of a queue
+    /// that is served at its guaranteed rate.
     pub fn time(time: perhop_core::Duration, rate: Rate) -> Self {
         Self::bytes(rate * time)
     }
 
-    /// Packets and bytes at most; one of them is the type's greatest.
+    /// Returns the limits in packets and in bytes; one of them is the type's maximum.
     pub const fn parts(&self) -> (u64, Bytes) {
         (self.packets, self.bytes)
     }
 
-    /// Whether a queue that holds `backlog` may take a packet of `size` more.
+    /// Returns `true` if a queue with this `backlog` may take another packet of `size`.
     pub fn admits(&self, backlog: Backlog, size: Bytes) -> bool {
         backlog.packets < self.packets && backlog.bytes + size <= self.bytes
     }
 }
 
-/// A limit as plans spell it.
+/// A limit as a plan represents it.
 #[cfg(feature = "serde")]
 #[derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,14 +74,14 @@ impl From<Limit> for Cap {
     }
 }
 
-/// Which packet goes when a queue is full.
+/// Packet that is dropped when a queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Drop {
-    /// The one that arrives (drop-tail).
+    /// The arriving packet (drop-tail).
     Tail,
-    /// The one that has waited longest (drop from front).
+    /// The packet that has waited longest (drop from front).
     Head,
 }
 
@@ -90,28 +90,28 @@ pub enum Drop {
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct FifoConfig {
-    /// How much the queue holds.
+    /// Limit of the queue.
     pub limit: Limit,
-    /// What goes when it is full.
+    /// Packet that is dropped when the queue is full.
     pub drop: Drop,
 }
 
-/// A queue that serves in order of arrival and, when it is full, drops what arrives, or, at its
-/// head, what has waited longest.
+/// A queue that serves in order of arrival. When it is full, it drops the arriving packet or, with
+/// drop from front, the one that has waited longest.
 #[derive(Debug)]
 pub struct Fifo<B> {
     packets: VecDeque<Packet<B>>,
-    /// Packets that whoever drives the queue keeps, because it knows already when they are sent:
-    /// when that is, and how long they are.
+    /// Scheduled packets, which the link keeps because their departure times are known: begin of
+    /// transmission, and length.
     scheduled: Elastic<(Time, Bytes)>,
-    /// Of both.
+    /// IP bytes of waiting and scheduled packets.
     bytes: Bytes,
     limit: Limit,
     drop_head: bool,
 }
 
 impl<B> Fifo<B> {
-    /// An empty queue that drops what does not fit (drop-tail).
+    /// Creates an empty queue with drop-tail.
     pub const fn new(limit: Limit) -> Self {
         Self {
             packets: VecDeque::new(),
@@ -122,7 +122,7 @@ impl<B> Fifo<B> {
         }
     }
 
-    /// An empty queue with these settings.
+    /// Returns an empty queue with these settings.
     pub fn of(config: FifoConfig) -> Self {
         match config.drop {
             Drop::Tail => Self::new(config.limit),
@@ -130,29 +130,29 @@ impl<B> Fifo<B> {
         }
     }
 
-    /// The same queue, but making room for what arrives by dropping from its head (drop from
-    /// front; Lakshman, Neidhardt and Ott, INFOCOM 1996): senders learn of it sooner.
+    /// Returns the same queue with drop from front (Lakshman, Neidhardt and Ott, INFOCOM 1996),
+    /// with which senders detect losses sooner.
     #[must_use]
     pub fn dropping_at_head(self) -> Self {
         Self { drop_head: true, ..self }
     }
 
-    /// Whether the departure times of waiting packets do not depend on later arrivals.
+    /// Returns `true` if the departure times of waiting packets do not depend on later arrivals.
     pub(crate) fn departures_are_final(&self) -> bool {
         !self.drop_head
     }
 
-    /// From now on it may hold so much; what waits stays.
+    /// Changes the limit; waiting packets stay.
     pub(crate) fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
 
-    /// How much it may hold.
+    /// Returns the limit.
     pub(crate) const fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// The waiting packets that are not scheduled, in order.
+    /// Returns the waiting packets that are not scheduled, in order.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Packet<B>> {
         self.packets.iter()
     }
@@ -164,7 +164,7 @@ impl<B> Fifo<B> {
     }
 
     /// Schedules the transmission of a packet of `size` for the instant when the transmitter is
-    /// `free`; None if there is no room. A packet that need not wait takes no room.
+    /// `free`; `None` if the queue is full. A packet that need not wait takes no room.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, now: Time, free: Time, size: Bytes) -> Option<Time> {
         if !self.limit.admits(self.backlog(), size) {
@@ -178,16 +178,15 @@ impl<B> Fifo<B> {
         Some(free)
     }
 
-    /// Removes the first scheduled packet: its length, and the instant at which the next one is
-    /// sent.
+    /// Removes the first scheduled packet. Returns its length and the begin of the next
+    /// transmission.
     pub(crate) fn begin(&mut self) -> (Bytes, Time) {
         let (_, size) = self.scheduled.pop_front().expect("a packet was scheduled");
         self.bytes -= size;
         (size, self.scheduled.front().map_or(Time::MAX, |(at, _)| *at))
     }
 
-    /// Removes all scheduled packets: their number, and the instant at which the first was to be
-    /// sent.
+    /// Removes all scheduled packets. Returns their number and the begin of the first transmission.
     pub(crate) fn unschedule(&mut self) -> Option<(usize, Time)> {
         let first = self.scheduled.front()?.0;
         let number = self.scheduled.len();

@@ -1,15 +1,15 @@
-//! Flags of which the first that is set is found quickly.
+//! Flags with a fast search for the first one that is set.
 
-/// As many flags as are asked for, none of them set at first: a word for 64 flags, and above it
-/// one bit a word, to any height.
+/// A fixed number of flags, none set at first. A word holds 64 flags, and each higher level holds
+/// one bit for each word below.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags {
-    /// The flags, then the words above, up to a single one.
+    /// The flags, then the higher levels, up to a single word.
     levels: Vec<Vec<u64>>,
 }
 
 impl Flags {
-    /// So many flags.
+    /// Creates `count` flags, none of them set.
     pub fn new(count: usize) -> Self {
         let mut levels = vec![vec![0; count.div_ceil(64).max(1)]];
         while levels[levels.len() - 1].len() > 1 {
@@ -31,14 +31,14 @@ impl Flags {
         }
     }
 
-    /// The first flag that is set.
+    /// Returns the first flag that is set.
     #[inline]
     pub fn first(&self) -> Option<usize> {
         let mut first = 0;
         for level in self.levels.iter().rev() {
             let word = level[first];
             if word == 0 {
-                return None; // at the top
+                return None; // at the top level
             }
             first = 64 * first + word.trailing_zeros() as usize;
         }

@@ -1,25 +1,25 @@
 //! A heap.
 
-/// Entries by rising order, equal ones in no order. Four children a node: half as deep as two, and
-/// the children lie beside each other.
+/// A min-heap; the order of equal entries is not defined. A node has four children: the heap is
+/// half as deep as with two, and children are adjacent in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<E> {
     entries: Vec<E>,
 }
 
 impl<E: Copy + Ord> Heap<E> {
-    /// An empty heap with room for so many entries.
+    /// Returns an empty heap with room for so many entries.
     pub fn with_capacity(entries: usize) -> Self {
         Self { entries: Vec::with_capacity(entries) }
     }
 
-    /// Whether there is nothing.
+    /// Returns `true` if the heap is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The least entry.
+    /// Returns the least entry.
     #[inline]
     pub fn first(&self) -> Option<E> {
         self.entries.first().copied()
@@ -41,7 +41,7 @@ impl<E: Copy + Ord> Heap<E> {
         self.entries[hole] = entry;
     }
 
-    /// Takes the least entry out.
+    /// Removes the least entry.
     #[inline]
     pub fn pop(&mut self) -> Option<E> {
         let last = self.entries.pop()?;
@@ -50,10 +50,10 @@ impl<E: Copy + Ord> Heap<E> {
         Some(first)
     }
 
-    /// Puts an entry in the place of the least.
+    /// Replaces the least entry.
     ///
     /// # Panics
-    /// If there is nothing.
+    /// If the heap is empty.
     #[inline]
     pub fn replace_first(&mut self, entry: E) {
         let entries = &mut self.entries[..];

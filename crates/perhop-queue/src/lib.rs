@@ -1,20 +1,21 @@
-//! Queue disciplines: who waits, who is dropped, who goes next.
+//! Queue disciplines: queues, active queue management, policers, shapers and schedulers.
 //!
-//! Everything here is pure. A discipline owns the packets that wait and nothing else; the time is
-//! an argument, and whoever drives it owns the link. The crate reads from the bottom up:
+//! Everything here is pure. A discipline owns the waiting packets and nothing else; the time is an
+//! argument, and its caller owns the link. The crate reads from the bottom up:
 //!
 //! * [`Fifo`] is a queue with a [`Limit`];
 //! * [`TokenBucket`] is the arithmetic of rates and bursts;
-//! * [`Policer`] measures a stream against one rate or two, and [`Shaper`] makes it keep to one;
-//! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark before they are full;
+//! * [`Policer`] measures a stream against one or two rates, and [`Shaper`] limits it to one;
+//! * [`Red`], [`Codel`], [`FqCodel`], [`Pie`] and [`DualPi2`] drop or mark packets before they are
+//!   full;
 //! * [`Classifier`] decides which class a packet belongs to;
 //! * [`Class`] is a queue between an optional policer and an optional shaper, with
 //!   [`ClassCounters`];
 //! * [`Classes`] divides a link among classes: strict priority first, then shares by [`Wf2q`],
 //!   [`Drr`] or [`LinkShare`], each class a queue or another set of classes;
-//! * [`Reserved`] classes go before all of that, and come and go while it works;
-//! * [`Cbq`] divides it as ALTQ's implementation of class-based queueing does;
-//! * [`Queue`] is any of these, chosen when a scenario is compiled, and [`QueueConfig`] the
+//! * [`Reserved`] classes precede all of that, and are added and removed during a run;
+//! * [`Cbq`] divides a link as ALTQ's implementation of class-based queueing does;
+//! * [`Queue`] is any of these, selected when a scenario is compiled, and [`QueueConfig`] has the
 //!   settings of one without classes.
 
 mod bucket;
@@ -51,82 +52,82 @@ pub use scheduler::Sharing;
 pub use shaper::Shaper;
 pub use wf2q::{Weight, Wf2q};
 
-/// What a link needs of whatever stands before its transmitter.
+/// The interface between a link and the discipline before its transmitter.
 ///
 /// # Contract
-/// A packet that was offered either waits, or is handed out by [`dequeue`](Self::dequeue) once, or
-/// is handed to the [`Ledger`] once. Time never runs backwards between calls.
+/// Each packet that is offered either waits, or is returned by [`dequeue`](Self::dequeue) once, or
+/// is handed to the [`Ledger`] once. Time does not decrease between calls.
 pub trait Discipline<B> {
-    /// Offers `packet` at `now`. Every packet that will not be sent because of it, the offered one
-    /// or another, goes to `ledger`.
+    /// Offers `packet` at `now`. Every packet that is dropped because of it, whether this or
+    /// another, goes to `ledger`.
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>);
 
-    /// What there is to send at `now`.
+    /// Returns the packet to send at `now`, or when there will be one.
     fn dequeue(&mut self, now: Time, ledger: &mut Ledger<B>) -> Dequeue<B>;
 
-    /// Offers `packet` to an idle link with an empty queue, which begins a busy period: the same
-    /// as `enqueue` and then `dequeue`, at the price of neither. The packet stays with the caller,
-    /// who does with it what the answer says.
+    /// Offers `packet` to an idle link with an empty queue, which begins a busy period: the same as
+    /// `enqueue` followed by `dequeue`, but faster. The packet stays with the caller, who handles
+    /// it as the result requires.
     fn pass(&mut self, now: Time, packet: &mut Packet<B>) -> Pass;
 
-    /// The length of the packet that `dequeue` would give at `now`, or when it gives one next. A
-    /// class needs it to be scheduled inside another; a later arrival may still change which packet
-    /// that is.
+    /// Returns the length of the packet that `dequeue` would return at `now` or, if it must wait,
+    /// next. A class needs it to be scheduled inside another; a later arrival may still change the
+    /// packet.
     fn head(&mut self, now: Time) -> Option<Bytes>;
 
-    /// What waits.
+    /// Returns the number and bytes of waiting packets.
     fn backlog(&self) -> Backlog;
 
-    /// Hands out everything that waits, whatever a shaper says, because another discipline takes
-    /// this one's place: class by class, each in the order in which it came.
+    /// Returns all waiting packets, regardless of shapers, when another discipline replaces this
+    /// one: class by class, each in order of arrival.
     fn drain(self, packets: &mut Vec<Packet<B>>);
 }
 
-/// What there is to send.
+/// Result of polling a discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Dequeue<B> {
     /// This packet.
     Packet(Packet<B>),
-    /// Nothing before this instant, unless another packet arrives. It is later than now.
+    /// No packet before this instant, which is later than now, unless another one arrives.
     NotBefore(Time),
-    /// Nothing waits.
+    /// No packet waits.
     Idle,
 }
 
-/// What to do with a packet that was offered to an idle link.
+/// Result of offering a packet to an idle link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pass {
     /// Send it.
     Send,
-    /// Enqueue it: it must wait, or the discipline has no shorter way.
+    /// Enqueue it: it must wait, or the discipline has no faster way.
     Enqueue,
     /// Drop it.
     Drop(Cause),
 }
 
-/// How much waits.
+/// Number and bytes of waiting packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Packets that wait.
+    /// Number of packets.
     pub packets: u64,
-    /// Their IP bytes.
+    /// IP bytes.
     pub bytes: Bytes,
 }
 
-/// Where disciplines say what they did to packets beside sending them.
+/// Packets that disciplines dropped, and the number that they marked.
 #[derive(Debug)]
 pub struct Ledger<B> {
-    /// Packets that will not be sent.
+    /// Dropped packets.
     pub drops: Vec<Dropped<B>>,
-    /// How many packets were marked with congestion experienced (RFC 3168).
+    /// Number of packets marked with CE (congestion experienced, RFC 3168).
     pub marks: u64,
 }
 
 impl<B> Ledger<B> {
-    /// An empty ledger. It grows to the most drops between two readings and is used again, so that
-    /// dropping allocates nothing in the long run.
+    /// Creates an empty ledger. Its memory grows to the most drops between two readings and is
+    /// reused, so that drops do not allocate in the long run.
     pub const fn new() -> Self {
         Self { drops: Vec::new(), marks: 0 }
     }
@@ -142,16 +143,16 @@ impl<B> Default for Ledger<B> {
     }
 }
 
-/// A packet that will not be sent, and why.
+/// A dropped packet, and the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped<B> {
     /// The packet.
     pub packet: Packet<B>,
-    /// Why it was dropped.
+    /// Cause of the drop.
     pub cause: Cause,
 }
 
-/// Why a packet was dropped.
+/// Cause of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// Its queue was full.

@@ -1,40 +1,40 @@
-//! Link sharing with priorities: guarantees first, then what is left by priority.
+//! Link sharing with priorities: guarantees first, then the remaining bandwidth by priority.
 //!
 //! S. Floyd and V. Jacobson, *Link-sharing and Resource Management Models for Packet Networks*, ToN
-//! 3(4), 1995, without its estimator; M. Devera's HTB has the same goals. One node of the tree is
-//! here; a tree is made of classes inside classes, each with a [`Shaper`](crate::Shaper) where it
-//! has a ceiling.
+//! 3(4), 1995, without its estimator; M. Devera's HTB has the same goals. This is one node of the
+//! tree; a tree consists of classes inside classes, each with a [`Shaper`](crate::Shaper) if it has
+//! a ceiling.
 //!
 //! A class is *green* while a bucket that fills at its guaranteed rate is not overdrawn. Green
-//! classes send first, and pay from the bucket. What the node gets beyond that is borrowed by the
-//! others, those of the highest priority first, and within a priority in proportion to the
-//! guaranteed rates; what is borrowed is not paid from the bucket. Among equals the order is that
-//! of start-time fair queueing (P. Goyal, H. M. Vin and H. Cheng, ToN 5(5), 1997): the least start
-//! tag goes first, and virtual time is the start tag of the packet in service.
+//! classes send first, and pay from the bucket. The other classes borrow the remaining bandwidth,
+//! those of the highest priority first, and within a priority in proportion to the guaranteed
+//! rates. Borrowed bandwidth is not paid from the bucket. The order among equals is that of
+//! start-time fair queueing (P. Goyal, H. M. Vin and H. Cheng, ToN 5(5), 1997): the class with the
+//! least start tag is next, and virtual time is the start tag of the packet in service.
 //!
-//! Classes wait in heaps by their tags, and in one by when their buckets are full enough again, so
-//! that a decision costs the logarithm of their number.
+//! Classes are in heaps by their tags, and those that are not green in one by the time at which
+//! they will be, so that the cost of a decision is logarithmic in their number.
 
 use perhop_core::{Bytes, Rate, Time};
 
 use crate::heap::Heap;
 use crate::{TokenBucket, Weight};
 
-/// Who borrows first: the lowest number.
+/// Priority among borrowing classes: the lowest number borrows first.
 pub type Priority = u8;
 
 /// Virtual time: bytes by weight, scaled by 2³² and the sum of weights.
 type VirtualTime = u128;
 
-/// A full packet, by which guarantees may be late for every class of the node.
+/// Bytes of a full packet, by which a guarantee may be late for every other class of the node.
 const PACKET: u64 = 1500;
 
-/// One order of start-time fair queueing, in which several classes take part.
+/// An order of start-time fair queueing among several classes.
 #[derive(Clone, Debug)]
 struct Order {
     now: VirtualTime,
-    /// Classes by start tag. A class is here once at most. Its tag may have risen since, and it may
-    /// have left the order: it is looked at again when it comes first.
+    /// Classes by start tag, each at most once. A class's tag may have risen since, and it may have
+    /// left the order: it is checked when it becomes the first.
     waiting: Heap<(VirtualTime, u32)>,
 }
 
@@ -44,12 +44,12 @@ impl Order {
     }
 }
 
-/// A class's place in an order.
+/// Place of a class in an order.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
     /// Start tag.
     start: VirtualTime,
-    /// Whether the order's heap has the class, under this tag or a lower one.
+    /// True if the order's heap contains the class, under this tag or a lower one.
     listed: bool,
 }
 
@@ -61,9 +61,9 @@ struct Share {
     per_byte: VirtualTime,
     active: bool,
     green: bool,
-    /// In the order of green classes.
+    /// Place in the order of green classes.
     guaranteed: Turn,
-    /// In the order of the class's priority.
+    /// Place in the order of the class's priority.
     borrowed: Turn,
 }
 
@@ -71,24 +71,25 @@ fn rate(weight: Weight) -> Rate {
     Rate::new(weight.get()).expect("a weight is not zero")
 }
 
-/// Which of several backlogged classes sends next. Packets stay with the caller.
+/// Selects the next of several backlogged classes. Packets stay with the caller.
 #[derive(Debug)]
 pub struct LinkShare {
     shares: Vec<Share>,
     now: Time,
-    /// Classes that are not green, by when they will be.
+    /// Classes that are not green, by the time at which they will be.
     earning: Heap<(Time, u32)>,
     green: Order,
-    /// By priority.
+    /// Orders of borrowing classes, by priority.
     borrowers: Vec<Order>,
 }
 
 impl LinkShare {
-    /// A scheduler for classes with these guaranteed rates in bits per second and priorities, none
-    /// of them backlogged.
+    /// Creates a scheduler for classes with these guaranteed rates in bits per second and
+    /// priorities, none of them backlogged.
     pub fn new(classes: &[(Weight, Priority)]) -> Self {
         let sum: u128 = classes.iter().map(|(rate, _)| u128::from(rate.get())).sum();
-        // A green class may wait for a packet of each other class while it earns; then no longer.
+        // A green class may wait for one packet of each other class while its bucket fills, and no
+        // longer.
         let burst = Bytes::new(PACKET * (1 + classes.len() as u64));
         let share = |&(weight, priority): &(Weight, Priority)| Share {
             guarantee: TokenBucket::new(rate(weight), burst),
@@ -110,7 +111,7 @@ impl LinkShare {
         }
     }
 
-    /// Lets tokens in that have come until `now`. What [`select`](Self::select) says is of then.
+    /// Fills the buckets until `now`, the time for which [`select`](Self::select) decides.
     pub fn advance(&mut self, now: Time) {
         self.now = now;
         while let Some((at, class)) = self.earning.first()
@@ -126,7 +127,7 @@ impl LinkShare {
         }
     }
 
-    /// A class that had nothing waiting now has.
+    /// Adds a class to the backlogged ones.
     pub fn activate(&mut self, class: usize) {
         let share = &mut self.shares[class];
         share.active = true;
@@ -140,7 +141,7 @@ impl LinkShare {
         }
     }
 
-    /// The class that goes next, or `None` if none is backlogged.
+    /// Returns the class that goes next, or `None` if none is backlogged.
     pub fn select(&mut self) -> Option<usize> {
         let Self { shares, green, borrowers, .. } = self;
         first(green, shares, |share| (share.green, &mut share.guaranteed)).or_else(|| {
@@ -149,7 +150,7 @@ impl LinkShare {
         })
     }
 
-    /// A class has sent `sent` bytes, and has more or not.
+    /// Charges `sent` bytes to a class; `more` is true if it is still backlogged.
     pub fn served(&mut self, class: usize, sent: Bytes, more: bool) {
         let share = &mut self.shares[class];
         let time = u128::from(sent.get()) * share.per_byte;
@@ -173,13 +174,13 @@ impl LinkShare {
         }
     }
 
-    /// A class has nothing to send for now.
+    /// Removes a class from the backlogged ones, for now.
     pub fn withdraw(&mut self, class: usize) {
         self.shares[class].active = false;
     }
 }
 
-/// Puts a class into an order's heap, if it is not there.
+/// Adds a class to an order's heap, unless it is there.
 fn list(order: &mut Order, turn: &mut Turn, class: u32) {
     if !turn.listed {
         turn.listed = true;
@@ -187,7 +188,7 @@ fn list(order: &mut Order, turn: &mut Turn, class: u32) {
     }
 }
 
-/// The first class of an order that is active and, as `turn` says of it, takes part.
+/// Returns the first class of an order that is active and, by `turn`, takes part.
 fn first(
     order: &mut Order,
     shares: &mut [Share],

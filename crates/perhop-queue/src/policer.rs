@@ -1,24 +1,24 @@
-//! Policers: token buckets that measure and never queue.
+//! Policers: token buckets that measure packets and do not queue them.
 
 use perhop_core::{Bytes, Dscp, Rate, Time};
 
 use crate::TokenBucket;
 
-/// What a policer says of a packet, from best to worst: green, yellow and red in RFC 2697.
+/// Verdict of a policer, from best to worst: green, yellow and red in RFC 2697.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Within the committed rate and burst (green).
     Conformed,
-    /// Beyond them, within the excess burst or the peak rate (yellow). A policer of two colours
-    /// says this of everything that does not conform.
+    /// Beyond them, within the excess burst or the peak rate (yellow). In a two-colour policer,
+    /// every packet that does not conform.
     Exceeded,
-    /// Beyond those too (red).
+    /// Beyond those, too (red).
     Violated,
 }
 
 impl Verdict {
-    /// The colour that a packet's mark stands for: the drop precedence of assured forwarding
-    /// (RFC 2597, section 2), and green for every other mark.
+    /// Returns the colour of a packet's mark: the drop precedence of assured forwarding (RFC 2597,
+    /// section 2), and green for all other DSCPs.
     pub fn of_mark(dscp: Dscp) -> Self {
         match (dscp.get() >> 3, dscp.get() & 0b111) {
             (1..=4, 0b100) => Self::Exceeded,
@@ -28,38 +28,38 @@ impl Verdict {
     }
 }
 
-/// What becomes of a packet.
+/// Action on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Action {
-    /// It goes on as it is.
+    /// Send the packet unchanged.
     #[default]
     Send,
-    /// It is dropped.
+    /// Drop the packet.
     Drop,
-    /// It stays in its class and goes on with another DSCP.
+    /// Change the DSCP; the packet stays in its class.
     Remark(Dscp),
 }
 
-/// What becomes of packets by verdict.
+/// Actions by verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actions {
-    /// Of those that conform.
+    /// Action on conforming packets.
     pub conform: Action,
-    /// Of those that exceed.
+    /// Action on exceeding packets.
     pub exceed: Action,
-    /// Of those that violate.
+    /// Action on violating packets.
     pub violate: Action,
 }
 
 impl Actions {
-    /// Sends what conforms, drops what violates, and does this with what exceeds.
+    /// Sends conforming packets, drops violating ones, and does `exceed` with exceeding ones.
     pub const fn exceed(exceed: Action) -> Self {
         Self { conform: Action::Send, exceed, violate: Action::Drop }
     }
 
-    /// The action for a verdict.
+    /// Returns the action for a verdict.
     pub const fn of(&self, verdict: Verdict) -> Action {
         match verdict {
             Verdict::Conformed => self.conform,
@@ -71,12 +71,13 @@ impl Actions {
 
 /// A meter of IP bytes. Its buckets are full at first.
 ///
-/// The arithmetic is exact: over any interval of length t, no more than `burst + rate · t`
-/// conforms, not by a byte.
+/// The arithmetic is exact: over any interval of length t, the conforming packets have at most
+/// `burst + rate · t` bytes.
 #[derive(Clone, Debug)]
 pub struct Policer {
     meter: Meter,
-    /// Whether a packet's mark bounds what it can be; else the mark is ignored (colour-blind).
+    /// True if the colour of a packet's mark bounds the verdict; otherwise the mark is ignored
+    /// (colour-blind).
     colour_aware: bool,
 }
 
@@ -88,20 +89,21 @@ enum Meter {
 }
 
 impl Policer {
-    /// A single-rate two-colour policer: a packet conforms if a bucket of `burst` bytes, filled at
-    /// `rate`, holds its length, which is then taken out; otherwise it exceeds.
+    /// Creates a single-rate two-colour policer. A packet conforms if a bucket of `burst` bytes,
+    /// filled at `rate`, holds its length, which is then taken from the bucket; otherwise it
+    /// exceeds.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         Self::of(Meter::TwoColour(TokenBucket::new(rate, burst)))
     }
 
-    /// The single-rate three-colour marker of RFC 2697: what overflows the committed bucket fills
-    /// the excess bucket.
+    /// Creates the single-rate three-colour marker of RFC 2697: tokens that overflow the committed
+    /// bucket fill the excess bucket.
     pub fn single_rate(rate: Rate, burst: Bytes, excess_burst: Bytes) -> Self {
         let committed = TokenBucket::new(rate, burst);
         Self::of(Meter::SingleRate { committed, excess: TokenBucket::new(rate, excess_burst) })
     }
 
-    /// The two-rate three-colour marker of RFC 2698: each rate fills its bucket.
+    /// Creates the two-rate three-colour marker of RFC 2698: each rate fills its own bucket.
     pub fn two_rate(rate: Rate, burst: Bytes, peak_rate: Rate, peak_burst: Bytes) -> Self {
         let committed = TokenBucket::new(rate, burst);
         Self::of(Meter::TwoRate { committed, peak: TokenBucket::new(peak_rate, peak_burst) })
@@ -111,13 +113,13 @@ impl Policer {
         Self { meter, colour_aware: false }
     }
 
-    /// The same policer, colour-aware: a packet is never better than its mark says.
+    /// Returns the same policer, colour-aware: a verdict is never better than the packet's mark.
     #[must_use]
     pub fn colour_aware(self) -> Self {
         Self { colour_aware: true, ..self }
     }
 
-    /// From `now` on, another committed rate and burst; the other buckets stay as they are.
+    /// Changes the committed rate and burst from `now` on; the other buckets stay as they are.
     pub fn set(&mut self, now: Time, rate: Rate, burst: Bytes) {
         match &mut self.meter {
             Meter::TwoColour(committed) | Meter::TwoRate { committed, .. } => {
@@ -130,8 +132,8 @@ impl Policer {
         }
     }
 
-    /// Measures a packet of `size` bytes with this mark that arrives at `now`, not earlier than
-    /// the last one.
+    /// Measures a packet of `size` bytes with this mark that arrives at `now`, which is not before
+    /// the last call.
     #[inline]
     pub fn police(&mut self, now: Time, size: Bytes, mark: Dscp) -> Verdict {
         let colour = if self.colour_aware { Verdict::of_mark(mark) } else { Verdict::Conformed };

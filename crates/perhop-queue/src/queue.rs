@@ -18,8 +18,8 @@ pub use red::{Measure, Red, RedConfig, RedProfile, RedRule, RedSpec};
 
 use crate::{Backlog, Cbq, Classes, Dequeue, Discipline, Fifo, FifoConfig, Ledger, Pass};
 
-/// Any discipline. The set is closed and known when a scenario is compiled, so that the choice
-/// costs a branch and not a virtual call.
+/// Any discipline. The set is closed and known when a scenario is compiled, so that the dispatch is
+/// a branch instead of a virtual call.
 #[derive(Debug)]
 pub enum Queue<B> {
     /// First in, first out.
@@ -34,15 +34,15 @@ pub enum Queue<B> {
     Pie(Box<Pie<B>>),
     /// Two coupled queues.
     DualPi2(Box<DualPi2<B>>),
-    /// Classes that share.
+    /// Classes that share a link.
     Classes(Box<Classes<B>>),
-    /// Classes that share as ALTQ has them.
+    /// Class-based queueing as in ALTQ.
     Cbq(Box<Cbq<B>>),
-    /// [Reserved](crate::Reserved) classes, and, as the last one, whatever stands behind them.
+    /// [Reserved](crate::Reserved) classes and, as the last one, the class behind them.
     Reserved(Box<Classes<B>>),
 }
 
-/// Calls the same method of whichever discipline a queue is.
+/// Calls the same method of the discipline that a queue contains.
 macro_rules! delegate {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {
@@ -90,7 +90,7 @@ impl<B> Discipline<B> for Queue<B> {
     }
 }
 
-/// The settings of a queue without classes.
+/// Settings of a queue without classes.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -111,7 +111,7 @@ pub enum QueueConfig {
 }
 
 impl QueueConfig {
-    /// An empty queue with these settings, which draws from `random` if it decides at random.
+    /// Creates an empty queue with these settings; one that decides at random draws from `random`.
     pub fn queue<B>(&self, random: impl FnOnce() -> Stream) -> Queue<B> {
         match self {
             Self::Fifo(config) => Queue::Fifo(Fifo::of(*config)),

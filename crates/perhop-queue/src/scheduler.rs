@@ -1,25 +1,25 @@
-//! The schedulers that divide a link among classes, behind one face.
+//! The schedulers that divide a link among classes, behind one interface.
 
 use perhop_core::{Bytes, Time};
 
 use crate::{Drr, LinkShare, Priority, Weight, Wf2q};
 
-/// How the classes of a policy that are not strict share.
+/// Scheduler of the classes that are not strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Sharing {
-    /// By WF2Q+.
+    /// WF2Q+.
     #[default]
     Wfq,
-    /// By deficit round robin.
+    /// Deficit round robin.
     Drr,
-    /// Guarantees first, then what is left by priority.
+    /// Guarantees first, then the remaining bandwidth by priority.
     #[cfg_attr(feature = "serde", serde(rename = "link-sharing"))]
     LinkShare,
 }
 
-/// Any scheduler. It knows which classes are backlogged, and never holds a packet.
+/// Any scheduler. It records which classes are backlogged, and never holds a packet.
 #[derive(Debug)]
 pub(crate) enum Scheduler {
     Wfq(Wf2q),
@@ -37,7 +37,7 @@ impl Scheduler {
         }
     }
 
-    /// It is `now`; not earlier than the last time.
+    /// Advances the time to `now`, which is not before the last call.
     #[inline]
     pub fn advance(&mut self, now: Time) {
         if let Self::LinkShare(link_share) = self {
@@ -45,7 +45,7 @@ impl Scheduler {
         }
     }
 
-    /// A class that had nothing waiting now has, with a head packet of this size.
+    /// Adds a class to the backlogged ones; its head packet has the size `head`.
     #[inline]
     pub fn activate(&mut self, class: usize, head: Bytes) {
         match self {
@@ -55,7 +55,7 @@ impl Scheduler {
         }
     }
 
-    /// The class that goes next, or `None` if none is backlogged.
+    /// Returns the class that goes next, or `None` if none is backlogged.
     #[inline]
     pub fn select(&mut self) -> Option<usize> {
         match self {
@@ -65,7 +65,8 @@ impl Scheduler {
         }
     }
 
-    /// The selected class has sent `sent` bytes, and has another head packet or none.
+    /// Charges `sent` bytes to the selected class; `head` is the size of its next head packet, if
+    /// any.
     #[inline]
     pub fn served(&mut self, class: usize, sent: Bytes, head: Option<Bytes>) {
         match self {
@@ -75,7 +76,7 @@ impl Scheduler {
         }
     }
 
-    /// The selected class has nothing to send for now.
+    /// Removes the selected class from the backlogged ones, for now.
     #[inline]
     pub fn withdraw(&mut self, class: usize) {
         match self {
@@ -85,7 +86,7 @@ impl Scheduler {
         }
     }
 
-    /// Nothing was waiting: a busy period begins.
+    /// Begins a busy period.
     #[inline]
     pub fn restart(&mut self) {
         if let Self::Wfq(wfq) = self {
@@ -93,12 +94,12 @@ impl Scheduler {
         }
     }
 
-    /// A class has sent `sent` bytes as the first of a busy period, without having been activated.
+    /// Charges `sent` bytes to a class that begins a busy period without having been activated.
     #[inline]
     pub fn served_at_once(&mut self, class: usize, sent: Bytes) {
         match self {
             Self::Wfq(wfq) => wfq.served_at_once(class, sent),
-            Self::Drr(_) => {} // a turn that nobody waited for
+            Self::Drr(_) => {} // no class waited for this turn
             Self::LinkShare(link_share) => link_share.served(class, sent, false),
         }
     }

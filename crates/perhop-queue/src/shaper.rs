@@ -1,39 +1,39 @@
-//! A shaper: a token bucket that makes packets wait.
+//! A shaper: a token bucket that delays packets.
 
 use perhop_core::{Bytes, Packet, Rate, Time};
 
 use crate::{Dequeue, Discipline, Ledger, Pass, TokenBucket};
 
-/// Lets a queue send no more than `burst + rate · t` IP bytes in any time t, exactly, and nothing
-/// later than that allows.
+/// Limits a queue to `burst + rate · t` IP bytes in any time t, exactly, and sends each packet as
+/// soon as that allows.
 ///
-/// A packet that is longer than the burst goes when the bucket is full, and is paid for before the
-/// next. With a burst of zero this is a leaky bucket: packets are spaced as a link of `rate` would
-/// space them. (RFC 2475, section 2.3.3.3; the curve is `max(burst, longest packet) + rate · t`.)
+/// A packet that is longer than the burst is sent when the bucket is full, and overdraws it. With a
+/// burst of zero this is a leaky bucket: packets are spaced as on a link of `rate`. (RFC 2475,
+/// section 2.3.3.3; the curve is `max(burst, longest packet) + rate · t`.)
 #[derive(Debug)]
 pub struct Shaper<B> {
     bucket: TokenBucket,
-    /// A packet that its queue has given and that must wait: the queue had announced a shorter.
+    /// A packet that left its queue and must wait, because the queue had announced a shorter one.
     staged: Option<Packet<B>>,
 }
 
 impl<B> Shaper<B> {
-    /// A shaper whose bucket is full.
+    /// Creates a shaper whose bucket is full.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         Self { bucket: TokenBucket::new(rate, burst), staged: None }
     }
 
-    /// The packet that waits here, if one does, and not in its queue.
+    /// Returns the packet that has left its queue and waits here, if any.
     pub fn staged(&self) -> Option<&Packet<B>> {
         self.staged.as_ref()
     }
 
-    /// The packet that waits here, for whoever takes the shaper's place.
+    /// Returns the packet that waits here, for the successor of the shaper.
     pub fn into_staged(self) -> Option<Packet<B>> {
         self.staged
     }
 
-    /// What there is to send of `queue` at `now`.
+    /// Returns the packet of `queue` to send at `now`, or when there will be one.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -63,14 +63,14 @@ impl<B> Shaper<B> {
         }
     }
 
-    /// Whether a packet of `size` need not wait at `now`.
+    /// Returns `true` if a packet of `size` need not wait at `now`.
     #[inline]
     pub fn admits(&mut self, now: Time, size: Bytes) -> bool {
         let _ = self.bucket.fill(now);
         self.bucket.not_before(size).is_none()
     }
 
-    /// Charges for a packet of `size` that need not wait, if its queue lets it pass.
+    /// Charges for a packet of `size` that need not wait, if its queue passes it.
     #[inline]
     pub fn passed(&mut self, size: Bytes, pass: Pass) -> Pass {
         if pass == Pass::Send {
@@ -107,7 +107,7 @@ mod tests {
         Rate::new(bps).unwrap()
     }
 
-    /// A strict class before a shared one, so that an arrival may change what goes next.
+    /// Returns a strict class before a shared one, so that an arrival may change what goes next.
     fn two_classes() -> Queue<()> {
         let spec = |dscp: u8, service| ClassSpec {
             matches: Match { dscps: vec![Dscp::new(dscp).unwrap()], ..Match::default() },
@@ -139,9 +139,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever arrives, what leaves stays below the arrival curve to the byte, and a packet
-        /// that waits could not have gone a picosecond before. An eager link asks at every
-        /// arrival, and whenever it was told to come back.
+        /// The output stays below the arrival curve to the byte, and a packet that waits could not
+        /// have been sent a picosecond earlier. An eager link polls at every arrival, and at each
+        /// instant that it was given.
         #[test]
         fn output_follows_the_arrival_curve(
             bps in 10_000_u64..1_000_000_000, burst in prop_oneof![Just(0), 1_u64..10_000],
@@ -151,7 +151,7 @@ mod tests {
                 Class::new(two_classes()).shaped(Shaper::new(rate(bps), Bytes::new(burst)));
             let mut ledger = Ledger::new();
             let (bps, depth) = (u128::from(bps), u128::from(burst) * BYTE);
-            // The bucket as a debt: what was sent less what was earned, never below zero.
+            // The bucket as a debt: bytes sent less bytes earned, never below zero.
             let (mut debt, mut last) = (0_u128, Time::ZERO);
             let mut arrivals = arrivals.into_iter().peekable();
             let (mut now, mut next, mut due) = (Time::ZERO, Time::ZERO, Time::MAX);

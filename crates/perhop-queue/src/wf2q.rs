@@ -1,28 +1,28 @@
 //! Worst-case fair weighted fair queueing, WF2Q+.
 //!
 //! J. C. R. Bennett and H. Zhang, *Hierarchical Packet Fair Queueing Algorithms*, ToN 5(5), 1997.
-//! A class is served as an ideal fluid server would serve it, to within one packet ahead or
-//! behind: among the classes whose head packet the fluid server would have begun (start tag not
-//! above the virtual time), the one that it would finish first goes next.
+//! A class is served as an ideal fluid server would serve it, to within one packet ahead or behind:
+//! among the classes whose head packet the fluid server would have begun (start tag not above the
+//! virtual time), the class whose packet it would finish first is next.
 
 use perhop_core::{Bytes, Zero};
 
 use crate::heap::Heap;
 
-/// A class's part of a link relative to the other classes' weights; never zero. A guaranteed rate
-/// in bits per second serves as a weight.
+/// Share of a class relative to the other classes' weights; never zero. A guaranteed rate in bits
+/// per second serves as a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "u64", into = "u64"))]
 pub struct Weight(u64);
 
 impl Weight {
-    /// `weight`, or `None` if that is zero.
+    /// Creates a weight; `None` if it is zero.
     pub const fn new(weight: u64) -> Option<Self> {
         if weight == 0 { None } else { Some(Self(weight)) }
     }
 
-    /// The weight.
+    /// Returns the weight.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -46,9 +46,9 @@ impl From<Weight> for u64 {
 /// bits. A u128 neither wraps nor rounds within the life of a link.
 type VirtualTime = u128;
 
-/// A class with a tag: one number orders classes by tag and then by their order, and comparing it
-/// takes no branch. A tag is at most the virtual time and what a packet adds, which 16 more bits
-/// leave room for: 2⁵⁸ bytes on a link, and 2¹⁶ of a class with 2⁻⁴⁸ of it, are below 2⁹⁷.
+/// A class with a tag: one number orders classes by tag and then by index, and its comparison takes
+/// no branch. A tag is at most the virtual time plus a packet's share, and 16 bits more suffice for
+/// it: 2⁵⁸ bytes on a link, and 2¹⁶ of a class with 2⁻⁴⁸ of it, are below 2⁹⁷.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tagged(u128);
 
@@ -72,35 +72,36 @@ const fn service(size: Bytes) -> VirtualTime {
 
 #[derive(Debug)]
 struct Tags {
-    /// Virtual time that a byte of this class takes: 2³² · sum of weights / weight.
+    /// Virtual time per byte of this class: 2³² · sum of weights / weight.
     per_byte: VirtualTime,
-    /// When the fluid server begins the head packet, or ended the last one if none waits.
+    /// Virtual time at which the fluid server begins the head packet, or ended the last one if none
+    /// waits.
     start: VirtualTime,
-    /// The busy period that `start` belongs to; an older one counts as zero.
+    /// Busy period of `start`; in a later one, `start` counts as zero.
     period: u64,
-    /// The head packet, while the class is ahead of its share.
+    /// Size of the head packet, while the class is ahead of its share.
     head: Bytes,
 }
 
-/// Which of several backlogged classes sends next. Packets stay with the caller.
+/// Selects the next of several backlogged classes. Packets stay with the caller.
 #[derive(Debug)]
 pub struct Wf2q {
     tags: Vec<Tags>,
-    /// Virtual time when the packet in service was begun. A class that comes up meanwhile is
-    /// tagged with it: with the packet's end instead, it could wait a packet longer than WFQ's
-    /// delay bound allows.
+    /// Virtual time at which the service of the current packet began. A class that becomes
+    /// backlogged meanwhile gets it as its tag: with the packet's end instead, it could wait a
+    /// packet longer than WFQ's delay bound.
     now: VirtualTime,
-    /// What the packet in service adds to `now` when the next is selected.
+    /// Virtual time by which the packet in service advances `now` at the next selection.
     in_service: VirtualTime,
     period: u64,
-    /// Backlogged classes that may go, by finish tag; a tie goes to the first class.
+    /// Backlogged classes that may be selected, by finish tag; of equal tags, the first class.
     eligible: Heap<Tagged>,
     /// Backlogged classes that are ahead of their share, by start tag.
     ahead: Heap<Tagged>,
 }
 
 impl Wf2q {
-    /// A scheduler for classes with these weights, none of them backlogged.
+    /// Creates a scheduler for classes with these weights, none of them backlogged.
     pub fn new(weights: &[Weight]) -> Self {
         let sum: u128 = weights.iter().map(|weight| u128::from(weight.0)).sum();
         let tags = |weight: &Weight| Tags {
@@ -119,7 +120,7 @@ impl Wf2q {
         }
     }
 
-    /// A class that had nothing waiting now has, with a head packet of this size.
+    /// Adds a class to the backlogged ones; its head packet has the size `head`.
     pub fn activate(&mut self, class: usize, head: Bytes) {
         let tags = &mut self.tags[class];
         let end_of_last = if tags.period == self.period { tags.start } else { 0 };
@@ -128,7 +129,7 @@ impl Wf2q {
         self.insert(class, head);
     }
 
-    /// The class that goes next, or `None` if none is backlogged.
+    /// Returns the class that goes next, or `None` if none is backlogged.
     pub fn select(&mut self) -> Option<usize> {
         self.now += std::mem::take(&mut self.in_service);
         if self.eligible.is_empty() {
@@ -143,8 +144,8 @@ impl Wf2q {
         self.eligible.first().map(Tagged::class)
     }
 
-    /// The class that [`select`](Self::select) named has sent `sent` bytes, and has another head
-    /// packet or none.
+    /// Charges `sent` bytes to the class that [`select`](Self::select) returned. `head` is the size
+    /// of its next head packet, if it has one.
     pub fn served(&mut self, class: usize, sent: Bytes, head: Option<Bytes>) {
         let popped = self.eligible.pop();
         debug_assert!(popped.is_some_and(|served| served.class() == class));
@@ -154,21 +155,21 @@ impl Wf2q {
         }
     }
 
-    /// The class that [`select`](Self::select) named has nothing to send for now, and keeps its
-    /// place in virtual time.
+    /// Removes the class that [`select`](Self::select) returned from the backlogged ones, for now;
+    /// it keeps its virtual time.
     pub fn withdraw(&mut self, class: usize) {
         let popped = self.eligible.pop();
         debug_assert!(popped.is_some_and(|named| named.class() == class));
     }
 
-    /// The link was idle: a busy period begins, and nobody owes anything for what was sent before.
+    /// Begins a busy period: what classes sent before no longer counts.
     pub fn restart(&mut self) {
         debug_assert!(self.eligible.is_empty() && self.ahead.is_empty());
         (self.now, self.in_service) = (0, 0);
         self.period += 1;
     }
 
-    /// A class has sent `sent` bytes as the first of a busy period, without having been activated.
+    /// Charges `sent` bytes to a class that begins a busy period without having been activated.
     pub fn served_at_once(&mut self, class: usize, sent: Bytes) {
         let tags = &mut self.tags[class];
         (tags.start, tags.period) = (0, self.period);
@@ -181,7 +182,7 @@ impl Wf2q {
         self.in_service = service(sent);
     }
 
-    /// A class by when the fluid server ends its head packet.
+    /// Returns a class tagged with the virtual time at which the fluid server ends its head packet.
     fn finish(&self, class: usize) -> Tagged {
         let tags = &self.tags[class];
         Tagged::new(tags.start + u128::from(tags.head.get()) * tags.per_byte, class)

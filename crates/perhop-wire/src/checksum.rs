@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071).
 
-/// The sum of 16-bit words, the last one filled up with zeros. Sums of parts add up, where all but
-/// the last are of even length.
+/// Returns the sum of 16-bit words, the last one padded with zeros. The sums of parts add up to
+/// that of the whole if all parts but the last are of even length.
 pub fn sum_of_words(bytes: &[u8]) -> u64 {
     // Words of 32 bits add up to the same, once carries come around (RFC 1071, section 2).
     let (quads, rest) = bytes.as_chunks::<4>();
@@ -16,7 +16,7 @@ pub fn sum_of_words(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// A sum in 16 bits, carries coming around.
+/// Folds a sum into 16 bits with end-around carry.
 pub const fn fold(mut sum: u64) -> u16 {
     while sum >> 16 > 0 {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -24,12 +24,12 @@ pub const fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum of what adds up to `sum`.
+/// Returns the checksum of data with the sum `sum`.
 pub const fn checksum(sum: u64) -> u16 {
     !fold(sum)
 }
 
-/// Return a checksum after some of the words that it covers have changed (RFC 1624, equation 3:
+/// Returns a checksum after some of the words that it covers have changed (RFC 1624, equation 3:
 /// HC' = ~(~HC + ~m + m')).
 pub fn updated_checksum(checksum: u16, before: &[u16], after: &[u16]) -> u16 {
     let removed: u64 = before.iter().map(|&word| u64::from(!word)).sum();

@@ -20,7 +20,7 @@ pub mod icmpv4 {
     /// Time exceeded.
     pub const TIME_EXCEEDED: u8 = 11;
 
-    /// Whether a message of this type is neither query nor reply: an error, or obsolete.
+    /// Returns `true` if a message of this type is neither query nor reply: an error, or obsolete.
     pub const fn is_error(kind: u8) -> bool {
         !matches!(kind, ECHO_REPLY | ECHO_REQUEST | 13..=18)
     }
@@ -39,7 +39,7 @@ pub mod icmpv6 {
     /// Echo reply.
     pub const ECHO_REPLY: u8 = 129;
 
-    /// Whether a message of this type is an error (RFC 4443, section 2.1).
+    /// Returns `true` if a message of this type is an error (RFC 4443, section 2.1).
     pub const fn is_error(kind: u8) -> bool {
         kind < 128
     }
@@ -51,39 +51,40 @@ header! {
 }
 
 impl<B: Borrow<[u8; ICMP_HEADER]>> IcmpHeader<B> {
-    /// Type of the message.
+    /// Returns the type of the message.
     pub fn kind(&self) -> u8 {
         self.bytes()[0]
     }
 
-    /// Code of the message.
+    /// Returns the code of the message.
     pub fn code(&self) -> u8 {
         self.bytes()[1]
     }
 
-    /// Checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         self.word::<2>()
     }
 
-    /// Last word, which means what the type says: the MTU, in bytes, where a packet was too big.
+    /// Returns the last word of the header, whose meaning depends on the type: for "packet too
+    /// big", the MTU in bytes.
     pub fn rest(&self) -> u32 {
         self.long::<4>()
     }
 
-    /// Identifier of an echo.
+    /// Returns the identifier of an echo.
     pub fn identifier(&self) -> u16 {
         self.word::<4>()
     }
 
-    /// Sequence number of an echo.
+    /// Returns the sequence number of an echo.
     pub fn sequence(&self) -> u16 {
         self.word::<6>()
     }
 }
 
 impl<B: BorrowMut<[u8; ICMP_HEADER]>> IcmpHeader<B> {
-    /// Set the type, and update the checksum for it (RFC 1624).
+    /// Sets the type, and updates the checksum for it (RFC 1624).
     pub fn set_kind(&mut self, kind: u8) {
         let before = self.word::<0>();
         self.set::<0, 1>([kind]);
@@ -99,22 +100,22 @@ pub struct IcmpRepr {
     pub kind: u8,
     /// Code of the message.
     pub code: u8,
-    /// Last word, which means what the type says.
+    /// Last word of the header, whose meaning depends on the type.
     pub rest: u32,
 }
 
 impl IcmpRepr {
-    /// Return the values of an echo request or reply.
+    /// Returns the values of an echo request or reply.
     pub const fn echo(kind: u8, identifier: u16, sequence: u16) -> Self {
         Self { kind, code: 0, rest: (identifier as u32) << 16 | sequence as u32 }
     }
 
-    /// Read the values of a header.
+    /// Reads the values of a header.
     pub fn parse<B: Borrow<[u8; ICMP_HEADER]>>(header: &IcmpHeader<B>) -> Self {
         Self { kind: header.kind(), code: header.code(), rest: header.rest() }
     }
 
-    /// Return the header. Its checksum is that of a message over IPv4 that is zero behind the
+    /// Returns the header. Its checksum is that of a message over IPv4 that is zero behind the
     /// header; any other needs [`fill_icmp_checksum`].
     pub fn emit(&self) -> [u8; ICMP_HEADER] {
         let mut bytes = [self.kind, self.code, 0, 0, 0, 0, 0, 0];
@@ -125,7 +126,7 @@ impl IcmpRepr {
     }
 }
 
-/// Compute the checksum of the ICMP message at `offset` to the end of a packet; that of ICMPv6
+/// Computes the checksum of the ICMP message at `offset` to the end of a packet; that of ICMPv6
 /// covers a pseudo-header. Bytes without a whole header stay as they are.
 pub fn fill_icmp_checksum(packet: &mut [u8], offset: usize) {
     let Some(message) = packet.get_mut(offset..).filter(|all| all.len() >= ICMP_HEADER) else {

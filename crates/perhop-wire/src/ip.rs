@@ -33,13 +33,14 @@ pub mod number {
     /// Destination options of IPv6.
     pub const DESTINATION_OPTIONS: u8 = 60;
 
-    /// Whether the number is that of an extension header of IPv6 that another header follows.
+    /// Returns `true` if the number is that of an extension header of IPv6 that another header
+    /// follows.
     pub const fn is_extension(number: u8) -> bool {
         matches!(number, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS)
     }
 }
 
-/// Why bytes are no packet.
+/// Reason why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Malformed {
@@ -49,18 +50,18 @@ pub enum Malformed {
     /// A header, or the packet, is longer than the bytes.
     #[error("a truncated header")]
     Truncated,
-    /// A header is shorter than it can be, or longer than its packet.
+    /// A length field is less than the header's minimum, or greater than the packet.
     #[error("an invalid length")]
     Length,
     /// The header checksum is wrong.
     #[error("the checksum of the header is wrong")]
     Checksum,
-    /// There are more extension headers than any sender has a reason for.
+    /// The packet has more extension headers than any sender needs.
     #[error("too many extension headers")]
     Extensions,
 }
 
-/// Which part of its packet a fragment has.
+/// Place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fragment {
     /// Identification, which all fragments of a packet share; zero for IPv6 without a fragment
@@ -68,18 +69,19 @@ pub struct Fragment {
     pub identification: u32,
     /// Offset in bytes from the beginning of the packet's payload.
     pub offset: u16,
-    /// Whether more fragments follow.
+    /// True if more fragments follow.
     pub more: bool,
 }
 
 impl Fragment {
-    /// Whether the packet is not whole.
+    /// Returns `true` if the packet is a fragment.
     pub const fn is_part(self) -> bool {
         self.offset > 0 || self.more
     }
 }
 
-/// Values of a valid packet of either version: what hosts and routers read before its transport.
+/// Values of a valid packet of either version: the fields that hosts and routers read before the
+/// transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpPacket {
     /// Source address.
@@ -94,18 +96,18 @@ pub struct IpPacket {
     pub ttl: u8,
     /// Number of the transport's protocol.
     pub number: u8,
-    /// Offset of the transport from the beginning of the packet, in bytes.
+    /// Offset of the transport header from the beginning of the packet, in bytes.
     pub transport: usize,
-    /// Source and destination port of TCP and UDP; zero where there are none.
+    /// Source and destination port of TCP and UDP; zero for other protocols.
     pub ports: [u16; 2],
     /// The packet's part, if it is a fragment.
     pub fragment: Fragment,
-    /// Whether routers may fragment the packet: IPv4 without the flag that forbids it.
+    /// True if routers may fragment the packet: IPv4 without the flag that forbids it.
     pub may_be_fragmented: bool,
 }
 
 impl IpPacket {
-    /// Read a packet at the beginning of `bytes`, which may be longer.
+    /// Reads a packet at the beginning of `bytes`, which may be longer.
     ///
     /// # Errors
     /// [`Malformed`] if the packet is not whole, or contradicts itself.
@@ -167,7 +169,7 @@ impl IpPacket {
         })
     }
 
-    /// The protocol of the transport, as far as perhop tells them apart.
+    /// Returns the protocol of the transport, as far as perhop tells them apart.
     pub const fn protocol(&self) -> Protocol {
         match (self.number, self.source) {
             (number::TCP, _) => Protocol::Tcp,
@@ -177,19 +179,20 @@ impl IpPacket {
         }
     }
 
-    /// Whether the packet is a fragment other than the first, which has no transport header.
+    /// Returns `true` if the packet is a fragment other than the first, which has no transport
+    /// header.
     pub const fn is_later_fragment(&self) -> bool {
         self.fragment.offset > 0
     }
 
-    /// Return the transport of the packet that was read from `bytes`; nothing of other bytes that
-    /// are shorter.
+    /// Returns the transport header and payload of the packet that was read from `bytes`; empty if
+    /// `bytes` are shorter.
     pub fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         bytes.get(self.transport..self.length).unwrap_or_default()
     }
 }
 
-/// Source and destination port; zero where there are none.
+/// Returns the source and destination port; zero for protocols without ports.
 fn ports(number: u8, fragment: Fragment, transport: &[u8]) -> [u16; 2] {
     match transport.first_chunk() {
         Some(&[a, b, c, d])
@@ -201,12 +204,12 @@ fn ports(number: u8, fragment: Fragment, transport: &[u8]) -> [u16; 2] {
     }
 }
 
-/// Whether `bytes` begin as an IPv6 packet does.
+/// Returns `true` if the version field of `bytes` is that of IPv6.
 pub fn is_ipv6(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Set DSCP, ECN and time to live of a packet of either version, and update its header checksum.
+/// Sets DSCP, ECN and time to live of a packet of either version, and updates its header checksum.
 /// Bytes without a whole header stay as they are.
 pub fn set_class_and_ttl(bytes: &mut [u8], class: TrafficClass, ttl: u8) {
     if is_ipv6(bytes) {
@@ -218,8 +221,8 @@ pub fn set_class_and_ttl(bytes: &mut [u8], class: TrafficClass, ttl: u8) {
     }
 }
 
-/// Set the length of a packet of either version to that of all `bytes`, of which it is; the header
-/// checksum stays. Bytes without a whole header stay as they are.
+/// Sets the length of a packet of either version to that of `bytes`; the header checksum stays.
+/// Bytes without a whole header stay as they are.
 pub fn set_length(bytes: &mut [u8], length: usize) {
     if is_ipv6(bytes) {
         if let Some(mut header) = Ipv6Header::of_mut(bytes) {
@@ -230,16 +233,16 @@ pub fn set_length(bytes: &mut [u8], length: usize) {
     }
 }
 
-/// Return the sum of the pseudo-header of a transport of `length` bytes (RFC 9293, section 3.1, and
-/// RFC 8200, section 8.1), in the packet that `bytes` begin with; zero without a whole header.
+/// Returns the sum of the pseudo-header of a transport of `length` bytes (RFC 9293, section 3.1,
+/// and RFC 8200, section 8.1), in the packet that `bytes` begin with; zero without a whole header.
 pub fn pseudo_header(bytes: &[u8], number: u8, length: usize) -> u64 {
     let addresses = if is_ipv6(bytes) { bytes.get(8..40) } else { bytes.get(12..20) };
     addresses.map_or(0, |all| sum_of_words(all) + u64::from(number) + length as u64)
 }
 
-/// Compute the checksum of TCP or UDP at `offset` in a packet of either version; `length` is that
-/// of the transport as its packet says, which may have zeros behind `packet`. Bytes without a whole
-/// header stay as they are.
+/// Computes the checksum of TCP or UDP at `offset` in a packet of either version. `length` is that
+/// of transport header and payload, in bytes; if `packet` is shorter, the rest counts as zeros.
+/// Bytes without a whole header stay as they are.
 pub fn fill_transport_checksum(packet: &mut [u8], offset: usize, number: u8, length: usize) {
     let place = if number == number::UDP { UDP_CHECKSUM } else { TCP_CHECKSUM };
     let sum = fold(pseudo_header(packet, number, length));
@@ -256,19 +259,19 @@ pub struct QuotedPacket<'a> {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// DSCP and ECN with which it arrived where the error comes from.
+    /// DSCP and ECN with which the packet arrived at the sender of the error.
     pub traffic_class: TrafficClass,
     /// Identification of IPv4, or of a fragment.
     pub identification: u32,
     /// Number of the transport's protocol.
     pub number: u8,
-    /// What is quoted of the transport.
+    /// The quoted part of the transport header and payload.
     pub transport: &'a [u8],
 }
 
 impl<'a> QuotedPacket<'a> {
-    /// Read the beginning of a packet; `None` if a header of IP is not whole, or it is a later
-    /// fragment. Its header checksum is not looked at, because routers change what they quote.
+    /// Reads the beginning of a packet; `None` if its IP header is truncated, or if it is a later
+    /// fragment. The header checksum is not verified, because routers change what they quote.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => {

@@ -12,7 +12,7 @@ use crate::view::header;
 pub const IPV4_HEADER: usize = 20;
 /// Flag that forbids fragmentation, in the word of flags and fragment offset.
 pub const DONT_FRAGMENT: u16 = 0x4000;
-/// Flag that says that more fragments follow, in the same word.
+/// Flag of a fragment that is followed by others, in the same word.
 pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// Fragment offset in units of 8 bytes, in the same word.
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -23,59 +23,60 @@ header! {
 }
 
 impl<B: Borrow<[u8; IPV4_HEADER]>> Ipv4Header<B> {
-    /// Length of the header with its options as it says, in bytes: 0 to 60.
+    /// Returns the length of the header with its options as the header states it, in bytes: 0 to
+    /// 60.
     pub fn header_length(&self) -> usize {
         4 * usize::from(self.bytes()[0] & 0xf)
     }
 
-    /// DSCP and ECN.
+    /// Returns the DSCP and ECN.
     pub fn traffic_class(&self) -> TrafficClass {
         TrafficClass::from_octet(self.bytes()[1])
     }
 
-    /// Length of the packet, in bytes.
+    /// Returns the length of the packet, in bytes.
     pub fn total_length(&self) -> u16 {
         self.word::<2>()
     }
 
-    /// Identification, which all fragments of a packet share.
+    /// Returns the identification, which all fragments of a packet share.
     pub fn identification(&self) -> u16 {
         self.word::<4>()
     }
 
-    /// Word of flags and fragment offset.
+    /// Returns the word of flags and fragment offset.
     pub fn fragment(&self) -> u16 {
         self.word::<6>()
     }
 
-    /// Time to live.
+    /// Returns the time to live.
     pub fn ttl(&self) -> u8 {
         self.bytes()[8]
     }
 
-    /// Number of the protocol that follows.
+    /// Returns the number of the protocol that follows.
     pub fn protocol(&self) -> u8 {
         self.bytes()[9]
     }
 
-    /// Header checksum.
+    /// Returns the header checksum.
     pub fn checksum(&self) -> u16 {
         self.word::<10>()
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.long::<12>())
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.long::<16>())
     }
 }
 
 impl<B: BorrowMut<[u8; IPV4_HEADER]>> Ipv4Header<B> {
-    /// Set DSCP, ECN and time to live, and update the checksum for them (RFC 1624).
+    /// Sets DSCP, ECN and time to live, and updates the checksum for them (RFC 1624).
     pub fn set_class_and_ttl(&mut self, class: TrafficClass, ttl: u8) {
         let before = [self.word::<0>(), self.word::<8>()];
         let after = [
@@ -91,27 +92,27 @@ impl<B: BorrowMut<[u8; IPV4_HEADER]>> Ipv4Header<B> {
         self.set::<10, 2>(sum.to_be_bytes());
     }
 
-    /// Set the length of the packet; the checksum stays.
+    /// Sets the length of the packet; the checksum stays.
     pub fn set_total_length(&mut self, length: u16) {
         self.set::<2, 2>(length.to_be_bytes());
     }
 
-    /// Set the identification; the checksum stays.
+    /// Sets the identification; the checksum stays.
     pub fn set_identification(&mut self, identification: u16) {
         self.set::<4, 2>(identification.to_be_bytes());
     }
 
-    /// Set the word of flags and fragment offset; the checksum stays.
+    /// Sets the word of flags and fragment offset; the checksum stays.
     pub fn set_fragment(&mut self, word: u16) {
         self.set::<6, 2>(word.to_be_bytes());
     }
 
-    /// Set the time to live; the checksum stays.
+    /// Sets the time to live; the checksum stays.
     pub fn set_ttl(&mut self, ttl: u8) {
         self.set::<8, 1>([ttl]);
     }
 
-    /// Exchange source and destination, which changes no checksum.
+    /// Exchanges source and destination, which changes no checksum.
     pub fn swap_addresses(&mut self) {
         let (source, destination) = (self.source(), self.destination());
         self.set::<12, 4>(destination.octets());
@@ -119,7 +120,7 @@ impl<B: BorrowMut<[u8; IPV4_HEADER]>> Ipv4Header<B> {
     }
 }
 
-/// Compute the checksum of the IPv4 header at the beginning of `bytes`, options included. Bytes
+/// Computes the checksum of the IPv4 header at the beginning of `bytes`, options included. Bytes
 /// that do not hold the header stay as they are.
 pub fn fill_ipv4_checksum(bytes: &mut [u8]) {
     let Some(length) = Ipv4Header::of(bytes).map(|header| header.header_length()) else { return };
@@ -152,7 +153,7 @@ pub struct Ipv4Repr {
 }
 
 impl Ipv4Repr {
-    /// Read the values of a header; its options and checksum are not among them.
+    /// Reads the values of a header; its options and checksum are not among them.
     pub fn parse<B: Borrow<[u8; IPV4_HEADER]>>(header: &Ipv4Header<B>) -> Self {
         Self {
             traffic_class: header.traffic_class(),
@@ -166,7 +167,7 @@ impl Ipv4Repr {
         }
     }
 
-    /// Return the header, with its checksum.
+    /// Returns the header, with its checksum.
     pub fn emit(&self) -> [u8; IPV4_HEADER] {
         let mut bytes = [0; IPV4_HEADER];
         bytes[0] = 4 << 4 | (IPV4_HEADER / 4) as u8;

@@ -13,8 +13,8 @@ pub const IPV6_HEADER: usize = 40;
 /// Length of a fragment header, in bytes.
 pub const FRAGMENT_HEADER: usize = 8;
 
-/// How many extension headers a packet may have. RFC 8200, section 4.1, has at most one of each
-/// kind and two of destination options.
+/// Greatest number of extension headers of a packet. RFC 8200, section 4.1, allows at most one of
+/// each kind and two of destination options.
 const MOST_EXTENSIONS: usize = 8;
 
 header! {
@@ -23,37 +23,37 @@ header! {
 }
 
 impl<B: Borrow<[u8; IPV6_HEADER]>> Ipv6Header<B> {
-    /// DSCP and ECN.
+    /// Returns the DSCP and ECN.
     pub fn traffic_class(&self) -> TrafficClass {
         TrafficClass::from_octet((self.word::<0>() >> 4) as u8)
     }
 
-    /// Flow label, in 20 bits.
+    /// Returns the flow label, in 20 bits.
     pub fn flow_label(&self) -> u32 {
         self.long::<0>() & 0xf_ffff
     }
 
-    /// Length of what follows this header, in bytes.
+    /// Returns the length of the payload, extension headers included, in bytes.
     pub fn payload_length(&self) -> u16 {
         self.word::<4>()
     }
 
-    /// Number of the header that follows.
+    /// Returns the number of the header that follows.
     pub fn next_header(&self) -> u8 {
         self.bytes()[6]
     }
 
-    /// Hop limit.
+    /// Returns the hop limit.
     pub fn hop_limit(&self) -> u8 {
         self.bytes()[7]
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv6Addr {
         self.address::<8>()
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv6Addr {
         self.address::<24>()
     }
@@ -66,7 +66,7 @@ impl<B: Borrow<[u8; IPV6_HEADER]>> Ipv6Header<B> {
 }
 
 impl<B: BorrowMut<[u8; IPV6_HEADER]>> Ipv6Header<B> {
-    /// Set DSCP, ECN and hop limit.
+    /// Sets DSCP, ECN and hop limit.
     pub fn set_class_and_hop_limit(&mut self, class: TrafficClass, hop_limit: u8) {
         let octet = class.octet();
         let flow = self.bytes()[1] & 0xf;
@@ -74,17 +74,17 @@ impl<B: BorrowMut<[u8; IPV6_HEADER]>> Ipv6Header<B> {
         self.set_hop_limit(hop_limit);
     }
 
-    /// Set the length of what follows the header, in bytes.
+    /// Sets the length of the payload, extension headers included, in bytes.
     pub fn set_payload_length(&mut self, length: u16) {
         self.set::<4, 2>(length.to_be_bytes());
     }
 
-    /// Set the hop limit.
+    /// Sets the hop limit.
     pub fn set_hop_limit(&mut self, hop_limit: u8) {
         self.set::<7, 1>([hop_limit]);
     }
 
-    /// Exchange source and destination, which changes no checksum.
+    /// Exchanges source and destination, which changes no checksum.
     pub fn swap_addresses(&mut self) {
         let (source, destination) = (self.source(), self.destination());
         self.set::<8, 16>(destination.octets());
@@ -99,7 +99,7 @@ pub struct Ipv6Repr {
     pub traffic_class: TrafficClass,
     /// Flow label; only its low 20 bits are written.
     pub flow_label: u32,
-    /// Length of what follows the header, in bytes.
+    /// Length of the payload, extension headers included, in bytes.
     pub payload_length: u16,
     /// Number of the header that follows.
     pub next_header: u8,
@@ -112,7 +112,7 @@ pub struct Ipv6Repr {
 }
 
 impl Ipv6Repr {
-    /// Read the values of a header.
+    /// Reads the values of a header.
     pub fn parse<B: Borrow<[u8; IPV6_HEADER]>>(header: &Ipv6Header<B>) -> Self {
         Self {
             traffic_class: header.traffic_class(),
@@ -125,7 +125,7 @@ impl Ipv6Repr {
         }
     }
 
-    /// Return the header.
+    /// Returns the header.
     pub fn emit(&self) -> [u8; IPV6_HEADER] {
         let mut bytes = [0; IPV6_HEADER];
         let class = u32::from(self.traffic_class.octet()) << 20;
@@ -139,18 +139,18 @@ impl Ipv6Repr {
     }
 }
 
-/// What follows an IPv6 header and its extensions.
+/// Transport header behind an IPv6 header and its extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transport {
-    /// Number of its protocol.
+    /// Protocol number.
     pub number: u8,
     /// Offset from the beginning of the packet, in bytes.
     pub offset: usize,
     pub fragment: Fragment,
 }
 
-/// Skip the extension headers of a packet, of which `bytes` may lack the end, but no more than its
-/// transport. They end at the first that is none, or behind the header of a later fragment.
+/// Skips the extension headers of a packet, up to the first other header, or behind the header of a
+/// later fragment. `bytes` may lack the end of the packet, but only behind its extension headers.
 pub(crate) fn skip_extensions(bytes: &[u8], next: u8) -> Result<Transport, Malformed> {
     let mut transport =
         Transport { number: next, offset: IPV6_HEADER, fragment: Fragment::default() };

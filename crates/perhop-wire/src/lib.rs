@@ -1,12 +1,11 @@
-//! Bytes of packets: IPv4, IPv6, ICMP, TCP and UDP, and what Linux puts before them.
+//! Bytes of packets: IPv4, IPv6, ICMP, TCP and UDP, and the header that Linux puts before them.
 //!
-//! Views are apart from values. A view ([`Ipv4Header`], [`TcpHeader`], …) shows the fields of bytes
-//! where they lie, and changes them there. It holds an array of the header's length, so that no
-//! accessor can fail. A value ([`Ipv4Repr`], [`TcpRepr`], …) is read by `parse` and becomes bytes
-//! by `emit`. What is longer than a header is checked once: [`IpPacket::parse`],
-//! [`TcpSegment::new_checked`].
+//! Views are apart from values. A view ([`Ipv4Header`], [`TcpHeader`], …) reads and writes fields
+//! in place. It holds an array of the header's length, so that no accessor can fail. A value
+//! ([`Ipv4Repr`], [`TcpRepr`], …) is read by `parse` and becomes bytes by `emit`. Data of variable
+//! length is checked once: [`IpPacket::parse`], [`TcpSegment::new_checked`].
 //!
-//! Nothing here trusts its input: no bytes make a function panic, or are read beyond their end.
+//! All functions take untrusted input: no bytes make one panic or read beyond their end.
 
 #![forbid(unsafe_code)]
 

@@ -44,76 +44,77 @@ header! {
 }
 
 impl<B: Borrow<[u8; TCP_HEADER]>> TcpHeader<B> {
-    /// Source port.
+    /// Returns the source port.
     pub fn source_port(&self) -> u16 {
         self.word::<0>()
     }
 
-    /// Destination port.
+    /// Returns the destination port.
     pub fn destination_port(&self) -> u16 {
         self.word::<2>()
     }
 
-    /// Source and destination port.
+    /// Returns the source and destination port.
     pub fn ports(&self) -> [u16; 2] {
         [self.source_port(), self.destination_port()]
     }
 
-    /// Sequence number of the first byte.
+    /// Returns the sequence number of the first byte.
     pub fn sequence(&self) -> u32 {
         self.long::<4>()
     }
 
-    /// Acknowledgement number.
+    /// Returns the acknowledgement number.
     pub fn acknowledgement(&self) -> u32 {
         self.long::<8>()
     }
 
-    /// Length of the header with its options as it says, in bytes: 0 to 60.
+    /// Returns the length of the header with its options as the header states it, in bytes: 0 to
+    /// 60.
     pub fn header_length(&self) -> usize {
         4 * usize::from(self.bytes()[12] >> 4)
     }
 
-    /// Control bits: see [`flags`].
+    /// Returns the control bits: see [`flags`].
     pub fn flags(&self) -> u16 {
         self.word::<12>() & ALL_FLAGS
     }
 
-    /// Window, not scaled.
+    /// Returns the window, not scaled.
     pub fn window(&self) -> u16 {
         self.word::<14>()
     }
 
-    /// Checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         self.word::<TCP_CHECKSUM>()
     }
 
-    /// Urgent pointer.
+    /// Returns the urgent pointer.
     pub fn urgent(&self) -> u16 {
         self.word::<18>()
     }
 }
 
 impl<B: BorrowMut<[u8; TCP_HEADER]>> TcpHeader<B> {
-    /// Set the sequence number.
+    /// Sets the sequence number.
     pub fn set_sequence(&mut self, sequence: u32) {
         self.set::<4, 4>(sequence.to_be_bytes());
     }
 
-    /// Set the length of the header with its options, in bytes: a multiple of four, up to 60.
+    /// Sets the length of the header with its options, in bytes: a multiple of four, up to 60.
     pub fn set_header_length(&mut self, length: usize) {
         let reserved = self.bytes()[12] & 0xf;
         self.set::<12, 1>([(length as u8 / 4) << 4 | reserved]);
     }
 
-    /// Set the control bits.
+    /// Sets the control bits.
     pub fn set_flags(&mut self, flags: u16) {
         let word = self.word::<12>() & !ALL_FLAGS | flags & ALL_FLAGS;
         self.set::<12, 2>(word.to_be_bytes());
     }
 
-    /// Set the checksum.
+    /// Sets the checksum.
     pub fn set_checksum(&mut self, checksum: u16) {
         self.set::<TCP_CHECKSUM, 2>(checksum.to_be_bytes());
     }
@@ -128,10 +129,11 @@ pub struct TcpSegment<'a> {
 }
 
 impl<'a> TcpSegment<'a> {
-    /// View `bytes` as a segment.
+    /// Views `bytes` as a segment.
     ///
     /// # Errors
-    /// [`Malformed`] if the header with its options is shorter than it can be, or than it says.
+    /// [`Malformed`] if the stated length of the header is less than 20 bytes or more than `bytes`
+    /// hold.
     pub fn new_checked(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let header = TcpHeader::of(bytes).ok_or(Malformed::Truncated)?;
         let end = header.header_length();
@@ -142,22 +144,22 @@ impl<'a> TcpSegment<'a> {
         Ok(Self { header, options: &head[TCP_HEADER..], payload })
     }
 
-    /// The header without its options.
+    /// Returns the header without its options.
     pub const fn header(&self) -> TcpHeader<&'a [u8; TCP_HEADER]> {
         self.header
     }
 
-    /// The bytes of the options.
+    /// Returns the bytes of the options.
     pub const fn option_bytes(&self) -> &'a [u8] {
         self.options
     }
 
-    /// The options.
+    /// Returns the options.
     pub const fn options(&self) -> TcpOptions<'a> {
         TcpOptions::new(self.options)
     }
 
-    /// The payload.
+    /// Returns the payload.
     pub const fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -181,7 +183,7 @@ pub struct TcpRepr {
 }
 
 impl TcpRepr {
-    /// Read the values of a header.
+    /// Reads the values of a header.
     pub fn parse<B: Borrow<[u8; TCP_HEADER]>>(header: &TcpHeader<B>) -> Self {
         Self {
             source_port: header.source_port(),
@@ -193,7 +195,7 @@ impl TcpRepr {
         }
     }
 
-    /// Return the header of a segment without options, and without a checksum.
+    /// Returns the header of a segment without options, and without a checksum.
     pub fn emit(&self) -> [u8; TCP_HEADER] {
         let mut bytes = [0; TCP_HEADER];
         bytes[..2].copy_from_slice(&self.source_port.to_be_bytes());

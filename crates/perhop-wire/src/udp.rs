@@ -15,34 +15,34 @@ header! {
 }
 
 impl<B: Borrow<[u8; UDP_HEADER]>> UdpHeader<B> {
-    /// Source port.
+    /// Returns the source port.
     pub fn source_port(&self) -> u16 {
         self.word::<0>()
     }
 
-    /// Destination port.
+    /// Returns the destination port.
     pub fn destination_port(&self) -> u16 {
         self.word::<2>()
     }
 
-    /// Length of header and payload, in bytes.
+    /// Returns the length of header and payload, in bytes.
     pub fn length(&self) -> u16 {
         self.word::<4>()
     }
 
-    /// Checksum; zero if there is none.
+    /// Returns the checksum; zero if there is none.
     pub fn checksum(&self) -> u16 {
         self.word::<UDP_CHECKSUM>()
     }
 }
 
 impl<B: BorrowMut<[u8; UDP_HEADER]>> UdpHeader<B> {
-    /// Set the length of header and payload, in bytes.
+    /// Sets the length of header and payload, in bytes.
     pub fn set_length(&mut self, length: u16) {
         self.set::<4, 2>(length.to_be_bytes());
     }
 
-    /// Set the checksum.
+    /// Sets the checksum.
     pub fn set_checksum(&mut self, checksum: u16) {
         self.set::<UDP_CHECKSUM, 2>(checksum.to_be_bytes());
     }
@@ -60,7 +60,7 @@ pub struct UdpRepr {
 }
 
 impl UdpRepr {
-    /// Read the values of a header.
+    /// Reads the values of a header.
     pub fn parse<B: Borrow<[u8; UDP_HEADER]>>(header: &UdpHeader<B>) -> Self {
         Self {
             source_port: header.source_port(),
@@ -69,7 +69,7 @@ impl UdpRepr {
         }
     }
 
-    /// Return the header, without a checksum.
+    /// Returns the header, without a checksum.
     pub fn emit(&self) -> [u8; UDP_HEADER] {
         let words = [self.source_port, self.destination_port, self.length, 0];
         let mut bytes = [0; UDP_HEADER];

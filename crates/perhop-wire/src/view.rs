@@ -1,9 +1,9 @@
-//! What all views of headers have in common.
+//! The macro that defines views of headers.
 
 /// Defines a view of a header of fixed length.
 ///
-/// The view holds an array, or a reference to one, and not a slice: its length is part of its type,
-/// so that no accessor can reach beyond it, nor checks whether it does.
+/// The view holds an array, or a reference to one, instead of a slice: its length is part of its
+/// type, so that accessors need no bounds checks.
 macro_rules! header {
     ($(#[$meta:meta])* $name:ident, $length:expr) => {
         $(#[$meta])*
@@ -11,21 +11,21 @@ macro_rules! header {
         pub struct $name<B>(B);
 
         impl<'a> $name<&'a [u8; $length]> {
-            /// View the header at the beginning of `bytes`; `None` if it is cut off.
+            /// Views the header at the beginning of `bytes`; `None` if it is cut off.
             pub fn of(bytes: &'a [u8]) -> Option<Self> {
                 bytes.first_chunk().map(Self)
             }
         }
 
         impl<'a> $name<&'a mut [u8; $length]> {
-            /// View the header at the beginning of `bytes` to change it; `None` if it is cut off.
+            /// Views the header at the beginning of `bytes` to change it; `None` if it is cut off.
             pub fn of_mut(bytes: &'a mut [u8]) -> Option<Self> {
                 bytes.first_chunk_mut().map(Self)
             }
         }
 
         impl<B: ::std::borrow::Borrow<[u8; $length]>> $name<B> {
-            /// The bytes of the header.
+            /// Returns the bytes of the header.
             pub fn bytes(&self) -> &[u8; $length] {
                 self.0.borrow()
             }

@@ -1,5 +1,6 @@
-//! The header of `linux/virtio_net.h`, which precedes what a host hands to its device: checksums
-//! that are left open, and several packets as one.
+//! The header of `linux/virtio_net.h`, which precedes packets that a host hands to its device: it
+//! describes checksums that are left to the device, and several segments that are handed over as
+//! one.
 
 use crate::checksum::{checksum, sum_of_words};
 use crate::udp::UDP_CHECKSUM;
@@ -14,23 +15,25 @@ const TCP_V4: u8 = 1;
 const UDP: u8 = 5;
 const TCP_V6: u8 = 4;
 
-/// A checksum that the sending host has left to its device: where what it covers begins, and where
-/// in that it stands, in bytes. Its place holds the sum of the pseudo-header.
+/// A checksum that the sending host left to its device. The checksum field holds the sum of the
+/// pseudo-header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Where what it covers begins.
+    /// Offset of the first byte that the checksum covers, from the beginning of the packet, in
+    /// bytes.
     pub start: u16,
-    /// Its place from there on.
+    /// Offset of the checksum field from `start`, in bytes.
     pub offset: u16,
 }
 
 impl PartialChecksum {
-    /// Compute the checksum. Bytes in which it has no place stay as they are.
+    /// Computes the checksum and writes it. Leaves `bytes` unchanged if they do not contain its
+    /// field.
     pub fn fill(self, bytes: &mut [u8]) {
         let place = usize::from(self.offset);
         let Some(covered) = bytes.get_mut(self.start.into()..) else { return };
         let sum = match checksum(sum_of_words(covered)) {
-            // Of a datagram, zero would say that there is none (RFC 768).
+            // A checksum of zero would mean that the datagram has none (RFC 768).
             0 if place == UDP_CHECKSUM => 0xffff,
             sum => sum,
         };
@@ -40,7 +43,7 @@ impl PartialChecksum {
     }
 }
 
-/// What several packets that are handed over as one are segments of.
+/// Protocol of several segments that are handed over as one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segmentation {
     /// TCP over IPv4.
@@ -66,13 +69,13 @@ pub struct VnetHeader {
 }
 
 impl VnetHeader {
-    /// Return the header of a packet whose checksum is left open, or is not.
+    /// Returns the header of one packet, whose checksum is left to the device or complete.
     pub fn of(partial: Option<PartialChecksum>) -> Self {
         let flags = if partial.is_some() { NEEDS_CHECKSUM } else { 0 };
         Self { flags, checksum: partial.unwrap_or_default(), ..Self::default() }
     }
 
-    /// Return the header of several segments of TCP, each but the last of `segment` bytes of
+    /// Returns the header of several TCP segments, each but the last with `segment` bytes of
     /// payload.
     pub const fn of_segments(
         is_v6: bool,
@@ -84,7 +87,7 @@ impl VnetHeader {
         Self { flags: NEEDS_CHECKSUM, segmentation, headers, segment, checksum }
     }
 
-    /// Read a header.
+    /// Reads a header.
     pub const fn parse(bytes: &[u8; VNET_HEADER]) -> Self {
         let [flags, segmentation, a, b, c, d, e, f, g, h] = *bytes;
         Self {
@@ -99,7 +102,7 @@ impl VnetHeader {
         }
     }
 
-    /// Return the bytes of the header.
+    /// Returns the bytes of the header.
     pub fn emit(self) -> [u8; VNET_HEADER] {
         let mut bytes = [self.flags, self.segmentation, 0, 0, 0, 0, 0, 0, 0, 0];
         let words = [self.headers, self.segment, self.checksum.start, self.checksum.offset];
@@ -107,13 +110,15 @@ impl VnetHeader {
         bytes
     }
 
-    /// The checksum that is left open, if it has its place in a packet of `length` bytes.
+    /// Returns the checksum that is left to the device, if its field is within a packet of `length`
+    /// bytes.
     pub fn partial(self, length: usize) -> Option<PartialChecksum> {
         let end = usize::from(self.checksum.start) + usize::from(self.checksum.offset) + 2;
         (self.flags & NEEDS_CHECKSUM != 0 && end <= length).then_some(self.checksum)
     }
 
-    /// What the packets that follow as one are segments of; `None` if one packet follows.
+    /// Returns the protocol of the segments if the packet consists of several; `None` for a single
+    /// packet.
     pub const fn segmentation(self) -> Option<Segmentation> {
         Some(match self.segmentation & !ECN {
             NONE => return None,
@@ -124,7 +129,7 @@ impl VnetHeader {
         })
     }
 
-    /// Payload of each segment but the last, in bytes.
+    /// Returns the payload of each segment but the last, in bytes.
     pub const fn segment(self) -> usize {
         self.segment as usize
     }

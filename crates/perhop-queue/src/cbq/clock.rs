@@ -1,10 +1,10 @@
-//! The clock tick, and the regulator that it drives.
+//! The clock tick, and the regulator that depends on it.
 
 use perhop_core::{Bytes, Duration, Rate, Time};
 
 use super::estimator::Micros;
 
-/// A clock that ticks from the beginning of the run. Timers end at ticks.
+/// A clock that ticks from the beginning of the run. Timers expire at ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(u64);
 
@@ -13,13 +13,14 @@ impl Clock {
         Self(tick.as_picos().max(1))
     }
 
-    /// The tick after `now`.
+    /// Returns the tick after `now`.
     pub fn next(&self, now: Time) -> Time {
         self.after(now, 1)
     }
 
-    /// When a timer ends that is set at `now` for `delay`: after two ticks, as the next one may
-    /// come at once; where the delay is longer than those, after a tick more than it has.
+    /// Returns the expiry of a timer that is set at `now` for `delay`: after two ticks, because the
+    /// next one may follow at once; for longer delays, one tick after the delay rounded up to
+    /// ticks.
     pub fn timer(&self, now: Time, delay: Micros) -> Time {
         let delay = u64::try_from(delay).unwrap_or(0).saturating_mul(1_000_000);
         if delay > self.0.saturating_mul(2) {
@@ -31,17 +32,17 @@ impl Clock {
 
     fn after(&self, now: Time, ticks: u64) -> Time {
         let ticks = (now.as_picos() / self.0).saturating_add(ticks);
-        // The end of time stands for "never".
+        // `Time::MAX` stands for "never".
         Time::from_picos(ticks.saturating_mul(self.0).min(Time::MAX.as_picos() - 1))
     }
 }
 
-/// The token bucket between the scheduler and the driver. It fills only when it is asked and has
-/// nothing left, and lets go while it has anything.
+/// The token bucket between the scheduler and the driver. It fills only at a poll that finds it
+/// empty, and passes packets while it holds any token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Regulator {
     rate: Rate,
-    /// In 10⁻¹² bits, as are the tokens.
+    /// In 10⁻¹² bits, like the tokens.
     depth: i128,
     tokens: i128,
     filled: Time,
@@ -51,8 +52,8 @@ pub(super) struct Regulator {
 const BYTE: i128 = 8_000_000_000_000;
 
 impl Regulator {
-    /// A full one, whose depth goes by its rate: 1, 4, 8, 24 or 128 packets for up to 1, 10, 200
-    /// or 2500 Mb/s, or more.
+    /// Creates a full bucket, whose depth depends on its rate: 1, 4, 8, 24 or 128 packets for up to
+    /// 1, 10, 200, 2500 Mb/s or more.
     pub fn new(rate: Rate, packet: Bytes) -> Self {
         const DEPTHS: [(u64, i128); 4] = [(1, 1), (10, 4), (200, 8), (2_500, 24)];
         let reaches =
@@ -62,7 +63,7 @@ impl Regulator {
         Self { rate, depth, tokens: depth, filled: Time::ZERO }
     }
 
-    /// Whether a packet may go at `now`.
+    /// Returns `true` if a packet may be sent at `now`.
     pub fn allows(&mut self, now: Time) -> bool {
         if self.tokens <= 0 {
             let elapsed = i128::from(now.since(self.filled).as_picos());
@@ -73,7 +74,7 @@ impl Regulator {
         self.tokens > 0
     }
 
-    /// A packet has gone.
+    /// Takes the tokens of a packet that was sent.
     pub fn take(&mut self, size: Bytes) {
         self.tokens -= i128::from(size.get()) * BYTE;
     }
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!(clock.next(at(10_000)), at(20_000));
         assert_eq!(clock.timer(at(12_000), 300), at(30_000));
         assert_eq!(clock.timer(at(12_000), 20_000), at(30_000));
-        // 20.001 ms are three ticks, and one more.
+        // 20.001 ms are three ticks, plus one.
         assert_eq!(clock.timer(at(12_000), 20_001), at(50_000));
     }
 
@@ -110,9 +111,9 @@ mod tests {
             sent += 1;
             now += 12;
         }
-        // Then it is filled for the million microseconds since it was made, to its depth; 8 more
-        // leave nothing, and 8 · 12 · 12.5 = 1200 bytes allow one, which leaves -300; the 150
-        // that come in the next 12 µs are not enough.
+        // Then the bucket fills for the million microseconds since its creation, to its depth.
+        // After 8 more packets it is empty; 8 · 12 · 12.5 = 1200 bytes allow one, which leaves
+        // -300; the 150 bytes that arrive in the next 12 µs are not enough.
         assert_eq!(sent, 17);
         assert!(!regulator.allows(at(now + 11)));
         assert!(regulator.allows(at(now + 13)));

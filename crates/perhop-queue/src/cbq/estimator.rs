@@ -1,32 +1,33 @@
-//! The estimator: how far a class is ahead of its rate, by the idle time between its packets.
+//! The estimator: how far a class is ahead of its rate, derived from the idle time between packets.
 
 use perhop_core::{Bytes, Rate, power};
 
 /// Microseconds of the run's clock.
 pub(super) type Micros = i64;
 
-/// The average idle time has a gain of 2⁻⁵.
+/// Binary logarithm of the inverse gain of the average idle time: the gain is 2⁻⁵.
 const GAIN: u32 = 5;
 
-/// An idle time, in microseconds, after which a class is as good as new.
+/// Idle time after which the estimate starts again from its maximum, in microseconds.
 const LONG_IDLE: Micros = 2_000_000;
 
-/// What decides how much a class may send at once, and how long it then sleeps.
+/// Limits of the estimate, which determine the length of bursts and of the sleep after them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The most that the average idle time reaches, scaled by 2⁵.
+    /// Greatest average idle time, scaled by 2⁵.
     pub maxidle: Micros,
-    /// The least, below zero, scaled likewise.
+    /// Least average idle time, which is negative, scaled by 2⁵.
     pub minidle: Micros,
-    /// How long a class that is over its limit sleeps, beyond the time that its average needs.
+    /// Least time that a class over its limit sleeps beyond the recovery of its average, counted
+    /// from its last packet, in microseconds.
     pub offtime: Micros,
 }
 
 impl Bounds {
-    /// Of a class with this `rate` of a link whose rate is `link`, where packets are `packet`
-    /// long at most: so that a class sends `maxburst` packets back to back after a long idle time
-    /// (16 unless set, 4 where the class waits for more than 10 ms between two packets), and
-    /// `minburst` whenever it sleeps.
+    /// Returns the bounds for a class with this `rate` of a link whose rate is `link`, and for
+    /// packets of up to `packet` bytes. The class sends `maxburst` packets back to back after a
+    /// long idle time (by default 16, or 4 if it waits for more than 10 ms between two packets),
+    /// and `minburst` after each sleep.
     pub fn new(
         rate: Rate,
         link: Rate,
@@ -38,18 +39,18 @@ impl Bounds {
         let share = rate.bits_per_second() as f64 / link.bits_per_second() as f64;
         let gain = 31.0 / 32.0;
         let packet_time = micros(link);
-        // How much longer a packet takes at the rate of the class.
+        // Additional time that a packet takes at the rate of the class.
         let wait = packet_time * (1.0 - share) / share;
         let maxburst = maxburst.unwrap_or(if wait > 10_000.0 { 4 } else { 16 });
         let minburst = minburst.min(maxburst);
-        // What the average must be so that it is used up after so many packets.
+        // The average idle time that is used up after `packets` packets.
         let enough = |packets: u32| {
             let left = power(gain, packets.into());
             (1.0 - left) / left
         };
         let maxidle = packet_time * ((1.0 / share - 1.0) * enough(maxburst)).max(1.0 - gain);
         let offtime = wait * (1.0 + 32.0 * enough(minburst.saturating_sub(1)));
-        // Longer than any run, but so that sums do not overflow.
+        // Longer than any run, but small enough that sums do not overflow.
         let bounded = |micros: f64| micros.min(1e15) as Micros;
         Self {
             maxidle: bounded(maxidle * 32.0),
@@ -59,52 +60,53 @@ impl Bounds {
     }
 }
 
-/// How long `size` takes at `rate`, rounded down to a microsecond.
+/// Returns the time that `size` takes at `rate`, rounded down to a microsecond.
 pub(super) fn packet_time(size: Bytes, rate: Rate) -> Micros {
     let micros = u128::from(size.get()) * 8_000_000 / u128::from(rate.bits_per_second());
     micros.min(1_000_000_000_000_000) as Micros
 }
 
-/// One class's estimate.
+/// Estimate for one class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimator {
     rate: Rate,
     bounds: Bounds,
-    /// The average idle time, scaled by 2⁵: what the link was left to others between two packets,
-    /// less what the rate of the class asks for.
+    /// Average idle time, scaled by 2⁵: the time between two packets on the link, less the time
+    /// that the packet takes at the rate of the class.
     avgidle: Micros,
-    /// When the last packet had left, by the estimate for the link.
+    /// Estimated time at which the last packet left the link.
     last: Micros,
-    /// How long it took at the rate of the class.
+    /// Time that the last packet took at the rate of the class.
     packet_time: Micros,
-    /// Until when the class is over its limit, if it is.
+    /// Time until which the class is over its limit, if it is.
     undertime: Option<Micros>,
 }
 
 impl Estimator {
-    /// Of a class that has long been idle.
+    /// Creates the estimate for a class that has been idle for long.
     pub fn new(rate: Rate, bounds: Bounds) -> Self {
         let avgidle = bounds.maxidle;
         Self { rate, bounds, avgidle, last: 0, packet_time: 0, undertime: None }
     }
 
-    /// Whether the class has sent more than it may by `now`.
+    /// Returns `true` if the class is over its limit at `now`.
     pub fn is_over(&self, now: Micros) -> bool {
         self.undertime.is_some_and(|undertime| now < undertime)
     }
 
-    /// Whether the average is as low as it gets.
+    /// Returns `true` if the average is at its minimum.
     pub fn is_pinned(&self) -> bool {
         self.avgidle <= self.bounds.minidle
     }
 
-    /// How long the class sleeps where a class below it wants to borrow and it is over its limit.
+    /// Returns the sleep of a class below this one that wants to borrow while this one is over its
+    /// limit.
     pub fn offtime(&self) -> Micros {
         self.bounds.offtime
     }
 
-    /// A class that is over its limit at `now` is put off until its average is up again, the time
-    /// of its last packet being replaced by `offtime`; returns for how long.
+    /// Extends the time for which a class is over its limit: the time of its last packet is
+    /// replaced by `offtime`, if that is longer. Returns the time until then, in microseconds.
     pub fn put_off(&mut self, now: Micros, offtime: Micros) -> Micros {
         let more = (offtime - self.packet_time).max(0);
         let until = self.undertime.unwrap_or(now) + more;
@@ -112,13 +114,13 @@ impl Estimator {
         (until - now).max(0)
     }
 
-    /// The class may send, whatever its average.
+    /// Clears the limit: the class may send, whatever its average.
     pub fn forgive(&mut self) {
         self.undertime = None;
     }
 
-    /// The class has sent `size` at `now`, which has left the link at `left`; says whether it is
-    /// now within its limit.
+    /// Updates the average after the class has sent `size` at `now`, which leaves the link at
+    /// `left`. Returns `true` if the class is within its limit.
     pub fn charge(&mut self, now: Micros, left: Micros, size: Bytes) -> bool {
         let idle = left - self.last;
         if idle >= LONG_IDLE {
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(class.bounds.maxidle, 2541); // 32 · 120 · 0.66193
         assert_eq!(class.bounds.minidle, -7680); // -32 · 240
         assert_eq!(class.bounds.offtime, 243); // 120 · (1 + 32 · (1/31))
-        // The root has the whole link, and a 32nd of a packet to spare.
+        // The root has the whole link, and is granted a 32nd of a packet.
         let root = Bounds::new(rate(100_000_000), rate(100_000_000), Bytes::new(1500), None, 2);
         assert_eq!((root.maxidle, root.minidle, root.offtime), (120, -3840, 0));
         // A class of 1% of 10 Mb/s waits for 119 ms between packets: bursts of 4, (1 - g⁴)/g⁴ =
@@ -168,8 +170,8 @@ mod tests {
         assert_eq!(slow.maxidle, 514_778);
     }
 
-    /// The class sends back to back: each packet leaves 120 µs after the last, where its rate
-    /// asks for 240. The averages are `a + (120 - 240) - (a >> 5)`, by hand.
+    /// The class sends back to back: each packet leaves 120 µs after the last, while its rate
+    /// requires 240. The averages are `a + (120 - 240) - (a >> 5)`, by hand.
     #[test]
     fn the_average_falls_as_computed_by_hand() {
         let mut class = half_of_100_megabit();
@@ -182,17 +184,17 @@ mod tests {
             averages.push(class.avgidle);
             assert_eq!(under, class.avgidle > 0);
         }
-        // After a long idle time it starts from the most: 2541 + (3000120 - 240) - 79, capped.
+        // After a long idle time it starts from the maximum: 2541 + (3000120 - 240) - 79, capped.
         let by_hand = [
             2541, 2342, 2149, 1962, 1781, 1606, 1436, 1272, 1113, 959, 810, 665, 525, 389, 257,
             129, 5, -115,
         ];
         assert_eq!(averages, by_hand);
-        // Over its limit: the last packet went at 3 000 000 + 17 · 120; 240 more for itself, and
-        // 31 · 115 / 32 = 111.4 for the average.
+        // Over its limit: the last packet left at 3 000 000 + 17 · 120, plus 240 for itself and 31
+        // · 115 / 32 = 111.4 for the average.
         assert_eq!(class.undertime, Some(3_002_040 + 240 + 111));
         assert!(class.is_over(3_002_390) && !class.is_over(3_002_391));
-        // Asked at 3 002 160, it sleeps: 243 instead of 240, 234 from then.
+        // Polled at 3 002 160, it sleeps: 243 instead of 240, 234 from then.
         assert_eq!(class.put_off(3_002_160, class.offtime()), 234);
         assert_eq!(class.undertime, Some(3_002_394));
     }
@@ -201,7 +203,7 @@ mod tests {
     fn the_average_has_a_floor() {
         let mut class = half_of_100_megabit();
         for _ in 0..1000 {
-            // On a wire of no length.
+            // On a wire without length.
             let _ = class.charge(5, 5, Bytes::new(1500));
         }
         // -240 a packet, decaying by a 32nd: down to where -7649 >> 5 is -240.

@@ -1,4 +1,4 @@
-//! Weighted round robin: who has a turn among the leaves of a priority.
+//! Weighted round robin among the leaves of a priority.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use perhop_core::{Bytes, Rate};
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     leaf: usize,
-    /// Bytes a second.
+    /// Rate, in bytes per second.
     allotment: i64,
-    /// What a turn adds.
+    /// Bytes that a turn adds.
     weight: i64,
     /// Bytes that the leaf may still send in its turn.
     left: i64,
@@ -19,20 +19,20 @@ struct Turn {
 #[derive(Clone, Debug, Default)]
 struct Round {
     turns: Vec<Turn>,
-    /// Who has the first turn.
+    /// Index of the leaf that has the first turn.
     first: usize,
 }
 
-/// A round for every priority; the first goes first.
+/// A round for every priority; the first is served first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turns {
     rounds: [Round; Turns::PRIORITIES],
-    /// Who sends: the priority, the place in its round, and whether though over its limit.
+    /// The sending leaf: its priority, its index in the round, and true if it is over its limit.
     chosen: (usize, usize, bool),
 }
 
 impl Turns {
-    /// How many priorities there are.
+    /// The number of priorities.
     pub const PRIORITIES: usize = 8;
 
     /// Adds a leaf of this `rate`.
@@ -42,8 +42,8 @@ impl Turns {
         self.rounds[usize::from(priority)].turns.push(turn);
     }
 
-    /// Gives every leaf its weight: in proportion to the rates, and a packet of full length on
-    /// average, in whole numbers.
+    /// Sets every leaf's weight: in proportion to the rates, a packet of full length on average,
+    /// and rounded down to bytes.
     pub fn weigh(&mut self, packet: Bytes) {
         for round in &mut self.rounds {
             let sum: i64 = round.turns.iter().map(|turn| turn.allotment).sum();
@@ -54,13 +54,13 @@ impl Turns {
         }
     }
 
-    /// The places of a round, counted from whoever has the first turn.
+    /// Returns the places of a round, counted from the leaf that has the first turn.
     pub fn round(&self, priority: usize) -> Range<usize> {
         0..self.rounds[priority].turns.len()
     }
 
-    /// The leaf at a place of a round, and whether it may send if it has something and is within
-    /// its limit: in the first pass with what its turn gives it, in the second anyway.
+    /// Returns the leaf at a place of a round, and `true` if it may send when it is backlogged and
+    /// within its limit: in the first pass if its turn has bytes left, in the second always.
     pub fn begin(&mut self, priority: usize, place: usize, pass: u32) -> (usize, bool) {
         let turn = self.turn(priority, place);
         if pass == 0 && turn.left <= 0 {
@@ -69,22 +69,22 @@ impl Turns {
         (turn.leaf, turn.left > 0 || pass > 0)
     }
 
-    /// The leaf at this place does not send, and loses its turn.
+    /// Ends the turn of the leaf at this place, which does not send.
     pub fn end(&mut self, priority: usize, place: usize) {
         self.turn(priority, place).left = 0;
     }
 
-    /// The leaf at this place sends.
+    /// Records that the leaf at this place sends.
     pub fn chosen(&mut self, priority: usize, place: usize) {
         self.chosen = (priority, self.index(priority, place), false);
     }
 
-    /// The leaf at this place sends although it is over its limit.
+    /// Records that the leaf at this place sends although it is over its limit.
     pub fn chosen_anyway(&mut self, priority: usize, place: usize) {
         self.chosen = (priority, self.index(priority, place), true);
     }
 
-    /// The chosen leaf has sent `size`. It keeps its turn while it has something left of it.
+    /// Charges `size` to the chosen leaf, which keeps its turn while it has bytes left.
     pub fn sent(&mut self, size: Bytes) {
         let (priority, index, anyway) = self.chosen;
         let round = &mut self.rounds[priority];
@@ -136,7 +136,7 @@ mod tests {
             turns.sent(Bytes::new(100));
             sent[leaf - 1] += 1;
         }
-        // What a turn overdraws is taken from the next: 1201 to 1802, to the packets of a turn.
+        // A turn that is overdrawn shortens the next: 1201 to 1802, to the packets of a turn.
         assert!((1280_u32 - 13..=1280 + 19).contains(&sent[0]), "{sent:?}");
     }
 }

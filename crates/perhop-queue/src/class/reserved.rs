@@ -1,9 +1,9 @@
-//! Classes that go before everything else at a link, and come and go while it works.
+//! Classes with precedence over all others at a link, which are added and removed during a run.
 //!
-//! A reservation is a policed class with strict priority: what conforms is sent before all that is
-//! not reserved, and what exceeds is dropped (the premium service of RFC 2638). What stood at the
-//! link is the last class then, and goes on as it was: its queues, tokens, schedulers and counters
-//! move as one, and back when the last reservation goes.
+//! A reservation is a policed class with strict priority: conforming packets are sent before all
+//! that is not reserved, and exceeding ones are dropped (the premium service of RFC 2638). The
+//! previous class of the link becomes the last class, with its queues, tokens, schedulers and
+//! counters unchanged, and moves back when the last reservation is removed.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::{
     Match, Policer, Queue,
 };
 
-/// A class that goes before everything else.
+/// A class with precedence over all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// What it is called. If the link has a reserved class of this name, that one stays: it keeps
-    /// its packets, tokens and counters.
+    /// Name. A reserved class that the link has under this name stays, with its packets, tokens and
+    /// counters.
     pub name: String,
-    /// Which packets belong to it.
+    /// Filter of the packets of the class.
     pub matches: Match,
-    /// What it may send, and with which burst; the rest is dropped. None where that was seen to on
-    /// the way.
+    /// Rate and burst of the policer, which drops packets that exceed them; `None` if an earlier
+    /// node polices the packets.
     pub police: Option<(Rate, Bytes)>,
-    /// How much may wait.
+    /// Limit of the queue.
     pub limit: Limit,
 }
 
@@ -47,8 +47,8 @@ impl Reserved {
 }
 
 impl<B> Class<B> {
-    /// From `now` on these classes go before everything else here, the first of them first; those
-    /// that it does not name are gone, and what waits in them is offered to what is left.
+    /// Sets the reserved classes from `now` on, in order of priority. Classes that `wanted` does
+    /// not name are removed, and their packets are offered to the remaining ones.
     pub fn set_reserved(&mut self, now: Time, wanted: &[Reserved], ledger: &mut Ledger<B>) {
         let (reserved, rest) = self.take_apart();
         let mut so_far: Vec<_> = reserved.into_iter().map(|(_, class)| Some(class)).collect();
@@ -66,8 +66,8 @@ impl<B> Class<B> {
         self.offer(now, waiting, ledger);
     }
 
-    /// From `now` on another class stands here, behind the reserved ones; what waits is offered to
-    /// it.
+    /// Replaces the class behind the reserved ones from `now` on; its waiting packets are offered
+    /// to the new one.
     pub fn replace(&mut self, now: Time, by: Self, ledger: &mut Ledger<B>) {
         let (reserved, rest) = self.take_apart();
         let mut waiting = Vec::new();
@@ -82,7 +82,7 @@ impl<B> Class<B> {
         }
     }
 
-    /// The reserved classes, and what stands behind them; nothing is left here.
+    /// Returns the reserved classes and the class behind them, and leaves an empty class.
     fn take_apart(&mut self) -> (Vec<(Match, Self)>, Self) {
         let nothing = Self::new(Queue::Fifo(Fifo::new(Limit::packets(0))));
         let whole = std::mem::replace(self, nothing);
@@ -96,13 +96,13 @@ impl<B> Class<B> {
         }
     }
 
-    /// `rest` behind the reserved classes. What shapes the link shapes all of them.
+    /// Puts `rest` behind the reserved classes. A shaper of the link shapes all of them.
     fn put_together(now: Time, reserved: Vec<(Match, Self)>, mut rest: Self) -> Self {
         if reserved.is_empty() {
             return rest;
         }
         let shaper = rest.shaper.take();
-        // The rest is the last strict class, which nobody asks before its turn.
+        // The rest is the last strict class, and not polled before its turn.
         let parts = reserved.into_iter().chain([(Match::default(), rest)]);
         let strict = |(matches, class)| ClassSpec { matches, service: ClassService::Strict, class };
         let specs = parts.map(strict).collect();

@@ -1,8 +1,8 @@
-//! Decisions that look at few of many classes.
+//! Decisions that examine few of many classes.
 //!
 //! The idea is that of HiCuts (P. Gupta and N. McKeown, *Packet Classification using Hierarchical
-//! Intelligent Cuttings*, 1999): cut the list of classes by the value of one field, until few are
-//! left, and look at those in order.
+//! Intelligent Cuttings*, 1999): divide the list of classes by the value of one field until few are
+//! left, and examine those in order.
 
 use std::ops::RangeInclusive;
 
@@ -10,19 +10,19 @@ use perhop_core::{Header, Protocol};
 
 use super::Match;
 
-/// As many classes are looked at one by one.
+/// Length of a list that is not divided further.
 const FEW: usize = 4;
 
-/// Cutting a list may make the parts longer in sum by this factor, as a class that does not look
-/// at the field, or takes a wide range of it, goes to several.
+/// Factor by which dividing a list may lengthen the parts in sum, because a class without a
+/// condition on the field, or with a wide range, is in several parts.
 const COPIES: usize = 8;
 
-/// How the first class of a list that matches is found. The last of a list always matches.
+/// A search for the first match in a list of classes. The last of a list always matches.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// Look at each in order.
+    /// Examine each class in order.
     Scan(Vec<u16>),
-    /// Go by the value of a field.
+    /// Select a part of the list by the value of a field.
     Cut(Cut),
 }
 
@@ -30,12 +30,12 @@ pub(super) enum Decision {
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     field: Field,
-    /// The first value of each part, rising from zero.
+    /// The first value of each part, in rising order from zero.
     starts: Vec<u16>,
     parts: Vec<Decision>,
 }
 
-/// What a class may look at.
+/// Field that a class can have a condition on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     DestinationPort,
@@ -67,7 +67,7 @@ impl Field {
         }
     }
 
-    /// The values that a class asks for; none where it does not look.
+    /// Returns the values of the field that a class accepts; empty if it has no condition on it.
     fn asked(self, rule: &Match) -> Vec<RangeInclusive<u16>> {
         match self {
             Self::DestinationPort => rule.destination_ports.clone(),
@@ -87,7 +87,7 @@ const fn number(protocol: Protocol) -> u16 {
 }
 
 impl Decision {
-    /// How to find the first of these classes, in order, of which the last needs no look.
+    /// Creates the decision for these classes, in order, the last of which matches every packet.
     pub fn new(rules: &[Match], list: Vec<u16>) -> Self {
         Self::by(rules, list, &Field::ALL)
     }
@@ -96,14 +96,14 @@ impl Decision {
         if list.len() <= FEW {
             return Self::Scan(list);
         }
-        // The field that most of the classes look at cuts best.
+        // The field that most of the classes have a condition on divides best.
         let looks = |field: Field| {
             list.iter()
                 .filter(|&&class| !field.asked(&rules[usize::from(class)]).is_empty())
                 .count()
         };
         let mut by_use: Vec<(usize, Field)> = fields.iter().map(|&f| (looks(f), f)).collect();
-        // A stable sort, so that the order is the same everywhere.
+        // The sort is stable, so that the order is the same on all platforms.
         by_use.sort_by_key(|&(count, _)| std::cmp::Reverse(count));
         for &(count, field) in &by_use {
             if count < 2 {
@@ -118,7 +118,7 @@ impl Decision {
         Self::Scan(list)
     }
 
-    /// The first class that a packet with this header matches.
+    /// Returns the first class that a packet with this header matches.
     #[inline]
     pub fn first(&self, rules: &[Match], header: &Header) -> u16 {
         match self {
@@ -136,7 +136,7 @@ impl Cut {
     fn first(&self, rules: &[Match], header: &Header) -> u16 {
         let first = self.part(self.field.of(header)).first(rules, header);
         match self.field {
-            // A class is in the part of either port, or of both if it does not look.
+            // A class is in the part of either port, or in both if it has no condition on ports.
             Field::Port => first.min(self.part(header.source_port).first(rules, header)),
             _ => first,
         }
@@ -147,8 +147,8 @@ impl Cut {
     }
 }
 
-/// The list in parts by the value of a field: the first value of each, and its classes, in order.
-/// `None` if that would be no use.
+/// Returns the parts of the list by the value of a field: the first value of each, and its classes,
+/// in order. `None` if dividing does not help.
 fn cut(rules: &[Match], list: &[u16], field: Field) -> Option<(Vec<u16>, Vec<Vec<u16>>)> {
     let asked: Vec<_> = list.iter().map(|&class| field.asked(&rules[usize::from(class)])).collect();
     let mut starts = vec![0];
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A thousand classes, each with a port of its own, and one for the rest.
+    /// Returns a thousand classes, each with a port of its own, and one for the rest.
     fn by_port(rule: impl Fn(u16) -> Match) -> (Vec<Match>, Decision) {
         let mut rules: Vec<Match> = (0..1000).map(rule).collect();
         rules.push(Match::default());

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The same, in plain words: every decision looks at every class.
+/// A reference implementation that examines every class at each decision.
 struct Reference {
     shares: Vec<Plain>,
     green: VirtualTime,
@@ -79,11 +79,11 @@ impl Reference {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Activate(usize),
-    /// The selected class sends, and has more or not.
+    /// The selected class sends; true if it is still backlogged.
     Serve(u64, bool),
     /// The selected class has nothing to send for now.
     Withdraw,
-    /// A class sends that nobody waits for, as the first of a busy period.
+    /// A class sends the first packet of a busy period.
     Pass(usize, u64),
     Wait(u64),
 }
@@ -99,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the heaps decide as a look at every class would.
+    /// The heaps decide as the reference does.
     #[test]
     fn it_decides_as_a_scan_does(
         classes in prop::collection::vec((1_000_u64..5_000_000, 0_u8..4), 1..20),

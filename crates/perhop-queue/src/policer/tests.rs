@@ -55,8 +55,8 @@ fn a_policer_of_any_settings_survives_a_run_of_any_length() {
     assert_eq!(police(&mut policer, Time::MAX, u32::MAX.into()), Verdict::Conformed);
 }
 
-/// What RFC 2697, section 3, says, word for word: counters in bytes, here in fractions of
-/// 1/8·10¹² so that a rate need not divide the time between two packets.
+/// RFC 2697, section 3, word for word: counters in bytes, here in fractions of 1/8·10¹², because
+/// the rate need not divide the time between two packets.
 struct Rfc2697 {
     cir: u128,
     cbs: u128,
@@ -90,7 +90,7 @@ impl Rfc2697 {
     }
 }
 
-/// RFC 2698, section 3, likewise.
+/// RFC 2698, section 3, word for word.
 struct Rfc2698 {
     rates: [u128; 2],
     bursts: [u128; 2],
@@ -176,8 +176,8 @@ proptest! {
         }
     }
 
-    /// Whatever arrives, the conforming bytes of every interval stay below the arrival curve,
-    /// and a packet that exceeds really would have crossed it.
+    /// The conforming bytes of every interval stay below the arrival curve, and a packet that
+    /// exceeds would have crossed it.
     #[test]
     fn conforming_bytes_stay_below_the_arrival_curve(
         bps in 1_000_u64..10_000_000_000,
@@ -187,7 +187,7 @@ proptest! {
         let mut policer = policer(bps, burst);
         let mut now = Time::ZERO;
         let mut passed: Vec<(Time, u64)> = Vec::new();
-        // What fits below burst + rate · t over every interval that ends now, in token units.
+        // Bytes that fit below burst + rate · t over every interval that ends now, in token units.
         let room = |passed: &[(Time, u64)], now: Time| {
             let mut sent = 0;
             passed.iter().rev().map(|&(from, size)| {

@@ -11,22 +11,21 @@ use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct CodelConfig {
-    /// How much the queue holds.
+    /// Limit of the queue.
     pub limit: Limit,
-    /// The standing delay that is acceptable: 5 ms (RFC 8289, section 4).
+    /// Acceptable standing delay: 5 ms (RFC 8289, section 4).
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
-    /// Over how long a delay above the target makes a standing queue: about the longest usual
-    /// round-trip time, 100 ms (section 4).
+    /// Time for which the delay must exceed the target before the queue counts as standing: about
+    /// the longest usual round-trip time, 100 ms (section 4).
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub interval: Duration,
-    /// Whether packets whose transport understands ECN are marked instead of dropped.
+    /// True if packets with an ECN-capable transport are marked instead of dropped.
     pub ecn: bool,
 }
 
-/// A queue that drops from its head while packets have waited longer than the target for an
-/// interval, at times that follow each other by the interval divided by the square root of their
-/// number.
+/// A queue that drops from its head once packets have waited longer than the target for an
+/// interval. The time between drops is the interval divided by the square root of their number.
 ///
 /// After RFC 8289, section 5. A marked packet counts as a dropped one and is sent, so that there
 /// is at most one mark for a packet that is sent (RFC 8290, section 5.2.6).
@@ -39,7 +38,7 @@ pub struct Codel<B> {
 }
 
 impl<B> Codel<B> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub const fn new(config: CodelConfig) -> Self {
         Self { config, control: Control::new(), longest: Bytes::ZERO, waiting: Waiting::new() }
     }
@@ -68,7 +67,7 @@ impl<B> Discipline<B> for Codel<B> {
     #[inline]
     fn pass(&mut self, _now: Time, packet: &mut Packet<B>) -> Pass {
         if self.config.limit.admits(Backlog::default(), packet.size()) {
-            // It has not waited: the delay is below the target.
+            // A packet that does not wait has a delay below the target.
             self.longest = self.longest.max(packet.size());
             self.control.on_idle();
             Pass::Send
@@ -91,26 +90,26 @@ impl<B> Discipline<B> for Codel<B> {
     }
 }
 
-/// What a backlog is compared with before its delay counts: a queue of no more than one packet of
-/// the largest size is not a standing queue, however slow the link (RFC 8289, section 5.3).
+/// Backlogs that decide whether a delay counts: a queue of no more than one packet of the largest
+/// size is not a standing queue, however slow the link (RFC 8289, section 5.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// The longest packet so far, which stands for the link's MTU.
+    /// Longest packet so far, in bytes, in place of the link's MTU.
     pub longest: Bytes,
-    /// Bytes in other queues of the same discipline that count with this queue's own.
+    /// Bytes in other queues of the same discipline that count towards the backlog.
     pub others: Bytes,
 }
 
-/// CoDel's state beside the queue itself (RFC 8289, section 5.2).
+/// CoDel's state besides the queue itself (RFC 8289, section 5.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Control {
-    /// When the delay will have been above the target for an interval, if it stays there.
+    /// Time at which the delay will have been above the target for an interval, if it stays there.
     first_above: Option<Time>,
-    /// When the next packet is dropped, while `dropping`.
+    /// Time of the next drop, while `dropping`.
     drop_next: Time,
     /// Drops since the dropping state was entered.
     count: u32,
-    /// What `count` was at the last entry.
+    /// Value of `count` at the last entry.
     last_count: u32,
     dropping: bool,
 }
@@ -120,19 +119,19 @@ impl Control {
         Self { first_above: None, drop_next: Time::ZERO, count: 0, last_count: 0, dropping: false }
     }
 
-    /// Nothing waits, or a packet has not waited: the delay is below the target.
+    /// Records a delay below the target: the queue is empty, or a packet did not wait.
     #[inline]
     pub fn on_idle(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
 
-    /// So many packets were dropped for another reason.
+    /// Counts packets that were dropped for another reason.
     pub fn count_drops(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
     }
 
-    /// The packet to send (section 5.5).
+    /// Returns the packet to send (section 5.5).
     #[inline]
     pub fn dequeue<B>(
         &mut self,
@@ -151,8 +150,8 @@ impl Control {
             return Some(packet);
         }
         if !self.dropping {
-            // A standing queue: drop one, and begin where the last episode had got to if that is
-            // not long past.
+            // A standing queue: drop one packet, and continue at the last episode's count if that
+            // ended recently.
             let drops_last_time = self.count - self.last_count;
             let recent =
                 self.drop_next > Time::ZERO && now.since(self.drop_next) < config.interval * 16;
@@ -162,7 +161,7 @@ impl Control {
             self.drop_next = now + self.spacing(config.interval);
             return match signal(config.ecn, packet, ledger) {
                 Some(marked) => Some(marked),
-                // Whether the next one is late matters when it is time for the next drop.
+                // The delay of the next packet matters only at the time of the next drop.
                 None => self.take(config, standing, waiting, now).map(|(packet, _)| packet),
             };
         }
@@ -187,7 +186,7 @@ impl Control {
         Some(packet)
     }
 
-    /// The next packet, and whether the delay has been above the target for an interval
+    /// Returns the next packet, and `true` if the delay has been above the target for an interval
     /// (`dodequeue`, section 5.6).
     #[inline]
     fn take<B>(
@@ -210,8 +209,8 @@ impl Control {
         Some((packet, now >= first_above))
     }
 
-    /// The control law: how long after a drop the next one is due. The square root of IEEE 754 is
-    /// rounded correctly, and so the same everywhere.
+    /// Returns the time between a drop and the next one: the control law. The square root of IEEE
+    /// 754 is rounded correctly, and so the same on all platforms.
     fn spacing(&self, interval: Duration) -> Duration {
         Duration::from_picos((interval.as_picos() as f64 / f64::from(self.count).sqrt()) as u64)
     }

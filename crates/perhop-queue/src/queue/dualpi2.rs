@@ -11,22 +11,21 @@ use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct DualPi2Config {
-    /// How much both queues hold together.
+    /// Limit of both queues together.
     pub limit: Limit,
-    /// The delay of the Classic queue that is aimed at: 15 ms.
+    /// Target delay of the Classic queue: 15 ms.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
-    /// The longest round-trip time that is usual, for which the controller is tuned: 100 ms; not
-    /// zero.
+    /// Longest usual round-trip time, for which the controller is tuned: 100 ms; not zero.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "usual_rtt"))]
     pub max_rtt: Duration,
     /// The coupling factor k: 2. L4S packets are marked with k times the base probability,
     /// Classic ones dropped or marked with its square.
     pub coupling: u32,
-    /// The delay from which L4S packets are marked on their queue's own account: 800 µs.
+    /// Delay from which the L4S queue marks packets: 800 µs.
     pub threshold: Duration,
-    /// How much longer the delay is from which all are, the share rising in between: 400 µs.
-    /// Without a range the threshold is a step.
+    /// Range of delays above the threshold over which the share of marked packets rises to all: 400
+    /// µs. With a range of zero the threshold is a step.
     pub range: Duration,
     /// The Classic queue's share of the link while both queues are backlogged, in parts per
     /// billion, above zero: 1/16 (section 4.1).
@@ -38,7 +37,7 @@ pub struct DualPi2Config {
     pub classic_share_ppb: u32,
 }
 
-/// Read a round-trip time, a third of which is the time between updates.
+/// Reads a round-trip time; a third of it, the time between updates, must not be zero.
 #[cfg(feature = "serde")]
 fn usual_rtt<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     use serde::{Deserialize, de::Error};
@@ -48,38 +47,39 @@ fn usual_rtt<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::E
 
 const WHOLE_PPB: u64 = 1_000_000_000;
 
-/// Two queues: one for Classic packets and one, that is kept short, for L4S packets, which are
-/// those marked ECT(1) or CE. A PI controller on the delay computes a base probability; drops in
-/// the Classic queue go with its square and marks in the L4S queue in proportion, which makes
-/// flows of either kind get equal rates (RFC 9332, section 2.1).
+/// Two queues: one for Classic packets, and a short one for L4S packets, those marked ECT(1) or CE.
+/// A PI controller on the delay computes a base probability. The Classic queue drops with its
+/// square, and the L4S queue marks in proportion to it, so that flows of both kinds get equal rates
+/// (RFC 9332, section 2.1).
 ///
-/// Both signals are spaced evenly rather than drawn at random (appendix A.1, `recur`). The L4S
-/// queue has the link but for the Classic queue's share. When the L4S probability saturates, L4S
-/// packets are dropped as Classic ones are (appendix A.2).
+/// Both signals are evenly spaced instead of random (appendix A.1, `recur`). The L4S queue gets the
+/// link except for the Classic queue's share. When the L4S probability saturates, L4S packets are
+/// dropped like Classic ones (appendix A.2).
 #[derive(Debug)]
 pub struct DualPi2<B> {
     config: DualPi2Config,
-    /// The time between two updates: the less of the target and a third of the longest round trip.
+    /// Time between two updates: the target or a third of the longest round-trip time, whichever is
+    /// less.
     interval: Duration,
-    /// How much the base probability rises, per update and second of delay above the target.
+    /// Rise of the base probability, per update and second of delay above the target.
     alpha: f64,
-    /// How much it rises, per update and second that the delay has grown by.
+    /// Rise of the base probability, per update and second by which the delay has grown.
     beta: f64,
     l4s: Waiting<B>,
     classic: Waiting<B>,
-    /// The base probability, p'.
+    /// Base probability, p'.
     base: f64,
-    /// The delay at the last update.
+    /// Delay at the last update.
     old_delay: Duration,
     next_update: Time,
     l4s_marks: Recur,
     l4s_drops: Recur,
     classic_signals: Recur,
-    /// How far the L4S queue is ahead of its share, in bytes times parts per billion.
+    /// Lead of the L4S queue over its share, in bytes times parts per billion.
     ahead: i64,
 }
 
-/// Says yes to a likelihood as often as it amounts to, evenly.
+/// Turns a probability into evenly spaced positive decisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recur(f64);
 
@@ -95,7 +95,7 @@ impl Recur {
 }
 
 impl<B> DualPi2<B> {
-    /// Empty queues.
+    /// Creates empty queues.
     ///
     /// # Panics
     /// If the target or the longest round-trip time is zero.
@@ -120,17 +120,17 @@ impl<B> DualPi2<B> {
         }
     }
 
-    /// The probability p_C with which Classic packets are dropped or marked.
+    /// Returns the probability p_C with which Classic packets are dropped or marked.
     pub fn classic_probability(&self) -> f64 {
         self.base * self.base
     }
 
-    /// The probability p_CL with which the Classic queue lets L4S packets be marked.
+    /// Returns the probability p_CL with which L4S packets are marked because of the Classic queue.
     pub fn coupled_probability(&self) -> f64 {
         (f64::from(self.config.coupling) * self.base).min(1.0)
     }
 
-    /// The L4S queue's own probability for a packet that has waited so long.
+    /// Returns the L4S queue's own probability for a packet that has waited for `delay`.
     fn native_probability(&self, delay: Duration) -> f64 {
         if delay < self.config.threshold {
             return 0.0;
@@ -143,8 +143,8 @@ impl<B> DualPi2<B> {
         }
     }
 
-    /// Makes the updates that were due before `now`, with the longer of the two delays as it was
-    /// then (appendix A.2).
+    /// Performs the updates that were due before `now`, with the longer of the two delays at those
+    /// times (appendix A.2).
     fn catch_up(&mut self, now: Time) {
         let oldest = [self.l4s.since(), self.classic.since()].into_iter().flatten().min();
         while self.next_update <= now {
@@ -155,7 +155,7 @@ impl<B> DualPi2<B> {
             self.update(delay);
             if (self.base, self.old_delay) == before && oldest.is_none() && self.next_update <= now
             {
-                // Nor will any other update change anything.
+                // Further updates would change nothing.
                 let updates = now.since(self.next_update).as_picos() / self.interval.as_picos();
                 self.next_update += self.interval * (updates + 1);
             }
@@ -171,12 +171,12 @@ impl<B> DualPi2<B> {
         self.old_delay = delay;
     }
 
-    /// Whether the L4S queue is next.
+    /// Returns `true` if the L4S queue is served next.
     fn l4s_is_next(&self) -> bool {
         !self.l4s.is_empty() && (self.classic.is_empty() || self.ahead <= 0)
     }
 
-    /// Keeps account of the shares while both queues are backlogged.
+    /// Updates the lead of the L4S queue while both queues are backlogged.
     fn charge(&mut self, l4s: bool, size: Bytes) {
         let share = if l4s {
             i64::from(self.config.classic_share_ppb)
@@ -186,7 +186,7 @@ impl<B> DualPi2<B> {
         self.ahead += size.get() as i64 * share;
     }
 
-    /// What becomes of an L4S packet: sent, marked or, in overload, dropped.
+    /// Signals congestion by an L4S packet: returns it, marked or not; drops it in overload.
     fn signal_l4s(
         &mut self,
         mut packet: Packet<B>,
@@ -195,7 +195,7 @@ impl<B> DualPi2<B> {
     ) -> Option<Packet<B>> {
         let coupled = self.coupled_probability();
         let likelihood = if coupled < 1.0 {
-            // A packet that nothing waits behind is no queue (Th_len).
+            // A packet behind which none waits does not make a queue (Th_len).
             let native = if self.l4s.is_empty() { 0.0 } else { self.native_probability(delay) };
             native.max(coupled)
         } else {
@@ -211,8 +211,8 @@ impl<B> DualPi2<B> {
         Some(packet)
     }
 
-    /// What becomes of a Classic packet: sent, marked if it can be and there is no overload, or
-    /// dropped.
+    /// Signals congestion by a Classic packet: returns it, marked or not; drops it if it cannot be
+    /// marked, or in overload.
     fn signal_classic(&mut self, packet: Packet<B>, ledger: &mut Ledger<B>) -> Option<Packet<B>> {
         let probability = self.classic_probability();
         if !self.classic_signals.takes(probability) {

@@ -8,7 +8,7 @@ use super::codel::{CodelConfig, Control, Standing};
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Pass};
 
-/// The most packets that an overflow drops at once (RFC 8290, section 4.1).
+/// Greatest number of packets that an overflow drops at once (RFC 8290, section 4.1).
 const BATCH: u32 = 64;
 
 /// FQ-CoDel's settings.
@@ -16,16 +16,16 @@ const BATCH: u32 = 64;
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct FqCodelConfig {
-    /// CoDel's settings for each flow queue. Its limit is that of all together: 10,240 packets
-    /// (RFC 8290, section 5.2.3).
+    /// CoDel's settings for each flow queue. The limit is that of all queues together: 10,240
+    /// packets (RFC 8290, section 5.2.3).
     pub codel: CodelConfig,
-    /// How many flow queues there are: 1024 (section 5.2.5).
+    /// Number of flow queues: 1024 (section 5.2.5).
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub flows: u16,
     /// Bytes that a flow queue may send in its turn: 1514 (section 5.2.4); not zero.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub quantum: u32,
-    /// Which backlog must exceed one packet before a flow queue's delay counts.
+    /// Backlog that must exceed one packet before a flow queue's delay counts.
     pub standing: StandingBacklog,
 }
 
@@ -34,21 +34,21 @@ pub struct FqCodelConfig {
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum StandingBacklog {
-    /// That of all flow queues together, as in Linux: `fq_codel_dequeue` hands `codel_should_drop`
-    /// the backlog of the discipline. A flow of which one packet waits at a time is then signalled
-    /// to if it waits behind enough others.
+    /// The backlog of all flow queues together, as in Linux: `fq_codel_dequeue` passes the backlog
+    /// of the discipline to `codel_should_drop`. A flow with one waiting packet then gets signals,
+    /// too, if it waits behind enough others.
     All,
-    /// That of the flow queue alone, which is what the RFC's text says of CoDel on each queue.
+    /// The backlog of the flow queue alone, by the text of the RFC on CoDel in each queue.
     Flow,
 }
 
-/// Queues by hash of the 5-tuple. A queue that becomes active is served before those that have
-/// been so for longer, for one quantum: flows that send less than that in a round wait for
-/// nobody's queue but their own.
+/// Queues by hash of the 5-tuple. A queue that becomes active is served for one quantum before
+/// those that have been active for longer: flows that send less than that per round wait for no
+/// other queue.
 ///
-/// Packets keep their order within a flow. When all queues together are full, the longest loses
-/// half of its bytes, but no more than 64 packets, from its head, and CoDel there counts these
-/// packets as drops of its own (Linux: `fq_codel_drop`), so that it soon drops more often.
+/// Packets keep their order within a flow. When all queues together are full, the longest one drops
+/// half of its bytes, but no more than 64 packets, from its head. CoDel counts these packets as
+/// drops of its own (Linux: `fq_codel_drop`), so that it soon drops more often.
 #[derive(Debug)]
 pub struct FqCodel<B> {
     config: FqCodelConfig,
@@ -64,14 +64,14 @@ pub struct FqCodel<B> {
 struct Flow<B> {
     waiting: Waiting<B>,
     control: Control,
-    /// Bytes that it may send yet in this round; less than zero after a packet that was longer.
+    /// Bytes that the queue may still send in this round; negative after a packet that was longer.
     credit: i64,
-    /// Whether it is in one of the lists.
+    /// True if the queue is in one of the lists.
     active: bool,
 }
 
 impl<B> FqCodel<B> {
-    /// Empty queues; which flows share one is drawn from `random`.
+    /// Creates empty queues; the hash that assigns flows to them is drawn from `random`.
     ///
     /// # Panics
     /// Without a flow queue, or with a quantum of zero.
@@ -92,13 +92,12 @@ impl<B> FqCodel<B> {
 
     fn flow_of(&self, packet: &Packet<B>) -> u16 {
         let hash = packet.header.flow_hash(self.perturbation);
-        // The high bits, scaled: all places are equally likely whatever their number.
+        // The high bits, scaled: all queues are equally likely, whatever their number.
         ((u128::from(hash) * u128::from(self.config.flows)) >> 64) as u16
     }
 
-    /// The flow queue whose turn it is, at the head of the first list that has one: with credit,
-    /// and with a packet (section 4.2). Queues that are passed over on the way get their quantum,
-    /// or leave.
+    /// Returns the flow queue whose turn it is: the first with credit and a packet in the first
+    /// list that has one (section 4.2). Queues before it get their quantum, or leave the list.
     fn turn(&mut self) -> Option<u16> {
         loop {
             let from_new = !self.new.is_empty();
@@ -113,7 +112,8 @@ impl<B> FqCodel<B> {
                 flow.active = from_new;
                 self.leave(from_new);
                 if from_new {
-                    // Behind the old queues first, so that a flow cannot stay new by pausing.
+                    // An emptied new queue goes behind the old ones first, so that a flow cannot
+                    // stay new by pausing.
                     self.old.push_back(index);
                 }
             } else {
@@ -127,13 +127,13 @@ impl<B> FqCodel<B> {
         list.pop_front();
     }
 
-    /// Takes what a flow queue did out of the account of all.
+    /// Updates the total backlog after a flow queue changed its own.
     fn settle(&mut self, before: Backlog, after: Backlog) {
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
     }
 
-    /// Takes half of its bytes from the queue with the most.
+    /// Drops half of the bytes of the longest queue.
     fn shorten_longest(&mut self, now: Time, ledger: &mut Ledger<B>) {
         let mut longest = 0;
         for (index, flow) in self.flows.iter().enumerate() {
@@ -162,7 +162,7 @@ impl<B> Discipline<B> for FqCodel<B> {
         let size = packet.size();
         let limit = self.config.codel.limit;
         if !limit.admits(Backlog::default(), size) {
-            return ledger.drop(packet, Cause::Limit); // whatever else went, it would not fit
+            return ledger.drop(packet, Cause::Limit); // it would not fit into an empty queue
         }
         while !limit.admits(self.backlog, size) {
             self.shorten_longest(now, ledger);
@@ -203,10 +203,11 @@ impl<B> Discipline<B> for FqCodel<B> {
     }
 
     fn pass(&mut self, _now: Time, _packet: &mut Packet<B>) -> Pass {
-        Pass::Enqueue // its flow has a credit to pay for it
+        Pass::Enqueue // its flow must pay for it by its credit
     }
 
-    /// Of the first queue that has credit, or has it after the fewest rounds.
+    /// Returns the length of the head packet of the first queue with credit, or with credit after
+    /// the fewest rounds.
     fn head(&mut self, _now: Time) -> Option<Bytes> {
         let mut best = None;
         for &index in self.new.iter().chain(&self.old) {

@@ -6,85 +6,85 @@ use super::signal::signal;
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
-/// PIE's settings, with RFC 8033's names in section 4 and 5.
+/// PIE's settings, with RFC 8033's names in sections 4 and 5.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct PieConfig {
-    /// How much the queue holds.
+    /// Limit of the queue.
     pub limit: Limit,
-    /// QDELAY_REF, the delay that is aimed at: 15 ms.
+    /// QDELAY_REF, the target delay: 15 ms.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub target: Duration,
     /// T_UPDATE, the time between two updates of the probability: 15 ms; not zero.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub update: Duration,
-    /// How much the probability rises, per update and second of delay above the target: 0.125.
+    /// Rise of the probability, per update and second of delay above the target: 0.125.
     #[cfg_attr(feature = "serde", serde(skip, default = "alpha"))]
     pub alpha: f64,
-    /// How much it rises, per update and second that the delay has grown by: 1.25.
+    /// Rise of the probability, per update and second by which the delay has grown: 1.25.
     #[cfg_attr(feature = "serde", serde(skip, default = "beta"))]
     pub beta: f64,
-    /// MAX_BURST, how long after a calm time nothing is dropped early: 150 ms.
+    /// MAX_BURST, the time without early drops after a period without congestion: 150 ms.
     pub burst: Duration,
-    /// Whether packets whose transport understands ECN are marked instead of dropped, while the
+    /// True if packets with an ECN-capable transport are marked instead of dropped while the
     /// probability is below a tenth (section 5.1).
     pub ecn: bool,
 }
 
-/// ALPHA of RFC 8033, section 4.2.
+/// Returns ALPHA of RFC 8033, section 4.2.
 #[cfg(feature = "serde")]
 fn alpha() -> f64 {
     0.125
 }
 
-/// BETA of RFC 8033, section 4.2.
+/// Returns BETA of RFC 8033, section 4.2.
 #[cfg(feature = "serde")]
 fn beta() -> f64 {
     1.25
 }
 
-/// Above this probability packets are dropped that might be marked (section 5.1).
+/// Probability above which ECN-capable packets are dropped, too (section 5.1).
 const MARK_LIMIT: f64 = 0.1;
-/// A queue of at most two packets of this many bytes is not congested (section 4.1).
+/// Mean packet size, in bytes: a queue of up to two such packets is not congested (section 4.1).
 const MEAN_PACKET: u64 = 1500;
 
-/// A queue that drops arrivals at random with a probability that is updated at regular times, by
-/// how far the delay is from its target and by how it changes.
+/// A queue that drops arrivals at random with a probability that is updated at regular intervals,
+/// from the difference between the delay and its target and from the change of the delay.
 ///
-/// The delay is what the last packet had waited when it was sent (section 4.2 allows it, and a
-/// simulated clock costs nothing), and zero when nothing waits; so no rate has to be estimated.
-/// Drops are spaced by section 5.4. The probability does not depend on a packet's length, and the
-/// controller is always on.
+/// The delay is the waiting time of the last packet that was sent (section 4.2 allows it, and a
+/// simulated clock costs nothing), and zero when no packet waits, so that no rate has to be
+/// estimated. Drops are spaced by section 5.4. The probability does not depend on a packet's
+/// length, and the controller is always on.
 #[derive(Debug)]
 pub struct Pie<B> {
     config: PieConfig,
     controller: Controller,
-    /// The delay of the last packet that was sent.
+    /// Delay of the last packet that was sent.
     delay: Duration,
-    /// When the next update is due.
+    /// Time of the next update.
     next_update: Time,
-    /// The sum of the probabilities since the last drop (section 5.4).
+    /// Sum of the probabilities since the last drop (section 5.4).
     accumulated: f64,
     random: Stream,
     waiting: Waiting<B>,
 }
 
-/// What an update starts from and leaves.
+/// State of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Controller {
     probability: f64,
-    /// The delay at the last update.
+    /// Delay at the last update.
     old_delay: Duration,
-    /// How long nothing is dropped early.
+    /// Remaining time without early drops.
     burst_allowance: Duration,
 }
 
 impl<B> Pie<B> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Panics
-    /// If there is no time between two updates.
+    /// If the time between two updates is zero.
     pub fn new(config: PieConfig, random: Stream) -> Self {
         assert!(config.update > Duration::ZERO, "updates at no distance");
         Self {
@@ -102,18 +102,18 @@ impl<B> Pie<B> {
         }
     }
 
-    /// The probability with which arrivals are dropped, as of the last update.
+    /// Returns the drop probability of arrivals, as of the last update.
     pub fn probability(&self) -> f64 {
         self.controller.probability
     }
 
-    /// For how much longer nothing is dropped early, as of the last update.
+    /// Returns the remaining time without early drops, as of the last update.
     pub fn burst_allowance(&self) -> Duration {
         self.controller.burst_allowance
     }
 
-    /// Makes the updates that were due before `now`. Nothing has happened to the queue since, so
-    /// that each of them sees what it would have seen in time.
+    /// Performs the updates that were due before `now`. The queue has not changed since, so that
+    /// each has the same result as it would have had in time.
     fn catch_up(&mut self, now: Time) {
         while self.next_update <= now {
             let delay = if self.waiting.is_empty() { Duration::ZERO } else { self.delay };
@@ -121,7 +121,7 @@ impl<B> Pie<B> {
             self.controller.update(&self.config, delay);
             self.next_update += self.config.update;
             if self.controller == before && self.next_update <= now {
-                // Nor will any other update change anything.
+                // Further updates would change nothing.
                 let updates =
                     now.since(self.next_update).as_picos() / self.config.update.as_picos();
                 self.next_update += self.config.update * (updates + 1);
@@ -129,7 +129,7 @@ impl<B> Pie<B> {
         }
     }
 
-    /// Whether an arrival is to be dropped or marked (section 4.1, with section 5.4).
+    /// Returns `true` if an arrival is to be dropped or marked (section 4.1, with section 5.4).
     fn drop_early(&mut self) -> bool {
         let Controller { probability, old_delay, burst_allowance } = self.controller;
         let calm = old_delay < self.config.target / 2 && probability < 0.2;
@@ -154,8 +154,8 @@ impl<B> Pie<B> {
 }
 
 impl Controller {
-    /// The update of section 4.2, with the cap of section 5.5 on how fast the probability rises,
-    /// and the burst allowance of section 4.4.
+    /// Performs the update of section 4.2, with the cap of section 5.5 on the rise of the
+    /// probability, and the burst allowance of section 4.4.
     fn update(&mut self, config: &PieConfig, delay: Duration) {
         let seconds = Duration::as_secs_f64;
         let above = seconds(delay) - seconds(config.target);

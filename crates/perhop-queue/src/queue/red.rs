@@ -1,6 +1,6 @@
 //! RED, random early detection (Floyd and Jacobson, *Random Early Detection Gateways for Congestion
-//! Avoidance*, IEEE/ACM Transactions on Networking 1(4), 1993), and WRED, which has thresholds of
-//! its own for each DSCP.
+//! Avoidance*, IEEE/ACM Transactions on Networking 1(4), 1993), and WRED, with thresholds for each
+//! DSCP.
 
 use perhop_core::{Bytes, Dscp, Duration, Packet, Stream, Time, power};
 
@@ -8,17 +8,17 @@ use super::signal::signal;
 use super::waiting::Waiting;
 use crate::{Backlog, Cause, Dequeue, Discipline, Ledger, Limit, Pass};
 
-/// What the average and the thresholds of RED count.
+/// Unit of RED's average and thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
 pub enum Measure {
     /// Packets.
     Packets,
-    /// Bytes; the probability of a packet is then in proportion to its length, a packet of `mean`
-    /// bytes having that of the formula (section 4 of the paper).
+    /// Bytes; the probability of a packet is then in proportion to its length, and a packet of
+    /// `mean` bytes has the probability of the formula (section 4 of the paper).
     Bytes {
-        /// The length of a usual packet, in bytes.
+        /// Length of a typical packet, in bytes.
         #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         mean: u32,
     },
@@ -29,102 +29,103 @@ pub enum Measure {
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedConfig {
-    /// How much the queue holds.
+    /// Limit of the queue.
     pub limit: Limit,
-    /// What is averaged.
+    /// Unit of the average and the thresholds.
     pub measure: Measure,
-    /// The weight of the current length in the average: 0.002 (section 6 of the paper).
+    /// Weight of the current length in the average: 0.002 (section 6 of the paper).
     #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
     #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub weight: f64,
-    /// How long a usual packet takes to send. While nothing waits, the average decays as if so
-    /// many packets had found an empty queue as could have been sent.
+    /// Transmission time of a typical packet. While the queue is empty, the average decays as if
+    /// packets of this length had arrived back to back and found it empty.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub packet_time: Duration,
-    /// Whether the probability rises on to one at twice the upper threshold, instead of at once
-    /// (Floyd, *Recommendation on using the gentle variant of RED*, 2000).
+    /// True if the probability rises to one between the upper threshold and its double, instead of
+    /// at once (Floyd, *Recommendation on using the gentle variant of RED*, 2000).
     pub gentle: bool,
-    /// Whether packets whose transport understands ECN are marked where chance decides.
+    /// True if packets with an ECN-capable transport are marked instead of dropped between the
+    /// thresholds.
     pub ecn: bool,
-    /// Whether such packets are dropped like others above the thresholds (RFC 3168, section 7),
-    /// and not marked there, too, as Linux does unless it is told `harddrop`.
+    /// True if these packets are dropped like others above the thresholds (RFC 3168, section 7).
+    /// Otherwise they are marked there, too, as in Linux without `harddrop`.
     pub harddrop: bool,
 }
 
-/// Thresholds on the average, in packets or bytes as the measure says.
+/// Thresholds on the average, in the unit of the measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedProfile {
-    /// Below it nothing is dropped early.
+    /// Average below which nothing is dropped early.
     #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::whole"))]
     #[cfg_attr(feature = "serde", schemars(with = "u64"))]
     pub min: f64,
-    /// From it on, or with `gentle` from its double, everything is.
+    /// Average from which every packet is dropped; with `gentle`, twice this.
     #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::whole"))]
     #[cfg_attr(feature = "serde", schemars(with = "u64"))]
     pub max: f64,
-    /// The probability that the formula reaches at `max`.
+    /// Drop probability at `max`.
     #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
     #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub probability: f64,
 }
 
-/// Thresholds of some code points.
+/// Thresholds of some DSCPs.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedRule {
-    /// The code points.
+    /// DSCPs.
     pub dscps: Vec<Dscp>,
-    /// Their thresholds.
+    /// Thresholds of these DSCPs.
     pub thresholds: RedProfile,
 }
 
-/// RED's settings, and its thresholds by code point.
+/// RED's settings, and its thresholds by DSCP.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct RedSpec {
-    /// What all code points have in common.
+    /// Settings for all DSCPs.
     pub config: RedConfig,
-    /// Thresholds; the first are those of code points that no rule names. Not empty.
+    /// Thresholds; the first are those of DSCPs that no rule names. Not empty.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
     pub rules: Vec<RedRule>,
 }
 
-/// A queue that drops or marks arrivals at random, the more the longer it has been on average,
-/// spaced evenly.
+/// A queue that drops or marks arrivals at random and evenly spaced, with a probability that grows
+/// with its average length.
 #[derive(Debug)]
 pub struct Red<B> {
     config: RedConfig,
     profiles: Vec<(RedProfile, Spacing)>,
-    /// Which profile a DSCP has.
+    /// Index of the profile of each DSCP.
     by_dscp: [u8; Dscp::COUNT],
     random: Stream,
     average: f64,
-    /// Since when nothing waits; none while something does.
+    /// Time at which the queue became empty; `None` while packets wait.
     idle_since: Option<Time>,
     waiting: Waiting<B>,
 }
 
-/// Packets of a profile, or their lengths in usual packets, that chance let pass since it last
-/// took one.
+/// Packets of a profile since the last signal, or their lengths in typical packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spacing(f64);
 
 enum Decision {
     Pass,
-    /// Chance took it: mark or drop.
+    /// Selected at random: mark or drop.
     Taken,
-    /// It is above the thresholds: drop, or mark without `harddrop`.
+    /// Above the thresholds: drop, or mark without `harddrop`.
     Forced,
 }
 
 impl<B> Red<B> {
-    /// An empty queue with thresholds for every DSCP: a profile, and its place for each of them.
+    /// Creates an empty queue with profiles, and the index of a profile for every DSCP.
     ///
     /// # Panics
+    /// If the index of a profile is out of range.
     /// If a DSCP has a profile that there is not.
     pub fn new(
         config: RedConfig,
@@ -144,7 +145,7 @@ impl<B> Red<B> {
         }
     }
 
-    /// An empty queue with these settings.
+    /// Creates an empty queue with these settings.
     ///
     /// # Panics
     /// Without a rule.
@@ -159,13 +160,14 @@ impl<B> Red<B> {
         Self::new(spec.config, &profiles, by_dscp, random)
     }
 
-    /// The average length of the queue as of the last arrival, in packets or bytes.
+    /// Returns the average length of the queue as of the last arrival, in packets or bytes.
     pub fn average(&self) -> f64 {
         self.average
     }
 
-    /// The average with an arrival at `now`: a moving average of the queue's lengths. Those of idle
-    /// time are zero, as many as whole packets could have been sent, and so is that which ends it.
+    /// Returns the average with an arrival at `now`: a moving average of the queue's lengths. An
+    /// idle time counts with as many lengths of zero as whole packets could have been sent in it,
+    /// and one for the arrival that ends it.
     fn average_at(&self, now: Time) -> f64 {
         let weight = self.config.weight;
         match self.idle_since {
@@ -183,18 +185,18 @@ impl<B> Red<B> {
         }
     }
 
-    /// How many usual packets could have been sent in such a time.
+    /// Returns the number of typical packets that could have been sent in `span`.
     fn packets_in(&self, span: Duration) -> u64 {
         span.as_picos() / self.config.packet_time.as_picos().max(1)
     }
 
-    /// Whether an arrival is taken by chance, or by force, at the present average.
+    /// Decides on an arrival at the present average: at random, or above the thresholds.
     fn decide(&mut self, packet: &Packet<B>) -> Decision {
         let place = self.by_dscp[usize::from(packet.header.dscp().get())];
         let (profile, spacing) = &mut self.profiles[usize::from(place)];
         let RedProfile { min, max, probability } = *profile;
         let average = self.average;
-        // Of one packet that waits nobody can be asked to send less.
+        // A signal for a queue of one packet would be useless.
         let chance = if average < min || self.waiting.backlog().packets <= 1 {
             *spacing = Spacing::default();
             return Decision::Pass;
@@ -219,10 +221,10 @@ impl<B> Red<B> {
 }
 
 impl Spacing {
-    /// Whether chance takes a packet of this length, in usual packets.
+    /// Returns `true` if a packet of this length, in typical packets, is selected.
     ///
-    /// Method 2 of section 7 of the paper: with probability p / (1 - n p) after n that passed, so
-    /// that the n-th packet is taken with equal chance for n from 1 to 1/p.
+    /// This is method 2 of section 7 of the paper: with probability p / (1 - n p) after n that
+    /// passed, so that the n-th packet is selected with equal probability for n from 1 to 1/p.
     fn takes(&mut self, chance: f64, length: f64, random: &mut Stream) -> bool {
         let left = 1.0 - self.0 * chance;
         let taken = left <= 0.0 || random.unit() < chance * length / left;
@@ -235,7 +237,8 @@ impl<B> Discipline<B> for Red<B> {
     fn enqueue(&mut self, now: Time, packet: Packet<B>, ledger: &mut Ledger<B>) {
         self.average = self.average_at(now);
         if let Some(since) = self.idle_since {
-            // What has decayed does not decay again; the part of a packet that is left will.
+            // The idle time that has been counted does not count again; the rest, less than a
+            // packet, will.
             let packets = self.packets_in(now.since(since));
             self.idle_since = Some(since + self.config.packet_time * packets);
         }
@@ -266,7 +269,7 @@ impl<B> Discipline<B> for Red<B> {
         if !self.config.limit.admits(Backlog::default(), packet.size()) {
             return Pass::Enqueue;
         }
-        // Nothing is taken from a queue that is empty.
+        // An empty queue signals nothing.
         self.average = self.average_at(now);
         self.idle_since = Some(now);
         let place = self.by_dscp[usize::from(packet.header.dscp().get())];

@@ -4,8 +4,8 @@ use perhop_core::{Ecn, Packet};
 
 use crate::{Cause, Ledger};
 
-/// What becomes of a packet that congestion is to be signalled by: marked if `ecn` is set and its
-/// transport understands, dropped otherwise (RFC 3168, section 5). Returns what was marked.
+/// Signals congestion by a packet: marks and returns it if `ecn` is set and its transport is
+/// ECN-capable; drops it otherwise (RFC 3168, section 5).
 pub(super) fn signal<B>(
     ecn: bool,
     mut packet: Packet<B>,
@@ -20,7 +20,7 @@ pub(super) fn signal<B>(
     }
 }
 
-/// Marks a packet with congestion experienced. One that was marked before stays as it is, and
+/// Marks a packet with CE (congestion experienced). One that was marked before stays as it is and
 /// does not count again.
 pub(super) fn mark<B>(packet: &mut Packet<B>, ledger: &mut Ledger<B>) {
     let header = &mut packet.header;

@@ -1,4 +1,4 @@
-//! Packets that wait, with the times of their arrival.
+//! Waiting packets, with their arrival times.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use perhop_core::{Bytes, Duration, Packet, Time};
 
 use crate::Backlog;
 
-/// A queue in order of arrival that knows how long each packet has waited.
+/// A queue in order of arrival that records how long each packet has waited.
 #[derive(Debug)]
 pub(super) struct Waiting<B> {
     packets: VecDeque<(Time, Packet<B>)>,
@@ -24,7 +24,7 @@ impl<B> Waiting<B> {
         self.packets.push_back((now, packet));
     }
 
-    /// The packet that came first, and how long it has waited.
+    /// Returns the first packet, and how long it has waited.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<(Duration, Packet<B>)> {
         let (arrived, packet) = self.packets.pop_front()?;
@@ -32,12 +32,12 @@ impl<B> Waiting<B> {
         Some((now.since(arrived), packet))
     }
 
-    /// When the packet that came first did so.
+    /// Returns the arrival time of the first packet.
     pub fn since(&self) -> Option<Time> {
         self.packets.front().map(|(arrived, _)| *arrived)
     }
 
-    /// The length of the packet that came first.
+    /// Returns the length of the first packet.
     #[inline]
     pub fn head(&self) -> Option<Bytes> {
         self.packets.front().map(|(_, packet)| packet.size())

@@ -10,8 +10,8 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// Selectively acknowledged blocks of an option, each from its first sequence number to the one
-/// behind its last: at most four.
+/// Blocks of a SACK option, each from its first sequence number up to, but not including, its last:
+/// at most four.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); Self::MOST],
@@ -19,17 +19,17 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// As many as options have room for (RFC 2018, section 3).
+    /// Greatest number of blocks that fit into the options (RFC 2018, section 3).
     pub const MOST: usize = 4;
 
-    /// The blocks.
+    /// Returns the blocks.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..self.count]
     }
 }
 
 impl FromIterator<(u32, u32)> for SackBlocks {
-    /// Blocks beyond the fourth have no room.
+    /// Collects the first four blocks; further ones do not fit into the options and are ignored.
     fn from_iter<I: IntoIterator<Item = (u32, u32)>>(iter: I) -> Self {
         let (mut blocks, mut count) = ([(0, 0); Self::MOST], 0);
         for (place, block) in blocks.iter_mut().zip(iter) {
@@ -53,7 +53,7 @@ pub enum TcpOption<'a> {
     Nop,
     /// Maximum segment size, in bytes.
     Mss(u16),
-    /// By how many bits windows are shifted.
+    /// Number of bits by which windows are shifted (RFC 7323, section 2).
     WindowScale(u8),
     /// Selective acknowledgements may be sent.
     SackPermitted,
@@ -63,20 +63,20 @@ pub enum TcpOption<'a> {
     Timestamps {
         /// The sender's clock.
         value: u32,
-        /// The other side's clock, as last heard of.
+        /// The last timestamp received from the other side.
         echo: u32,
     },
-    /// Another option, or one of these with another length than it has.
+    /// Another option, or one of these with an invalid length.
     Other {
         /// Its kind.
         kind: u8,
-        /// What follows kind and length.
+        /// Data behind kind and length.
         data: &'a [u8],
     },
 }
 
 impl TcpOption<'_> {
-    /// Append the option to `out`.
+    /// Appends the option to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Nop => out.push(NOP),
@@ -106,7 +106,7 @@ impl TcpOption<'_> {
     }
 }
 
-/// The options of a segment in their order, up to their end or to one that is not whole.
+/// Iterator over the options of a segment, up to the end-of-list option or to a truncated one.
 #[derive(Clone, Debug)]
 pub struct TcpOptions<'a> {
     left: &'a [u8],
