@@ -50,7 +50,7 @@ impl Reference {
         links.iter().map(of).min().unwrap()
     }
 
-    /// The seconds in a span at which what is free may change.
+    /// Returns the seconds in a span at which what is free may change.
     fn edges(&self, span: Span) -> Vec<u64> {
         let spans = self.bookings.iter().flat_map(|(_, b, held)| {
             [Some(b.span), held.map(|(span, _)| span)].into_iter().flatten()

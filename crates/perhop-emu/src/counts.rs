@@ -85,7 +85,7 @@ impl LinuxCounts {
         })?
     }
 
-    /// The number of a device.
+    /// Returns the number of a device.
     ///
     /// # Errors
     /// As the kernel says, above all if there is no such device.
@@ -126,7 +126,7 @@ impl LinuxCounts {
     }
 }
 
-/// The numbers of a structure of the kernel's, as far as it goes.
+/// Returns the numbers of a structure of the kernel's, as far as it goes.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())
 }
@@ -141,7 +141,7 @@ fn counted(stats: &[u8]) -> Option<Counted> {
     Some(Counted { packets, bytes })
 }
 
-/// A queue as the kernel describes it; none without what it has counted.
+/// Returns a queue as the kernel describes it; none without what it has counted.
 fn queue(body: &[u8]) -> Option<QueueCounts> {
     let mut header = words(body.get(..TCMSG)?).skip(1);
     let (device, handle) = (header.next()? as u32, header.next()? as u32 >> 16);
@@ -176,7 +176,7 @@ fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
     places.iter().filter_map(found).collect()
 }
 
-/// A named counter as nftables describes it.
+/// Returns a named counter as nftables describes it.
 fn rule(body: &[u8]) -> Option<(String, Counted)> {
     let attributes = body.get(SHORT..)?;
     let data = find(attributes, NFTA_OBJ_DATA)?;
@@ -203,7 +203,7 @@ fn actions(body: &[u8], found: &mut Vec<(u32, Counted)>) {
     found.extend(attributes(all).filter_map(|(_, action)| of_one(action)));
 }
 
-/// A name, which ends with a zero.
+/// Returns a name, which ends with a zero.
 fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Some(std::str::from_utf8(&bytes[..end]).ok()?.to_owned())

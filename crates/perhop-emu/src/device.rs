@@ -17,7 +17,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device of this name, whether there is one or not.
+    /// Returns the device of this name, whether there is one or not.
     ///
     /// # Errors
     /// If no socket can be opened.
@@ -48,7 +48,7 @@ impl Device {
         ioctl(&self.socket, libc::SIOCSIFFLAGS as _, &mut request)
     }
 
-    /// The longest packet that it takes.
+    /// Returns the longest packet that it takes.
     ///
     /// # Errors
     /// As the kernel says.
@@ -71,7 +71,7 @@ impl Device {
         Ok(index as u32)
     }
 
-    /// A request about the device, nothing else being said.
+    /// Returns a request about the device, nothing else being said.
     pub fn request(&self) -> Request {
         #[allow(unsafe_code)]
         // SAFETY: it consists of integers and pointers, for which zeros are valid.

@@ -55,11 +55,11 @@ pub struct EmulationPlan {
 pub struct HostPlan {
     /// The longest packet that it sends.
     pub mtu: u32,
-    /// Whether it leaves checksums and the division into packets to us, as hosts do to a real
+    /// True if it leaves checksums and the division into packets to us, as hosts do to a real
     /// device.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// Whether its own queue holds up its senders.
+    /// True if its own queue holds up its senders.
     #[serde(default)]
     pub backpressure: bool,
 }
@@ -118,7 +118,7 @@ pub struct EmulationCounters {
     /// the kernel has no token bucket, the host has several links, a link as fast as the network,
     /// or at its end of the link something else than a plain queue.
     pub backpressure: [u64; 2],
-    /// Whether the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
+    /// True if the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
     pub real_time: bool,
     /// How late the thread was, in nanoseconds, when it slept until something was due: at the
     /// median, in 99 of 100 cases at most, and at most.
@@ -177,7 +177,7 @@ impl Sink for Backlog {
     }
 }
 
-/// The addresses of a node: the one that it has, and one of IPv6 that ends with it.
+/// Returns the addresses of a node: the one that it has, and one of IPv6 that ends with it.
 pub(crate) fn addresses(v4: Ipv4Addr) -> Addresses {
     let [a, b, c, d] = v4.octets();
     let [p, q, r, s, t, u] = PREFIX_V6;
@@ -277,7 +277,7 @@ impl Emulation {
         })
     }
 
-    /// The namespaces of the nodes; routers have none.
+    /// Returns the namespaces of the nodes; routers have none.
     pub fn namespaces(&self) -> &[Option<Namespace>] {
         &self.namespaces
     }
@@ -302,7 +302,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// The instant that the network has reached.
+    /// Returns the instant that the network has reached.
     pub fn now(&self) -> Time {
         Time::from_picos(self.reached.load(Ordering::Relaxed))
     }
@@ -407,7 +407,7 @@ impl Emulation {
         });
     }
 
-    /// The tables, by name: `queues`, `links` and `losses`.
+    /// Returns the tables, by name: `queues`, `links` and `losses`.
     pub fn tables(&mut self) -> [(&'static str, Table); 3] {
         let labels = self.labels.clone();
         self.ask(move |running| {
@@ -466,8 +466,8 @@ fn lateness(histogram: &Histogram) -> Option<[u64; 3]> {
     Some([median, most, worst].map(|time| time.as_picos() / 1_000))
 }
 
-/// The packets that a host's kernel has dropped before its device: `/proc/net/dev`, where the
-/// twelfth number is that (proc_net(5)).
+/// Returns the packets that a host's kernel has dropped before its device: `/proc/net/dev`, where
+/// the twelfth number is that (proc_net(5)).
 fn overruns(host: &Namespace) -> u64 {
     let text = host.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
     let text = text.and_then(|text| text).unwrap_or_default();

@@ -120,13 +120,13 @@ impl LinuxHosts {
         }
     }
 
-    /// The hosts' devices, with the nodes.
+    /// Returns the hosts' devices, with the nodes.
     pub fn devices(&self) -> impl Iterator<Item = (NodeId, &Tun)> {
         let nodes = self.nodes.iter().enumerate();
         nodes.filter_map(|(node, each)| Some((NodeId(node as u16), each.tun.as_ref()?)))
     }
 
-    /// The hosts that have none any more.
+    /// Returns the hosts that have none any more.
     pub fn without_device(&self) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter().enumerate();
         let lost = nodes.filter(|(_, each)| each.kind == NodeKind::Host && each.tun.is_none());
@@ -134,7 +134,7 @@ impl LinuxHosts {
         real.map(|(node, _)| NodeId(node as u16))
     }
 
-    /// Whether a host's device is there.
+    /// Returns `true` if a host's device is there.
     pub fn has_device(&self, host: NodeId) -> bool {
         self.nodes[host.index()].tun.is_some()
     }
@@ -292,7 +292,7 @@ impl LinuxHosts {
         }
     }
 
-    /// A packet's bytes as they are on the wire.
+    /// Returns a packet's bytes as they are on the wire.
     fn on_wire(&mut self, packet: &Packet<Buffer>) -> &[u8] {
         let bytes = &self.store.bytes(packet.body)[..packet.header.size as usize];
         self.observed.clear();

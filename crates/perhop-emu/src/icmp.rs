@@ -36,7 +36,7 @@ pub(crate) fn permits_error(bytes: &[u8], parsed: &IpPacket) -> bool {
         && is_unicast(parsed.destination)
 }
 
-/// Whether an address is that of one node.
+/// Returns `true` if an address is that of one node.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast() && !v4.is_unspecified(),
@@ -118,7 +118,7 @@ pub(crate) fn answer_fragment(bytes: &mut [u8], parsed: &IpPacket) {
     }
 }
 
-/// The type of the reply, if a packet, or the first fragment of one, asks for an echo.
+/// Returns the type of the reply, if a packet, or the first fragment of one, asks for an echo.
 pub(crate) fn reply_to(bytes: &[u8], parsed: &IpPacket) -> Option<u8> {
     let header = IcmpHeader::of(parsed.payload(bytes)).filter(|_| !parsed.is_later_fragment())?;
     match (parsed.number, header.kind()) {

@@ -33,7 +33,7 @@ impl Emulation {
         Ok(())
     }
 
-    /// The hosts whose devices were taken away.
+    /// Returns the hosts whose devices were taken away.
     pub fn without_device(&mut self) -> Vec<String> {
         let nodes = Arc::clone(self.names.nodes());
         self.ask(move |running| {

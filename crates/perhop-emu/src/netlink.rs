@@ -93,7 +93,7 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// A socket for requests about the namespace of the calling thread, from any thread.
+/// Returns a socket for requests about the namespace of the calling thread, from any thread.
 ///
 /// # Errors
 /// As the kernel says.
@@ -203,7 +203,7 @@ fn part(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<Part> {
     Ok(found)
 }
 
-/// The length, type and flags of the message that begins here, if it is whole.
+/// Returns the length, type and flags of the message that begins here, if it is whole.
 fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let word = |at: usize| Some(u16::from_ne_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
@@ -211,7 +211,7 @@ fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     (HEADER..=bytes.len()).contains(&length).then_some((length, kind.into(), flags.into()))
 }
 
-/// The attributes that follow each other in these bytes, up to one that is not whole.
+/// Returns the attributes that follow each other in these bytes, up to one that is not whole.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -222,7 +222,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The value of the first attribute of a kind; nothing if there is none.
+/// Returns the value of the first attribute of a kind; nothing if there is none.
 pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(other, _)| *other == kind).map(|(_, value)| value)
 }

@@ -63,7 +63,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace, in which there is a loopback device and nothing else.
+    /// Returns a new namespace, in which there is a loopback device and nothing else.
     ///
     /// # Errors
     /// [`NamespaceError`] if the kernel or the user's rights do not allow it.
@@ -100,8 +100,8 @@ impl Namespace {
         })
     }
 
-    /// A command that runs in here. It is killed when the thread ends that starts it, so that
-    /// nothing goes on without us.
+    /// Returns a command that runs in here. It is killed when the thread ends that starts it, so
+    /// that nothing goes on without us.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let link = Arc::clone(&self.link);
@@ -149,7 +149,7 @@ impl AsRawFd for Namespace {
     }
 }
 
-/// The file of a setting of the network, which shows the namespace of who opens it.
+/// Returns the file of a setting of the network, which shows the namespace of who opens it.
 fn sysctl_path(name: &str) -> io::Result<PathBuf> {
     let parts: Vec<&str> = name.split(if name.contains('/') { '/' } else { '.' }).collect();
     if parts[0] != "net" || parts.iter().any(|part| matches!(*part, "" | "." | "..")) {

@@ -81,7 +81,7 @@ pub(crate) fn split(
     Some(last + 1)
 }
 
-/// Whether a segment with these flags is one of data that others may follow or precede.
+/// Returns `true` if a segment with these flags is one of data that others may follow or precede.
 const fn may_join(flags: u16) -> bool {
     flags & !(flags::PSH | flags::AE) == flags::ACK
 }
@@ -105,7 +105,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// The first of perhaps several, if it is one that others can follow.
+    /// Returns the first of perhaps several, if it is one that others can follow.
     pub fn begin(bytes: &[u8], partial: Option<PartialChecksum>) -> Option<Self> {
         let checksum = partial?;
         let transport = usize::from(checksum.start);
@@ -145,7 +145,7 @@ impl Joined {
         })
     }
 
-    /// The headers, which every packet has in its own place.
+    /// Returns the headers, which every packet has in its own place.
     pub fn headers(&self) -> &[u8] {
         &self.headers[..self.length]
     }
@@ -169,8 +169,8 @@ impl Joined {
         true
     }
 
-    /// The flags of the packet with these headers, if all else in them is as in the first packet's;
-    /// lengths, identifications and checksums are each packet's own.
+    /// Returns the flags of the packet with these headers, if all else in them is as in the first
+    /// packet's; lengths, identifications and checksums are each packet's own.
     fn flags_of_next(&self, theirs: &[u8]) -> Option<u16> {
         let (our_ip, our_tcp) = self.headers().split_at(self.transport);
         let (their_ip, their_tcp) = theirs.split_at(self.transport);

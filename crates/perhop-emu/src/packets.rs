@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use perhop_core::TrafficClass;
 use perhop_wire::{Ipv4Repr, Ipv6Repr, fill_ipv4_checksum};
 
-/// A packet from 192.0.2.1 to 198.51.100.7, with so many words of options.
+/// Returns a packet from 192.0.2.1 to 198.51.100.7, with so many words of options.
 pub(crate) fn v4(
     class: u8,
     fragment: u16,
@@ -32,7 +32,7 @@ pub(crate) fn v4(
     bytes
 }
 
-/// A packet from 2001:db8::1 to 2001:db8::2.
+/// Returns a packet from 2001:db8::1 to 2001:db8::2.
 pub(crate) fn v6(class: u8, hop_limit: u8, next_header: u8, payload: &[u8]) -> Vec<u8> {
     let address = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
     let header = Ipv6Repr {

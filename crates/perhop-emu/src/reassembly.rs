@@ -115,7 +115,7 @@ fn extent(parsed: &IpPacket) -> Option<Extent> {
     fragment.is_part().then_some(Extent { from, to, last: !fragment.more })
 }
 
-/// Whether a packet is a fragment that [`Reassembly`] takes.
+/// Returns `true` if a packet is a fragment that [`Reassembly`] takes.
 pub(crate) fn is_fragment(parsed: &IpPacket) -> bool {
     extent(parsed).is_some()
 }

@@ -49,7 +49,7 @@ pub(crate) struct Running {
     pub lateness: Histogram,
     /// How often and long it was later than results can bear.
     pub stalls: Stalls,
-    /// Whether the thread has real-time priority.
+    /// True if the thread has real-time priority.
     pub real_time: bool,
     /// Why there is no going on.
     pub failure: Option<io::Error>,
@@ -228,7 +228,7 @@ fn wait(
     Ok(number)
 }
 
-/// The bins that together have a share of what was counted, up to where.
+/// Returns the bins that together have a share of what was counted, up to where.
 pub(crate) fn quantile(histogram: &Histogram, share: f64) -> Option<Duration> {
     let total: u64 = histogram.bins().map(|(.., count)| count).sum();
     let mut seen = 0;

@@ -62,12 +62,12 @@ pub(crate) struct HostQueue {
     socket: OwnedFd,
     /// What stands there; none for the kernel's default.
     now: Option<Setting>,
-    /// Whether the kernel has refused it.
+    /// True if the kernel has refused it.
     pub refused: bool,
 }
 
 impl HostQueue {
-    /// The queue of a host, which is the kernel's default yet.
+    /// Returns the queue of a host, which is the kernel's default yet.
     ///
     /// # Errors
     /// As the kernel says.
@@ -78,7 +78,7 @@ impl HostQueue {
         Ok(Self { host, mtu, device, socket, now: None, refused: false })
     }
 
-    /// Whether the queue holds up the host's senders.
+    /// Returns `true` if the queue holds up the host's senders.
     pub fn stands(&self) -> bool {
         self.now.is_some()
     }

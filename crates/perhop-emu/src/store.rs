@@ -25,19 +25,19 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store of packets of at most `length` bytes, that takes at most `memory` bytes.
+    /// Creates a store of packets of at most `length` bytes, that takes at most `memory` bytes.
     pub fn new(length: usize, memory: usize) -> Self {
         let stride = (HEADROOM + length).next_multiple_of(64);
         let limit = (memory / stride).max(BLOCK);
         Self { blocks: Vec::new(), stride, partial: Vec::new(), free: Vec::new(), limit }
     }
 
-    /// The longest packet that has a place.
+    /// Returns the longest packet that has a place.
     pub fn length(&self) -> usize {
         self.stride - HEADROOM
     }
 
-    /// A place for a packet; none if all are taken.
+    /// Returns a place for a packet; none if all are taken.
     pub fn take(&mut self) -> Option<Buffer> {
         if self.free.is_empty() {
             self.grow();
@@ -58,7 +58,7 @@ impl Store {
         self.free.extend((places..places + BLOCK).rev().map(|place| Buffer(place as u32)));
     }
 
-    /// A place for the same bytes; none if all are taken.
+    /// Returns a place for the same bytes; none if all are taken.
     pub fn copy(&mut self, buffer: Buffer) -> Option<Buffer> {
         let copy = self.take()?;
         let bytes = self.place(buffer).to_vec();
@@ -73,17 +73,17 @@ impl Store {
         self.free.push(buffer);
     }
 
-    /// The packet's bytes, and what is behind it in its place.
+    /// Returns the packet's bytes, and what is behind it in its place.
     pub fn bytes(&self, buffer: Buffer) -> &[u8] {
         &self.place(buffer)[HEADROOM..]
     }
 
-    /// The same, to be written.
+    /// Returns the same, to be written.
     pub fn bytes_mut(&mut self, buffer: Buffer) -> &mut [u8] {
         &mut self.place_mut(buffer)[HEADROOM..]
     }
 
-    /// The checksum that is left to be computed.
+    /// Returns the checksum that is left to be computed.
     pub fn partial(&self, buffer: Buffer) -> Option<PartialChecksum> {
         self.partial[buffer.0 as usize]
     }
@@ -93,13 +93,13 @@ impl Store {
         self.partial[buffer.0 as usize] = partial;
     }
 
-    /// The whole place, headroom included.
+    /// Returns the whole place, headroom included.
     pub fn place(&self, Buffer(place): Buffer) -> &[u8] {
         let (block, at) = (place as usize / BLOCK, place as usize % BLOCK * self.stride);
         &self.blocks[block][at..at + self.stride]
     }
 
-    /// The same, to be written.
+    /// Returns the same, to be written.
     pub fn place_mut(&mut self, Buffer(place): Buffer) -> &mut [u8] {
         let (block, at) = (place as usize / BLOCK, place as usize % BLOCK * self.stride);
         &mut self.blocks[block][at..at + self.stride]

@@ -50,7 +50,7 @@ pub enum TunError {
 #[derive(Debug)]
 pub(crate) struct Tun {
     fd: OwnedFd,
-    /// Whether packets have a header that tells of checksums and super-packets.
+    /// True if packets have a header that tells of checksums and super-packets.
     pub offload: bool,
 }
 
@@ -101,7 +101,7 @@ impl Tun {
         }
     }
 
-    /// The same in pieces.
+    /// Returns the same in pieces.
     pub fn write_pieces(&self, pieces: &[IoSlice<'_>]) -> bool {
         loop {
             match writev(&self.fd, pieces) {
@@ -118,7 +118,7 @@ impl AsFd for Tun {
     }
 }
 
-/// A device of this name in the thread's namespace, with us at its other end.
+/// Returns a device of this name in the thread's namespace, with us at its other end.
 fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
     let file = OpenOptions::new()
         .read(true)

@@ -104,7 +104,7 @@ impl Wires {
         Ok(Self { shared, wake: File::from(writer), thread: Some(thread), real_time })
     }
 
-    /// Whether the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
+    /// Returns `true` if the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
     pub fn real_time(&self) -> bool {
         self.real_time
     }
@@ -135,7 +135,7 @@ impl Drop for Wires {
     }
 }
 
-/// A direction, also where the thread that held it has panicked.
+/// Returns a direction, also where the thread that held it has panicked.
 fn lock(direction: &Mutex<Direction>) -> std::sync::MutexGuard<'_, Direction> {
     direction.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -252,7 +252,7 @@ fn carry(directions: &[Mutex<Direction>], stop: &File) {
     }
 }
 
-/// The time of the monotonic clock.
+/// Returns the time of the monotonic clock.
 fn clock() -> Time {
     Time::from_picos(monotonic() * 1000)
 }

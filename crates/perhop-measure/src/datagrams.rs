@@ -54,7 +54,7 @@ impl DatagramMeter {
         first
     }
 
-    /// The stream at a mark; `lost` is the number of its packets that were lost.
+    /// Returns the stream at a mark; `lost` is the number of its packets that were lost.
     pub fn reading(&self, lost: u64) -> StreamReading {
         let order = self.order.counts();
         let counters = StreamCounters {

@@ -28,7 +28,7 @@ struct Disorder {
     early: Vec<u64>,
     /// Packets that were early, and late, by one place, by two and so on.
     counts: [[u64; THRESHOLD]; 2],
-    /// Whether the next index is known to be neither in the window nor early.
+    /// True if the next index is known to be neither in the window nor early.
     missing: bool,
 }
 
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(density(&late(65)), [(0, 299)]);
     }
 
-    /// The algorithm of the authors of RFC 5236 as they publish it, with the whole stream before
-    /// it: indices from 0, and every packet once.
+    /// Returns the algorithm of the authors of RFC 5236 as they publish it, with the whole stream
+    /// before it: indices from 0, and every packet once.
     fn published(stream: &[u64]) -> Vec<(i64, u64)> {
         let threshold = THRESHOLD as i64;
         let mut rest = stream.iter().map(|&sequence| sequence as i64);

@@ -82,7 +82,7 @@ impl Histogram {
         self.counts.fill(0);
     }
 
-    /// The bins that were hit: from, to (exclusive), how often.
+    /// Returns the bins that were hit: from, to (exclusive), how often.
     pub fn bins(&self) -> impl Iterator<Item = (Duration, Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(index, &count)| {

@@ -26,7 +26,7 @@ impl Jitter {
         }
     }
 
-    /// The present estimate; none before the first packet.
+    /// Returns the present estimate; none before the first packet.
     pub fn estimate(&self) -> Option<Duration> {
         self.transit.map(|_| Duration::from_picos(self.scaled >> 4))
     }

@@ -29,7 +29,7 @@ impl LossMeter {
         }
     }
 
-    /// The table `losses`.
+    /// Returns the table `losses`.
     pub fn table(&self, labels: &Labels) -> (&'static str, Table) {
         ("losses", self.table.clone().into_table(labels))
     }

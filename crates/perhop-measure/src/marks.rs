@@ -39,17 +39,17 @@ impl Marks {
         })
     }
 
-    /// The next mark; `None` after the last one.
+    /// Returns the next mark; `None` after the last one.
     pub fn next(&self) -> Option<Time> {
         self.marks.get(self.next).copied()
     }
 
-    /// The next mark if it comes at `now` or before.
+    /// Returns the next mark if it comes at `now` or before.
     pub fn due(&self, now: Time) -> Option<Time> {
         self.next().filter(|&mark| mark <= now)
     }
 
-    /// The last mark, or where the run was stopped; `None` for a run without an end.
+    /// Returns the last mark, or where the run was stopped; `None` for a run without an end.
     pub fn end(&self) -> Option<Time> {
         self.end
     }
@@ -74,7 +74,7 @@ impl Marks {
         due.then(|| (std::mem::replace(&mut self.cut, self.recorded), self.recorded))
     }
 
-    /// The time since distributions began, up to `now`; `None` if there is none.
+    /// Returns the time since distributions began, up to `now`; `None` if there is none.
     pub fn since_cut(&self, now: Time) -> Option<Stretch> {
         (now > self.cut).then_some((self.cut, now))
     }

@@ -28,7 +28,7 @@ struct PortQueues {
 }
 
 impl NetworkMeter {
-    /// A meter of a network in which nothing has happened yet.
+    /// Creates a meter of a network in which nothing has happened yet.
     pub fn new<B: Clone>(network: &Network<B>) -> Self {
         let mut meter = Self {
             last_links: vec![LinkCounters::default(); network.ports().count()],
@@ -79,7 +79,7 @@ impl NetworkMeter {
         }
     }
 
-    /// The tables, by name: `queues`, `links`.
+    /// Returns the tables, by name: `queues`, `links`.
     pub fn tables(&self, labels: &Labels) -> [(&'static str, Table); 2] {
         let labels = Labels { classes: self.classes.clone().into(), ..labels.clone() };
         [

@@ -70,8 +70,8 @@ impl Default for Order {
 }
 
 impl Order {
-    /// A packet arrives; says whether it is the first copy. One that is more than 1024 below the
-    /// highest counts as a first copy, because nobody remembers.
+    /// A packet arrives; says whether it is the first copy. One that is more than 1024
+    /// below the highest counts as a first copy, because nobody remembers.
     #[inline]
     pub fn add(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -179,7 +179,7 @@ mod tests {
         order.counts()
     }
 
-    /// The definitions of RFC 4737, word by word, over the whole stream.
+    /// Returns the definitions of RFC 4737, word by word, over the whole stream.
     fn defined(arrivals: &[u64]) -> OrderCounts {
         let mut counts = OrderCounts::default();
         let mut unique: Vec<u64> = Vec::new();

@@ -81,14 +81,15 @@ impl Pinger {
         if due < self.stop { due } else { Time::MAX }
     }
 
-    /// The train that is due: of which time to live, and how long; none beyond the destination.
+    /// Returns the train that is due: of which time to live, and how long; none beyond the
+    /// destination.
     pub fn next_train(&mut self) -> Option<(u8, u16)> {
         let ttl = self.ttls.start() + (self.due % self.trains_a_round()) as u8;
         self.due += 1;
         (ttl <= self.reach).then_some((ttl, self.train))
     }
 
-    /// The number of a probe that is sent now.
+    /// Returns the number of a probe that is sent now.
     pub fn record(&mut self, now: Time, ttl: u8) -> u32 {
         self.records.push(ProbeRecord { sent: now, ttl, answer: None });
         self.records.len() as u32 - 1

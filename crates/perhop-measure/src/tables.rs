@@ -71,7 +71,7 @@ macro_rules! table {
                 $(self.$column.reserve(rows);)*
             }
 
-            /// The columns as a table.
+            /// Returns the columns as a table.
             #[allow(unused_variables, reason = "a table of measures alone has no names")]
             pub fn into_table(self, labels: &Labels) -> Table {
                 vec![$((stringify!($column), table!(@column $type labels self.$column))),*]

@@ -32,7 +32,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The port that takes a packet.
+    /// Returns the port that takes a packet.
     #[inline]
     pub fn choose(&mut self, header: &Header) -> PortId {
         let hash = match self.balance {
@@ -49,7 +49,7 @@ impl Group {
     }
 }
 
-/// A header that says only where a packet goes.
+/// Returns a header that says only where a packet goes.
 fn destination(header: &Header) -> Header {
     let nobody = NodeId(0);
     Header {

@@ -21,7 +21,7 @@ pub enum IcmpError {
 }
 
 impl IcmpError {
-    /// The type and code in the ICMP header.
+    /// Returns the type and code in the ICMP header.
     pub const fn type_and_code(self) -> (u8, u8) {
         match self {
             Self::TimeExceeded => (11, 0),
@@ -31,7 +31,7 @@ impl IcmpError {
         }
     }
 
-    /// The same in an ICMPv6 header (RFC 4443, sections 3.1 to 3.3).
+    /// Returns the same in an ICMPv6 header (RFC 4443, sections 3.1 to 3.3).
     pub const fn type_and_code_v6(self) -> (u8, u8) {
         match self {
             Self::TimeExceeded => (3, 0),
@@ -49,17 +49,17 @@ impl IcmpError {
         }
     }
 
-    /// The length of an IPv4 packet that quotes as much as RFC 792 asks of a packet of this length:
-    /// the IP header and the 8 bytes after it.
+    /// Returns the length of an IPv4 packet that quotes as much as RFC 792 asks of a packet of this
+    /// length: the IP header and the 8 bytes after it.
     pub fn packet_size(about: u32) -> u32 {
         const HEADERS: u32 = 28; // of IPv4 and of ICMP
         const QUOTE: u32 = 28; // an IPv4 header and 8 bytes
         HEADERS + about.min(QUOTE)
     }
 
-    /// The header of the packet of `size` by which `node` answers a packet with this header.
-    /// Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC 1122,
-    /// section 3.2.2).
+    /// Returns the header of the packet of `size` by which `node` answers a packet with this
+    /// header. Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC
+    /// 1122, section 3.2.2).
     pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
             Self::TimeExceeded | Self::NetUnreachable | Self::TooBig { .. } => Dscp::CS6,
@@ -112,7 +112,7 @@ impl ErrorBudget {
         Self { errors, full_at: Time::ZERO }
     }
 
-    /// Whether an error may be sent.
+    /// Returns `true` if an error may be sent.
     pub fn allows(&self, now: Time) -> bool {
         match self.errors {
             IcmpErrors::All => true,

@@ -13,7 +13,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// A marker that marks what matches, by these rules in order.
+    /// Creates a marker that marks what matches, by these rules in order.
     ///
     /// # Panics
     /// With more than 65535 rules.

@@ -71,7 +71,7 @@ pub enum Passage {
 pub struct Sent {
     /// The port whose queue holds packets after it; none if its transmission has begun.
     pub waits: Option<Waits>,
-    /// Whether a packet was dropped before the port at this instant, this one or another.
+    /// True if a packet was dropped before the port at this instant, this one or another.
     pub dropped: bool,
 }
 
@@ -130,9 +130,10 @@ pub trait Hosts<B> {
         None
     }
 
-    /// The body of the ICMP error that `node`, a router or a host, sends about `packet`: what it
-    /// quotes of it, and the length of the error's packet. The network makes the header. None if no
-    /// error may be sent about the packet, which is an ICMP error itself (RFC 1122, section 3.2.2).
+    /// Returns the body of the ICMP error that `node`, a router or a host, sends about `packet`:
+    /// what it quotes of it, and the length of the error's packet. The network makes the header.
+    /// None if no error may be sent about the packet, which is an ICMP error itself (RFC 1122,
+    /// section 3.2.2).
     fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<(B, u32)>;
 
     /// Divides a packet into some of `mtu` bytes at most (RFC 791, section 3.2), with the length of
@@ -171,7 +172,7 @@ pub struct Network<B> {
 }
 
 impl<B: Clone> Network<B> {
-    /// A network in which nothing has happened yet.
+    /// Returns a network in which nothing has happened yet.
     ///
     /// # Errors
     /// [`RouteError`] if a link ends nowhere or at the node where it begins, or if there are too
@@ -215,7 +216,7 @@ impl<B: Clone> Network<B> {
         })
     }
 
-    /// The instant up to which everything has happened.
+    /// Returns the instant up to which everything has happened.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -235,7 +236,7 @@ impl<B: Clone> Network<B> {
         self.hops
     }
 
-    /// The queue at the sending end of a port.
+    /// Returns the queue at the sending end of a port.
     pub fn queue(&self, port: PortId) -> &Class<B> {
         &self.ports[port.index()].queue
     }
@@ -250,7 +251,7 @@ impl<B: Clone> Network<B> {
         (0..self.ports.len() as u32).map(PortId)
     }
 
-    /// The only port by which `node` sends; none if it has none, or several.
+    /// Returns the only port by which `node` sends; none if it has none, or several.
     pub fn only_port(&self, node: NodeId) -> Option<PortId> {
         let mut own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
         own.next().filter(|_| own.next().is_none())
@@ -347,7 +348,7 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// The class before a port's transmitter, to be changed.
+    /// Returns the class before a port's transmitter, to be changed.
     pub fn queue_mut(&mut self, id: PortId) -> &mut Class<B> {
         &mut self.ports[id.index()].queue
     }

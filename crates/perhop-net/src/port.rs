@@ -27,12 +27,12 @@ const NO_PACKET: (Bytes, Bytes, Duration) = (Bytes::MAX, Bytes::ZERO, Duration::
 pub(crate) struct Port<B> {
     pub to: NodeId,
     wire: Wire,
-    /// Whether the wire's arrivals are certain, which asks for one branch a packet, not three.
+    /// True if the wire's arrivals are certain, which asks for one branch a packet, not three.
     certain: bool,
     pub queue: Class<B>,
     impairments: Impairments,
     pub counters: LinkCounters,
-    /// Whether the hosts want to know of what is transmitted here, …
+    /// True if the hosts want to know of what is transmitted here, …
     pub watched_at_start: bool,
     /// … and of what arrives at the other end.
     watched_at_end: bool,
@@ -43,10 +43,10 @@ pub(crate) struct Port<B> {
     /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
     /// end of the transmission, or when the discipline lets the next one go.
     pub wake: Time,
-    /// Whether packets that must wait are put on the wire at once, for when they will be sent:
+    /// True if packets that must wait are put on the wire at once, for when they will be sent:
     /// nothing that happens until then changes it. It saves the events and moves of a queue.
     schedules: bool,
-    /// Whether the hosts are told of what leaves the queue, for which it is not scheduled.
+    /// True if the hosts are told of what leaves the queue, for which it is not scheduled.
     departures: bool,
     /// When the first transmission begins that is scheduled and was not counted; [`Time::MAX`] if
     /// none is.
@@ -63,10 +63,10 @@ pub(crate) struct Port<B> {
     down: Option<Time>,
     /// When the last packet arrives that was sent before the wire changed.
     not_before: Time,
-    /// Whether every arrival that is scheduled is still that of a packet: nothing was overtaken or
+    /// True if every arrival that is scheduled is still that of a packet: nothing was overtaken or
     /// taken back.
     plain: bool,
-    /// Whether more happens to what arrives than that it arrives: one of the above, or the node
+    /// True if more happens to what arrives than that it arrives: one of the above, or the node
     /// there sends through a port that does not take every packet.
     special: bool,
     /// The length of the last packet, its length on the wire, and the time it took. Packets of a
@@ -111,7 +111,7 @@ impl<B> Port<B> {
         self.busy_until
     }
 
-    /// Whether a packet could be transmitted at once.
+    /// Returns `true` if a packet could be transmitted at once.
     pub fn is_idle(&self, now: Time) -> bool {
         self.busy_until <= now && !self.has_backlog()
     }
@@ -201,7 +201,7 @@ impl<B> Port<B> {
         self.watched_at_end = false;
     }
 
-    /// Whether somebody wants to know of what arrives.
+    /// Returns `true` if somebody wants to know of what arrives.
     pub fn are_arrivals_watched(&self) -> bool {
         self.watched_at_end
     }
@@ -217,12 +217,12 @@ impl<B> Port<B> {
         self.marker.as_deref()
     }
 
-    /// Whether every arrival that is scheduled is still that of a packet.
+    /// Returns `true` if every arrival that is scheduled is still that of a packet.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Whether packets are scheduled, and not enqueued and transmitted.
+    /// Returns `true` if packets are scheduled, and not enqueued and transmitted.
     #[inline]
     pub fn schedules(&self) -> bool {
         self.schedules
@@ -299,7 +299,7 @@ impl<B> Port<B> {
         if first == 0 { self.next_arrival() } else { None }
     }
 
-    /// Whether packets can be scheduled, as far as nobody asks when transmissions begin.
+    /// Returns `true` if packets can be scheduled, as far as nobody asks when transmissions begin.
     fn may_schedule(&self) -> bool {
         self.certain && self.queue.is_plain() && self.down.is_none()
     }
@@ -310,7 +310,7 @@ impl<B> Port<B> {
         self.departures = true;
     }
 
-    /// Whether the hosts are told of what leaves the queue.
+    /// Returns `true` if the hosts are told of what leaves the queue.
     #[inline]
     pub fn reports_departures(&self) -> bool {
         self.departures
@@ -354,7 +354,7 @@ impl<B> Port<B> {
         self.impairments.delay(&self.wire, arrival, &mut self.counters)
     }
 
-    /// Whether a copy comes behind the packet that arrives.
+    /// Returns `true` if a copy comes behind the packet that arrives.
     pub fn duplicates(&mut self) -> bool {
         self.impairments.duplicates(&self.wire)
     }
@@ -382,7 +382,7 @@ impl<B> Port<B> {
         self.under_way.insert(at, packet)
     }
 
-    /// Whether what begins to be sent now, to arrive at `at`, is reordered.
+    /// Returns `true` if what begins to be sent now, to arrive at `at`, is reordered.
     fn is_reordered(&self, at: Time) -> bool {
         let Some(Reorder { share, by }) = self.wire.reorder else { return false };
         share > 0 && self.down.is_none() && self.busy_until + self.wire.delay + by <= at
@@ -423,19 +423,19 @@ impl<B> Port<B> {
         self.special = true;
     }
 
-    /// Whether more happens to what arrives than that it arrives.
+    /// Returns `true` if more happens to what arrives than that it arrives.
     #[inline(always)]
     pub fn is_special(&self) -> bool {
         self.special
     }
 
-    /// The body of the packet that arrives after so many others.
+    /// Returns the body of the packet that arrives after so many others.
     #[inline(always)]
     pub fn body_after(&self, others: usize) -> Option<&B> {
         self.under_way.body(others)
     }
 
-    /// The header of the packet that arrives next.
+    /// Returns the header of the packet that arrives next.
     #[inline(always)]
     pub fn arriving(&self) -> &Header {
         self.under_way.header().expect("an arrival is due only with a packet")

@@ -88,7 +88,7 @@ impl Routes {
         }
     }
 
-    /// The port for the first packet to its destination.
+    /// Returns the port for the first packet to its destination.
     #[cold]
     fn first(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
         self.resolve(header.destination.index());
@@ -108,7 +108,7 @@ impl Routes {
         self.resolved.push(destination);
     }
 
-    /// The group of a node and its ways.
+    /// Returns the group of a node and its ways.
     fn group(&mut self, node: usize, ways: Vec<PortId>) -> u32 {
         let (balance, salt) = self.policies[node];
         let groups = &mut self.groups;
@@ -120,7 +120,7 @@ impl Routes {
         GROUP | number
     }
 
-    /// The port on which `node`, a router, sends a packet on that is not for it.
+    /// Returns the port on which `node`, a router, sends a packet on that is not for it.
     #[inline(always)]
     pub fn way(&mut self, node: NodeId, header: &Header) -> Result<PortId, Fault> {
         if header.ttl <= 1 {
@@ -129,7 +129,7 @@ impl Routes {
         self.next_hop(node, header).ok_or((IcmpError::NetUnreachable, Loss::NoRoute))
     }
 
-    /// The port on which `node` sends this packet.
+    /// Returns the port on which `node` sends this packet.
     #[inline(always)]
     pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
         let place = header.destination.index() * self.topology.nodes() + node.index();

@@ -36,7 +36,7 @@ struct Exit {
 type Distance = (u32, Duration);
 
 impl Topology {
-    /// A network of nodes and of links between them, which are up.
+    /// Creates a network of nodes and of links between them, which are up.
     ///
     /// # Panics
     /// If a link ends at a node that does not exist.

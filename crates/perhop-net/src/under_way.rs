@@ -39,19 +39,19 @@ impl<B> UnderWay<B> {
         self.len
     }
 
-    /// The index of the packet with so many before it.
+    /// Returns the index of the packet with so many before it.
     #[inline(always)]
     const fn slot(&self, number: usize) -> usize {
         (self.first + number) & (self.slots.len() - 1)
     }
 
-    /// The header of the packet that arrives first.
+    /// Returns the header of the packet that arrives first.
     #[inline(always)]
     pub fn header(&self) -> Option<&Header> {
         (self.len > 0).then(|| &self.slots[self.slot(0)].header)
     }
 
-    /// The body of the packet with so many before it.
+    /// Returns the body of the packet with so many before it.
     #[inline(always)]
     pub fn body(&self, number: usize) -> Option<&B> {
         match number < self.len {
@@ -155,8 +155,8 @@ impl<B> UnderWay<B> {
         packets
     }
 
-    /// The header where it has come to lie. What is to be written to it is written there: to copy
-    /// what was just written in parts keeps a processor waiting.
+    /// Returns the header where it has come to lie. What is to be written to it is written there:
+    /// to copy what was just written in parts keeps a processor waiting.
     #[inline(always)]
     fn append(&mut self, at: Time, header: &Header, body: Option<B>) -> &mut Header {
         if self.len == self.slots.len() {

@@ -22,12 +22,12 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Whether it is known when a packet will arrive before it is sent.
+    /// Returns `true` if it is known when a packet will arrive before it is sent.
     pub(crate) fn is_certain(&self) -> bool {
         self.jitter == Duration::ZERO && self.loss == 0 && self.is_plain()
     }
 
-    /// Whether what is sent arrives once at most, and in order.
+    /// Returns `true` if what is sent arrives once at most, and in order.
     pub(crate) fn is_plain(&self) -> bool {
         self.duplicate == 0 && self.reorder.is_none_or(|reorder| reorder.share == 0)
     }
@@ -100,7 +100,7 @@ impl Impairments {
         Some(arrival)
     }
 
-    /// Whether a copy arrives right behind a packet.
+    /// Returns `true` if a copy arrives right behind a packet.
     pub fn duplicates(&mut self, wire: &Wire) -> bool {
         wire.duplicate > 0 && self.random.chance_ppb(wire.duplicate)
     }

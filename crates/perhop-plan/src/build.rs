@@ -46,7 +46,7 @@ pub enum BuildError {
 }
 
 impl NetworkPlan {
-    /// The network, in which nothing has happened yet.
+    /// Returns the network, in which nothing has happened yet.
     ///
     /// # Errors
     /// [`BuildError`] says what the plan has wrong.

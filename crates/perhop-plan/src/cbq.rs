@@ -35,7 +35,7 @@ pub struct CbqClassPlan {
     pub matches: MatchPlan,
     /// Its rate.
     pub rate: Rate,
-    /// Whether it borrows from its parent.
+    /// True if it borrows from its parent.
     pub borrow: bool,
     /// What it holds.
     pub part: CbqPartPlan,

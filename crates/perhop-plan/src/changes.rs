@@ -61,7 +61,7 @@ pub struct WirePlan {
 pub struct StatePlan {
     /// Either direction of the link.
     pub on: String,
-    /// Whether it does.
+    /// True if it does.
     pub up: bool,
 }
 
@@ -202,7 +202,7 @@ impl<B: Clone> Effect<B> {
         })
     }
 
-    /// The port whose classes are others afterwards, if one's are.
+    /// Returns the port whose classes are others afterwards, if one's are.
     pub fn other_classes(&self) -> Option<PortId> {
         match self {
             Self::Discipline { port, .. } => Some(*port),
@@ -242,7 +242,7 @@ impl ReservedPlan {
 }
 
 impl NetworkPlan {
-    /// The changes, those that come first in front.
+    /// Returns the changes, those that come first in front.
     ///
     /// # Errors
     /// [`BuildError`] if one cannot be made, or does not stand in order of time, at a mark.

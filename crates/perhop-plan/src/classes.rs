@@ -92,7 +92,7 @@ pub struct PolicePlan {
     /// The peak rate and burst of a two-rate three-colour marker.
     #[serde(default)]
     pub peak: Option<Shape>,
-    /// Whether a packet is never better than its mark says.
+    /// True if a packet is never better than its mark says.
     #[serde(default)]
     pub colour_aware: bool,
     /// What becomes of packets that conform.
@@ -136,7 +136,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The random stream of a class.
+    /// Returns the random stream of a class.
     fn random(&self, class: &str) -> Stream {
         Stream::new(self.seed, &format!("{} {}", self.stream, class.replace('/', " ")))
     }
@@ -207,7 +207,7 @@ impl ClassPlan {
 }
 
 impl MatchPlan {
-    /// The same of numbered nodes.
+    /// Returns the same of numbered nodes.
     ///
     /// # Errors
     /// [`BuildError::UnknownNode`] if it names one.

@@ -19,7 +19,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The node of this name.
+    /// Returns the node of this name.
     ///
     /// # Errors
     /// [`BuildError::UnknownNode`].
@@ -27,7 +27,7 @@ impl Names {
         self.ids.get(name).copied().ok_or_else(|| BuildError::UnknownNode(name.into()))
     }
 
-    /// The port by which packets go into the directed link of this name.
+    /// Returns the port by which packets go into the directed link of this name.
     ///
     /// # Errors
     /// [`BuildError::UnknownLink`].
@@ -35,12 +35,12 @@ impl Names {
         self.ports.get(name).copied().ok_or_else(|| BuildError::UnknownLink(name.into()))
     }
 
-    /// The nodes, by number.
+    /// Returns the nodes, by number.
     pub fn nodes(&self) -> &Arc<[String]> {
         &self.nodes
     }
 
-    /// The directed links, by port.
+    /// Returns the directed links, by port.
     pub fn links(&self) -> &Arc<[String]> {
         &self.links
     }

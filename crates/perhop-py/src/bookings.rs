@@ -145,7 +145,7 @@ pub struct Claim {
     pub end: u64,
 }
 
-/// A span of time in seconds.
+/// Returns a span of time in seconds.
 ///
 /// # Errors
 /// `ValueError` if it is empty.

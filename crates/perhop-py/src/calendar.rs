@@ -56,7 +56,7 @@ pub struct Calendar {
 
 #[pymethods]
 impl Calendar {
-    /// An empty calendar from `origin` on.
+    /// Creates an empty calendar from `origin` on.
     #[new]
     fn new(origin: u64, links: Vec<PyRef<'_, CalendarLink>>) -> Self {
         let links: Vec<_> = links.iter().map(|link| link.spec()).collect();
@@ -191,7 +191,7 @@ impl Calendar {
         Ok(found.into_iter().map(|path| CalendarPath::new(path, None)).collect())
     }
 
-    /// The path on which most is free throughout.
+    /// Returns the path on which most is free throughout.
     fn widest(
         &self,
         py: Python<'_>,
@@ -242,7 +242,7 @@ impl Calendar {
         Ok(self.overlaps.remove(ends, number, held, span(start, end)?))
     }
 
-    /// The number by which packets are known: protocol, ports at both ends, code point.
+    /// Returns the number by which packets are known: protocol, ports at both ends, code point.
     fn about(
         &mut self,
         protocol: Option<u8>,
@@ -253,8 +253,8 @@ impl Calendar {
         self.overlaps.about(Packets { protocol, ports: [sources, destinations], dscp })
     }
 
-    /// The first booking in a span that is for some packets of some lanes, each between some ends
-    /// and about something.
+    /// Returns the first booking in a span that is for some packets of some lanes, each between
+    /// some ends and about something.
     fn claim(
         &self,
         py: Python<'_>,

@@ -21,7 +21,7 @@ impl Counts {
         Ok(Self(LinuxCounts::new(hosts.host(host)?)?))
     }
 
-    /// The number of a device.
+    /// Returns the number of a device.
     fn device(&self, name: &str) -> PyResult<u32> {
         Ok(self.0.device(name)?)
     }

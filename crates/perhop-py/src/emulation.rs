@@ -28,13 +28,13 @@ impl Emulation {
         })
     }
 
-    /// The monotonic clock, in nanoseconds.
+    /// Returns the monotonic clock, in nanoseconds.
     #[staticmethod]
     fn monotonic_ns() -> u64 {
         monotonic()
     }
 
-    /// The namespaces of the nodes, in their order; routers have none.
+    /// Returns the namespaces of the nodes, in their order; routers have none.
     fn namespaces(&self) -> Namespaces {
         Namespaces(self.0.namespaces().to_vec())
     }
@@ -58,7 +58,7 @@ impl Emulation {
         Ok(py.detach(|| self.0.end_capture(number))?)
     }
 
-    /// The hosts whose devices were taken away.
+    /// Returns the hosts whose devices were taken away.
     fn without_device(&mut self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.0.without_device())
     }
@@ -151,7 +151,8 @@ impl Emulation {
         Ok(by_name)
     }
 
-    /// The tables of queues and links: columns by name, each a memory of 64-bit integers or floats.
+    /// Returns the tables of queues and links: columns by name, each a memory of 64-bit integers or
+    /// floats.
     fn tables<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)

@@ -87,8 +87,8 @@ impl Simulation {
         by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats, or names
-    /// and a memory of the places among them.
+    /// Returns the tables: by name, columns by name, each a memory of 64-bit integers or floats, or
+    /// names and a memory of the places among them.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)
@@ -173,8 +173,8 @@ impl File {
     }
 }
 
-/// A column as what Python's buffer protocol calls a memory, of elements of this format. An array
-/// of NumPy's would be the same, but a run would wait longer for NumPy's import than for the
+/// Returns a column as what Python's buffer protocol calls a memory, of elements of this format. An
+/// array of NumPy's would be the same, but a run would wait longer for NumPy's import than for the
 /// simulation.
 fn memory<'py, T: Copy>(
     py: Python<'py>,

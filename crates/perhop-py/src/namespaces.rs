@@ -40,7 +40,7 @@ impl Namespaces {
         Ok(join_namespaces(pid, link, name, &files)?)
     }
 
-    /// The file descriptor that stands for a host's namespace.
+    /// Returns the file descriptor that stands for a host's namespace.
     fn fd(&self, host: usize) -> PyResult<RawFd> {
         Ok(self.host(host)?.as_raw_fd())
     }
@@ -74,14 +74,14 @@ impl Namespaces {
 }
 
 impl Namespaces {
-    /// The namespace of a host.
+    /// Returns the namespace of a host.
     pub fn host(&self, host: usize) -> PyResult<&Namespace> {
         let host_at = self.0.get(host).and_then(Option::as_ref);
         host_at.ok_or_else(|| PyIndexError::new_err(format!("there is no host {host}")))
     }
 }
 
-/// An error that says what it is about.
+/// Returns an error that says what it is about.
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Read a plan from JSON; what is wrong with it is said with its path.
+/// Reads a plan from JSON; what is wrong with it is said with its path.
 pub(crate) fn read<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer)
@@ -38,7 +38,7 @@ pub(crate) fn plan_schemas() -> String {
     serde_json::Value::Object(generator.take_definitions(true)).to_string()
 }
 
-/// A plan of a kind, given as JSON, as the core writes it.
+/// Returns a plan of a kind, given as JSON, as the core writes it.
 #[pyfunction]
 pub(crate) fn reread_plan(kind: &str, json: &str) -> PyResult<String> {
     match kind {

@@ -64,7 +64,8 @@ impl Traffic {
         by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// The greatest window that each flow's receivers have offered, by name; zero for datagrams.
+    /// Returns the greatest window that each flow's receivers have offered, by name; zero for
+    /// datagrams.
     fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.0.flows(), self.0.windows())
     }
@@ -79,8 +80,8 @@ impl Traffic {
         self.0.take_warnings()
     }
 
-    /// The tables: by name, columns by name, each a memory of 64-bit integers or floats, or names
-    /// and a memory of the places among them.
+    /// Returns the tables: by name, columns by name, each a memory of 64-bit integers or floats, or
+    /// names and a memory of the places among them.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)

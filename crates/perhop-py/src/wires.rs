@@ -63,7 +63,7 @@ impl Wires {
         Ok(Self { carried, settings, names, places })
     }
 
-    /// Whether the thread of the wires has real-time priority, which needs privileges.
+    /// Returns `true` if the thread of the wires has real-time priority, which needs privileges.
     #[getter]
     fn real_time(&self) -> bool {
         self.carried.real_time()

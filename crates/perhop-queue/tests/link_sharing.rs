@@ -59,7 +59,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
     })
 }
 
-/// A node of what its parent guarantees it.
+/// Returns a node of what its parent guarantees it.
 fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> ShareClass {
     let sum: u64 = sketch.children.iter().map(|child| child.part).sum();
     let part = |child: &Sketch| node(child, guarantee * child.part / sum, priorities);
@@ -73,7 +73,7 @@ fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> ShareClass {
     }
 }
 
-/// The root, which has the whole link.
+/// Returns the root, which has the whole link.
 fn tree(children: &[Sketch], priorities: bool) -> ShareClass {
     let root = Sketch {
         part: 1,

@@ -109,7 +109,7 @@ fn run(root: Class<Id>, rate: Rate, arrivals: &[Arrival], plans: &[ClassPlan]) -
     run
 }
 
-/// The packet to send; these disciplines drop nothing at that point, and never wait.
+/// Returns the packet to send; these disciplines drop nothing at that point, and never wait.
 fn dequeue(class: &mut Class<Id>, now: Time) -> Option<Packet<Id>> {
     let mut ledger = Ledger::new();
     let next = class.dequeue(now, &mut ledger);

@@ -46,8 +46,8 @@ fn packet(id: Id, dscp: u8, size: u32) -> Packet<Id> {
     Packet { header, body: id }
 }
 
-/// A link's classes: strict, policed, shaped, and one with classes inside; or a queue. The link may
-/// be shaped as a whole.
+/// Returns a link's classes: strict, policed, shaped, and one with classes inside; or a queue. The
+/// link may be shaped as a whole.
 fn rest(kind: u8) -> Class<Id> {
     let rate = |mbps: u64| Rate::new(mbps * 1_000_000).unwrap();
     let queue = || Class::new(Queue::Fifo(Fifo::new(Limit::packets(6))));

@@ -203,7 +203,7 @@ fn streams(number: u16) -> Value {
     plan
 }
 
-/// A host, five routers, a host.
+/// Returns a host, five routers, a host.
 fn udp(queue: &Value) -> Value {
     let nodes = ["host", "router", "router", "router", "router", "router", "host"];
     let links: Vec<Value> = (0..6)

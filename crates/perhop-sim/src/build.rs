@@ -17,7 +17,7 @@ use crate::hosts::{
     UdpSender,
 };
 
-/// The two endpoints of a stream, the sender's first.
+/// Returns the two endpoints of a stream, the sender's first.
 pub(crate) fn stream(
     flow: &FlowPlan,
     owner: usize,

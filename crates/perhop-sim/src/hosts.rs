@@ -124,7 +124,7 @@ impl DscpCounts {
         self.0.insert(place, (dscp, 1));
     }
 
-    /// The counts since this was last asked.
+    /// Returns the counts since this was last asked.
     pub fn take(&mut self) -> impl Iterator<Item = (Dscp, u64)> {
         self.0.iter_mut().map(|(dscp, packets)| (*dscp, std::mem::take(packets)))
     }
@@ -153,7 +153,7 @@ pub(crate) struct ModelledHosts {
 pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
-    /// The hosts of so many flows, with their first timers set.
+    /// Returns the hosts of so many flows, with their first timers set.
     pub fn start(
         endpoints: Vec<Endpoint>,
         flows: usize,

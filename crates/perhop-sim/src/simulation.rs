@@ -167,7 +167,7 @@ impl Simulation {
         self.hosts.captures.captures.take_failure()
     }
 
-    /// The instant that the simulation has reached.
+    /// Returns the instant that the simulation has reached.
     pub fn now(&self) -> Time {
         self.network.now()
     }
@@ -221,8 +221,8 @@ impl Simulation {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`, `codepoints`,
-    /// `rtts`, `srtts`, `delays`, `displacements`.
+    /// Returns the tables, by name: `intervals`, `pings`, `queues`, `links`, `losses`,
+    /// `codepoints`, `rtts`, `srtts`, `delays`, `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let labels = &self.labels;
         let mut pings = Pings::default();
@@ -256,7 +256,7 @@ impl Simulation {
         ]
     }
 
-    /// The reorder densities of flows some of whose packets were out of their place.
+    /// Returns the reorder densities of flows some of whose packets were out of their place.
     fn displacements(&self) -> Displacements {
         let mut table = Displacements::default();
         for streams in self.streams.chunk_by(|one, next| one.flow == next.flow) {

@@ -42,7 +42,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of `cwnd` bytes in slow start.
+    /// Creates a window of `cwnd` bytes in slow start.
     pub const fn new(cwnd: f64) -> Self {
         Self { cwnd, ssthresh: f64::INFINITY }
     }
@@ -113,9 +113,9 @@ enum SlowStart {
 pub struct CubicConfig {
     /// How slow start ends before a loss.
     pub hystart: HyStartKind,
-    /// Whether the window grows at least as Reno's would (RFC 9438, section 4.3).
+    /// True if the window grows at least as Reno's would (RFC 9438, section 4.3).
     pub reno_friendly: bool,
-    /// Whether it grows as Linux's, which differs from RFC 9438.
+    /// True if it grows as Linux's, which differs from RFC 9438.
     pub linux: bool,
 }
 
@@ -156,16 +156,16 @@ pub(crate) struct Acked {
     pub ack: Offset,
     /// Everything before this was sent: SND.NXT.
     pub end: Offset,
-    /// Whether the window was what held the sender up; one that is not used does not grow
-    /// (RFC 7661, section 1).
+    /// True if the window was what held the sender up; one that is not used does not grow (RFC
+    /// 7661, section 1).
     pub limited: bool,
-    /// Whether slow start grows by all of it, however much it is.
+    /// True if slow start grows by all of it, however much it is.
     pub stretched: bool,
 }
 
 impl Acked {
-    /// The round-trip time of data. Linux's congestion control begins when the connection is
-    /// established (`tcp_init_transfer`): that of the handshake is none of its samples.
+    /// Returns the round-trip time of data. Linux's congestion control begins when the connection
+    /// is established (`tcp_init_transfer`): that of the handshake is none of its samples.
     fn data_rtt(&self) -> Option<Duration> {
         self.rtt.filter(|_| self.ack > 1)
     }
@@ -211,8 +211,8 @@ impl Congestion {
         Self::Bbr1(Box::new(Bbr1State(Bbr1::new(random))))
     }
 
-    /// The model, if there is one: it is told of every delivery and of every loss, and sets the
-    /// window in recovery, too.
+    /// Returns the model, if there is one: it is told of every delivery and of every loss, and sets
+    /// the window in recovery, too.
     pub(crate) fn model(&mut self) -> Option<&mut dyn PathModel> {
         match self {
             Self::Bbr(state) => Some(&mut state.0),
@@ -221,12 +221,12 @@ impl Congestion {
         }
     }
 
-    /// Whether the window is a model's.
+    /// Returns `true` if the window is a model's.
     pub(crate) fn is_modelled(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
-    /// Whether marks are answered in proportion to their share, and not as a loss is.
+    /// Returns `true` if marks are answered in proportion to their share, and not as a loss is.
     pub(crate) fn is_scalable(&self) -> bool {
         matches!(self, Self::Scalable(_))
     }
@@ -235,7 +235,7 @@ impl Congestion {
         matches!(self, Self::Scalable(ScalableState(scalable)) if scalable.is_prague())
     }
 
-    /// Whether it needs segments to be paced.
+    /// Returns `true` if it needs segments to be paced.
     pub(crate) fn needs_pacing(&self) -> bool {
         self.is_prague() || self.is_modelled()
     }

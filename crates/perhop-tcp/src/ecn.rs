@@ -30,7 +30,7 @@ pub enum EcnMode {
 }
 
 impl EcnMode {
-    /// The bits of a SYN (RFC 3168, section 6.1.1; RFC 9768, section 3.1.1).
+    /// Returns the bits of a SYN (RFC 3168, section 6.1.1; RFC 9768, section 3.1.1).
     pub(crate) fn syn(self) -> Flags {
         match self {
             Self::Off => Flags::default(),

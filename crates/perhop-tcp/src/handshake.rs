@@ -9,7 +9,7 @@ pub struct Handshake {
     /// By how many bits it shifts the windows that it advertises (RFC 7323, section 2), if windows
     /// are scaled.
     pub window_shift: Option<u8>,
-    /// Whether it takes selective acknowledgements (RFC 2018, section 2).
+    /// True if it takes selective acknowledgements (RFC 2018, section 2).
     pub sack: bool,
 }
 

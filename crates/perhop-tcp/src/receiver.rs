@@ -30,14 +30,14 @@ pub struct ReceiverConfig {
     /// How long the acknowledgement of a single segment may wait; zero acknowledges every
     /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
     pub delayed_ack: Duration,
-    /// Whether it sends selective acknowledgements (RFC 2018).
+    /// True if it sends selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// Whether they report, first, what arrived twice (RFC 2883).
+    /// True if they report, first, what arrived twice (RFC 2883).
     pub dsack: bool,
-    /// Whether the window is scaled (RFC 7323, section 2); without, at most 65535 bytes can be
+    /// True if the window is scaled (RFC 7323, section 2); without, at most 65535 bytes can be
     /// said.
     pub window_scaling: bool,
-    /// Whether it sends timestamps (RFC 7323).
+    /// True if it sends timestamps (RFC 7323).
     pub timestamps: bool,
     /// How it echoes congestion if a sender asks for it.
     pub ecn: EcnMode,
@@ -100,7 +100,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that waits for a connection.
+    /// Creates a receiver that waits for a connection.
     pub fn new(config: ReceiverConfig) -> Self {
         let autotuning = config.autotuning.map(|mss| Autotuning::new(mss, config.window));
         let window = autotuning.as_ref().map_or(config.window, |tuning| tuning.window(0));
@@ -369,7 +369,7 @@ pub(crate) fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
     (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
 }
 
-/// The same by the clock of Linux's timestamps, which counts milliseconds; none within one.
+/// Returns the same by the clock of Linux's timestamps, which counts milliseconds; none within one.
 fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
     let millis = |picos: u64| picos / 1_000_000_000;
     let sent = now.as_picos().checked_sub(elapsed_since(echo, now)?.as_picos())?;
@@ -377,7 +377,7 @@ fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
     (elapsed > 0).then(|| Duration::from_millis(elapsed))
 }
 
-/// The timestamp clock.
+/// Returns the timestamp clock.
 pub(crate) fn micros(now: Time) -> u32 {
     (now.as_picos() / 1_000_000) as u32
 }

@@ -59,7 +59,8 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// An estimator whose timeout (RFC 6298) or whose variation (Linux) is never below `minimum`.
+    /// Creates an estimator whose timeout (RFC 6298) or whose variation (Linux) is never below
+    /// `minimum`.
     pub const fn new(rule: RtoRule, minimum: Duration) -> Self {
         Self { minimum, estimate: Estimate::None(rule), backoff: 0 }
     }
@@ -116,7 +117,7 @@ impl RttEstimator {
         self.backoff = (self.backoff + 1).min(16);
     }
 
-    /// The smoothed round-trip time; none before the first sample.
+    /// Returns the smoothed round-trip time; none before the first sample.
     pub fn smoothed(&self) -> Option<Duration> {
         match self.estimate {
             Estimate::None(_) => None,
@@ -124,7 +125,7 @@ impl RttEstimator {
         }
     }
 
-    /// The timeout now, backed off.
+    /// Returns the timeout now, backed off.
     pub fn timeout(&self) -> Duration {
         let timeout = match self.estimate {
             Estimate::None(_) => INITIAL.max(self.minimum),

@@ -56,12 +56,12 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// A scoreboard that detects losses by time.
+    /// Returns a scoreboard that detects losses by time.
     pub fn by_time() -> Self {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }
     }
 
-    /// A scoreboard that detects losses by counting; `adaptive` if the threshold follows
+    /// Returns a scoreboard that detects losses by counting; `adaptive` if the threshold follows
     /// reordering.
     pub fn by_count(adaptive: bool) -> Self {
         Self { threshold: adaptive.then_some(DUPLICATE_THRESHOLD as u32), ..Self::default() }
@@ -72,7 +72,7 @@ impl Scoreboard {
         Self { sampler: Some(Box::default()), ..self }
     }
 
-    /// The sample of the acknowledgement that was just taken, if there are any and it has
+    /// Returns the sample of the acknowledgement that was just taken, if there are any and it has
     /// delivered something; `min_rtt` is the connection's.
     pub fn take_sample(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
         self.sampler.as_mut()?.take(min_rtt, now)
@@ -91,7 +91,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether nothing is in flight because the application had nothing to send.
+    /// Returns `true` if nothing is in flight because the application had nothing to send.
     pub fn is_idle(&self) -> bool {
         self.pipe == 0 && self.sampler.as_ref().is_some_and(|sampler| sampler.is_limited())
     }
@@ -116,7 +116,7 @@ impl Scoreboard {
         self.end() - self.acknowledged()
     }
 
-    /// The estimate of what is in the network (RFC 6675, section 3).
+    /// Returns the estimate of what is in the network (RFC 6675, section 3).
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
@@ -141,7 +141,7 @@ impl Scoreboard {
         (!self.segments.is_empty()).then(|| self.segments.get(0).at)
     }
 
-    /// Whether everything is acknowledged.
+    /// Returns `true` if everything is acknowledged.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

@@ -10,12 +10,12 @@ use crate::{HEADER_BYTES, Offset, TIMESTAMP_BYTES};
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// The position's low 32 bits.
+    /// Returns the position's low 32 bits.
     pub const fn from_offset(offset: Offset) -> Self {
         Self(offset as u32)
     }
 
-    /// The position nearest to `near` that has these low 32 bits; none below zero.
+    /// Returns the position nearest to `near` that has these low 32 bits; none below zero.
     pub const fn to_offset(self, near: Offset) -> Option<Offset> {
         let distance = self.0.wrapping_sub(near as u32) as i32;
         near.checked_add_signed(distance as i64)
@@ -43,7 +43,7 @@ impl Flags {
     /// The third bit of accurate ECN (RFC 9768, section 3.1).
     pub const AE: Self = Self(64);
 
-    /// Whether every bit of `other` is set.
+    /// Returns `true` if every bit of `other` is set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -60,7 +60,7 @@ impl Flags {
         self.0 >> 4 & 7
     }
 
-    /// The bits that say a number below 8.
+    /// Returns the bits that say a number below 8.
     pub(crate) const fn from_ace(ace: u8) -> Self {
         Self((ace & 7) << 4)
     }
@@ -83,7 +83,7 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks.
+    /// Returns the blocks.
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.count)]
     }
@@ -119,8 +119,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The length of the IPv4 packet that carries this segment; that of a SYN without the options
-    /// of its [`Handshake`](crate::Handshake).
+    /// Returns the length of the IPv4 packet that carries this segment; that of a SYN without the
+    /// options of its [`Handshake`](crate::Handshake).
     pub fn ip_bytes(&self) -> u32 {
         let timestamps = if self.timestamps.is_some() { TIMESTAMP_BYTES } else { 0 };
         HEADER_BYTES + timestamps + self.sack.option_bytes() + u32::from(self.payload)

@@ -44,7 +44,7 @@ pub struct Sender {
     scoreboard: Scoreboard,
     /// Where the data that the application has written ends.
     written: Offset,
-    /// Whether the application will write no more, so that a FIN follows the data.
+    /// True if the application will write no more, so that a FIN follows the data.
     closed: bool,
     /// What the receiver has room for beyond what it acknowledged.
     receive_window: u64,
@@ -79,7 +79,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that will open a connection and then send what it is given to.
+    /// Creates a sender that will open a connection and then send what it is given to.
     pub fn new(mut config: SenderConfig) -> Self {
         let paced = config.pacing || config.congestion.needs_pacing();
         if paced {
@@ -161,17 +161,17 @@ impl Sender {
         self.marks.echoed()
     }
 
-    /// Whether everything was delivered and acknowledged, the FIN too.
+    /// Returns `true` if everything was delivered and acknowledged, the FIN too.
     pub fn is_finished(&self) -> bool {
         self.closed && self.scoreboard.acknowledged() > self.written
     }
 
-    /// The round-trip time that the last acknowledgement measured, if it did; once.
+    /// Returns the round-trip time that the last acknowledgement measured, if it did; once.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
         self.sample.take()
     }
 
-    /// The smoothed round-trip time (RFC 6298: SRTT); none before the first sample.
+    /// Returns the smoothed round-trip time (RFC 6298: SRTT); none before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Duration> {
         self.rtt.smoothed()
     }

@@ -38,7 +38,7 @@ impl PingPlan {
 /// Header bytes of a UDP datagram over IPv4, which `layer: ip` counts whatever carries it.
 const DATAGRAM_HEADER: u16 = 28;
 
-/// The pattern of a stream of a UDP flow, given by the flow's name and the stream's number.
+/// Returns the pattern of a stream of a UDP flow, given by the flow's name and the stream's number.
 ///
 /// # Errors
 /// [`WorkloadError`] says what the plan has wrong.
@@ -55,7 +55,7 @@ pub fn pattern(
 }
 
 impl LayerPlan {
-    /// The bytes of a datagram's size that are none of its payload.
+    /// Returns the bytes of a datagram's size that are none of its payload.
     pub const fn header(self) -> u16 {
         match self {
             Self::Application => 0,

@@ -20,8 +20,8 @@ impl Pattern {
         }
     }
 
-    /// The payload in bytes of the datagram that is due, and how long after it the next one is;
-    /// [`Duration::MAX`] for never.
+    /// Returns the payload in bytes of the datagram that is due, and how long after it the next one
+    /// is; [`Duration::MAX`] for never.
     #[inline]
     pub fn next_datagram(&mut self) -> (u16, Duration) {
         match self {
@@ -36,7 +36,7 @@ impl Pattern {
 pub struct Replay {
     /// The time before each, and its payload.
     pub packets: Vec<(Duration, u16)>,
-    /// Whether the list begins anew behind its end.
+    /// True if the list begins anew behind its end.
     pub repeat: bool,
     /// Which one is due.
     pub at: usize,
@@ -71,7 +71,7 @@ impl Drawn {
         }
     }
 
-    /// The time from one datagram to the next: the gap, and every pause in it.
+    /// Returns the time from one datagram to the next: the gap, and every pause in it.
     #[inline]
     fn gap(&mut self) -> Duration {
         let gap = match &mut self.gaps {
@@ -100,7 +100,7 @@ impl Drawn {
 /// The largest payload that an IPv4 packet holds behind its header and UDP's.
 pub const MAX_PAYLOAD: u16 = u16::MAX - 28;
 
-/// A mean in picoseconds times a number, rounded; saturates.
+/// Returns a mean in picoseconds times a number, rounded; saturates.
 fn scaled(mean: f64, factor: f64) -> Duration {
     Duration::from_picos((mean * factor + 0.5) as u64)
 }

@@ -203,7 +203,7 @@ pub struct UdpPlan {
 pub struct ReplayPlan {
     /// The time before each, and its size: of the payload, or as an IP packet.
     pub packets: Vec<(u64, u16)>,
-    /// Whether the list begins anew behind its end.
+    /// True if the list begins anew behind its end.
     pub repeat: bool,
 }
 

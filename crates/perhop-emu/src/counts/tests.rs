@@ -17,7 +17,7 @@ fn basic(bytes: u64, packets: u32) -> Vec<u8> {
     put(TCA_STATS_BASIC, &[&bytes.to_ne_bytes()[..], &packets.to_ne_bytes(), &[0; 4]].concat())
 }
 
-/// A message about a queue whose discipline counts `own`.
+/// Returns a message about a queue whose discipline counts `own`.
 fn about(kind: &str, own: &[u32]) -> Vec<u8> {
     let stats = [
         basic(1 << 33, 1000),
@@ -54,7 +54,7 @@ fn more_packets_than_32_bits_hold_are_counted() {
     assert_eq!(counted(&stats), Some(Counted { packets: (1 << 32) + 5, bytes: 1 }));
 }
 
-/// A message that lists two actions.
+/// Returns a message that lists two actions.
 fn two_actions() -> Vec<u8> {
     let action = |place: u16, kind: &str, options: u16, number: u32, packets: u32| {
         let parts = [
@@ -77,7 +77,7 @@ fn actions_are_read_as_linux_describes_them() {
     assert_eq!(found, [(7, one(11)), (8, one(12))]);
 }
 
-/// A message about a counter of nftables.
+/// Returns a message about a counter of nftables.
 fn counter() -> Vec<u8> {
     let data = [
         put(NFTA_COUNTER_BYTES, &70_u64.to_be_bytes()),

@@ -11,7 +11,7 @@ fn own() -> Addresses {
     crate::emulation::addresses(Ipv4Addr::new(10, 0, 0, 9))
 }
 
-/// The sum of a message with its pseudo-header, which is all ones if its checksum is right.
+/// Returns the sum of a message with its pseudo-header, which is all ones if its checksum is right.
 fn message_sum(packet: &[u8]) -> u16 {
     let parsed = IpPacket::parse(packet).unwrap();
     let payload = parsed.payload(packet);

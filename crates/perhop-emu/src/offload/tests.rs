@@ -39,7 +39,7 @@ fn transport_checksum(packet: &[u8], parsed: &IpPacket) -> u16 {
     !sum as u16
 }
 
-/// A segment of TCP with so many words of options.
+/// Returns a segment of TCP with so many words of options.
 fn segment(sequence: u32, flags: u8, options: usize, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x30, 0x39, 0x14, 0x51];
     bytes.extend(sequence.to_be_bytes());
@@ -72,7 +72,7 @@ fn super_header(is_v4: bool, number: u8, size: u16) -> VnetHeader {
     vnet(gso, size)
 }
 
-/// The packets, each with the checksum that it leaves open.
+/// Returns the packets, each with the checksum that it leaves open.
 fn pieces(bytes: &[u8], header: VnetHeader) -> Option<Vec<(Vec<u8>, Option<PartialChecksum>)>> {
     let parsed = IpPacket::parse(bytes).ok()?;
     let mut store = Store::new(1500, 1 << 23);

@@ -65,7 +65,7 @@ impl Ring {
         self.summary == 0
     }
 
-    /// The first bucket from `current` on that is not empty.
+    /// Returns the first bucket from `current` on that is not empty.
     #[inline(always)]
     fn first_bucket(&self, current: u64) -> Option<u64> {
         let from = slot(current);

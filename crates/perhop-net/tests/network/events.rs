@@ -107,7 +107,7 @@ fn what_is_lost_between_runs_is_reported_by_the_next_run() {
     assert_eq!(hosts.losses, [(7, Loss::NoRoute), (2, full)]);
 }
 
-/// A chain of five links between two hosts.
+/// Returns a chain of five links between two hosts.
 fn chain(wire: Wire) -> Network<Line> {
     let links = (0..5).map(|hop| link([hop, hop + 1], wire)).collect();
     Network::new(&[Host, Router, Router, Router, Router, Host], links, 1).unwrap()

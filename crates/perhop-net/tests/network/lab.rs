@@ -62,7 +62,7 @@ impl Scripted {
         times
     }
 
-    /// The packet of a line of the script.
+    /// Returns the packet of a line of the script.
     pub fn packet(&self, line: Line) -> Packet<Line> {
         let Send { from, to, size, .. } = self.script[line as usize];
         packet(from, to, size, line)
@@ -142,12 +142,12 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
     }
 }
 
-/// A link with endless queues, named after its ends.
+/// Returns a link with endless queues, named after its ends.
 pub fn link(ends: [u16; 2], wire: Wire) -> LinkSpec<Line> {
     link_with(ends, wire, || fifo(Limit::bytes(Bytes::MAX)))
 }
 
-/// A link with a queue of one's own at both ends.
+/// Returns a link with a queue of one's own at both ends.
 pub fn link_with(
     ends: [u16; 2],
     wire: Wire,
@@ -175,18 +175,18 @@ pub fn play(
     (network, hosts)
 }
 
-/// The time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests' own
-/// arithmetic.
+/// Returns the time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests'
+/// own arithmetic.
 pub fn transmission(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 8 * u128::from(SECOND)).div_ceil(rate.into()) as u64
 }
 
-/// The direction of a link from its first end to its second.
+/// Returns the direction of a link from its first end to its second.
 pub fn forth(link: u32) -> PortId {
     PortId(2 * link)
 }
 
-/// The direction of a link from its second end to its first.
+/// Returns the direction of a link from its second end to its first.
 pub fn back(link: u32) -> PortId {
     PortId(2 * link + 1)
 }

@@ -130,8 +130,8 @@ fn jitter_keeps_order_and_its_bound_where_packets_are_close() {
     assert!(lateness.iter().any(|&late| late > JITTER / 2));
 }
 
-/// The packets of 20,000 that a link from node 0 to node 1 with 2% loss loses, with other links
-/// beside it.
+/// Returns the packets of 20,000 that a link from node 0 to node 1 with 2% loss loses, with other
+/// links beside it.
 fn lost(seed: u64, others: Vec<perhop_net::LinkSpec<Line>>) -> Vec<Line> {
     let wire = perhop_net::Wire { loss: 20_000_000, ..wire(1_000_000_000, 0) };
     let mut links = vec![link([0, 1], wire)];

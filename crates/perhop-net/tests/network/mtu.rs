@@ -7,7 +7,7 @@ use crate::lab::*;
 
 const RATE: u64 = 8_000_000_000;
 
-/// A host, a router, a host; the second link takes 1000 bytes.
+/// Returns a host, a router, a host; the second link takes 1000 bytes.
 fn network() -> Network<Line> {
     let hop = |n| link([n, n + 1], wire(RATE, MILLISECOND));
     let mut network = Network::new(&[Host, Router, Host], vec![hop(0), hop(1)], 1).unwrap();

@@ -77,7 +77,7 @@ fn a_network_may_be_empty() {
     assert_eq!((network.next_event(), network.events()), (None, 0));
 }
 
-/// The least (hops, delay) from the first node to the last, by Bellman and Ford.
+/// Returns the least (hops, delay) from the first node to the last, by Bellman and Ford.
 fn least_cost(nodes: &[NodeKind], links: &[([u16; 2], u64)]) -> Option<(u64, u64)> {
     let mut best = vec![None; nodes.len()];
     best[0] = Some((0, 0));

@@ -52,8 +52,8 @@ fn the_base_probability_is_that_of_the_pi_controller() {
     assert!((base * base - 0.375).abs() < 0.05, "{base}");
 }
 
-/// A queue whose coupled probability has just come to be this at least, with its Classic packets
-/// kept waiting; and the instant, after which no update comes for 15 ms.
+/// Returns a queue whose coupled probability has just come to be this at least, with its Classic
+/// packets kept waiting; and the instant, after which no update comes for 15 ms.
 fn with_probability(coupled: f64) -> (DualPi2<Id>, Time) {
     let mut queue = DualPi2::new(config());
     for update in 0.. {

@@ -8,7 +8,7 @@ use perhop_queue::{Cause, Dequeue, Discipline, Dropped, Ledger};
 /// A packet's body: its number.
 pub type Id = usize;
 
-/// A packet of a flow, which is its source port.
+/// Returns a packet of a flow, which is its source port.
 pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
     let header = Header {
         size,
@@ -52,7 +52,7 @@ pub fn offer(
     (ledger.drops, ledger.marks)
 }
 
-/// Whether an arrival was dropped before the queue was full; nothing else may be.
+/// Returns `true` if an arrival was dropped before the queue was full; nothing else may be.
 pub fn dropped_early(queue: &mut impl Discipline<Id>, now: Time, packet: Packet<Id>) -> bool {
     let (drops, _) = offer(queue, now, packet);
     assert!(drops.iter().all(|drop| drop.packet.body == packet.body && drop.cause == Cause::Early));

@@ -28,7 +28,7 @@ fn red(config: RedConfig, profile: RedProfile) -> Red<Id> {
     Red::new(config, &[profile], [0; 64], random(1))
 }
 
-/// A queue that holds so many packets, which got in before any threshold counted.
+/// Returns a queue that holds so many packets, which got in before any threshold counted.
 fn filled(config: RedConfig, profile: RedProfile, length: usize, size: u32) -> Red<Id> {
     let mut queue = red(config, profile);
     let mut id = 0;

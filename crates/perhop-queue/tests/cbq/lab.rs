@@ -27,7 +27,7 @@ pub fn config(root: u64) -> CbqConfig {
     }
 }
 
-/// A leaf that takes packets with this DSCP.
+/// Returns a leaf that takes packets with this DSCP.
 pub fn leaf(dscp: u8, bps: u64, borrow: bool, limit: u64) -> CbqSpec<u64> {
     let queue = Queue::Fifo(Fifo::new(Limit::packets(limit)).dropping_at_head());
     CbqSpec {

@@ -10,7 +10,7 @@ fn megabits(shares: Vec<f64>) -> Vec<f64> {
     shares.into_iter().map(|share| share / 1e6).collect()
 }
 
-/// A class with half of the root that may not borrow.
+/// Returns a class with half of the root that may not borrow.
 fn half_alone(config: CbqConfig, wire: u64) -> f64 {
     let half = config.rate.bits_per_second() / 2;
     megabits(drain(config, vec![leaf(0, half, false, u64::MAX)], 1500, wire))[0]

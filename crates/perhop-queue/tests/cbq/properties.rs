@@ -21,7 +21,7 @@ fn tree() -> impl Strategy<Value = Tree> {
     prop::collection::vec(class, 1..4).prop_map(Tree)
 }
 
-/// The tree's classes; leaves take their numbers as DSCPs. A class without leaves is one.
+/// Returns the tree's classes; leaves take their numbers as DSCPs. A class without leaves is one.
 fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
     let mut next = 0;
     let sum: u64 = tree.0.iter().map(|class| class.0).sum();

@@ -121,8 +121,9 @@ fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<
     seal(out, start, header);
 }
 
-/// The number of a connection's first byte in one direction. It depends on the addresses and ports
-/// (RFC 9293, section 3.4.1), and on nothing else, so that it is the same at every interface.
+/// Returns the number of a connection's first byte in one direction. It depends on the addresses
+/// and ports (RFC 9293, section 3.4.1), and on nothing else, so that it is the same at every
+/// interface.
 fn first_number(header: &Header) -> u32 {
     const ISN: u64 = 0x4953_4e00;
     header.flow_hash(ISN) as u32
@@ -138,7 +139,7 @@ fn reversed(header: &Header) -> Header {
     }
 }
 
-/// The control bits.
+/// Returns the control bits.
 fn control(flags: Flags) -> u16 {
     let bits = [
         (Flags::FIN, flags::FIN),

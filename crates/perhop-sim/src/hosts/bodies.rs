@@ -267,7 +267,7 @@ impl Bodies {
         self.slot_mut(id).copies |= CHARGED;
     }
 
-    /// The packet waits there no longer; says whether it did.
+    /// Removes the packet from there; returns `true` if it was there.
     pub fn discharge(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);
         let charged = slot.copies & CHARGED > 0;
@@ -281,13 +281,13 @@ impl Bodies {
         prefetch(self.slot(id));
     }
 
-    /// The endpoint that a packet is for.
+    /// Returns the endpoint that a packet is for.
     #[inline(always)]
     pub fn endpoint(&self, id: BodyId) -> u32 {
         self.slot(id).endpoint
     }
 
-    /// The body of a packet that is under way.
+    /// Returns the body of a packet that is under way.
     pub fn get(&self, id: BodyId) -> Body {
         let &Slot { sent, message, endpoint, identification, .. } = self.slot(id);
         Body { endpoint, identification, sent, message: self.message(message) }
@@ -305,7 +305,7 @@ impl Bodies {
         }
     }
 
-    /// The segment that was stored.
+    /// Returns the segment that was stored.
     ///
     /// # Panics
     /// If it was something else.
@@ -327,8 +327,8 @@ impl Bodies {
         }
     }
 
-    /// A copy of the packet is under way as well, and has the same body; none if there are too
-    /// many.
+    /// A copy of the packet is under way as well, and has the same body; none if there are
+    /// too many.
     pub fn copy(&mut self, id: BodyId) -> Option<BodyId> {
         let copies = &mut self.slot_mut(id).copies;
         if *copies & !ARRIVED == !ARRIVED {
@@ -338,8 +338,8 @@ impl Bodies {
         Some(id)
     }
 
-    /// A packet has arrived; says whether it is the first copy. What it says may be read until the
-    /// next packet is sent.
+    /// A packet has arrived; says whether it is the first copy. What it says may be read
+    /// until the next packet is sent.
     #[inline(always)]
     pub fn arrive(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);

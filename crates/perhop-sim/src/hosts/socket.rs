@@ -19,13 +19,13 @@ pub(crate) const SEND_BUFFER: u64 = perhop_workload::SEND_BUFFER as u64;
 pub(crate) struct Socket {
     /// Bytes that wait: of IP for TCP, of memory for UDP.
     pub queued: u64,
-    /// Whether its sender waits for room.
+    /// True if its sender waits for room.
     pub blocked: bool,
 }
 
-/// The memory that a datagram of `size` IP bytes takes: Linux's `SKB_TRUESIZE`, with its structures
-/// of 64-bit systems. The payload lies with `skb_shared_info` in a block of `kmalloc`, whose sizes
-/// are powers of two here.
+/// Returns the memory that a datagram of `size` IP bytes takes: Linux's `SKB_TRUESIZE`, with its
+/// structures of 64-bit systems. The payload lies with `skb_shared_info` in a block of `kmalloc`,
+/// whose sizes are powers of two here.
 fn truesize(size: u32) -> u64 {
     const SK_BUFF: u64 = 256;
     const SHARED_INFO: u64 = 320;

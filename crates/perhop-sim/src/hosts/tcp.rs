@@ -27,7 +27,7 @@ pub(crate) struct TcpSender {
     pub srtt_due: Time,
     /// Data segments that the network lost.
     pub lost: u64,
-    /// Whether what waits in the host's own queue holds it up.
+    /// True if what waits in the host's own queue holds it up.
     pub small_queues: bool,
     pub socket: Socket,
 }
@@ -47,7 +47,7 @@ pub(crate) enum StreamPhase {
 }
 
 impl TcpSender {
-    /// Whether enough of it waits in the host's own queue.
+    /// Returns `true` if enough of it waits in the host's own queue.
     #[inline]
     pub fn is_blocked(&mut self) -> bool {
         self.socket.blocked = self.socket.queued > 0 && {
@@ -64,7 +64,7 @@ impl TcpSender {
         }
     }
 
-    /// The smoothed round-trip time, where it is due to be read: once in each multiple of
+    /// Returns the smoothed round-trip time, where it is due to be read: once in each multiple of
     /// [`SRTT_EVERY`] in which there was something to smooth.
     #[inline]
     pub fn read_srtt(&mut self, now: Time) -> Option<Duration> {

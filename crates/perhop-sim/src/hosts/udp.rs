@@ -33,7 +33,8 @@ impl UdpSender {
         if goes_on { at } else { Time::MAX }
     }
 
-    /// Whether a datagram goes out now. A sender that was held up makes up for it, until it stops.
+    /// Returns `true` if a datagram goes out now. A sender that was held up makes up for it, until
+    /// it stops.
     pub fn may_send(&mut self, now: Time) -> bool {
         if now >= self.stop {
             self.due = Time::MAX; // what it is behind with is never due
@@ -55,7 +56,7 @@ impl UdpSender {
         self.refused = Some(payload);
     }
 
-    /// The payload of the datagram that is due.
+    /// Returns the payload of the datagram that is due.
     pub fn next_payload(&mut self) -> u32 {
         if let Some(payload) = self.refused.take() {
             if self.left != u64::MAX {

@@ -14,7 +14,8 @@ fn bbr(changes: Value) -> Value {
     tcp(0, 2, settings, changes)
 }
 
-/// A host, a router, the bottleneck with a queue of so many bandwidth-delay products, a host.
+/// Returns a host, a router, the bottleneck with a queue of so many bandwidth-delay products, a
+/// host.
 fn over(products: f64, loss_ppb: u32, flows: &[Value], marks: &[u64]) -> Results {
     let packets = (products * (RATE * (RTT / MICROSECOND) / 1_000_000 / 12_000) as f64) as u64;
     let slow = json!({"queues": [fifo(packets), fifo(1 << 40)], "loss_ppb": loss_ppb});

@@ -35,7 +35,7 @@ impl Sink for Kept {
     }
 }
 
-/// The directed link of a port in a row of nodes.
+/// Returns the directed link of a port in a row of nodes.
 fn name(port: &u32) -> String {
     let link = port / 2;
     format!("{link}-{}{}", link + 1, if port % 2 == 1 { " back" } else { "" })
@@ -64,7 +64,7 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// The blocks of a file, each of whole words and with its length at both ends.
+/// Returns the blocks of a file, each of whole words and with its length at both ends.
 fn blocks(mut file: &[u8]) -> Vec<Block> {
     let mut found = Vec::new();
     while !file.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// A host, a router and a host; the second link is the narrow one.
+/// Returns a host, a router and a host; the second link is the narrow one.
 fn narrow(rate: u64, queue: Value, flows: Value, changes: Value) -> Value {
     let second = link_with([1, 2], rate, MILLISECOND, json!({"queues": [queue, fifo(1000)]}));
     json!({

@@ -16,7 +16,7 @@ fn codel() -> Value {
     }})
 }
 
-/// A host, a router, the bottleneck with `queue`, a host; a round trip of 40 ms.
+/// Returns a host, a router, the bottleneck with `queue`, a host; a round trip of 40 ms.
 fn run_over(queue: &Value, flows: &[Value], marks: &[u64]) -> Results {
     let slow = json!({"queues": [queue, fifo(1 << 40)]});
     let links = [

@@ -7,7 +7,7 @@ use crate::lab::*;
 /// What TCP's payload is of a link's rate.
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
-/// A host, a router, the bottleneck with `queue`, a host.
+/// Returns a host, a router, the bottleneck with `queue`, a host.
 fn over(queue: &Value, rate: u64, rtt: u64, flows: &[Value], marks: &[u64]) -> Value {
     let slow = json!({"queues": [queue, fifo(1 << 40)]});
     let links = [

@@ -40,12 +40,12 @@ pub fn fifo(packets: u64) -> Value {
     json!({"fifo": {"packets": packets}})
 }
 
-/// A class with a share by weight.
+/// Returns a class with a share by weight.
 pub fn class(matches: Value, weight: u64, queue: Value) -> Value {
     json!({"matches": matches, "weight": weight, "police": null, "queue": queue})
 }
 
-/// A link with endless queues.
+/// Returns a link with endless queues.
 pub fn link(ends: [u16; 2], rate: u64, delay: u64) -> Value {
     link_with(ends, rate, delay, json!({}))
 }
@@ -81,7 +81,7 @@ pub fn udp(from: u16, to: u16, rate: u64, size: u64, changes: Value) -> Value {
     with(flow(from, to, json!({"udp": {"rate": rate, "size": size}})), changes)
 }
 
-/// A ping every `every` that never stops.
+/// Returns a ping every `every` that never stops.
 pub fn ping(from: u16, to: u16, every: u64, changes: Value) -> Value {
     let ping = json!({
         "from": from, "to": to, "dscp": 0, "every": every, "size": 56, "start": 0,
@@ -95,7 +95,7 @@ pub fn every(interval: u64, end: u64) -> Vec<u64> {
     (1..=end / interval).map(|mark| mark * interval).collect()
 }
 
-/// A plan of nodes (see [`nodes`]), links and marks; without flows and pings.
+/// Returns a plan of nodes (see [`nodes`]), links and marks; without flows and pings.
 pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     json!({
         "network": {"seed": 1, "marks": marks, "nodes": nodes(kinds), "links": links},
@@ -103,8 +103,8 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     })
 }
 
-/// A plan with everything at once: TCP and UDP, losses and jitter, classes and policers, pings.
-/// It takes four seconds.
+/// Returns a plan with everything at once: TCP and UDP, losses and jitter, classes and policers,
+/// pings. It takes four seconds.
 pub fn everything(seed: u64, marks: &[u64]) -> Value {
     let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
     policed["police"] = json!({"rate": 500_000, "burst": 6_000, "exceed": {"remark": 1}});
@@ -163,7 +163,7 @@ pub fn refusal(plan: &Value) -> String {
     refusal_of(&spelled(plan)).expect("the plan has something wrong")
 }
 
-/// The same of a plan with names; none if it is not refused.
+/// Returns the same of a plan with names; none if it is not refused.
 pub fn refusal_of(plan: &Value) -> Option<String> {
     match serde_path_to_error::deserialize::<_, Plan>(plan) {
         Ok(plan) => Simulation::new(&plan).err().map(|error| error.to_string()),
@@ -192,7 +192,7 @@ impl Results {
         &found.expect("a column's name").1
     }
 
-    /// A column of whole numbers, or of names by number.
+    /// Returns a column of whole numbers, or of names by number.
     pub fn integers(&self, table: &str, column: &str) -> &[i64] {
         match self.column(table, column) {
             Column::Integers(values) | Column::Names(_, values) => values,
@@ -200,7 +200,7 @@ impl Results {
         }
     }
 
-    /// A column of names.
+    /// Returns a column of names.
     pub fn names(&self, table: &str, column: &str) -> Vec<&str> {
         match self.column(table, column) {
             Column::Names(names, places) => {
@@ -211,7 +211,7 @@ impl Results {
         }
     }
 
-    /// A column of measures.
+    /// Returns a column of measures.
     pub fn floats(&self, table: &str, column: &str) -> &[f64] {
         match self.column(table, column) {
             Column::Floats(values) => values,
@@ -219,24 +219,24 @@ impl Results {
         }
     }
 
-    /// The values of a column in the rows whose `key` is `value`.
+    /// Returns the values of a column in the rows whose `key` is `value`.
     pub fn of_rows(&self, table: &str, column: &str, key: &str, value: usize) -> Vec<i64> {
         let keys = self.integers(table, key).iter();
         let rows = keys.zip(self.integers(table, column)).filter(|(key, _)| **key == value as i64);
         rows.map(|(_, cell)| *cell).collect()
     }
 
-    /// A class's count of something over the whole run.
+    /// Returns a class's count of something over the whole run.
     pub fn class(&self, class: usize, column: &str) -> u64 {
         self.of_rows("queues", column, "class", class).iter().sum::<i64>() as u64
     }
 
-    /// A flow's count of something over the whole run.
+    /// Returns a flow's count of something over the whole run.
     pub fn flow(&self, flow: usize, column: &str) -> u64 {
         self.of_rows("intervals", column, "flow", flow).iter().sum::<i64>() as u64
     }
 
-    /// A port's count of something over the whole run.
+    /// Returns a port's count of something over the whole run.
     pub fn port(&self, port: usize, column: &str) -> u64 {
         self.of_rows("links", column, "link", port).iter().sum::<i64>() as u64
     }
@@ -282,8 +282,8 @@ pub fn seconds(picos: u64) -> f64 {
     picos as f64 / SECOND as f64
 }
 
-/// The time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests' own
-/// arithmetic.
+/// Returns the time that `bytes` on the wire take at `rate`, rounded up to a picosecond: the tests'
+/// own arithmetic.
 pub fn transmission(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 8 * u128::from(SECOND)).div_ceil(rate.into()) as u64
 }

@@ -6,8 +6,8 @@ use crate::lab::*;
 
 const RATE: u64 = 1_000_000_000;
 
-/// A host, two routers, a host; the first router marks what the first host sends by these rules,
-/// the second what comes from the first.
+/// Returns a host, two routers, a host; the first router marks what the first host sends by these
+/// rules, the second what comes from the first.
 fn row(first: Value, second: Value, flows: &[Value], pings: &[Value]) -> Results {
     let by_dscp = json!({"classes": [
         class(json!({"dscps": [8]}), 1, fifo(100)), class(json!({}), 1, fifo(100)),

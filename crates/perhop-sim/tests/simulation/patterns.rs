@@ -9,14 +9,14 @@ const SIZE: u64 = 1000;
 /// What a packet of the mean size takes.
 const SERVICE: u64 = SIZE * 8 * SECOND / RATE;
 
-/// A flow that loads a link to `load` per mille with IP packets of `SIZE` bytes on average.
+/// Returns a flow that loads a link to `load` per mille with IP packets of `SIZE` bytes on average.
 fn loaded(load: u64, settings: Value, marks: &[u64]) -> Value {
     let settings = json!({"transport": {"udp": with(json!({"layer": "ip"}), settings)}});
     let flow = udp(0, 1, RATE / 1000 * load, SIZE, settings);
     with(plan("hh", &[link([0, 1], RATE, 0)], marks), json!({"flows": [flow]}))
 }
 
-/// The mean number of packets that wait, and the share of the time that the link is busy.
+/// Returns the mean number of packets that wait, and the share of the time that the link is busy.
 fn queue(load: u64, settings: Value) -> (f64, f64) {
     let results = run(&loaded(load, settings, &every(17 * SERVICE, 4_000_000 * SERVICE)));
     let waiting = results.of_rows("queues", "backlog_packets", "class", 0);

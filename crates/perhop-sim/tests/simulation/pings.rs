@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// A host, a router, a host; 1 Gb/s and 1 ms to the router, then what `second` says.
+/// Returns a host, a router, a host; 1 Gb/s and 1 ms to the router, then what `second` says.
 fn path(second: Value, flows: &[Value], pings: &[Value], end: u64) -> Results {
     let links = [link([0, 1], 1_000_000_000, MILLISECOND), second];
     run(&with(plan("hrh", &links, &[end]), json!({"flows": flows, "pings": pings})))
@@ -80,7 +80,8 @@ fn a_lost_ping_has_no_round_trip_time() {
     assert_eq!(results.port(2, "lost_packets") + results.port(3, "lost_packets"), lost as u64);
 }
 
-/// A class that remarks beyond 1 kb/s, which the first packet uses up for the rest of the test.
+/// Returns a class that remarks beyond 1 kb/s, which the first packet uses up for the rest of the
+/// test.
 fn remarking(dscp: u8) -> Value {
     let mut class = class(json!({}), 1, fifo(1000));
     class["police"] = json!({"rate": 1_000, "burst": 84, "exceed": {"remark": dscp}});

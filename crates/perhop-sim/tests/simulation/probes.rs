@@ -10,13 +10,14 @@ const ECHO: &str = "echo reply";
 const EXCEEDED: &str = "time exceeded";
 const UNREACHABLE_PORT: &str = "port unreachable";
 
-/// A host, three routers, a host, a millisecond between each two.
+/// Returns a host, three routers, a host, a millisecond between each two.
 fn row(pings: &[Value], end: u64) -> Value {
     let links: Vec<Value> = (0..4).map(|n| link([n, n + 1], RATE, MILLISECOND)).collect();
     with(plan("hrrrh", &links, &[end]), json!({"pings": pings}))
 }
 
-/// The round trip of a probe of `size` bytes to the n-th node, and an answer of `answer` bytes.
+/// Returns the round trip of a probe of `size` bytes to the n-th node, and an answer of `answer`
+/// bytes.
 fn round_trip(hops: u64, size: u64, answer: u64) -> f64 {
     seconds(hops * (2 * MILLISECOND + transmission(size, RATE) + transmission(answer, RATE)))
 }
@@ -98,7 +99,8 @@ fn routers_limit_what_they_say_and_may_be_silent() {
     assert_eq!(answered, [0, 10]);
 }
 
-/// A class that remarks beyond 1 b/s, which the first packet uses up for the rest of the test.
+/// Returns a class that remarks beyond 1 b/s, which the first packet uses up for the rest of the
+/// test.
 fn remarking(dscp: u8) -> Value {
     let mut class = class(json!({}), 1, fifo(1000));
     class["police"] = json!({"rate": 1, "burst": 84, "exceed": {"remark": dscp}});

@@ -59,7 +59,7 @@ fn matches() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A plain queue or classes, which may have classes inside.
+/// Returns a plain queue or classes, which may have classes inside.
 fn queue() -> impl Strategy<Value = Value> {
     limit().prop_recursive(2, 8, 4, |inner| {
         let weight = prop::option::weighted(0.8, 1_u64..1_000_000);
@@ -202,7 +202,8 @@ proptest! {
     }
 }
 
-/// The sums over the classes inside a class are those of the class. Returns each port's root.
+/// The sums over the classes inside a class are those of the class. Returns each port's
+/// root.
 fn check_classes(
     plan: &Value,
     results: &Results,
@@ -260,8 +261,8 @@ fn check_classes(
     Ok(roots)
 }
 
-/// A link carries what its queue sent, and no more than its rate and the packet in transmission
-/// at either end of a stretch.
+/// A link carries what its queue sent, and no more than its rate and the packet in
+/// transmission at either end of a stretch.
 fn check_links(plan: &Value, results: &Results, roots: &[usize]) -> Result<(), TestCaseError> {
     let links = plan["network"]["links"].as_array().unwrap();
     for (port, &root) in roots.iter().enumerate() {

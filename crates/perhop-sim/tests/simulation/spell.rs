@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// The name of a node, a flow or a ping, or whatever else stands there.
+/// Returns the name of a node, a flow or a ping, or whatever else stands there.
 fn name(number: &Value) -> Value {
     number.as_u64().map_or_else(|| number.clone(), |number| json!(number.to_string()))
 }
@@ -21,7 +21,7 @@ fn rename(object: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// A plan with names.
+/// Returns a plan with names.
 pub fn spelled(plan: &Value) -> Value {
     let mut plan = plan.clone();
     let network = &mut plan["network"];
@@ -84,7 +84,7 @@ fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
     link
 }
 
-/// A discipline, `above` being how the names of its classes begin.
+/// Returns a discipline, `above` being how the names of its classes begin.
 pub fn spelled_discipline(short: &Value, above: &str) -> Value {
     for (key, scheduler) in [("classes", "wfq"), ("drr", "drr"), ("link-sharing", "link-sharing")] {
         if let Some(classes) = short.get(key).and_then(Value::as_array) {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// A host on a fast link, a router, the bottleneck, a host. The bottleneck has a queue of `limit`
-/// packets there and loses `loss_ppb` in both directions; `rtt` is without the time that
+/// Returns a host on a fast link, a router, the bottleneck, a host. The bottleneck has a queue of
+/// `limit` packets there and loses `loss_ppb` in both directions; `rtt` is without the time that
 /// transmissions take.
 fn bottleneck(rate: u64, rtt: u64, limit: u64, loss_ppb: u32) -> [Value; 2] {
     let changes = json!({"loss_ppb": loss_ppb, "queues": [fifo(limit), fifo(1 << 40)]});
@@ -90,8 +90,8 @@ fn lossy_one_way(rate: u64, rtt: u64, loss_ppb: u32) -> Vec<Value> {
     vec![hop([0, 1], loss_ppb), hop([3, 2], 0), hop([1, 3], 0), hop([2, 0], 0)]
 }
 
-/// A port for which hosts 0 and 3 share their load so that data goes by node 1, where it is lost,
-/// and acknowledgements by node 2, where they are not.
+/// Returns a port for which hosts 0 and 3 share their load so that data goes by node 1, where it is
+/// lost, and acknowledgements by node 2, where they are not.
 fn port_of_one_way_loss(seed: u64) -> u64 {
     let links = lossy_one_way(10_000_000_000, MILLISECOND, 0);
     let divided = |port: &u64| {
@@ -145,9 +145,9 @@ fn indications(loss: f64, mean_window: f64) -> f64 {
     loss / (1.0 + loss * mean_window * 4.0 / 3.0)
 }
 
-/// The square-root law with the constant for random loss, every segment acknowledged: Mathis,
-/// Semke, Mahdavi and Ott, *The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm*,
-/// CCR 27(3), 1997, table 1.
+/// Returns the square-root law with the constant for random loss, every segment acknowledged:
+/// Mathis, Semke, Mahdavi and Ott, *The Macroscopic Behavior of the TCP Congestion Avoidance
+/// Algorithm*, CCR 27(3), 1997, table 1.
 fn mathis(p: f64, rtt: f64) -> f64 {
     1.31 / (rtt * p.sqrt())
 }

@@ -67,9 +67,9 @@ pub(crate) struct Bbr {
     probe_wait: Duration,
     rounds_since_probe: u64,
     ack_phase: AckPhase,
-    /// Whether acknowledgements are of what was sent while probing.
+    /// True if acknowledgements are of what was sent while probing.
     probe_sample: bool,
-    /// Whether the last probe lost too much, and whether it ended early for fear of that.
+    /// True if the last probe lost too much, and whether it ended early for fear of that.
     too_high: bool,
     precautionary: bool,
     /// How the long-term bound grows while probing: rounds, bytes acknowledged towards the next
@@ -129,7 +129,7 @@ impl Bbr {
         }
     }
 
-    /// Whether the window was full in this round trip or the last.
+    /// Returns `true` if the window was full in this round trip or the last.
     fn is_window_limited(&self) -> bool {
         self.window_full.is_some_and(|round| self.round - round <= 1)
     }

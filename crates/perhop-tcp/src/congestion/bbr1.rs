@@ -95,7 +95,8 @@ pub(crate) struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// The model at its beginning; `random` draws the places in the cycle at which ProbeBW begins.
+    /// Returns the model at its beginning; `random` draws the places in the cycle at which ProbeBW
+    /// begins.
     pub fn new(random: Stream) -> Self {
         Self {
             random,
@@ -139,7 +140,7 @@ impl Bbr1 {
         }
     }
 
-    /// The rate that counts: the policer's, if one is believed in, or the greatest.
+    /// Returns the rate that counts: the policer's, if one is believed in, or the greatest.
     fn rate(&self) -> f64 {
         self.policed.rate().unwrap_or(self.max_rate.get())
     }

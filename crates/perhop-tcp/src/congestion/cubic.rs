@@ -13,7 +13,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
-    /// Whether the window grows at least as Reno's would (section 4.3).
+    /// True if the window grows at least as Reno's would (section 4.3).
     reno_friendly: bool,
     /// Window before the last loss, or less by fast convergence: W_max.
     maximum: f64,
@@ -100,8 +100,8 @@ impl Cubic {
     }
 }
 
-/// The cube root by Newton's method: the C library's differs between versions in the last digit,
-/// and results must not.
+/// Returns the cube root by Newton's method: the C library's differs between versions in the last
+/// digit, and results must not.
 pub(super) fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

@@ -30,7 +30,7 @@ pub(super) struct HyStart {
     samples: u32,
     /// Conservative slow start: the least round-trip time when it began, and the rounds since.
     conservative: Option<(Duration, u32)>,
-    /// Whether sending is paced, so that growth needs no bound against bursts.
+    /// True if sending is paced, so that growth needs no bound against bursts.
     paced: bool,
 }
 
@@ -107,7 +107,8 @@ mod tests {
             Self { hystart, window, ack: 1 }
         }
 
-        /// A round of a round-trip time in milliseconds; returns by how much the window grew.
+        /// A round of a round-trip time in milliseconds; returns by how much the window
+        /// grew.
         fn round(&mut self, millis: u64) -> f64 {
             let before = self.window.cwnd;
             // At the first acknowledgement of a round all of the next is sent.

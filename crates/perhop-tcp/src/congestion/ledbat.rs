@@ -139,7 +139,8 @@ mod tests {
         }
     }
 
-    /// A round trip of acknowledgements of a segment each, in a steady state without slowdown.
+    /// A round trip of acknowledgements of a segment each, in a steady state without
+    /// slowdown.
     fn round(rtt: u64) -> f64 {
         let mut ledbat = Ledbat::new();
         ledbat.phase = LedbatPhase::Steady { slowdown: Time::MAX };

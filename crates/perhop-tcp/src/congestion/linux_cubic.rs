@@ -20,7 +20,7 @@ const STALE: Duration = Duration::from_picos(31_250_000_000);
 
 #[derive(Clone, Debug)]
 pub(super) struct LinuxCubic {
-    /// Whether the window grows at least as Reno's estimate does (tcp_friendliness).
+    /// True if the window grows at least as Reno's estimate does (tcp_friendliness).
     reno_friendly: bool,
     /// Window before the last loss, or less by fast convergence; zero if none is known.
     maximum: f64,

@@ -24,7 +24,7 @@ const HELD_BACK: f64 = 0.001;
 /// The state of a connection's slow starts.
 #[derive(Clone, Debug)]
 pub(super) struct LinuxHyStart {
-    /// Whether segments are paced, which may delay them by half a round trip.
+    /// True if segments are paced, which may delay them by half a round trip.
     paced: bool,
     /// The round ends when more than this is acknowledged.
     round_end: Offset,
@@ -35,7 +35,7 @@ pub(super) struct LinuxHyStart {
     least: Duration,
     current: Duration,
     samples: u32,
-    /// Whether slow start has ended.
+    /// True if slow start has ended.
     found: bool,
 }
 
@@ -110,8 +110,9 @@ mod tests {
         Time::ZERO + Duration::from_micros(micros)
     }
 
-    /// A round that began at zero with a window of `segments` and a least round trip of 40 ms: the
-    /// acknowledgement, counted from one, at which slow start ends; they come every `gap` µs.
+    /// Returns a round that began at zero with a window of `segments` and a least round trip of 40
+    /// ms: the acknowledgement, counted from one, at which slow start ends; they come every `gap`
+    /// µs.
     fn ends_after(segments: f64, paced: bool, gap: u64, rtt: u64) -> Option<u64> {
         let mut hystart = LinuxHyStart::new(paced);
         let mut window = Window::new(segments * MSS);

@@ -14,7 +14,7 @@ pub(crate) struct Delivered {
     pub newly: u64,
     /// What is in flight after it.
     pub in_flight: u64,
-    /// Whether the sender is in loss recovery.
+    /// True if the sender is in loss recovery.
     pub recovering: bool,
     pub smoothed_rtt: Duration,
 }
@@ -28,7 +28,7 @@ pub(crate) trait PathModel {
     /// Bytes a second at which segments go out; none before the first acknowledgement.
     fn pacing_rate(&self) -> Option<f64>;
 
-    /// The least round-trip time that is known; zero if none is.
+    /// Returns the least round-trip time that is known; zero if none is.
     fn min_rtt(&self) -> Duration;
 
     /// Takes an acknowledgement. Returns whether rate samples are to be ignored for a round trip as

@@ -65,7 +65,7 @@ impl Scalable {
         self.rounds.is_some()
     }
 
-    /// The round trip that it behaves as if it had.
+    /// Returns the round trip that it behaves as if it had.
     fn round(&self, smoothed: Duration) -> Duration {
         match self.rounds {
             Some(rounds) if rounds >= ROUNDS => smoothed.max(LEAST_ROUND),
@@ -107,8 +107,8 @@ impl Scalable {
         window.cwnd += ratio * ratio * mss * acked.bytes as f64 / window.cwnd;
     }
 
-    /// A mark, the first for a round trip; returns by what the window is to shrink, if Prague has
-    /// not answered in a round trip as it takes it.
+    /// A mark, the first for a round trip; returns by what the window is to shrink, if
+    /// Prague has not answered in a round trip as it takes it.
     pub fn on_mark(&mut self, now: Time, smoothed: Duration) -> Option<f64> {
         if now < self.answered_until {
             return None;

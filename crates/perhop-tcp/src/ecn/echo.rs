@@ -21,7 +21,7 @@ pub(crate) struct Echo {
     count: u8,
     /// Marks since the last acknowledgement.
     unsaid: u8,
-    /// Whether the last packet was marked.
+    /// True if the last packet was marked.
     last_marked: bool,
     /// How the SYN arrived, as its answer says.
     syn: Flags,
@@ -55,8 +55,8 @@ impl Echo {
         };
     }
 
-    /// Whether a segment changes what the acknowledgement of those before it has to say: DCTCP's
-    /// is due first then (RFC 8257, section 3.2: the second of two).
+    /// Returns `true` if a segment changes what the acknowledgement of those before it has to say:
+    /// DCTCP's is due first then (RFC 8257, section 3.2: the second of two).
     pub fn parts(&self, segment: &Segment) -> bool {
         let marked = segment.ecn == Ecn::Ce;
         self.mode == EcnMode::Dctcp && segment.payload > 0 && marked != self.echoing
@@ -88,7 +88,7 @@ impl Echo {
         }
     }
 
-    /// The bits of an acknowledgement, or of the answer to the SYN.
+    /// Returns the bits of an acknowledgement, or of the answer to the SYN.
     pub fn flags(&mut self, syn: bool) -> Flags {
         self.unsaid = 0;
         match self.mode {

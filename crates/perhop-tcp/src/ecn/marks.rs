@@ -22,7 +22,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// A sender that asks for `mode` and whose data then says `ect`.
+    /// Creates a sender that asks for `mode` and whose data then says `ect`.
     pub fn new(mode: EcnMode, ect: Ecn) -> Self {
         Self { mode, ect, cwr: false, count: FIRST_COUNT, echoed: 0 }
     }
@@ -33,7 +33,7 @@ impl Marks {
         self.echoed
     }
 
-    /// Whether there is anything to read in acknowledgements.
+    /// Returns `true` if there is anything to read in acknowledgements.
     pub fn are_on(&self) -> bool {
         self.mode != EcnMode::Off
     }
@@ -83,9 +83,9 @@ impl Marks {
         self.cwr = self.mode == EcnMode::Classic || self.mode == EcnMode::Dctcp;
     }
 
-    /// The bits of a segment with data, and what its IP header says. Classic ECN does not protect
-    /// retransmissions (RFC 3168, section 6.1.5); where marks are counted they may be marked, too
-    /// (RFC 8311, section 4.3).
+    /// Returns the bits of a segment with data, and what its IP header says. Classic ECN does not
+    /// protect retransmissions (RFC 3168, section 6.1.5); where marks are counted they may be
+    /// marked, too (RFC 8311, section 4.3).
     pub fn on_data(&mut self, first: bool, again: bool) -> (Flags, Ecn) {
         match self.mode {
             EcnMode::Off => (Flags::default(), Ecn::NotEct),

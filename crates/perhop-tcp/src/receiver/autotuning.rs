@@ -54,7 +54,7 @@ pub(super) struct Autotuning {
 }
 
 impl Autotuning {
-    /// A connection with segments of `mss` bytes that may offer up to `largest` bytes.
+    /// Creates a connection with segments of `mss` bytes that may offer up to `largest` bytes.
     pub fn new(mss: u16, largest: u32) -> Self {
         let mss = u32::from(mss.max(1));
         // Whole segments (tcp_select_initial_window).
@@ -65,12 +65,12 @@ impl Autotuning {
         Self { mss, largest, full, offered, read, round: None, rtt_8: None, window: None }
     }
 
-    /// The smoothed round-trip time, once one was measured.
+    /// Returns the smoothed round-trip time, once one was measured.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt_8.map(|rtt_8| rtt_8 / 8)
     }
 
-    /// The window to advertise while `held` bytes wait for a hole to be filled
+    /// Returns the window to advertise while `held` bytes wait for a hole to be filled
     /// (`__tcp_select_window`).
     pub fn window(&self, held: u64) -> u32 {
         let space = u64::from(self.full).saturating_sub(held);
@@ -153,7 +153,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(millis)
     }
 
-    /// A segment that ends at `next`, `echoed` milliseconds after what it echoes.
+    /// Returns a segment that ends at `next`, `echoed` milliseconds after what it echoes.
     fn full(next: Offset, echoed: Option<u64>) -> Arrival {
         Arrival {
             payload: MSS as u32,

@@ -84,7 +84,7 @@ impl Delay {
         self.quick = self.quick.saturating_sub(1);
     }
 
-    /// The round trip of the handshake, once it is over.
+    /// Returns the round trip of the handshake, once it is over.
     pub fn round_trip(&self) -> Option<Duration> {
         self.handshake
     }
@@ -98,7 +98,8 @@ impl Delay {
         self.wanted.min(round).min(LONGEST)
     }
 
-    /// The retransmission timeout that this end would have: it has timed the handshake alone.
+    /// Returns the retransmission timeout that this end would have: it has timed the handshake
+    /// alone.
     fn timeout(&self) -> Duration {
         let round = self.handshake.unwrap_or(Duration::ZERO);
         round + (round * 2).max(LEAST_MARGIN)

@@ -28,9 +28,9 @@ struct Batch {
     at: Time,
     /// Where it ends.
     end: Offset,
-    /// Whether some of it was missing before what had arrived.
+    /// True if some of it was missing before what had arrived.
     filled: bool,
-    /// Whether it lies in another block than what came before it.
+    /// True if it lies in another block than what came before it.
     elsewhere: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct LinuxAcks {
 }
 
 impl LinuxAcks {
-    /// Whether what came before is to be handed over before data that begins at `start`.
+    /// Returns `true` if what came before is to be handed over before data that begins at `start`.
     pub fn parts(&self, start: Offset) -> bool {
         self.batch.is_some_and(|batch| batch.end != start)
     }

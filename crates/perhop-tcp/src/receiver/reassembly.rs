@@ -42,7 +42,7 @@ impl Receiver {
         self.recent = recent;
     }
 
-    /// Whether what begins at `start` goes on with the block that was changed last.
+    /// Returns `true` if what begins at `start` goes on with the block that was changed last.
     pub(super) fn follows_recent(&self, start: Offset) -> bool {
         let at = self.recent[0];
         let index = self.blocks.partition_point(|block| block.1 <= at);
@@ -67,8 +67,8 @@ impl Receiver {
         }
     }
 
-    /// The blocks to report: what arrived twice, then the most recently changed first. If all of
-    /// these are in order by now, the first that is not: as long as data is missing, every
+    /// Returns the blocks to report: what arrived twice, then the most recently changed first. If
+    /// all of these are in order by now, the first that is not: as long as data is missing, every
     /// acknowledgement says what has arrived beyond it (RFC 2018, section 3).
     pub(super) fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
         let mut sack = SackBlocks::default();

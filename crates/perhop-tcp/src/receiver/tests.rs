@@ -69,7 +69,7 @@ fn a_hole_is_reported_however_long_ago_its_end_arrived() {
     assert_eq!(ack_of(&mut receiver, 901).unwrap(), (1001, vec![(2001, 2101)]));
 }
 
-/// A receiver with Linux's delays, whose handshake takes 20 ms.
+/// Returns a receiver with Linux's delays, whose handshake takes 20 ms.
 fn with_delays() -> Receiver {
     let mut receiver = connected(true);
     receiver.delay = Some(Box::new(Delay::new(100, receiver.config.delayed_ack)));

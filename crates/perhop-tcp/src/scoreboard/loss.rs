@@ -16,7 +16,7 @@ const MAX_THRESHOLD: u32 = 127;
 /// What [`Scoreboard::detect_overdue`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overdue {
-    /// Whether anything was newly marked.
+    /// True if anything was newly marked.
     pub lost: bool,
     /// When the last of the retransmissions that were lost was sent, if any was.
     pub retransmission: Option<Time>,
@@ -94,7 +94,7 @@ impl Scoreboard {
         }
     }
 
-    /// Whether a retransmission is under way.
+    /// Returns `true` if a retransmission is under way.
     pub fn has_retransmissions(&self) -> bool {
         self.segments.iter().any(|sent| sent.retransmitted && !sent.sacked)
     }
@@ -184,7 +184,8 @@ impl Scoreboard {
         true
     }
 
-    /// The first lost segment that was not retransmitted (RFC 6675, section 4, NextSeg rule 1).
+    /// Returns the first lost segment that was not retransmitted (RFC 6675, section 4, NextSeg rule
+    /// 1).
     pub fn next_lost(&mut self) -> Option<Span> {
         while self.next_lost < self.lost_end {
             let sent = self.segments.get(self.next_lost - self.base);
@@ -196,7 +197,7 @@ impl Scoreboard {
         None
     }
 
-    /// The first segment below the highest SACKed one that is neither SACKed, lost nor
+    /// Returns the first segment below the highest SACKed one that is neither SACKed, lost nor
     /// retransmitted (NextSeg rule 3).
     pub fn next_unsure(&self) -> Option<Span> {
         let top = self.sacked_end.saturating_sub(self.base).min(self.segments.len());
@@ -207,7 +208,7 @@ impl Scoreboard {
             .map(|sent| Span { start: sent.start, length: sent.length })
     }
 
-    /// The last outstanding segment, if it is not SACKed (NextSeg rule 4, the rescue
+    /// Returns the last outstanding segment, if it is not SACKed (NextSeg rule 4, the rescue
     /// retransmission).
     pub fn last_unsacked(&self) -> Option<Span> {
         let sent = self.segments.iter().next_back()?;

@@ -14,8 +14,8 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Whether it was sent after the other (RFC 8985: RACK_sent_after; by order rather than by
-    /// time, since several may be sent at one instant).
+    /// Returns `true` if it was sent after the other (RFC 8985: RACK_sent_after; by order rather
+    /// than by time, since several may be sent at one instant).
     pub fn is_after(self, other: Self) -> bool {
         is_after(self.order, other.order)
     }
@@ -24,7 +24,7 @@ impl Newest {
 /// Transmissions are numbered modulo 2²⁸; far fewer are outstanding.
 const ORDER_BITS: u32 = 28;
 
-/// Whether the transmission with this number came after the other.
+/// Returns `true` if the transmission with this number came after the other.
 pub(super) fn is_after(order: u32, other: u32) -> bool {
     let distance = order.wrapping_sub(other) << (u32::BITS - ORDER_BITS);
     (distance as i32) > 0
@@ -35,7 +35,7 @@ pub(super) fn age(next: u32, order: u32) -> u32 {
     next.wrapping_sub(order) % (1 << ORDER_BITS)
 }
 
-/// The number of the transmission after this one.
+/// Returns the number of the transmission after this one.
 pub(super) fn next_order(order: u32) -> u32 {
     (order + 1) % (1 << ORDER_BITS)
 }
@@ -49,7 +49,7 @@ pub(crate) struct Progress {
     pub delivered: u64,
     /// Of the transmissions that it is the first to cover, the one that was sent last.
     pub newest: Option<Newest>,
-    /// Whether a segment that was sent once arrived after a higher one.
+    /// True if a segment that was sent once arrived after a higher one.
     pub reordered: bool,
     /// A retransmission that seems to have come back sooner than this did not: the first
     /// transmission did (RFC 8985, section 6.2, step 2).
@@ -63,7 +63,7 @@ pub(crate) struct Progress {
     ambiguous: bool,
     /// After a timeout, what had been sent by then.
     pub point: Offset,
-    /// Whether a segment before that, and sent once, is among them.
+    /// True if a segment before that, and sent once, is among them.
     original: bool,
     /// Where the segments began that a higher one had overtaken, the first of them.
     pub overtaken: Option<Offset>,
@@ -99,8 +99,8 @@ impl Progress {
         };
     }
 
-    /// Whether data from before the last timeout has arrived that was not sent again. Without SACK
-    /// an acknowledgement of a retransmission may cover what had arrived long before.
+    /// Returns `true` if data from before the last timeout has arrived that was not sent again.
+    /// Without SACK an acknowledgement of a retransmission may cover what had arrived long before.
     pub fn brought_original(&self, sack: bool) -> bool {
         self.original && (sack || !self.ambiguous)
     }

@@ -37,7 +37,7 @@ pub(crate) struct RateSample {
     pub in_flight: u64,
     /// Bytes lost since it was sent.
     pub lost: u64,
-    /// Whether the application, and not congestion control, held the sender up then.
+    /// True if the application, and not congestion control, held the sender up then.
     pub app_limited: bool,
     /// Bytes delivered since the connection began.
     pub total: u64,
@@ -54,7 +54,7 @@ pub(crate) struct LostSegment {
     pub in_flight: u64,
     /// Bytes lost since it was sent, its own included.
     pub lost: u64,
-    /// Whether the application held the sender up then.
+    /// True if the application held the sender up then.
     pub app_limited: bool,
 }
 
@@ -149,7 +149,7 @@ impl Sampler {
         self.losses.drain(..)
     }
 
-    /// The sample of the acknowledgement that was just taken, if it has delivered anything.
+    /// Returns the sample of the acknowledgement that was just taken, if it has delivered anything.
     pub fn take(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
         if self.delivered > self.app_limited {
             self.app_limited = 0;

@@ -58,7 +58,7 @@ impl Segments {
         self.end
     }
 
-    /// The segment with so many before it.
+    /// Returns the segment with so many before it.
     ///
     /// # Panics
     /// If there are fewer.

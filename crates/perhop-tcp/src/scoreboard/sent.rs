@@ -25,7 +25,7 @@ impl Sent {
         self.start + Offset::from(self.length)
     }
 
-    /// Whether a transmission of it may still arrive, as far as is known.
+    /// Returns `true` if a transmission of it may still arrive, as far as is known.
     pub fn is_under_way(&self) -> bool {
         !self.sacked && (!self.lost || self.retransmitted)
     }

@@ -30,30 +30,30 @@ pub struct SenderConfig {
     pub min_rto: Duration,
     /// The congestion control, at its beginning.
     pub congestion: Congestion,
-    /// Whether a loss decreases the congestion window, in whole segments, as in Linux, and not what
+    /// True if a loss decreases the congestion window, in whole segments, as in Linux, and not what
     /// is in flight of it (RFC 5681). In Linux a retransmission that is lost in fast recovery does
     /// not decrease it again, and slow start grows by all that an acknowledgement covers.
     pub decrease_from_window: bool,
     /// How losses are found; all but [`LossDetection::Duplicates`] need selective
     /// acknowledgements.
     pub loss_detection: LossDetection,
-    /// Whether the threshold of [`LossDetection::Sack`] follows the reordering that is seen.
+    /// True if the threshold of [`LossDetection::Sack`] follows the reordering that is seen.
     pub adaptive_reordering: bool,
-    /// Whether the answer to a loss that was none is taken back: timestamps (RFC 3522) or reported
+    /// True if the answer to a loss that was none is taken back: timestamps (RFC 3522) or reported
     /// duplicates tell.
     pub undo: bool,
-    /// Whether spurious timeouts are found by F-RTO (RFC 5682), too; needs `undo`.
+    /// True if spurious timeouts are found by F-RTO (RFC 5682), too; needs `undo`.
     pub frto: bool,
-    /// Whether recovery is clocked by what is delivered (RFC 9937); needs selective
+    /// True if recovery is clocked by what is delivered (RFC 9937); needs selective
     /// acknowledgements.
     pub prr: bool,
-    /// Whether new data is sent on the first two duplicate acknowledgements (RFC 3042).
+    /// True if new data is sent on the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// Whether segments carry timestamps (RFC 7323). Samples of the round-trip time come from the
+    /// True if segments carry timestamps (RFC 7323). Samples of the round-trip time come from the
     /// scoreboard, and from timestamps where it does not know which copy has arrived.
     pub timestamps: bool,
     /// Which congestion notification it asks for.
     pub ecn: EcnMode,
-    /// Whether segments are spread over the round trip; some congestion controls are not without.
+    /// True if segments are spread over the round trip; some congestion controls are not without.
     pub pacing: bool,
 }

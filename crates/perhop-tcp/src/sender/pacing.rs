@@ -30,7 +30,7 @@ impl Pacer {
         if self.waiting { self.next } else { Time::MAX }
     }
 
-    /// Whether nothing goes out yet; if so, the deadline says when it may.
+    /// Returns `true` if nothing goes out yet; if so, the deadline says when it may.
     fn holds(&mut self, now: Time) -> bool {
         self.waiting = now < self.next;
         self.waiting
@@ -60,7 +60,7 @@ impl Sender {
         (round > 0.0).then_some(factor * window / round)
     }
 
-    /// Whether the next segment has to wait for its time.
+    /// Returns `true` if the next segment has to wait for its time.
     pub(super) fn is_held(&mut self, now: Time) -> bool {
         let held = self.pacer.as_mut().is_some_and(|pacer| pacer.holds(now));
         if held {

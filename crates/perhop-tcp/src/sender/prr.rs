@@ -18,7 +18,7 @@ pub(super) struct Prr {
 pub(super) struct Delivery {
     /// Bytes that it is the first to cover: DeliveredData.
     pub delivered: u64,
-    /// Whether it advances without a sign of further loss: SafeACK.
+    /// True if it advances without a sign of further loss: SafeACK.
     pub safe: bool,
     /// The estimate of what is in the network.
     pub pipe: u64,
@@ -36,7 +36,7 @@ impl Prr {
         self.sent += bytes;
     }
 
-    /// The window after an acknowledgement; none if that delivered nothing.
+    /// Returns the window after an acknowledgement; none if that delivered nothing.
     pub fn on_ack(&mut self, mss: u64, ack: Delivery) -> Option<u64> {
         let Delivery { delivered, safe, pipe } = ack;
         if delivered == 0 {

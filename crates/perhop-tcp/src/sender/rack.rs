@@ -15,7 +15,7 @@ pub(super) struct Rack {
     pub newest: Option<Newest>,
     /// Least round-trip time of the connection.
     pub min_rtt: Duration,
-    /// Whether a segment has arrived after one that was sent later.
+    /// True if a segment has arrived after one that was sent later.
     reordering_seen: bool,
     /// The reordering window in quarters of `min_rtt`.
     quarters: u64,

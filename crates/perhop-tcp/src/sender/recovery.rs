@@ -21,7 +21,7 @@ pub(super) enum Recovery {
         point: Offset,
         /// The first retransmission does not wait for the pipe (RFC 6675, section 5, step 4.3).
         urgent: bool,
-        /// Whether the one rescue retransmission was sent (NextSeg rule 4).
+        /// True if the one rescue retransmission was sent (NextSeg rule 4).
         rescued: bool,
     },
     /// After a timeout, up to this point: slow start again, no fast recovery.

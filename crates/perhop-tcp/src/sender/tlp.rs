@@ -18,8 +18,8 @@ pub(super) struct Tlp {
     /// What a probe that is not answered yet was sent with: SND.NXT after it, and whether it was
     /// a retransmission.
     probe: Option<(Offset, bool)>,
-    /// Whether a round-trip time was measured since the last probe: probes that are sent again
-    /// must not keep the estimate from following the path.
+    /// True if a round-trip time was measured since the last probe: probes that are sent again must
+    /// not keep the estimate from following the path.
     measured: bool,
 }
 
@@ -49,8 +49,8 @@ impl Tlp {
         }
     }
 
-    /// Whether a probe may be sent (section 7.3): one at a time, and each with a round-trip time
-    /// that was measured after the one before.
+    /// Returns `true` if a probe may be sent (section 7.3): one at a time, and each with a
+    /// round-trip time that was measured after the one before.
     pub fn may_probe(&self) -> bool {
         self.probe.is_none() && self.measured
     }

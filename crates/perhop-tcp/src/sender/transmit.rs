@@ -9,7 +9,7 @@ use crate::scoreboard::Span;
 use crate::{Flags, Segment, Seq};
 
 impl Sender {
-    /// The next segment that may be sent now, if any. Call until it answers `None`.
+    /// Returns the next segment that may be sent now, if any. Call until it answers `None`.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Segment> {
         if self.probe_due {
@@ -66,8 +66,8 @@ impl Sender {
         }
     }
 
-    /// The tail loss probe: new data whatever the congestion window says, else the last segment
-    /// again (RFC 8985, section 7.3).
+    /// Returns the tail loss probe: new data whatever the congestion window says, else the last
+    /// segment again (RFC 8985, section 7.3).
     fn probe(&mut self, now: Time) -> Option<Segment> {
         let new = self.available().filter(|&length| self.fits_windows(length));
         let segment = match new {
@@ -84,7 +84,7 @@ impl Sender {
         Some(segment)
     }
 
-    /// A lost segment, if the window lets it go (NextSeg rule 1).
+    /// Returns a lost segment, if the window lets it go (NextSeg rule 1).
     fn next_retransmission(&mut self) -> Option<Span> {
         if matches!(self.recovery, Recovery::Timeout { frto: Frto::Probing, .. }) {
             return None;
@@ -127,7 +127,7 @@ impl Sender {
         None
     }
 
-    /// The length of the next new segment, if anything is left to send.
+    /// Returns the length of the next new segment, if anything is left to send.
     pub(super) fn available(&self) -> Option<u32> {
         match self.written.checked_sub(self.scoreboard.end()) {
             Some(left) if left > 0 => Some(left.min(self.config.mss.into()) as u32),
@@ -136,7 +136,7 @@ impl Sender {
         }
     }
 
-    /// Whether the receiver and the send buffer have room for `length` more.
+    /// Returns `true` if the receiver and the send buffer have room for `length` more.
     pub(super) fn fits_windows(&self, length: u32) -> bool {
         let windows = self.receive_window.min(self.config.window.into());
         self.scoreboard.flight() + u64::from(length) <= windows
@@ -164,7 +164,7 @@ impl Sender {
         self.scoreboard.last_unsacked()
     }
 
-    /// Whether the congestion window has room for `length` more.
+    /// Returns `true` if the congestion window has room for `length` more.
     fn has_room(&self, length: u32) -> bool {
         let in_network = match (self.uses_sack(), self.recovery) {
             // Limited transmit is what the pipe gives before a loss is certain: SACKed segments

@@ -34,7 +34,7 @@ pub(super) struct Undo {
     first: Option<u32>,
     /// Retransmissions that the receiver has not reported as duplicates (undo_retrans).
     unreported: u32,
-    /// Whether it may still be taken back.
+    /// True if it may still be taken back.
     open: bool,
 }
 
@@ -63,13 +63,13 @@ impl Undo {
         }
     }
 
-    /// Whether what was acknowledged had been sent before the first retransmission.
+    /// Returns `true` if what was acknowledged had been sent before the first retransmission.
     fn was_delayed(&self, echo: Option<u32>) -> bool {
         let (Some(first), Some(echo)) = (self.first, echo) else { return false };
         echo > 0 && (echo.wrapping_sub(first) as i32) < 0
     }
 
-    /// Whether every retransmission has arrived beside its original.
+    /// Returns `true` if every retransmission has arrived beside its original.
     fn was_in_vain(&self) -> bool {
         self.first.is_some() && self.unreported == 0
     }

@@ -8,7 +8,7 @@ use crate::{Offset, Window};
 /// The use of the window in the current round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// Whether the window, rather than the application or the other windows, held the sender up.
+    /// True if the window, rather than the application or the other windows, held the sender up.
     limited: bool,
     /// The greatest flight, if it did not.
     flight: u64,
@@ -17,8 +17,8 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Whether `window` may grow: it was the limit, or slow start has not yet doubled what was in
-    /// flight. After a timeout it grows though nothing new can be sent.
+    /// Returns `true` if `window` may grow: it was the limit, or slow start has not yet doubled
+    /// what was in flight. After a timeout it grows though nothing new can be sent.
     pub fn lets_grow(&self, window: &Window) -> bool {
         let slow_start = window.cwnd < window.ssthresh;
         self.limited || slow_start && window.cwnd < 2.0 * self.flight as f64

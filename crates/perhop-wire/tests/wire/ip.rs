@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::naive_checksum;
 
-/// A packet from 192.0.2.1 to 198.51.100.7, by the layout in RFC 791.
+/// Returns a packet from 192.0.2.1 to 198.51.100.7, by the layout in RFC 791.
 pub(crate) fn v4(
     tos: u8,
     flags: u16,
@@ -33,7 +33,7 @@ pub(crate) fn v4(
     bytes
 }
 
-/// A packet from 2001:db8::1 to 2001:db8::2, by the layout in RFC 8200.
+/// Returns a packet from 2001:db8::1 to 2001:db8::2, by the layout in RFC 8200.
 pub(crate) fn v6(class: u8, hops: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60 | class >> 4, class << 4 | 0x3, 0x21, 0x00];
     bytes.extend((payload.len() as u16).to_be_bytes());

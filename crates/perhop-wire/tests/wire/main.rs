@@ -16,8 +16,8 @@ fn naive_checksum(bytes: &[u8]) -> u16 {
     !sum as u16
 }
 
-/// The checksum of a transport at `offset` and its pseudo-header, word by word: zero if it is
-/// right.
+/// Returns the checksum of a transport at `offset` and its pseudo-header, word by word: zero if it
+/// is right.
 fn naive_transport_checksum(packet: &[u8], offset: usize, number: u8) -> u16 {
     let addresses = if packet[0] >> 4 == 6 { &packet[8..40] } else { &packet[12..20] };
     let length = ((packet.len() - offset) as u16).to_be_bytes();

@@ -36,7 +36,7 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from(word(bytes, at)) << 16 | u32::from(word(bytes, at + 2))
 }
 
-/// The ones' complement sum of whole words, with the carries: all ones for what is sealed.
+/// Returns the ones' complement sum of whole words, with the carries: all ones for what is sealed.
 fn folded(bytes: &[u8]) -> u16 {
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().next_multiple_of(2), 0);

@@ -80,7 +80,7 @@ impl Aggregation {
         self.began = now;
     }
 
-    /// The extra data in bytes.
+    /// Returns the extra data in bytes.
     pub fn get(&self) -> f64 {
         self.halves[0].max(self.halves[1])
     }
@@ -117,7 +117,7 @@ pub(super) struct ShortTerm {
     loss_in_round: bool,
     /// Acknowledgements of this round trip that came with losses.
     pub loss_events: u32,
-    /// Whether losses were marked since the last acknowledgement.
+    /// True if losses were marked since the last acknowledgement.
     fresh: bool,
 }
 
@@ -147,7 +147,8 @@ impl ShortTerm {
         self.loss_events += u32::from(std::mem::take(&mut self.fresh));
     }
 
-    /// A segment was marked as lost: NoteLoss. Returns whether it is the first of this round trip.
+    /// A segment was marked as lost: NoteLoss. Returns whether it is the first of this
+    /// round trip.
     pub fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.loss_in_round;
         if first {

@@ -34,7 +34,7 @@ pub(super) enum BbrPhase {
 }
 
 impl BbrPhase {
-    /// The table of section 5.6.1.
+    /// Returns the table of section 5.6.1.
     pub fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -182,7 +182,7 @@ impl Bbr {
         self.full_pipe.now
     }
 
-    /// The estimated product, unless congestion cut the window.
+    /// Returns the estimated product, unless congestion cut the window.
     fn target_inflight(&self, window: &Window) -> f64 {
         self.bdp(1.0).min(window.cwnd)
     }

@@ -22,7 +22,7 @@ pub(super) struct Interval {
     pub delivered: u64,
     pub lost: u64,
     pub round_start: bool,
-    /// Whether something was lost with it.
+    /// True if something was lost with it.
     pub lossy: bool,
     pub app_limited: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct Policed {
 }
 
 impl Policed {
-    /// The policer's rate in bytes a second, if there seems to be one.
+    /// Returns the policer's rate in bytes a second, if there seems to be one.
     pub fn rate(&self) -> Option<f64> {
         self.rate.filter(|_| self.believed)
     }

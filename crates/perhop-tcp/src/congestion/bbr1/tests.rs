@@ -10,7 +10,8 @@ fn at(ms: u64) -> Time {
     Time::ZERO + MS(ms)
 }
 
-/// A model with a rate of 1 MB/s (a segment a millisecond), a round trip of 40 ms and a full pipe.
+/// Returns a model with a rate of 1 MB/s (a segment a millisecond), a round trip of 40 ms and a
+/// full pipe.
 fn steady(mode: Mode) -> (Bbr1, Window) {
     let mut bbr = Bbr1::new(Stream::new(1, "test"));
     let window = Window::new(10.0 * MSS);
@@ -24,7 +25,7 @@ fn steady(mode: Mode) -> (Bbr1, Window) {
     (bbr, window)
 }
 
-/// An acknowledgement of a segment.
+/// Returns an acknowledgement of a segment.
 fn ack(ms: u64, in_flight: u64) -> Delivered {
     let sample = RateSample {
         rate: 1e6,

@@ -24,7 +24,7 @@ fn exchange(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(Time, Segm
     sent
 }
 
-/// The same, in short.
+/// Returns the same, in short.
 fn answers(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<Sent> {
     let brief = |(now, answer): (Time, Segment)| {
         let block = answer.sack.as_slice().first().map(|(start, end)| (start.0, end.0));
@@ -33,7 +33,7 @@ fn answers(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<Sent> {
     exchange(receiver, arrivals).into_iter().map(brief).collect()
 }
 
-/// A receiver that has acknowledged its first 16 segments at once.
+/// Returns a receiver that has acknowledged its first 16 segments at once.
 fn settled(sack: bool) -> Receiver {
     let mut receiver = connected_as(sack, Some(100));
     let first: Vec<_> = (0..16).map(|number| (100 * u64::from(number), number)).collect();

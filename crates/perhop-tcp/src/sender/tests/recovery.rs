@@ -125,7 +125,7 @@ fn a_lost_tail_is_repaired_in_slow_start() {
     }
 }
 
-/// The number of the first retransmission among the transmissions of data.
+/// Returns the number of the first retransmission among the transmissions of data.
 fn first_retransmission(connection: &Connection) -> u64 {
     let mut data = connection.sent.iter().filter(|segment| segment.payload > 0);
     data.position(|segment| segment.flags.has(Flags::RETRANSMISSION)).unwrap() as u64

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The threshold and the window at the end, of 400 segments of which some come late or not at all.
+/// Returns the threshold and the window at the end, of 400 segments of which some come late or not
+/// at all.
 fn after(config: SenderConfig, lost: &[u64], late: &[(u64, Duration)]) -> (f64, u64) {
     let connection = Connection::transfer_late(config, 400, lost, late);
     (connection.sender.window.ssthresh, connection.sender.retransmits())
