@@ -1,7 +1,7 @@
-//! Captures: what passes an interface, as a file that packet analysers read.
+//! Captures: packets that pass an interface, in a file for packet analysers.
 //!
-//! A capture sees what a tap at a node's interface would: packets when their transmission begins,
-//! after every queue and policer, and packets when they have arrived.
+//! A capture has the packets that a tap at a node's interface would see: sent packets when their
+//! transmission begins, after every queue and policer, and received packets when they have arrived.
 
 mod pcapng;
 
@@ -13,17 +13,17 @@ use perhop_net::{Passage, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A file that captures, and of what.
+/// A capture file, and the interfaces that it captures at.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapturePlan {
-    /// How much is kept of a packet, in bytes; zero keeps all of it.
+    /// Bytes kept of each packet; zero keeps the whole packet.
     pub snaplen: u32,
-    /// What writes the file.
+    /// Name of the application that writes the file.
     pub application: String,
-    /// What the file is about.
+    /// Comment on the file.
     pub comment: String,
-    /// The interfaces that it captures at.
+    /// Interfaces.
     pub interfaces: Vec<InterfacePlan>,
 }
 
@@ -31,24 +31,24 @@ pub struct CapturePlan {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfacePlan {
-    /// The directed link into which the node sends, which is its name in the file too.
+    /// Name of the directed link into which the node sends, and of the interface in the file.
     pub name: String,
-    /// What it is.
+    /// Description of the interface.
     pub description: String,
-    /// The link's rate.
+    /// Rate of the link, in bits per second.
     pub speed: u64,
 }
 
-/// What takes a capture's bytes.
+/// Destination of a capture's bytes.
 pub trait Sink: Send + Sync {
-    /// Takes whole blocks of a file: all of them, or, where that fails, none.
+    /// Takes whole blocks of a file: all of them or, on failure, none.
     ///
     /// # Errors
-    /// Why they were not taken. The capture ends with it.
+    /// The cause of the failure, which ends the capture.
     fn take(&mut self, blocks: &[u8]) -> io::Result<()>;
 }
 
-/// The sink of a file that has ended.
+/// Sink of a file that has ended.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -57,14 +57,14 @@ impl Sink for Nowhere {
     }
 }
 
-/// How many bytes of a file wait until the sink takes them.
+/// Number of bytes that are collected before the sink takes them.
 const BATCH: usize = 1 << 16;
 
 /// A file that is being written.
 struct File {
     sink: Box<dyn Sink>,
     snaplen: u32,
-    /// Whole blocks that the sink has not taken.
+    /// Whole blocks that the sink has not taken yet.
     waiting: Vec<u8>,
     ended: bool,
 }
@@ -91,14 +91,14 @@ impl fmt::Debug for File {
 #[derive(Debug, Default)]
 pub struct Captures {
     files: Vec<File>,
-    /// By port: the files that capture at this interface, and its number in each.
+    /// By port: the files that capture at this interface, and the interface's number in each.
     taps: Vec<Vec<(usize, u32)>>,
     failure: Option<io::Error>,
 }
 
 impl Captures {
-    /// Begins a file that captures at these ports, one for each interface of the plan; returns its
-    /// number.
+    /// Begins a file that captures at these ports, one for each interface of the plan; returns the
+    /// file's number.
     pub fn add(&mut self, plan: &CapturePlan, ports: &[PortId], sink: Box<dyn Sink>) -> usize {
         let ended = |number: &usize| self.taps.iter().flatten().all(|(file, _)| file != number);
         let free = (0..self.files.len()).find(ended);
@@ -121,8 +121,8 @@ impl Captures {
         file
     }
 
-    /// Ends a file, the sink having taken what waits; returns the ports at which nobody captures
-    /// any more. Its number is another file's then.
+    /// Ends a file, after its sink has taken the collected blocks; returns the ports that are not
+    /// captured any more. The number becomes free for another file.
     pub fn end(&mut self, file: usize) -> Vec<PortId> {
         let Some(ended) = self.files.get_mut(file) else { return Vec::new() };
         let _ = ended.flush();
@@ -138,8 +138,8 @@ impl Captures {
         unused
     }
 
-    /// A packet of `length` bytes passes an interface. Of its bytes those that are not given, at
-    /// its end, are zero.
+    /// Captures a packet of `length` bytes that passes an interface. Bytes missing at its end are
+    /// zero.
     pub fn packet(
         &mut self,
         at: Time,
@@ -168,7 +168,7 @@ impl Captures {
         }
     }
 
-    /// Has the sinks take what waits.
+    /// Passes the collected blocks to the sinks.
     pub fn flush(&mut self) {
         for file in &mut self.files {
             if let Err(error) = file.flush() {
@@ -177,7 +177,7 @@ impl Captures {
         }
     }
 
-    /// Why a capture has ended, once, if one has.
+    /// Returns the cause of a failure that has ended a capture, once.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }

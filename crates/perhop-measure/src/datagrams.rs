@@ -1,4 +1,4 @@
-//! Streams of datagrams where they arrive.
+//! Measurement of received streams of datagrams.
 
 use perhop_core::Duration;
 
@@ -9,13 +9,13 @@ use crate::reading::{Samples, StreamCounters, StreamReading};
 /// Measures a stream of datagrams at its receiver.
 #[derive(Debug, Default)]
 pub struct DatagramMeter {
-    /// Bytes of payload, of each datagram once.
+    /// Bytes of payload, without duplicates.
     pub delivered: u64,
-    /// Datagrams that arrived, each counted once.
+    /// Datagrams that arrived, without duplicates.
     pub packets: u64,
-    /// The order in which they arrived.
+    /// Order of arrival.
     pub order: Order,
-    /// Datagrams that arrived with congestion experienced.
+    /// Datagrams that arrived with CE (congestion experienced).
     marked: u64,
     /// One-way delays since the last mark.
     delay: Samples,
@@ -23,8 +23,8 @@ pub struct DatagramMeter {
 }
 
 impl DatagramMeter {
-    /// Counts the arrival of a datagram with so many bytes of payload, sent `delay` ago, with or
-    /// without congestion experienced. Returns whether it is the first copy.
+    /// Counts the arrival of a datagram with `payload` bytes, sent `delay` ago, with or without CE.
+    /// Returns `true` for the first copy.
     #[inline]
     pub fn add(&mut self, sequence: u64, payload: u64, delay: Duration, marked: bool) -> bool {
         self.add_stamped(sequence, payload, (delay, Some(delay)), marked)
@@ -54,7 +54,7 @@ impl DatagramMeter {
         first
     }
 
-    /// Returns the stream at a mark; `lost` is the number of its packets that were lost.
+    /// Returns the counters of the stream at a mark; `lost` is the number of its lost packets.
     pub fn reading(&self, lost: u64) -> StreamReading {
         let order = self.order.counts();
         let counters = StreamCounters {
@@ -71,7 +71,7 @@ impl DatagramMeter {
         StreamReading { counters, delay: self.delay, jitter, ..StreamReading::default() }
     }
 
-    /// Begins to measure anew, after a mark, what is measured from mark to mark.
+    /// Resets, after a mark, the values that are measured between marks.
     pub fn pass_mark(&mut self) {
         self.delay = Samples::default();
         self.order.reset_extent_max();

@@ -1,39 +1,39 @@
-//! Reorder density (RFC 5236): how many packets arrive by how many places early or late.
+//! Reorder density (RFC 5236): the distribution of the displacement of packets.
 
 use std::collections::VecDeque;
 
-/// The displacement threshold: a packet that is further from its place counts as lost.
+/// Displacement threshold: a packet with a greater displacement counts as lost.
 const THRESHOLD: usize = 64;
 
-/// The displacements of a stream's packets, of which each comes once.
+/// Displacements of a stream's packets, without duplicates.
 ///
-/// What arrives is given receive indices in turn; those of packets that are lost are left out. The
-/// index less the sequence number is the displacement: positive if the packet is late. An index
-/// counts as lost if neither the early packets nor the next so many arrivals have it; so arrivals
-/// wait, at most `THRESHOLD` and one, until it is there. A stream in order needs none of this.
+/// Arrivals are given receive indices in turn, except for those of lost packets. The index less the
+/// sequence number is the displacement, which is positive for a late packet. An index counts as
+/// lost if it is neither among the early packets nor among the next arrivals. Arrivals therefore
+/// wait for it, `THRESHOLD` plus one of them at most. A stream in order needs none of this.
 #[derive(Clone, Debug, Default)]
 pub struct Density {
-    /// Packets in their place.
+    /// Packets without displacement.
     in_place: u64,
-    /// The next receive index.
+    /// Next receive index.
     index: u64,
     disorder: Option<Box<Disorder>>,
 }
 
 #[derive(Clone, Debug)]
 struct Disorder {
-    /// Arrivals that have no index yet.
+    /// Arrivals without an index.
     window: VecDeque<u64>,
-    /// Packets that came early, and whose own index is still to come.
+    /// Packets that were early, and whose index is still to come.
     early: Vec<u64>,
-    /// Packets that were early, and late, by one place, by two and so on.
+    /// Number of early packets, and of late ones, by displacement from 1.
     counts: [[u64; THRESHOLD]; 2],
     /// True if the next index is known to be neither in the window nor early.
     missing: bool,
 }
 
 impl Density {
-    /// Takes the first copy of a packet.
+    /// Adds the first copy of a packet.
     #[inline]
     pub fn add(&mut self, sequence: u64) {
         match &mut self.disorder {
@@ -51,7 +51,7 @@ impl Density {
 
     fn add_displaced(&mut self, sequence: u64) {
         if sequence < self.index {
-            return; // its index was given up
+            return; // its index counts as lost
         }
         let disorder = self.disorder.get_or_insert_with(|| {
             Box::new(Disorder {
@@ -68,7 +68,7 @@ impl Density {
         }
     }
 
-    /// Gives indices until the next one is missing and no more than `patience` arrivals wait.
+    /// Assigns indices until the next one is missing and no more than `patience` arrivals wait.
     fn settle(&mut self, patience: usize) {
         let Some(disorder) = &mut self.disorder else { return };
         while let Some(&first) = disorder.window.front() {
@@ -103,7 +103,7 @@ impl Density {
         }
     }
 
-    /// The [`counts`](Self::counts) of several streams together.
+    /// Returns the sums of the [`counts`](Self::counts) of several streams.
     pub fn sums<'a>(streams: impl Iterator<Item = &'a Self>) -> Vec<[u64; 2]> {
         let mut sums: Vec<[u64; 2]> = Vec::new();
         for density in streams {
@@ -117,7 +117,7 @@ impl Density {
         sums
     }
 
-    /// Packets that were early and late by each number of places from 0, in place counting as late.
+    /// Returns the numbers of early and late packets by displacement from 0, which counts as late.
     pub fn counts(&self) -> Vec<[u64; 2]> {
         let mut ended = self.clone();
         ended.settle(0);
@@ -142,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Displacements and how many packets have them.
+    /// Returns displacements and the number of packets with each.
     fn density(arrivals: &[u64]) -> Vec<(i64, u64)> {
         let mut density = Density::default();
         arrivals.iter().for_each(|&sequence| density.add(sequence));
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_worked_example() {
-        // Packets 6 and 7 of eight come after the first: four places early, the others two late
-        // (table 1 in doi 10.1155/2020/8465191).
+        // Packets 6 and 7 of eight arrive after the first: four places early; the others are two
+        // places late (table 1 in doi 10.1155/2020/8465191).
         let arrivals = [1, 6, 7, 2, 3, 4, 5, 8].map(|sequence| sequence - 1);
         assert_eq!(density(&arrivals), [(-4, 2), (0, 2), (2, 4)]);
     }
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(density(&late(65)), [(0, 299)]);
     }
 
-    /// Returns the algorithm of the authors of RFC 5236 as they publish it, with the whole stream
-    /// before it: indices from 0, and every packet once.
+    /// The algorithm as published by the authors of RFC 5236, with the whole stream as its input:
+    /// indices from 0, and every packet once.
     fn published(stream: &[u64]) -> Vec<(i64, u64)> {
         let threshold = THRESHOLD as i64;
         let mut rest = stream.iter().map(|&sequence| sequence as i64);
@@ -206,7 +206,7 @@ mod tests {
         counts.into_iter().collect()
     }
 
-    /// Packets by when they arrive: most soon, some late, some never.
+    /// Packets by time of arrival: most early, some late, some never.
     fn stream() -> impl Strategy<Value = Vec<u64>> {
         let delay = prop_oneof![8 => Just(0_u64), 1 => 0_u64..20, 1 => 0_u64..200];
         let packet = (delay, prop::bool::weighted(0.9));

@@ -3,11 +3,11 @@
 use perhop_core::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Bins an octave; a bin is about 1% wide, and no wider than 1/64.
+/// Binary logarithm of the bins per octave; a bin is about 1% wide, and no wider than 1/64.
 const PER_OCTAVE_BITS: u32 = 6;
 
-/// Counts durations in bins that double in width with every octave. It keeps only the bins
-/// between the lowest and the highest that were hit, so that a flow's round-trip times take a few
+/// Counts durations in bins that double in width with every octave. Only the bins between the
+/// lowest and the highest non-empty one are in memory, so that a flow's round-trip times take a few
 /// hundred bytes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(try_from = "Bins")]
@@ -77,12 +77,12 @@ impl Histogram {
         self.counts[index] += 1;
     }
 
-    /// Forgets what was counted, and keeps its memory.
+    /// Clears the counts, and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.fill(0);
     }
 
-    /// Returns the bins that were hit: from, to (exclusive), how often.
+    /// Returns the non-empty bins: lower bound, upper bound (exclusive), count.
     pub fn bins(&self) -> impl Iterator<Item = (Duration, Duration, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(index, &count)| {

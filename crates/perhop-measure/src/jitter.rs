@@ -2,22 +2,22 @@
 
 use perhop_core::Duration;
 
-/// An estimate of how much the time between packets changes on their way: a sixteenth of the way
-/// towards the difference in delay of every packet to the one that arrived before. The arithmetic
-/// is that of appendix A.8 in integers, with picoseconds for timestamps.
+/// An estimate of the variation of the delay between packets. Each packet moves it by a sixteenth
+/// towards the difference between its delay and that of the packet before. The arithmetic is that
+/// of appendix A.8 in integers, with picoseconds for timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Jitter {
-    /// The delay of the last packet.
+    /// Delay of the last packet.
     transit: Option<Duration>,
-    /// Sixteen times the estimate, in picoseconds.
+    /// The estimate times sixteen, in picoseconds.
     scaled: u64,
 }
 
-/// The longest difference that counts, 13 days: sixteen of them fit.
+/// Greatest difference, 13 days, in picoseconds: sixteen times this fits.
 const MAX_DIFFERENCE: u64 = 1 << 60;
 
 impl Jitter {
-    /// A packet arrives that was under way for so long.
+    /// Adds a packet with the delay `transit`.
     #[inline]
     pub fn add(&mut self, transit: Duration) {
         if let Some(before) = self.transit.replace(transit) {
@@ -26,7 +26,7 @@ impl Jitter {
         }
     }
 
-    /// Returns the present estimate; none before the first packet.
+    /// Returns the present estimate; `None` before the first packet.
     pub fn estimate(&self) -> Option<Duration> {
         self.transit.map(|_| Duration::from_picos(self.scaled >> 4))
     }

@@ -1,12 +1,11 @@
 //! Measurements, the same in every engine: tables, and captures of packets.
 //!
 //! An engine keeps cumulative counters and reads them at marks. The difference between two marks is
-//! a row of a [table](Table); a [`StreamReading`] has the counters of a stream at a mark.
-//! Statistics that are more than a counter have a type each: [`Histogram`], [`Jitter`] (RFC 3550),
-//! [`Order`] (RFC 4737), [`Density`] (RFC 5236). A [`NetworkMeter`] reads
-//! the queues and links of a network. A [`Pinger`] schedules probes and records the
-//! answers. [`Captures`] are pcapng files. A [`ClockEstimator`] tells how two hosts'
-//! clocks differ.
+//! a row of a [table](Table); a [`StreamReading`] has the counters of a stream at a mark. Each
+//! statistic beyond a counter has a type: [`Histogram`], [`Jitter`] (RFC 3550), [`Order`] (RFC
+//! 4737), [`Density`] (RFC 5236). A [`NetworkMeter`] reads the queues and links of a network. A
+//! [`Pinger`] schedules probes and records the answers. [`Captures`] are pcapng files. A
+//! [`ClockEstimator`] estimates the difference of two hosts' clocks.
 //!
 //! Nothing here has a clock: instants are arguments.
 

@@ -1,4 +1,4 @@
-//! Where flows lose packets, and why.
+//! Losses of flows, by place and cause.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use perhop_queue::Cause;
 
 use crate::tables::{Labels, Losses, Stretch, Table};
 
-/// Counts what flows lose, from mark to mark.
+/// Counts the losses of flows between marks.
 #[derive(Clone, Debug, Default)]
 pub struct LossMeter {
-    /// Since the last mark, by flow, port and cause.
+    /// Losses since the last mark, by flow, port and cause.
     counts: BTreeMap<(u32, Option<PortId>, Loss), u64>,
     table: Losses,
 }
 
 impl LossMeter {
-    /// A packet of a flow was lost before this port or on its link, or where no link was to take
-    /// it.
+    /// Counts a packet of a flow that was lost before this port or on its link; `None` if it was on
+    /// no link.
     pub fn add(&mut self, flow: u32, loss: Loss, at: Option<PortId>) {
         *self.counts.entry((flow, at, loss)).or_default() += 1;
     }
 
-    /// Adds a row for everything that was lost since the last time.
+    /// Adds rows for the losses since the last call.
     pub fn record(&mut self, stretch: Stretch) {
         for ((flow, at, loss), packets) in std::mem::take(&mut self.counts) {
             self.table.push((flow, at, cause(loss)), stretch, packets);
@@ -35,7 +35,7 @@ impl LossMeter {
     }
 }
 
-/// What a loss is called in tables.
+/// Returns the name of a cause in tables.
 fn cause(loss: Loss) -> &'static str {
     match loss {
         Loss::Queue(Cause::Limit) => "full queue",

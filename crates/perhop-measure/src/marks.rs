@@ -1,29 +1,29 @@
-//! The instants at which counters are read.
+//! Marks: the instants at which counters are read.
 
 use perhop_core::Time;
 
 use crate::tables::Stretch;
 
-/// The marks of a run: the instants at which every counter is read. At some of them, the cuts,
-/// distributions begin anew.
+/// The marks of a run: the instants at which all counters are read. Some of them are cuts, at which
+/// distributions are reset.
 ///
-/// A run without marks has no end. It is read once, where it is stopped.
+/// A run without marks has no end. Its counters are read once, when it is stopped.
 #[derive(Clone, Debug)]
 pub struct Marks {
     marks: Vec<Time>,
-    /// The first mark that was not reached.
+    /// Index of the first mark that was not reached.
     next: usize,
-    /// The last mark, or where the run was stopped.
+    /// Last mark, or the time at which the run was stopped.
     end: Option<Time>,
-    /// When counters were read last.
+    /// Time of the last reading.
     recorded: Time,
     cuts: Vec<Time>,
-    /// The last cut that was reached.
+    /// Last cut that was reached.
     cut: Time,
 }
 
 impl Marks {
-    /// Marks and cuts; `None` unless both rise, the marks from above zero, and end
+    /// Creates marks and cuts; `None` unless both rise, the marks begin above zero, and all are
     /// before [`Time::MAX`].
     pub fn new(marks: &[Time], cuts: &[Time]) -> Option<Self> {
         let rises = |times: &[Time]| times.is_sorted_by(|a, b| a < b);
@@ -44,29 +44,30 @@ impl Marks {
         self.marks.get(self.next).copied()
     }
 
-    /// Returns the next mark if it comes at `now` or before.
+    /// Returns the next mark if it is at `now` or before.
     pub fn due(&self, now: Time) -> Option<Time> {
         self.next().filter(|&mark| mark <= now)
     }
 
-    /// Returns the last mark, or where the run was stopped; `None` for a run without an end.
+    /// Returns the last mark, or the time at which the run was stopped; `None` for a run without an
+    /// end.
     pub fn end(&self) -> Option<Time> {
         self.end
     }
 
-    /// When counters were read last.
+    /// Returns the time of the last reading.
     pub fn recorded(&self) -> Time {
         self.recorded
     }
 
-    /// Notes that counters are read for `mark`; returns the time since they were read before.
+    /// Records a reading of the counters for `mark`; returns the interval since the last one.
     pub fn read(&mut self, mark: Time) -> Stretch {
         self.next += self.marks[self.next..].partition_point(|&each| each <= mark);
         (std::mem::replace(&mut self.recorded, mark), mark)
     }
 
-    /// Returns the time since distributions began, if they begin anew where counters were read
-    /// last.
+    /// Returns the interval since the last cut if the last reading was at a cut, and begins the
+    /// next interval.
     pub fn cut(&mut self) -> Option<Stretch> {
         let reached = self.cuts.partition_point(|&cut| cut <= self.recorded);
         let due = reached > 0;
@@ -74,13 +75,13 @@ impl Marks {
         due.then(|| (std::mem::replace(&mut self.cut, self.recorded), self.recorded))
     }
 
-    /// Returns the time since distributions began, up to `now`; `None` if there is none.
+    /// Returns the interval from the last cut to `now`; `None` if it is empty.
     pub fn since_cut(&self, now: Time) -> Option<Stretch> {
         (now > self.cut).then_some((self.cut, now))
     }
 
-    /// Ends the run at `now`, or at its end if that is before. Returns the instant for which
-    /// counters have to be read once more, if there is one.
+    /// Ends the run at `now`, or at its end if that is earlier. Returns the instant for which
+    /// counters must be read once more, if any.
     pub fn stop(&mut self, now: Time) -> Option<Time> {
         let now = self.end.map_or(now, |end| now.min(end));
         self.marks.truncate(self.next);
@@ -134,7 +135,7 @@ mod tests {
         let mut marks = marks_at(&[10], &[]).unwrap();
         marks.read(at(10));
         assert_eq!((marks.stop(at(15)), marks.end()), (None, Some(at(10))));
-        // What is late to read its last mark reads that.
+        // A run that is late to read its last mark reads that one.
         let mut late = marks_at(&[10], &[]).unwrap();
         assert_eq!(late.stop(at(15)), Some(at(10)));
     }

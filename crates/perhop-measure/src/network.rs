@@ -1,4 +1,4 @@
-//! What a network's queues and links count, read at marks.
+//! Counters of a network's queues and links, read at marks.
 
 use perhop_core::Time;
 use perhop_net::{LinkCounters, Network, PortId};
@@ -6,29 +6,29 @@ use perhop_queue::ClassCounters;
 
 use crate::tables::{Labels, Links, Queues, Stretch, Table};
 
-/// Reads a network's counters, whatever it carries.
+/// Reads a network's counters, for any body of packets.
 ///
-/// Divided links have a row of their own, whose class has no name.
+/// A link with classes has a row for the whole, whose class has no name.
 #[derive(Debug)]
 pub struct NetworkMeter {
     last_links: Vec<LinkCounters>,
     last_queues: Vec<PortQueues>,
-    /// What the classes are called that there have been.
+    /// Names of all classes so far.
     classes: Vec<String>,
     queues: Queues,
     links: Links,
 }
 
-/// The classes before a port's transmitter, depth first.
+/// Classes before a port's transmitter, depth first.
 #[derive(Debug)]
 struct PortQueues {
-    /// The number of the first.
+    /// Number of the first class.
     first: usize,
     last: Vec<ClassCounters>,
 }
 
 impl NetworkMeter {
-    /// Creates a meter of a network in which nothing has happened yet.
+    /// Creates a meter of a network at time zero.
     pub fn new<B: Clone>(network: &Network<B>) -> Self {
         let mut meter = Self {
             last_links: vec![LinkCounters::default(); network.ports().count()],
@@ -54,12 +54,12 @@ impl NetworkMeter {
         PortQueues { first, last }
     }
 
-    /// A port has another queue.
+    /// Continues with another class before the transmitter of a port.
     pub fn set_queue<B: Clone>(&mut self, network: &Network<B>, port: PortId) {
         self.last_queues[port.0 as usize] = self.number_classes(network, port);
     }
 
-    /// Adds a row to each table for what happened since the last one.
+    /// Adds rows to each table for the interval since the last reading.
     pub fn record<B: Clone>(&mut self, network: &Network<B>, stretch: Stretch) {
         let (from, to): (Time, Time) = stretch;
         let span = to.since(from).as_secs_f64();

@@ -1,4 +1,4 @@
-//! In which order packets arrive, and whether they do twice (RFC 4737).
+//! Order of arrival, and duplicates (RFC 4737).
 
 use std::collections::VecDeque;
 
@@ -6,48 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::density::Density;
 
-/// How many packets below the highest are remembered, to tell a late packet from a second copy.
+/// Number of packets below the highest that are stored, to distinguish late packets from
+/// duplicates.
 const REMEMBERED: u64 = 1024;
-/// How many stretches of packets in order are remembered, to tell how far back a late one belongs.
+/// Number of runs of packets in order that are stored, to find the extent of a late packet.
 const MAX_RUNS: usize = 64;
 
-/// What a receiver finds out about the order of a stream of numbered packets.
+/// Reordering and duplicates of a stream of numbered packets at its receiver.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// One above the highest sequence number that has arrived: `NextExp` (section 3.3).
     next: u64,
-    /// Packets that have arrived, each counted once.
+    /// Packets that have arrived, without duplicates.
     arrived: u64,
     counts: OrderCounts,
-    /// A bit for each of the last sequence numbers below `next`: whether it has arrived.
+    /// A bit for each of the last sequence numbers below `next`, set if it has arrived.
     seen: [u64; REMEMBERED as usize / 64],
-    /// The packets that were the highest when they came, as far back as is remembered.
+    /// Packets that were the highest on arrival, in runs, as far back as they are stored.
     runs: VecDeque<Run>,
-    /// The sequence numbers that arrived last.
+    /// Sequence numbers of the last arrivals.
     last: [u64; 3],
-    /// Its reorder density.
+    /// Reorder density.
     pub density: Density,
 }
 
-/// What a stream's order amounts to.
+/// Counters of a stream's order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderCounts {
-    /// Packets that came after one with a higher number (Type-P-Reordered, section 3.3).
+    /// Packets that arrived after one with a higher number (Type-P-Reordered, section 3.3).
     pub reordered: u64,
-    /// Those that came after three of them at least, which TCP may take for lost (3-reordering,
-    /// section 5.3).
+    /// Of these, packets after at least three with higher numbers, which TCP may take for lost
+    /// (3-reordering, section 5.3).
     pub by_three: u64,
-    /// The sum of their extents: how many places back the first packet with a higher number came
+    /// Sum of their extents: the number of arrivals since the first packet with a higher number
     /// (section 4.2).
     pub extents: u64,
-    /// The greatest extent.
+    /// Greatest extent.
     pub extent_max: u64,
-    /// Second copies and further ones, which count for nothing else.
+    /// Duplicates, which count for nothing else.
     pub duplicates: u64,
 }
 
-/// Packets that were the highest when they came, one after the other in number and in arrival.
+/// Packets that were the highest on arrival, with consecutive numbers and arrivals.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     sequence: u64,
@@ -70,8 +71,8 @@ impl Default for Order {
 }
 
 impl Order {
-    /// A packet arrives; says whether it is the first copy. One that is more than 1024
-    /// below the highest counts as a first copy, because nobody remembers.
+    /// Adds a packet; returns `true` for the first copy. A packet more than 1024 below the highest
+    /// counts as a first copy, because earlier arrivals are not stored.
     #[inline]
     pub fn add(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -125,8 +126,8 @@ impl Order {
     }
 
     fn add_late(&mut self, sequence: u64) {
-        // The first packet with a higher number was the highest when it came. If it is no longer
-        // remembered, the first that is remembered makes the extent too short.
+        // The first packet with a higher number was the highest on arrival. If it is no longer
+        // stored, the first stored one gives an extent that is too short.
         let at = self.runs.partition_point(|run| run.sequence + run.length <= sequence + 1);
         let run = self.runs[at];
         let first = run.arrival + (sequence + 1).saturating_sub(run.sequence);
@@ -139,20 +140,20 @@ impl Order {
         counts.by_three += u64::from(three);
     }
 
-    /// What it amounts to so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> OrderCounts {
         self.counts
     }
 
-    /// How many of the numbers from `first` to the highest have not arrived; none that are more
-    /// than 1024 below it count.
+    /// Returns how many of the numbers from `first` to the highest have not arrived, without those
+    /// more than 1024 below the highest.
     pub fn missing_since(&self, first: u64) -> u64 {
         let first = first.max(self.next.saturating_sub(REMEMBERED));
         let missing = |&sequence: &u64| self.seen[word(sequence)] & bit(sequence) == 0;
         (first..self.next).filter(missing).count() as u64
     }
 
-    /// Forgets the greatest extent.
+    /// Resets the greatest extent.
     pub fn reset_extent_max(&mut self) {
         self.counts.extent_max = 0;
     }
@@ -179,7 +180,7 @@ mod tests {
         order.counts()
     }
 
-    /// Returns the definitions of RFC 4737, word by word, over the whole stream.
+    /// The definitions of RFC 4737, word by word, over the whole stream.
     fn defined(arrivals: &[u64]) -> OrderCounts {
         let mut counts = OrderCounts::default();
         let mut unique: Vec<u64> = Vec::new();
@@ -256,7 +257,7 @@ mod tests {
                 (prop_oneof![9 => Just(0_u64), 1 => 0_u64..30], 0_u32..20), 0..400,
             ),
         ) {
-            // Some packets are lost, some come twice, some late.
+            // Some packets are lost, some duplicated, some late.
             let mut due: Vec<(u64, u64)> = Vec::new();
             for (number, (late, fate)) in delays.into_iter().enumerate() {
                 let number = number as u64;
@@ -269,7 +270,7 @@ mod tests {
             }
             due.sort_unstable();
             let arrivals: Vec<u64> = due.into_iter().map(|(_, number)| number).collect();
-            // The runs that are remembered reach back far enough for delays of up to 30.
+            // The stored runs suffice for delays of up to 30.
             prop_assert_eq!(counts(&arrivals), defined(&arrivals));
         }
     }

@@ -1,5 +1,5 @@
-//! An application that sends echo requests, or datagrams to a port on which nobody listens, and
-//! notes who answers what.
+//! An application that sends echo requests, or datagrams to a port on which no process listens, and
+//! records the answers.
 
 use std::ops::RangeInclusive;
 
@@ -7,58 +7,57 @@ use perhop_core::{Dscp, Duration, NodeId, Time};
 use perhop_net::IcmpError;
 use serde::{Deserialize, Serialize};
 
-/// What came back of a probe.
+/// Answer to a probe.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// How long after the probe it came.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// Who answered.
+    /// Node that answered.
     pub node: NodeId,
-    /// The error that came; none if it was the echo that was asked for.
+    /// ICMP error; `None` for the reply to an echo request.
     pub error: Option<IcmpError>,
-    /// The probe's mark where it was answered.
+    /// DSCP of the probe where it was answered.
     pub dscp_arrived: Dscp,
-    /// The answer's mark.
+    /// DSCP of the answer.
     pub dscp_echoed: Dscp,
 }
 
-/// A probe.
+/// Record of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeRecord {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: Time,
-    /// Its time to live.
+    /// Time to live.
     pub ttl: u8,
-    /// `None` until it comes.
+    /// Answer; `None` until it arrives.
     pub answer: Option<Answer>,
 }
 
-/// Sends a train of probes for each time to live in a round, the trains spread evenly over it.
+/// Sends trains of probes: one train for each time to live in a round, evenly spaced.
 #[derive(Debug)]
 pub struct Pinger {
-    /// When the first train is due.
+    /// Time of the first train.
     pub start: Time,
-    /// None is due from here on.
+    /// Time from which on no train is sent.
     pub stop: Time,
-    /// A round.
+    /// Duration of a round.
     pub every: Duration,
-    /// The times to live of a round.
+    /// Times to live of a round.
     pub ttls: RangeInclusive<u8>,
-    /// Probes in a train, which are sent back to back.
+    /// Number of probes in a train, which are sent back to back.
     pub train: u16,
-    /// What was sent so far, and what came back.
+    /// Probes sent so far, and their answers.
     pub records: Vec<ProbeRecord>,
-    /// Trains that were due so far.
+    /// Number of trains that were due so far.
     pub due: u64,
-    /// The time to live beyond which nothing is to be learnt: with it a probe reached the
-    /// destination.
+    /// Time to live with which a probe reached the destination; greater ones are not sent.
     pub reach: u8,
 }
 
 impl Pinger {
-    /// Sends trains of `train` probes from `start` until `stop`, one for each time to live in a
-    /// round of `every`.
+    /// Creates a sender of trains of `train` probes from `start` until `stop`, one for each time to
+    /// live in a round of `every`.
     pub const fn new(
         (start, stop): (Time, Time),
         every: Duration,
@@ -73,7 +72,7 @@ impl Pinger {
         1 + u64::from(self.ttls.end() - self.ttls.start())
     }
 
-    /// When the next train is due; [`Time::MAX`] for never.
+    /// Returns when the next train is due; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         let trains = self.trains_a_round();
         let (round, train) = (self.due / trains, self.due % trains);
@@ -81,22 +80,22 @@ impl Pinger {
         if due < self.stop { due } else { Time::MAX }
     }
 
-    /// Returns the train that is due: of which time to live, and how long; none beyond the
-    /// destination.
+    /// Returns the time to live and the number of probes of the train that is due; `None` if its
+    /// time to live is beyond the destination.
     pub fn next_train(&mut self) -> Option<(u8, u16)> {
         let ttl = self.ttls.start() + (self.due % self.trains_a_round()) as u8;
         self.due += 1;
         (ttl <= self.reach).then_some((ttl, self.train))
     }
 
-    /// Returns the number of a probe that is sent now.
+    /// Records a probe that is sent now; returns its number.
     pub fn record(&mut self, now: Time, ttl: u8) -> u32 {
         self.records.push(ProbeRecord { sent: now, ttl, answer: None });
         self.records.len() as u32 - 1
     }
 
-    /// An answer came to a probe, from its destination or from somebody before it. Whoever
-    /// answered first counts.
+    /// Records an answer to a probe, from its destination or from a node before it. Only the first
+    /// answer counts.
     pub fn on_answer(&mut self, sequence: u32, now: Time, from_destination: bool, answer: Answer) {
         let record = &mut self.records[sequence as usize];
         if record.answer.is_some() {

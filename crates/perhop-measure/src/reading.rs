@@ -1,14 +1,14 @@
-//! What there is to know of a stream at a mark.
+//! Counters and state of a stream at a mark.
 
 use perhop_core::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::order::OrderCounts;
 
-/// How often a sender's smoothed round-trip time is read, while acknowledgements come.
+/// Time between readings of a sender's smoothed round-trip time, while acknowledgements arrive.
 pub const SRTT_EVERY: Duration = Duration::from_millis(10);
 
-/// Durations, of a stream and since they were last read.
+/// Statistics of a stream's durations since the last reading.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Samples {
@@ -19,7 +19,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Adds one.
+    /// Adds a duration.
     pub fn add(&mut self, span: Duration) {
         self.minimum = if self.count == 0 { span } else { self.minimum.min(span) };
         self.maximum = self.maximum.max(span);
@@ -32,7 +32,7 @@ impl Samples {
         self.sum.is_finite() && self.sum >= 0.0 && self.minimum <= self.maximum
     }
 
-    /// Mean, minimum and maximum in seconds; NaN where there is none.
+    /// Returns mean, minimum and maximum in seconds; NaN without samples.
     pub(crate) fn in_seconds(&self) -> [f64; 3] {
         if self.count == 0 {
             return [f64::NAN; 3];
@@ -42,11 +42,11 @@ impl Samples {
     }
 }
 
-/// What has happened to a stream since the run began. It is kept from mark to mark of every stream,
-/// for the next reading to be compared with.
+/// Counters of a stream since the run began. Those of the last mark are kept, for comparison with
+/// the next reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamCounters {
-    /// Bytes that the receiving application got, each once.
+    /// Bytes delivered to the receiving application, without duplicates.
     pub delivered: u64,
     /// Data packets that arrived.
     pub packets: u64,
@@ -54,37 +54,37 @@ pub struct StreamCounters {
     pub lost: u64,
     /// Data packets that arrived after a later one.
     pub reordered: u64,
-    /// Data packets that arrived with congestion experienced.
+    /// Data packets that arrived with CE (congestion experienced).
     pub marked: u64,
-    /// Data packets that acknowledgements were the first to cover which echoed a mark.
+    /// Data packets first covered by an acknowledgement that echoed a mark.
     pub echoed: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Acknowledgements that the receiver sent.
+    /// Acknowledgements sent by the receiver.
     pub acks: u64,
-    /// Those of them that are selective, if anybody can tell.
+    /// Of these, selective ones; `None` if unknown.
     pub sacks: Option<u64>,
-    /// How long all of its volume took, once it has arrived.
+    /// Time until its whole volume had arrived, if it has.
     pub completion: Option<Duration>,
-    /// Of UDP: the order of its packets, of which the greatest extent is since the last reading.
+    /// UDP: order of its packets; the greatest extent is that since the last reading.
     pub order: Option<OrderCounts>,
 }
 
 /// A stream's counters, and its state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamReading {
-    /// Since the run began.
+    /// Counters since the run began.
     pub counters: StreamCounters,
-    /// The congestion window in bytes, if it has one.
+    /// Congestion window in bytes, if it has one.
     pub cwnd: Option<u64>,
-    /// What segments measured of the round-trip time, since the last reading; no sample where the
-    /// sender does not tell.
+    /// Round-trip times of segments since the last reading; without samples if the sender does not
+    /// report them.
     pub rtt: Samples,
-    /// The sender's smoothed round-trip time (RFC 6298: SRTT), read every [`SRTT_EVERY`], since the
-    /// last reading.
+    /// Smoothed round-trip time of the sender (RFC 6298: SRTT), read every [`SRTT_EVERY`], since
+    /// the last reading.
     pub srtt: Samples,
-    /// How long data was under way, since the last reading.
+    /// One-way delays of data since the last reading.
     pub delay: Samples,
-    /// Of UDP: the present estimate of the jitter.
+    /// UDP: present estimate of the jitter.
     pub jitter: Option<Duration>,
 }

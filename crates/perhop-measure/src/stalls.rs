@@ -1,11 +1,11 @@
-//! How long an engine in real time stood still.
+//! Stalls of an engine in real time.
 
 use perhop_core::Duration;
 
-/// Adds up the lateness of a thread where it is more than a result can bear.
+/// Number and total of a thread's delays above a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    bearable: Duration,
+    threshold: Duration,
     number: u64,
     total: Duration,
 }
@@ -17,25 +17,25 @@ impl Default for Stalls {
 }
 
 impl Stalls {
-    /// None yet; one is longer than `bearable`.
-    pub const fn longer_than(bearable: Duration) -> Self {
-        Self { bearable, number: 0, total: Duration::ZERO }
+    /// Creates counters of zero for delays of more than `threshold`.
+    pub const fn longer_than(threshold: Duration) -> Self {
+        Self { threshold, number: 0, total: Duration::ZERO }
     }
 
-    /// The thread was late by so much.
+    /// Adds a delay.
     pub fn add(&mut self, late: Duration) {
-        if late > self.bearable {
+        if late > self.threshold {
             self.number += 1;
             self.total += late;
         }
     }
 
-    /// How many there were.
+    /// Returns the number of stalls.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// How long they were together.
+    /// Returns the total duration of the stalls.
     pub const fn total(&self) -> Duration {
         self.total
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_borne_is_no_stall() {
+    fn delays_up_to_the_threshold_are_not_stalls() {
         let ms = |ms: u64| Duration::from_micros(1000 * ms);
         let mut stalls = Stalls::longer_than(ms(10));
         [1, 10, 270, 9, 30].into_iter().for_each(|late| stalls.add(ms(late)));

@@ -1,4 +1,4 @@
-//! The tables that measurements are kept in.
+//! The tables of measurements.
 
 use std::sync::Arc;
 
@@ -12,38 +12,38 @@ use crate::order::OrderCounts;
 use crate::pinger::{Answer, ProbeRecord};
 use crate::reading::{StreamCounters, StreamReading};
 
-/// A column of a table. In a column of floats NaN stands for "none", in others a negative number
-/// does.
+/// A column of a table. NaN in a column of floats, and a negative number in others, stand for a
+/// missing value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Whole numbers.
+    /// Integers.
     Integers(Vec<i64>),
-    /// Measures.
+    /// Measured values.
     Floats(Vec<f64>),
-    /// Names, each as its place among these.
+    /// Names, each as its index in this list.
     Names(Arc<[String]>, Vec<i64>),
 }
 
 /// A table: columns of equal length, by name.
 pub type Table = Vec<(&'static str, Column)>;
 
-/// What the numbers of nodes, directed links, classes, flows and pings stand for in tables.
+/// Names of nodes, directed links, classes, flows and pings by their numbers in tables.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
-    /// The nodes.
+    /// Nodes.
     pub nodes: Arc<[String]>,
-    /// The directed links, by port.
+    /// Directed links, by port.
     pub links: Arc<[String]>,
-    /// The classes, as a [`NetworkMeter`](crate::NetworkMeter) numbers them.
+    /// Classes, by their numbers in a [`NetworkMeter`](crate::NetworkMeter).
     pub classes: Arc<[String]>,
-    /// The flows.
+    /// Flows.
     pub flows: Arc<[String]>,
-    /// The pings.
+    /// Pings.
     pub pings: Arc<[String]>,
 }
 
 impl Labels {
-    /// Columns of words, which are not many: each becomes its place among those that occur.
+    /// Returns a column of a few distinct words, each as its index.
     fn words(words: Vec<&'static str>) -> Column {
         let mut known = Vec::new();
         let mut place = |word| {
@@ -58,7 +58,7 @@ impl Labels {
     }
 }
 
-/// Declares a table that is filled row by row: its fields are its columns, in order.
+/// Declares a table that is filled row by row; its fields are the columns, in order.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($column:ident: $type:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -66,7 +66,7 @@ macro_rules! table {
         pub struct $name { $($column: Vec<table!(@element $type)>),* }
 
         impl $name {
-            /// Makes room for so many rows more.
+            /// Reserves memory for `rows` more rows.
             pub fn reserve(&mut self, rows: usize) {
                 $(self.$column.reserve(rows);)*
             }
@@ -102,7 +102,7 @@ macro_rules! table {
 }
 
 table! {
-    /// Per stream and stretch between two marks.
+    /// One row per stream and interval between two marks.
     Intervals {
         flow: Flow,
         stream: Integers,
@@ -140,7 +140,7 @@ table! {
 }
 
 table! {
-    /// Per probe of a ping.
+    /// One row per probe of a ping.
     Pings {
         ping: Ping,
         sequence: Integers,
@@ -156,7 +156,7 @@ table! {
 }
 
 table! {
-    /// Per class and stretch between two marks.
+    /// One row per class and interval between two marks.
     Queues {
         link: Link,
         class: Class,
@@ -182,7 +182,7 @@ table! {
 }
 
 table! {
-    /// Per port and stretch between two marks.
+    /// One row per port and interval between two marks.
     Links {
         link: Link,
         start_s: Floats,
@@ -197,8 +197,8 @@ table! {
 }
 
 table! {
-    /// Per flow, port before which or on whose link it lost packets, cause, and stretch between two
-    /// marks in which it did.
+    /// One row per flow, port before which or on whose link packets were lost, cause, and interval
+    /// between two marks.
     Losses {
         flow: Flow,
         link: Link,
@@ -210,8 +210,8 @@ table! {
 }
 
 table! {
-    /// Per flow, node at which its packets arrived, stretch between two marks of
-    /// the scenario, and code point that some of them arrived with.
+    /// One row per flow, node at which its packets arrived, interval between two marks of the
+    /// scenario, and DSCP with which some of them arrived.
     Codepoints {
         flow: Flow,
         node: Node,
@@ -224,7 +224,7 @@ table! {
 }
 
 table! {
-    /// Per flow and bin of its round-trip times, or of its smoothed ones.
+    /// One row per flow and bin of its round-trip times, or of its smoothed ones.
     Rtts {
         flow: Flow,
         low_s: Floats,
@@ -234,7 +234,7 @@ table! {
 }
 
 table! {
-    /// Per flow, stretch between two cuts, and bin of its one-way delays.
+    /// One row per flow, interval between two cuts, and bin of its one-way delays.
     Delays {
         flow: Flow,
         start_s: Floats,
@@ -246,7 +246,7 @@ table! {
 }
 
 table! {
-    /// Per flow and displacement, the packets that were early and late by so many places.
+    /// One row per flow and displacement: the number of early and of late packets.
     Displacements {
         flow: Flow,
         by: Integers,
@@ -255,11 +255,11 @@ table! {
     }
 }
 
-/// A stretch between two marks.
+/// An interval between two marks.
 pub type Stretch = (Time, Time);
 
 impl Intervals {
-    /// Adds what happened to a stream, given by its flow and its number, between two readings.
+    /// Adds the difference between two readings of a stream, given by its flow and its number.
     pub fn push(
         &mut self,
         (flow, stream): (usize, usize),
@@ -301,7 +301,7 @@ impl Intervals {
         let jitter = reading.jitter.filter(|_| reading.delay.count > 0);
         self.jitter_s.push(jitter.map_or(f64::NAN, Duration::as_secs_f64));
         self.cwnd.push(reading.cwnd.map_or(-1, |cwnd| cwnd as i64));
-        // In the stretch in which it was reached, and no other.
+        // In the interval in which it was reached, and in no other.
         let completion = after.completion.filter(|_| before.completion.is_none());
         self.completion_s.push(completion.map_or(f64::NAN, Duration::as_secs_f64));
     }
@@ -379,7 +379,7 @@ impl Pings {
         self.sequence.push(sequence as i64);
         self.ttl.push(record.ttl.into());
         self.sent_s.push(record.sent.as_secs_f64());
-        // Whom the network cannot reach has no round-trip time.
+        // A destination that cannot be reached has no round-trip time.
         let turned_back = |error: &IcmpError| {
             matches!(error, IcmpError::NetUnreachable | IcmpError::TooBig { .. })
         };
@@ -400,7 +400,7 @@ impl Pings {
 }
 
 impl Queues {
-    /// Adds what happened to a class, and what waits in it now.
+    /// Adds the counters of a class, and its present backlog.
     pub fn push(
         &mut self,
         (link, class): (usize, usize),
@@ -434,8 +434,8 @@ impl Queues {
 }
 
 impl Links {
-    /// Adds what left a port. `capacity` is what the link could have carried in the stretch, in
-    /// bytes.
+    /// Adds the counters of a port. `capacity` is the number of bytes that the link could have
+    /// carried in the interval.
     pub fn push(
         &mut self,
         link: usize,
@@ -458,7 +458,7 @@ impl Links {
 }
 
 impl Losses {
-    /// Adds what a flow lost before a port or on its link, or at none, for a cause.
+    /// Adds the losses of a flow before a port or on its link, or on no link, by cause.
     pub(crate) fn push(
         &mut self,
         (flow, at, cause): (u32, Option<PortId>, &'static str),
@@ -475,14 +475,14 @@ impl Losses {
 }
 
 impl Delays {
-    /// Adds the delays of each flow, in order, in a stretch.
+    /// Adds the delays of all flows, in order, in an interval.
     pub fn push_flows(&mut self, stretch: Stretch, flows: &[Histogram]) {
         for (flow, histogram) in flows.iter().enumerate() {
             self.push_flow(flow, stretch, histogram);
         }
     }
 
-    /// Adds the delays of a flow in a stretch.
+    /// Adds the delays of a flow in an interval.
     pub fn push_flow(&mut self, flow: usize, stretch: Stretch, delays: &Histogram) {
         delays.bins().for_each(|bin| self.push(flow, stretch, bin));
     }
@@ -503,7 +503,7 @@ impl Delays {
 }
 
 impl Displacements {
-    /// Adds the reorder densities of a flow's streams together.
+    /// Adds the sum of the reorder densities of a flow's streams.
     pub fn push_flow<'a>(&mut self, flow: usize, streams: impl Iterator<Item = &'a Density>) {
         self.push_counts(flow, &Density::sums(streams));
     }
@@ -513,7 +513,7 @@ impl Displacements {
         counts.iter().enumerate().for_each(|(by, packets)| self.push(flow, by, *packets));
     }
 
-    /// Nothing where no packet was displaced by so many places.
+    /// Adds a row unless no packet has this displacement.
     fn push(&mut self, flow: usize, by: usize, [early, late]: [u64; 2]) {
         if early + late > 0 {
             self.flow.push(flow as i64);
@@ -525,8 +525,8 @@ impl Displacements {
 }
 
 impl Codepoints {
-    /// Adds the code points with which a flow's packets, sent with `sent`, arrived at a node, by
-    /// rising code point, and how many did in the stretch.
+    /// Adds, for a flow whose packets are sent with `sent`, the DSCPs with which they arrived at a
+    /// node in the interval, in rising order, and their numbers.
     pub fn push(
         &mut self,
         (flow, node, sent): (usize, NodeId, Dscp),
@@ -548,7 +548,7 @@ impl Codepoints {
 }
 
 impl Rtts {
-    /// Adds the round-trip times of each flow, in order.
+    /// Adds the round-trip times of all flows, in order.
     pub fn push_flows(&mut self, flows: &[Histogram]) {
         for (flow, histogram) in flows.iter().enumerate() {
             histogram.bins().for_each(|bin| self.push(flow, bin));

@@ -1,10 +1,10 @@
-//! What happens next.
+//! The agenda: future events in order of time.
 //!
 //! Most events are near: a packet arrives within microseconds or milliseconds, and only then causes
-//! the next event. They are in a calendar (Brown, 1988): a ring of [`BUCKETS`] lists, each for so
-//! short a stretch of time that most hold one event or none, so that taking an event and putting
-//! one in cost the same whatever waits. What is due later than the ring reaches, such as a timeout,
-//! waits in a heap until it does.
+//! the next event. They are in a calendar queue (Brown, 1988): a ring of [`BUCKETS`] lists, each
+//! for a span so short that most lists hold one event or none. The cost of inserting and removing
+//! an event is then independent of their number. Events beyond the end of the ring, such as
+//! timeouts, are in a heap until the ring reaches them.
 
 mod ring;
 
@@ -15,36 +15,37 @@ use perhop_core::Time;
 
 use self::ring::{BUCKETS, Ring};
 
-/// Which event: the network numbers its own and those of its hosts.
+/// Identifies an event: the network numbers its own and those of its hosts.
 pub(crate) type EventId = u32;
 
-/// A queue of events by time, then by order of scheduling.
+/// A queue of events, ordered by time, then by order of scheduling.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// How long a bucket is: two to this power, in picoseconds.
+    /// Length of a bucket: binary logarithm, in picoseconds.
     shift: u32,
-    /// The bucket, counted from the beginning of time, of what was taken last. The ring reaches
-    /// from there to [`BUCKETS`] later.
+    /// Bucket of the last removed event, counted from time zero. The ring extends from there over
+    /// [`BUCKETS`] buckets.
     current: u64,
     near: Ring,
-    /// What is due later than the ring reaches, with the order in which it came here.
+    /// Events beyond the end of the ring, with the order of their insertion.
     far: BinaryHeap<Reverse<(Time, u64, EventId)>>,
-    /// The bucket of the first of it, so that nobody needs to look there; [`u64::MAX`] if there is
-    /// nothing.
+    /// Bucket of the first of them, for a check without access to the heap; [`u64::MAX`] if there
+    /// are none.
     first_far: u64,
-    /// How many events have gone there, and how many had when buckets were last judged.
+    /// Number of events inserted there, and this number when the bucket length was last checked.
     sent_far: u64,
     judged: u64,
-    /// So many events are taken before the length of buckets is judged again, out of so many.
+    /// Number of events to remove before the bucket length is checked again, and the length of this
+    /// period.
     left: u32,
     period: u32,
 }
 
-/// Buckets are 1 µs long at first.
+/// Initial length of buckets, 1 µs.
 const FIRST_SHIFT: u32 = 20;
-/// The ring then reaches over half the clock, which cannot overflow so.
+/// Greatest length of buckets: the ring extends over half the clock, so that sums do not overflow.
 const LAST_SHIFT: u32 = 63 - BUCKETS.ilog2();
-/// So many events are taken at least between two judgements.
+/// Least number of events between two checks of the bucket length.
 const PERIOD: u32 = 4096;
 
 impl Agenda {
@@ -62,12 +63,12 @@ impl Agenda {
         }
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     pub fn peek(&self) -> Option<Time> {
         self.near.first(self.current).or_else(|| self.far.peek().map(|Reverse((at, ..))| *at))
     }
 
-    /// Schedules an event, not before the one that was taken last.
+    /// Schedules an event, which must not be before the last removed one.
     #[inline(always)]
     pub fn push(&mut self, at: Time, event: EventId) {
         let bucket = self.bucket(at);
@@ -78,7 +79,7 @@ impl Agenda {
         }
     }
 
-    /// Removes the next event that is due up to `until`: when, and which it is.
+    /// Removes the next event that is due up to `until`; returns its time and its id.
     #[inline(always)]
     pub fn take(&mut self, until: Time) -> Option<(Time, EventId)> {
         let (bucket, at, event) = match self.near.take(self.current, until) {
@@ -104,15 +105,15 @@ impl Agenda {
     #[cold]
     fn push_far(&mut self, at: Time, event: EventId) {
         let bucket = self.bucket(at);
-        // What is in the past, where the ring does not reach either, would turn back the clock.
+        // An event in the past is outside the ring, too, and would set the clock back.
         assert!(bucket >= self.current, "event {event} is scheduled in the past");
         self.sent_far += 1;
         self.far.push(Reverse((at, self.sent_far, event)));
         self.first_far = self.first_far.min(bucket);
     }
 
-    /// With nothing near, what is far comes near. Removes the first of it, if it is due up to
-    /// `until`.
+    /// Removes the first far event if the ring is empty and the event is due up to `until`. The
+    /// ring then begins at its bucket.
     #[cold]
     fn take_far(&mut self, until: Time) -> Option<(u64, Time, EventId)> {
         let &Reverse((at, ..)) = self.far.peek()?;
@@ -124,8 +125,8 @@ impl Agenda {
         self.near.take(self.current, until)
     }
 
-    /// Moves what the ring reaches by now into it. Nothing is there yet that is due so late, so
-    /// that what was scheduled first stays first.
+    /// Moves the events that the ring has reached into it. It holds no events as late as these, so
+    /// that the order of scheduling is kept.
     #[cold]
     fn bring_near(&mut self) {
         self.first_far = u64::MAX;
@@ -140,8 +141,8 @@ impl Agenda {
         }
     }
 
-    /// Makes buckets shorter where events are put before many others, and longer where that does
-    /// not happen and many are out of reach.
+    /// Shortens buckets if events are inserted before many others, and lengthens them if that does
+    /// not happen and many events are beyond the ring.
     #[cold]
     fn judge(&mut self, now: Time) {
         let passed = self.near.take_passed();
@@ -153,12 +154,12 @@ impl Agenda {
             self.set_shift(now, self.shift + 1);
         }
         self.judged = self.sent_far;
-        // Sorting anew takes time for all that there is.
+        // The cost of sorting again is proportional to the number of events.
         self.period = PERIOD.max(self.near.capacity());
         self.left = self.period;
     }
 
-    /// Sorts everything into buckets of another length.
+    /// Sorts all events into buckets of another length.
     fn set_shift(&mut self, now: Time, shift: u32) {
         let mut near = Vec::new();
         while let Some((bucket, at, event)) = self.near.take(self.current, Time::MAX) {
@@ -167,7 +168,7 @@ impl Agenda {
         }
         self.shift = shift;
         self.current = self.bucket(now);
-        // In this order, as what is far is later than all of what was near.
+        // In this order, because far events are later than all near ones.
         for (at, event) in near {
             self.push(at, event);
         }
@@ -180,8 +181,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Against a sorted set, over a long mixture of operations, with `ahead` as what lies between
-    /// an event and what it causes.
+    /// Compares the agenda with a sorted set over a long mixture of operations; `ahead` draws the
+    /// time between an event and one that it causes.
     fn check(seed: u64, steps: u64, ahead: impl Fn(&mut perhop_core::Stream) -> u64) -> Agenda {
         let mut random = perhop_core::Stream::new(seed, "agenda");
         let mut agenda = Agenda::new();
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn events_come_by_time_and_then_in_order_of_scheduling() {
         for seed in 0..20 {
-            // A few instants near each other, all at one instant, and spans from a picosecond to a
+            // A few instants near each other, a single instant, and spans from a picosecond to a
             // minute.
             check(seed, 10_000, |random| random.up_to(50));
             check(seed, 10_000, |_| 0);

@@ -1,33 +1,33 @@
-//! Several ways to the same place, and which packet takes which.
+//! Load sharing among paths of equal cost.
 
 use perhop_core::{Header, NodeId, Protocol};
 
 use crate::PortId;
 
-/// How a node chooses among links and paths that cost the same.
+/// Method by which a node chooses among links and paths of equal cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Balance {
-    /// By a hash of addresses, protocol and ports: a flow keeps to one way and stays in order
-    /// (RFC 2992 compares such hashes).
+    /// By a hash of addresses, protocol and ports: a flow stays on one path and in order (RFC 2992
+    /// compares such hashes).
     #[default]
     PerFlow,
     /// By a hash of the destination's address.
     PerDestination,
-    /// In turn, whatever the packet: even shares, and disorder where ways differ in delay.
+    /// In turn, for each packet: even shares, but reordering if paths differ in delay.
     PerPacket,
 }
 
-/// A node's ports that lead to the same place.
+/// Ports of a node that lead to the same destination at equal cost.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub node: NodeId,
     pub ports: Vec<PortId>,
     pub balance: Balance,
-    /// What hashes begin with.
+    /// Initial value of hashes.
     pub salt: u64,
-    /// The port whose turn it is.
+    /// Index of the next port in turn.
     pub turn: usize,
 }
 
@@ -49,7 +49,7 @@ impl Group {
     }
 }
 
-/// Returns a header that says only where a packet goes.
+/// Returns a header with nothing but the destination, for hashing.
 fn destination(header: &Header) -> Header {
     let nobody = NodeId(0);
     Header {

@@ -1,21 +1,21 @@
-//! What nodes say of packets that they cannot deliver (RFC 792).
+//! ICMP errors about packets that cannot be delivered (RFC 792).
 
 use perhop_core::{Dscp, Duration, Header, NodeId, Protocol, Time, TrafficClass};
 
-/// Why a packet's source is told that the packet goes no further.
+/// Reason of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum IcmpError {
-    /// Its time to live was used up on the way: type 11, code 0.
+    /// The time to live was used up in transit: type 11, code 0.
     TimeExceeded,
-    /// A router knows no way to its destination: type 3, code 0.
+    /// A router has no route to the destination: type 3, code 0.
     NetUnreachable,
-    /// Nobody at its destination listens on its port: type 3, code 3.
+    /// No process listens on the destination port: type 3, code 3.
     PortUnreachable,
-    /// It is longer than the next link takes: type 3, code 4 (RFC 1191, section 4).
+    /// The packet exceeds the MTU of the next link: type 3, code 4 (RFC 1191, section 4).
     TooBig {
-        /// The longest packet that it takes.
+        /// MTU of that link, in bytes.
         mtu: u32,
     },
 }
@@ -31,7 +31,7 @@ impl IcmpError {
         }
     }
 
-    /// Returns the same in an ICMPv6 header (RFC 4443, sections 3.1 to 3.3).
+    /// Returns the type and code in the ICMPv6 header (RFC 4443, sections 3.1 to 3.3).
     pub const fn type_and_code_v6(self) -> (u8, u8) {
         match self {
             Self::TimeExceeded => (3, 0),
@@ -41,7 +41,7 @@ impl IcmpError {
         }
     }
 
-    /// What the last word of the ICMP header says: the longest packet that would pass, or nothing.
+    /// Returns the last word of the ICMP header: the MTU of the next link, in bytes, or zero.
     pub const fn word(self) -> u32 {
         match self {
             Self::TooBig { mtu } => mtu,
@@ -49,17 +49,17 @@ impl IcmpError {
         }
     }
 
-    /// Returns the length of an IPv4 packet that quotes as much as RFC 792 asks of a packet of this
-    /// length: the IP header and the 8 bytes after it.
+    /// Returns the length of an IPv4 packet with an error about a packet of `about` bytes, which it
+    /// quotes as RFC 792 requires: the IP header and the 8 bytes after it.
     pub fn packet_size(about: u32) -> u32 {
         const HEADERS: u32 = 28; // of IPv4 and of ICMP
         const QUOTE: u32 = 28; // an IPv4 header and 8 bytes
         HEADERS + about.min(QUOTE)
     }
 
-    /// Returns the header of the packet of `size` by which `node` answers a packet with this
-    /// header. Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not (RFC
-    /// 1122, section 3.2.2).
+    /// Returns the header of the packet of `size` bytes with which `node` answers a packet with
+    /// this header. Routers mark it CS6 (RFC 1812, section 4.3.2.5: precedence 6), hosts do not
+    /// (RFC 1122, section 3.2.2).
     pub(crate) fn header(self, node: NodeId, about: &Header, size: u32) -> Header {
         let dscp = match self {
             Self::TimeExceeded | Self::NetUnreachable | Self::TooBig { .. } => Dscp::CS6,
@@ -78,32 +78,32 @@ impl IcmpError {
     }
 }
 
-/// How many ICMP errors a node sends.
+/// Limit of the ICMP errors that a node sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase", deny_unknown_fields))]
 pub enum IcmpErrors {
-    /// One about every packet that earns one.
+    /// An error about every packet for which one is permitted.
     #[default]
     All,
-    /// None.
+    /// No errors.
     None,
-    /// As many as a bucket has tokens, which is full at first (RFC 1812, section 4.3.2.8).
+    /// Limited by a token bucket that is full at first (RFC 1812, section 4.3.2.8).
     Limited {
-        /// The time between two tokens.
+        /// Time between two tokens.
         #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         every: Duration,
-        /// How many tokens the bucket holds; at least one.
+        /// Tokens that the bucket holds; at least one.
         #[cfg_attr(feature = "serde", serde(deserialize_with = "perhop_core::spelling::positive"))]
         burst: u32,
     },
 }
 
-/// A node's ICMP errors, and those that it may still send.
+/// Limit of a node's ICMP errors, and the state of its bucket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ErrorBudget {
     errors: IcmpErrors,
-    /// When the bucket would be full again.
+    /// Time at which the bucket will be full.
     full_at: Time,
 }
 
@@ -123,7 +123,7 @@ impl ErrorBudget {
         }
     }
 
-    /// An error is sent.
+    /// Records that an error is sent.
     pub fn spend(&mut self, now: Time) {
         if let IcmpErrors::Limited { every, .. } = self.errors {
             self.full_at = self.full_at.max(now) + every;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How many of the errors that are due at these instants, in microseconds, are sent.
+    /// Returns which of the errors at these instants, in microseconds, are sent.
     fn sent(errors: IcmpErrors, instants: &[u64]) -> Vec<u64> {
         let mut budget = ErrorBudget::new(errors);
         let may = |at: &&u64| {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_every_half_second_answers_the_first_and_third_of_three_quick_probes() {
-        // What the default of IOS makes of a traceroute to it that waits 3 s for the second.
+        // Effect of the default of IOS on a traceroute that waits 3 s for the second answer.
         let limited = IcmpErrors::Limited { every: Duration::from_micros(500_000), burst: 1 };
         assert_eq!(sent(limited, &[0, 10_000, 3_010_000]), [0, 3_010_000]);
         assert_eq!(sent(limited, &[0, 499_999, 500_000]), [0, 500_000]);
@@ -161,8 +161,8 @@ mod tests {
     }
 
     proptest! {
-        /// The bucket, written out: so many tokens, one more at the end of each full period since
-        /// it was last full.
+        /// Reference of the bucket: `burst` tokens at first, and one more after each full period
+        /// since it was last full.
         #[test]
         fn a_bucket_is_never_overdrawn(
             every in 1_u64..50, burst in 1_u32..6, gaps in prop::collection::vec(0_u64..100, 1..60),
@@ -171,7 +171,7 @@ mod tests {
                 gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
             let limited = IcmpErrors::Limited { every: Duration::from_micros(every), burst };
             let found = sent(limited, &instants);
-            // Credit in microseconds, exactly.
+            // Credit in microseconds, exact.
             let (mut credit, mut last) = (u64::from(burst) * every, 0);
             let mut expected = Vec::new();
             for &now in &instants {

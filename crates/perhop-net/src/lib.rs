@@ -2,11 +2,11 @@
 //!
 //! The same network serves virtual and real time. It has no clock: its driver calls
 //! [`run`](Network::run) with the instant up to which to process events, at any speed or when that
-//! instant has come. It does not know what hosts do: it is generic over [`Hosts`], which receive
-//! packets, and over the body of packets.
+//! instant is reached. It is generic over [`Hosts`], which receive packets, and over the body of
+//! packets.
 //!
-//! Packets leave at the link's rate, whenever the driver wakes up: every event is processed at the
-//! instant at which it is due, so that late wake-ups in real time never add up.
+//! Packets leave at the link's rate, independent of when the driver wakes up: every event is
+//! processed with the instant at which it was due, so that late wake-ups in real time never add up.
 
 mod agenda;
 mod balance;

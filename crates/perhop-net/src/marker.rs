@@ -1,19 +1,19 @@
-//! Marking at the edge: what a node makes of the code points of packets that come in.
+//! Marking at the edge: new DSCPs for packets that arrive.
 
 use perhop_core::{Dscp, Header};
 use perhop_queue::{Classifier, Match};
 
-/// Rules by which packets are marked anew (RFC 2475, section 2.3.3.2). The first that matches
-/// decides; what none matches keeps its mark. ECN is left alone.
+/// Rules by which packets are remarked (RFC 2475, section 2.3.3.2). The first rule that matches
+/// decides; a packet that none matches keeps its DSCP. ECN is not changed.
 #[derive(Debug)]
 pub struct Marker {
     classifier: Classifier,
-    /// Of each rule; none at the end, for all other packets.
+    /// DSCP of each rule; `None` at the end, for all other packets.
     marks: Vec<Option<Dscp>>,
 }
 
 impl Marker {
-    /// Creates a marker that marks what matches, by these rules in order.
+    /// Creates a marker with these rules, in order of precedence.
     ///
     /// # Panics
     /// With more than 65535 rules.

@@ -1,4 +1,4 @@
-//! Nodes, links, and the loop that moves packets.
+//! Nodes, links, and the loop that forwards packets.
 
 use perhop_core::{Bytes, Header, NodeId, Packet, Stream, Time};
 use perhop_queue::{Cause, Class, Dequeue, Discipline, Ledger, Pass, Reserved};
@@ -11,107 +11,108 @@ use crate::port::{Port, PortId};
 use crate::routes::{Fault, RouteError, Routes};
 use crate::wire::{LinkCounters, Wire};
 
-/// What a node does with packets that are not for it.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum NodeKind {
-    /// Sends and receives, and forwards nothing.
+    /// A host sends and receives, and forwards nothing.
     Host,
-    /// Forwards.
+    /// A router forwards.
     Router,
 }
 
-/// A link between two nodes, the same in both directions but for its queues.
+/// A link between two nodes, the same in both directions except for its queues.
 #[derive(Debug)]
 pub struct LinkSpec<B> {
-    /// Seeds the link's random streams, with the run's seed.
+    /// Name, which seeds the link's random streams together with the run's seed.
     pub name: String,
-    /// The nodes it joins.
+    /// Nodes that it joins.
     pub ends: [NodeId; 2],
-    /// What lies between them.
+    /// Transmission medium.
     pub wire: Wire,
-    /// What stands before the transmitter at each end.
+    /// Class before the transmitter at each end.
     pub queues: [Class<B>; 2],
 }
 
-/// So many links leave numbers for the hosts' timers.
+/// Greatest number of links, which leaves event ids for the hosts' timers.
 const MAX_LINKS: usize = 1 << 21;
 
-/// A timer of the hosts'; they number them as they like, from zero.
+/// Number of a timer of the hosts, which number their timers from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u32);
 
-/// Why a packet will not arrive.
+/// Reason why a packet is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
-    /// A queue dropped it.
+    /// A queue dropped the packet.
     Queue(Cause),
-    /// The link lost it.
+    /// The link lost the packet.
     Link,
-    /// No path leads to its destination.
+    /// There is no route to the destination.
     NoRoute,
-    /// Its time to live was used up.
+    /// The time to live was used up.
     Expired,
-    /// It is longer than a link takes.
+    /// The packet exceeds the MTU of a link.
     TooBig,
 }
 
-/// Which way a packet passes an interface, seen from the node whose interface it is.
+/// Direction in which a packet passes an interface, seen from the node of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// Its transmission begins.
+    /// The transmission of the packet begins.
     Sent,
-    /// It has arrived.
+    /// The packet has arrived.
     Received,
 }
 
-/// What became of a packet that a host has sent.
+/// State of a packet after a host has sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The port whose queue holds packets after it; none if its transmission has begun.
+    /// Queue in which the packet waits; `None` if its transmission has begun.
     pub waits: Option<Waits>,
-    /// True if a packet was dropped before the port at this instant, this one or another.
+    /// True if a packet was dropped at the port at this instant, this one or another.
     pub dropped: bool,
 }
 
 /// A host's own queue, in which packets wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// The port before which it stands.
+    /// Port of the queue.
     pub port: PortId,
-    /// IP bytes that wait.
+    /// Waiting IP bytes.
     pub bytes: Bytes,
-    /// How the hosts learn when packets leave it.
+    /// How the hosts learn of departures from the queue.
     pub departures: Departures,
 }
 
-/// Whether the hosts are told when packets leave a queue.
+/// Whether the hosts are notified when packets leave a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departures {
-    /// They are ([`Hosts::departed`]).
+    /// They are, by [`Hosts::departed`].
     Reported,
-    /// They are not: packets are transmitted in the order in which they came.
+    /// They are not: packets are transmitted in order of arrival, at times that are known.
     Scheduled,
     /// They are not, and a discipline decides when packets are transmitted.
     Unknown,
 }
 
-/// What the network calls its hosts for. All hosts are one object, told apart by node.
+/// Callbacks of the network. One object represents all hosts, distinguished by node.
 pub trait Hosts<B> {
-    /// A packet has arrived at the host that it is for.
+    /// Takes a packet that has arrived at its destination host.
     fn receive(&mut self, network: &mut Network<B>, host: NodeId, packet: Packet<B>);
 
-    /// A timer is due. One that was set twice comes twice.
+    /// Handles a timer that is due. A timer that was set twice is due twice.
     fn timer(&mut self, network: &mut Network<B>, timer: TimerId);
 
-    /// A packet was lost, before this port or on its link; none where no link was to take it. For
-    /// counting, and for what its body takes; an emulated host learns of losses as real ones do.
+    /// Takes a lost packet, with the port before which or on whose link it was lost; `None` if it
+    /// was on no link. This is for counters and for the memory of its body; an emulated host
+    /// detects losses as real hosts do.
     fn lost(&mut self, packet: Packet<B>, loss: Loss, at: Option<PortId>);
 
-    /// A packet of so many bytes has left a queue: its transmission has begun, at a port whose
-    /// departures are [reported](Network::report_departures) and before which it waited; or a queue
-    /// has dropped it.
+    /// Handles the departure of a packet of `size` bytes from a queue: its transmission has begun,
+    /// at a port with [reported](Network::report_departures) departures where it had waited, or a
+    /// queue has dropped it.
     fn departed(&mut self, network: &mut Network<B>, body: B, size: u32) {
         let _ = (network, body, size);
     }
@@ -123,60 +124,60 @@ pub trait Hosts<B> {
         let _ = (body, after);
     }
 
-    /// Another body for a copy of `packet`, which a link makes. None if it cannot be copied, and
-    /// then it is not.
+    /// Returns the body for a copy of `packet`, which a link duplicates; `None` if it cannot be
+    /// copied, and then it is not duplicated.
     fn copy(&mut self, packet: &Packet<B>) -> Option<B> {
         let _ = packet;
         None
     }
 
-    /// Returns the body of the ICMP error that `node`, a router or a host, sends about `packet`:
-    /// what it quotes of it, and the length of the error's packet. The network makes the header.
-    /// None if no error may be sent about the packet, which is an ICMP error itself (RFC 1122,
-    /// section 3.2.2).
+    /// Returns the body of the ICMP error that `node`, a router or a host, sends about `packet`,
+    /// with the quote, and the length of the error's packet in bytes. The network makes the header.
+    /// Returns `None` if no error may be sent about the packet because it is an ICMP error itself
+    /// (RFC 1122, section 3.2.2).
     fn quote(&mut self, node: NodeId, packet: &Packet<B>, error: IcmpError) -> Option<(B, u32)>;
 
-    /// Divides a packet into some of `mtu` bytes at most (RFC 791, section 3.2), with the length of
-    /// each, and gives up its body; or leaves it, which is what hosts do that forbid it.
+    /// Divides a packet into fragments of at most `mtu` bytes (RFC 791, section 3.2), each with its
+    /// length, and releases its body; or adds none, if the packet must not be fragmented.
     fn divide(&mut self, packet: &Packet<B>, mtu: u32, pieces: &mut Vec<(B, u32)>) {
         let _ = (packet, mtu, pieces);
     }
 
-    /// A packet passes an interface that is [watched](Network::watch), as it is on the link. What
-    /// the link then loses was sent all the same.
+    /// Records a packet that passes a [watched](Network::watch) interface, as it is on the link. A
+    /// packet that the link loses was sent nevertheless.
     fn observe(&mut self, at: Time, interface: PortId, passage: Passage, packet: &Packet<B>) {
         let _ = (at, interface, passage, packet);
     }
 }
 
-/// The network and everything that is under way in it.
+/// The network and all packets in transit.
 #[derive(Debug)]
 pub struct Network<B> {
     now: Time,
     agenda: Agenda,
     ports: Vec<Port<B>>,
     routes: Routes,
-    /// What each node may say of packets that it cannot deliver.
+    /// Limit of each node's ICMP errors.
     errors: Vec<ErrorBudget>,
-    /// Lost packets that the hosts have not been told of.
+    /// Lost packets that were not reported to the hosts yet.
     losses: Vec<(Packet<B>, Loss, Option<PortId>)>,
-    /// Packets that were sent where somebody watches, and the hosts have not been told of.
+    /// Packets sent at watched interfaces that were not reported to the hosts yet.
     watched: Vec<(PortId, Packet<B>)>,
-    /// Packets that have left a queue whose departures are reported, and the hosts have not been
-    /// told of.
+    /// Packets that have left a queue with reported departures, and were not reported to the hosts
+    /// yet.
     departed: Vec<(B, u32)>,
-    /// Where disciplines put drops; empty between calls.
+    /// Ledger for drops of disciplines; empty between calls.
     ledger: Ledger<B>,
     events: u64,
     hops: u64,
 }
 
 impl<B: Clone> Network<B> {
-    /// Returns a network in which nothing has happened yet.
+    /// Creates a network at time zero, without packets.
     ///
     /// # Errors
-    /// [`RouteError`] if a link ends nowhere or at the node where it begins, or if there are too
-    /// many of something.
+    /// [`RouteError`] if a link ends at an unknown node or at the node where it begins, or if there
+    /// are too many nodes or links.
     pub fn new(nodes: &[NodeKind], links: Vec<LinkSpec<B>>, seed: u64) -> Result<Self, RouteError> {
         if nodes.len() > usize::from(u16::MAX) {
             return Err(RouteError::TooLarge("nodes are numbered in 16 bits"));
@@ -216,60 +217,60 @@ impl<B: Clone> Network<B> {
         })
     }
 
-    /// Returns the instant up to which everything has happened.
+    /// Returns the instant up to which all events were processed.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When the next event is due, if any: until then a driver may sleep.
+    /// Returns the time of the next event, if any: until then a driver may sleep.
     pub fn next_event(&self) -> Option<Time> {
         self.agenda.peek()
     }
 
-    /// Events processed so far.
+    /// Returns the number of events processed so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Links crossed so far by packets.
+    /// Returns the number of links crossed so far by packets.
     pub fn packet_hops(&self) -> u64 {
         self.hops
     }
 
-    /// Returns the queue at the sending end of a port.
+    /// Returns the class at the sending end of a port.
     pub fn queue(&self, port: PortId) -> &Class<B> {
         &self.ports[port.index()].queue
     }
 
-    /// What a port has carried.
+    /// Returns the counters of a port's link.
     pub fn link_counters(&self, port: PortId) -> LinkCounters {
         self.ports[port.index()].counters
     }
 
-    /// How many ports there are: two a link.
+    /// Returns all ports: two for each link.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<B> {
         (0..self.ports.len() as u32).map(PortId)
     }
 
-    /// Returns the only port by which `node` sends; none if it has none, or several.
+    /// Returns the port of a `node` that has exactly one; otherwise `None`.
     pub fn only_port(&self, node: NodeId) -> Option<PortId> {
         let mut own = self.ports().filter(|port| self.ports[port.index() ^ 1].to == node);
         own.next().filter(|_| own.next().is_none())
     }
 
-    /// From now on `node` chooses like this among links and paths that cost the same.
+    /// Sets how `node` chooses among links and paths of equal cost, from now on.
     pub fn set_balance(&mut self, node: NodeId, balance: Balance) {
         self.routes.set_balance(node, balance);
     }
 
-    /// From now on the node at which `port` ends marks what arrives there anew, before it looks at
-    /// anything else.
+    /// Sets the marker for packets that arrive at the far end of `port`, from now on; it precedes
+    /// all other processing.
     pub fn set_marker(&mut self, port: PortId, marker: Marker) {
         self.ports[port.index()].set_marker(marker);
     }
 
-    /// From now on a link takes packets of at most `mtu` bytes, layer-2 overhead apart. Routers
-    /// [divide](Hosts::divide) longer ones, or send them back.
+    /// Limits the packets of a link to `mtu` bytes, without layer-2 overhead, from now on. Routers
+    /// [fragment](Hosts::divide) longer packets, or send an ICMP error.
     pub fn set_mtu(&mut self, link: u32, mtu: u32) {
         let both = [2 * link, 2 * link + 1].map(|port| port as usize);
         for port in both {
@@ -281,13 +282,13 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// From now on `node` sends so many ICMP errors.
+    /// Limits the ICMP errors of `node`, from now on.
     pub fn set_icmp_errors(&mut self, node: NodeId, errors: IcmpErrors) {
         self.errors[node.index()] = ErrorBudget::new(errors);
     }
 
-    /// A link goes down or comes up again, in both directions, and routes change at once. What was
-    /// transmitted arrives; what waits before a link that is down waits until it is up.
+    /// Sets a link down or up, in both directions, and changes routes at once. Transmitted packets
+    /// arrive; packets before a link that is down wait until it is up.
     pub fn set_up(&mut self, link: u32, up: bool) {
         for id in [PortId(2 * link), PortId(2 * link + 1)] {
             let arrival = self.ports[id.index()].set_up(self.now, up);
@@ -296,13 +297,13 @@ impl<B: Clone> Network<B> {
         self.routes.set_up(link as usize, up);
     }
 
-    /// What lies between the two ends of a link.
+    /// Returns the transmission medium of a link.
     pub fn wire(&self, link: u32) -> &Wire {
         self.ports[2 * link as usize].wire()
     }
 
-    /// Both directions of a link have another wire from their next packet on; what is transmitted
-    /// and on its way is not affected, nor are routes.
+    /// Changes the transmission medium of a link, in both directions, from the next packet on.
+    /// Transmitted packets are not affected, nor are routes.
     pub fn set_wire(&mut self, link: u32, wire: Wire) {
         for id in [PortId(2 * link), PortId(2 * link + 1)] {
             let arrival = self.ports[id.index()].set_wire(self.now, wire);
@@ -310,14 +311,13 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Another class takes the place of the one before a port's transmitter. What waits there
-    /// moves to the new one's queues, as if it arrived now, and what these do not take is lost.
-    /// Reserved classes stay before it.
+    /// Replaces the class before a port's transmitter. Waiting packets move to the new class as if
+    /// they arrived now, and those that it refuses are lost. Reserved classes stay before it.
     pub fn set_queue(&mut self, id: PortId, queue: Class<B>) {
         self.change_queue(id, |class, now, ledger| class.replace(now, queue, ledger));
     }
 
-    /// From now on these classes go before everything else at a port.
+    /// Sets the classes that precede all others at a port, from now on.
     pub fn set_reserved(&mut self, id: PortId, wanted: &[Reserved]) {
         self.change_queue(id, |class, now, ledger| class.set_reserved(now, wanted, ledger));
     }
@@ -334,7 +334,7 @@ impl<B: Clone> Network<B> {
         self.report_drops(id);
     }
 
-    /// Schedules what is due at a port after a change: an arrival, or the next transmission.
+    /// Schedules the next event of a port after a change: an arrival, or the next transmission.
     fn resume(&mut self, id: PortId, arrival: Option<Time>) {
         if let Some(at) = arrival {
             self.agenda.push(at, Self::arrival_event(id));
@@ -348,27 +348,27 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Returns the class before a port's transmitter, to be changed.
+    /// Returns the class before a port's transmitter, mutably.
     pub fn queue_mut(&mut self, id: PortId) -> &mut Class<B> {
         &mut self.ports[id.index()].queue
     }
 
-    /// From now on the hosts are told of every packet that passes this interface: that of the node
-    /// which sends through this port.
+    /// Reports every packet that passes this interface to the hosts from now on. The interface is
+    /// that of the node which sends through this port.
     pub fn watch(&mut self, interface: PortId) {
         self.ports[interface.index()].watch(self.now);
         self.ports[interface.index() ^ 1].watch_arrivals();
         self.resume(interface, None);
     }
 
-    /// The hosts are told no more of what passes this interface.
+    /// Ends the reports of packets that pass this interface.
     pub fn unwatch(&mut self, interface: PortId) {
         let arrival = self.ports[interface.index()].unwatch(self.now);
         self.ports[interface.index() ^ 1].unwatch_arrivals();
         self.resume(interface, arrival);
     }
 
-    /// A host sends a packet, now.
+    /// Sends a packet from a host, now.
     #[inline]
     pub fn send(&mut self, host: NodeId, packet: Packet<B>) -> Sent {
         let losses = self.losses.len();
@@ -385,11 +385,11 @@ impl<B: Clone> Network<B> {
         Sent { waits: None, dropped: false }
     }
 
-    /// Has the hosts told of every packet that leaves the queue before a port, until the queue is
+    /// Reports every packet that leaves the queue before a port to the hosts, until the queue is
     /// empty and departures can be scheduled again. Calls `waiting` with the body and the bytes of
     /// each packet that waits there now.
     ///
-    /// Nothing is reported of a packet that does not wait.
+    /// Packets that do not wait are not reported.
     pub fn report_departures(&mut self, id: PortId, mut waiting: impl FnMut(&B, u32)) {
         let port = &mut self.ports[id.index()];
         port.report_departures(self.now);
@@ -414,16 +414,16 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Calls the hosts at `at`, not before now, for this timer. There is no taking back; a host
-    /// that has changed its mind ignores the call.
+    /// Sets a timer of the hosts to `at`, which must not be before now. Timers cannot be cancelled;
+    /// a host ignores one that it no longer needs.
     pub fn set_timer(&mut self, at: Time, timer: TimerId) {
         debug_assert!(at >= self.now);
         self.agenda.push(at, self.timer_event(timer));
     }
 
-    /// Lets everything happen that is due up to and including `until`.
+    /// Processes all events that are due up to and including `until`.
     pub fn run(&mut self, until: Time, hosts: &mut impl Hosts<B>) {
-        self.report(hosts); // what became of packets that were sent since the last run
+        self.report(hosts); // reports on packets that were sent since the last run
         while let Some((at, event)) = self.agenda.take(until) {
             self.now = at;
             self.events += 1;
@@ -436,16 +436,16 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Tells the hosts of what they watch, and of losses.
+    /// Reports watched packets, departures and losses to the hosts.
     #[inline(always)]
     fn report(&mut self, hosts: &mut impl Hosts<B>) {
-        // One branch for all, as there is rarely any.
+        // One branch for all of them, because they are rare.
         if !(self.losses.is_empty() & self.watched.is_empty() & self.departed.is_empty()) {
             self.report_all(hosts);
         }
     }
 
-    /// First what is watched, since the body of a packet that is lost goes with it.
+    /// Reports watched packets first, because the body of a lost packet is released with it.
     #[cold]
     fn report_all(&mut self, hosts: &mut impl Hosts<B>) {
         loop {
@@ -455,13 +455,13 @@ impl<B: Clone> Network<B> {
             if self.losses.is_empty() & self.departed.is_empty() {
                 return;
             }
-            // What hosts send now may be lost, or have another packet leave its queue.
+            // Packets that hosts send now may be lost, or may cause departures from queues.
             let mut departed = std::mem::take(&mut self.departed);
             for (body, size) in departed.drain(..) {
                 hosts.departed(self, body, size);
             }
             if self.departed.is_empty() {
-                self.departed = departed; // with its room
+                self.departed = departed; // keeps its memory
             }
             let mut losses = std::mem::take(&mut self.losses);
             for (packet, loss, at) in losses.drain(..) {
@@ -501,14 +501,15 @@ impl<B: Clone> Network<B> {
         2 * self.ports.len() as u32 + timer.0
     }
 
-    /// A packet reaches the far end of a link.
+    /// Handles the arrival of a packet at the far end of a link.
     #[inline(always)]
     fn arrive(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &self.ports[id.index()];
         if port.is_special() {
             return self.arrive_specially(id, hosts);
         }
-        // Most packets go from ring to ring as a whole: what routers read, they read before.
+        // Most packets are copied between rings as a whole: routers read the fields before the
+        // copy.
         let (node, header) = (port.to, port.arriving());
         self.hops += 1;
         if header.destination == node {
@@ -530,7 +531,7 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// Takes the packet that arrives now off the wire, and schedules the arrival of the next one.
+    /// Takes the arriving packet off the wire, and schedules the arrival of the next one.
     #[inline(always)]
     fn take_off_wire(&mut self, id: PortId) -> Packet<B> {
         let port = &mut self.ports[id.index()];
@@ -541,12 +542,12 @@ impl<B: Clone> Network<B> {
         packet
     }
 
-    /// A router sends on, to another port, what arrives now by one, a packet of `size`.
+    /// Forwards a packet of `size` that arrives at a router now, from one port to another.
     #[inline(always)]
     fn relay(&mut self, from: PortId, to: PortId, size: Bytes) {
         let ports = self.ports.get_disjoint_mut([from.index(), to.index()]);
         let Ok([source, port]) = ports else {
-            // There and back on the same link is by two ports.
+            // Both directions of a link have different ports.
             unreachable!("a packet is sent where it has come from");
         };
         if !port.schedules() {
@@ -570,12 +571,13 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// The same where packets are overtaken, duplicated, watched or marked.
+    /// Handles arrivals with reordering, duplicates, watched interfaces, markers or MTUs.
     #[cold]
     fn arrive_specially(&mut self, id: PortId, hosts: &mut impl Hosts<B>) {
         let port = &mut self.ports[id.index()];
         if !port.is_plain() && port.next_arrival() != Some(self.now) {
-            // What was to arrive now was overtaken, and came with an event of what overtook it.
+            // The packet of this arrival was overtaken, and arrived with an event of the one that
+            // overtook it.
             return;
         }
         port.bring_up();
@@ -607,7 +609,7 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// A router sends on a packet that may be longer than the next link takes.
+    /// Forwards a packet that may exceed the MTU of the next link.
     fn offer_if_short(
         &mut self,
         node: NodeId,
@@ -644,14 +646,14 @@ impl<B: Clone> Network<B> {
         self.losses.push((packet, loss, at));
     }
 
-    /// A transmitter may have become free, or a discipline may let something go, while packets
-    /// wait.
+    /// Continues at a port with waiting packets when its transmitter may be free or its discipline
+    /// may release one.
     #[inline]
     fn transmit_next(&mut self, id: PortId) {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake != self.now {
-            return; // another packet has come since, and the port was woken for it
+            return; // another packet has arrived since, and this wake-up was for it
         }
         let next = port.queue.dequeue(self.now, &mut self.ledger);
         let arrival = match &next {
@@ -679,7 +681,7 @@ impl<B: Clone> Network<B> {
         self.report_drops(id);
     }
 
-    /// A packet is offered to a port.
+    /// Offers a packet to a port.
     #[inline(always)]
     fn offer(&mut self, id: PortId, packet: Packet<B>) {
         let port = &mut self.ports[id.index()];
@@ -705,20 +707,20 @@ impl<B: Clone> Network<B> {
         self.losses.push((packet, loss, at));
     }
 
-    /// The same where a discipline decides: the packet is transmitted if the port is idle, else
-    /// queued.
+    /// Offers a packet to a port with a discipline: it is transmitted if the port is idle, and
+    /// queued otherwise.
     #[inline(never)]
     fn offer_to_discipline(&mut self, id: PortId, mut packet: Packet<B>) {
         let event = self.transmitter_event(id);
         let port = &mut self.ports[id.index()];
         if port.wake == self.now {
-            // A place that falls free now is free for what arrives now, whichever event was
-            // scheduled first.
+            // Room that becomes free at this instant is available to this packet, in whatever order
+            // the events were scheduled.
             self.transmit_next(id);
         }
         let port = &mut self.ports[id.index()];
         if port.is_idle(self.now) {
-            // The common case where links are not saturated: no event but the arrival.
+            // The common case on unsaturated links: no event but the arrival.
             match port.queue.pass(self.now, &mut packet) {
                 Pass::Send => {
                     let arrival = port.transmit(self.now, packet.size());
@@ -746,7 +748,7 @@ impl<B: Clone> Network<B> {
         }
     }
 
-    /// A packet was transmitted, and arrives then or not at all.
+    /// Puts a transmitted packet on the wire, or records its loss.
     #[inline(always)]
     fn follow(&mut self, id: PortId, packet: Packet<B>, arrival: Option<Time>) {
         if self.ports[id.index()].watched_at_start {

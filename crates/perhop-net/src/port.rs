@@ -18,59 +18,59 @@ impl PortId {
     }
 }
 
-/// No length that a packet has.
+/// The initial value of `last`, which is not the length of any packet.
 const NO_PACKET: (Bytes, Bytes, Duration) = (Bytes::MAX, Bytes::ZERO, Duration::ZERO);
 
-/// A queue, a transmitter and a wire. It holds packets in all three, and at most two events: the
-/// next arrival at the far end, and, only while packets wait, the end of the transmission.
+/// A queue, a transmitter and a wire. A port holds packets in all three, and at most two events:
+/// the next arrival at the far end and, only while packets wait, the end of the transmission.
 #[derive(Debug)]
 pub(crate) struct Port<B> {
     pub to: NodeId,
     wire: Wire,
-    /// True if the wire's arrivals are certain, which asks for one branch a packet, not three.
+    /// True if the wire's arrivals are certain, so that a packet needs one branch instead of three.
     certain: bool,
     pub queue: Class<B>,
     impairments: Impairments,
     pub counters: LinkCounters,
-    /// True if the hosts want to know of what is transmitted here, …
+    /// True if transmissions at this port are reported to the hosts.
     pub watched_at_start: bool,
-    /// … and of what arrives at the other end.
+    /// True if arrivals at the far end are reported to the hosts.
     watched_at_end: bool,
-    /// What becomes of marks at the far end.
+    /// Marker for arriving packets at the far end.
     marker: Option<Box<Marker>>,
-    /// The longest packet that is sent here.
+    /// MTU, in bytes.
     pub mtu: u32,
-    /// When the transmitter's event is due; [`Time::MAX`] if none is. While packets wait it is the
-    /// end of the transmission, or when the discipline lets the next one go.
+    /// Time of the transmitter's event; [`Time::MAX`] if there is none. While packets wait, this is
+    /// the end of the transmission, or when the discipline releases the next one.
     pub wake: Time,
-    /// True if packets that must wait are put on the wire at once, for when they will be sent:
-    /// nothing that happens until then changes it. It saves the events and moves of a queue.
+    /// True if waiting packets are put on the wire at once, for the time of their transmission,
+    /// because later events cannot change it. This saves the events and copies of a queue.
     schedules: bool,
-    /// True if the hosts are told of what leaves the queue, for which it is not scheduled.
+    /// True if departures from the queue are reported to the hosts, so that packets are not
+    /// scheduled.
     departures: bool,
-    /// When the first transmission begins that is scheduled and was not counted; [`Time::MAX`] if
-    /// none is.
+    /// Begin of the first scheduled transmission that was not counted yet; [`Time::MAX`] if there
+    /// is none.
     begins: Time,
-    /// Packets on the wire, and those that are scheduled, by time of arrival.
+    /// Packets on the wire, and scheduled packets, by time of arrival.
     under_way: UnderWay<B>,
-    /// Reordered packets that arrive after all of those; others need not pass them one by
-    /// one. None if there never were any.
+    /// Reordered packets that arrive after all of those, so that others need not pass them one by
+    /// one; `None` if there never were any.
     aside: Option<Box<UnderWay<B>>>,
-    /// When the transmission that goes on, or the last one, ends; [`Time::MAX`] while the link is
-    /// down.
+    /// End of the current or last transmission; [`Time::MAX`] while the link is down.
     busy_until: Time,
-    /// What `busy_until` was when the link went down; none while it is up.
+    /// Value of `busy_until` when the link went down; `None` while it is up.
     down: Option<Time>,
-    /// When the last packet arrives that was sent before the wire changed.
+    /// Arrival of the last packet that was sent before the wire changed.
     not_before: Time,
-    /// True if every arrival that is scheduled is still that of a packet: nothing was overtaken or
-    /// taken back.
+    /// True if each scheduled arrival is still that of a packet: none was overtaken or taken back.
     plain: bool,
-    /// True if more happens to what arrives than that it arrives: one of the above, or the node
-    /// there sends through a port that does not take every packet.
+    /// True if arrivals need special handling: one of the above, or the node at the far end sends
+    /// through a port with an MTU.
     special: bool,
-    /// The length of the last packet, its length on the wire, and the time it took. Packets of a
-    /// length follow each other, and a division takes longer than the rest of a transmission.
+    /// Length of the last packet, its length on the wire, and its transmission time. Packets of
+    /// equal length often follow each other, and a division takes longer than the rest of a
+    /// transmission.
     last: (Bytes, Bytes, Duration),
 }
 
@@ -106,7 +106,7 @@ impl<B> Port<B> {
         &self.wire
     }
 
-    /// When the transmitter is free.
+    /// Returns when the transmitter is free.
     pub fn busy_until(&self) -> Time {
         self.busy_until
     }
@@ -116,8 +116,8 @@ impl<B> Port<B> {
         self.busy_until <= now && !self.has_backlog()
     }
 
-    /// Stops to transmit or begins again. What is on the wire arrives all the same.
-    /// Returns an arrival that has become the next one.
+    /// Stops transmitting, or begins again. Packets on the wire arrive nevertheless. Returns an
+    /// arrival that has become the next one.
     pub fn set_up(&mut self, now: Time, up: bool) -> Option<Time> {
         match (up, self.down) {
             (true, Some(busy_until)) => {
@@ -136,7 +136,7 @@ impl<B> Port<B> {
         }
     }
 
-    /// From the next packet on, another wire. Nothing overtakes what is on the wire already.
+    /// Changes the wire from the next packet on. No packet overtakes those already on the wire.
     /// Returns an arrival that has become the next one.
     pub fn set_wire(&mut self, now: Time, wire: Wire) -> Option<Time> {
         self.unschedule(now);
@@ -150,11 +150,11 @@ impl<B> Port<B> {
         self.reschedule(now)
     }
 
-    /// Changes what stands before the transmitter. Returns an arrival that has become the next one.
+    /// Changes the class before the transmitter. Returns an arrival that has become the next one.
     pub fn change_queue(&mut self, now: Time, change: impl FnOnce(&mut Class<B>)) -> Option<Time> {
         self.unschedule(now);
         change(&mut self.queue);
-        self.wake = Time::MAX; // what was scheduled for the old one is void
+        self.wake = Time::MAX; // events scheduled for the old class are void
         self.reschedule(now)
     }
 
@@ -175,61 +175,60 @@ impl<B> Port<B> {
         }
     }
 
-    /// From now on somebody wants to know when a transmission begins: it needs its event.
+    /// Reports transmissions from now on: each begins with an event.
     pub fn watch(&mut self, now: Time) {
         self.unschedule(now);
         self.watched_at_start = true;
     }
 
-    /// From now on somebody wants to know of what arrives.
+    /// Reports arrivals from now on.
     pub fn watch_arrivals(&mut self) {
         self.watched_at_end = true;
         self.special = true;
     }
 
-    /// Nobody wants to know any more when a transmission begins. Returns an arrival that has become
-    /// the next one.
+    /// Ends the reports of transmissions. Returns an arrival that has become the next one.
     pub fn unwatch(&mut self, now: Time) -> Option<Time> {
         self.watched_at_start = false;
         self.unschedule(now);
-        self.wake = Time::MAX; // what was scheduled for transmissions that are watched is void
+        self.wake = Time::MAX; // events scheduled for reports of transmissions are void
         self.reschedule(now)
     }
 
-    /// Nobody wants to know any more of what arrives.
+    /// Ends the reports of arrivals.
     pub fn unwatch_arrivals(&mut self) {
         self.watched_at_end = false;
     }
 
-    /// Returns `true` if somebody wants to know of what arrives.
+    /// Returns `true` if arrivals are reported.
     pub fn are_arrivals_watched(&self) -> bool {
         self.watched_at_end
     }
 
-    /// From now on what arrives is marked anew.
+    /// Sets the marker for arriving packets.
     pub fn set_marker(&mut self, marker: Marker) {
         self.marker = Some(Box::new(marker));
         self.special = true;
     }
 
-    /// What becomes of the marks of what arrives.
+    /// Returns the marker for arriving packets.
     pub fn marker(&self) -> Option<&Marker> {
         self.marker.as_deref()
     }
 
-    /// Returns `true` if every arrival that is scheduled is still that of a packet.
+    /// Returns `true` if each scheduled arrival is still that of a packet.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Returns `true` if packets are scheduled, and not enqueued and transmitted.
+    /// Returns `true` if packets are scheduled instead of enqueued and transmitted.
     #[inline]
     pub fn schedules(&self) -> bool {
         self.schedules
     }
 
-    /// Schedules the transmission of a packet of `size`, after those before it; returns when it
-    /// arrives, or why it is dropped.
+    /// Schedules the transmission of a packet of `size`, after those before it; returns its
+    /// arrival, or the cause for which it is dropped.
     #[inline(always)]
     pub fn schedule(&mut self, now: Time, size: Bytes) -> Result<Time, Cause> {
         self.settle(now);
@@ -243,7 +242,7 @@ impl<B> Port<B> {
         Ok(arrival)
     }
 
-    /// Gives the transmitter a packet of `size` from `begins` on; returns when it arrives.
+    /// Occupies the transmitter with a packet of `size` from `begins` on; returns its arrival.
     #[inline(always)]
     fn occupy(&mut self, begins: Time, size: Bytes) -> Time {
         if size != self.last.0 {
@@ -254,14 +253,14 @@ impl<B> Port<B> {
         (self.busy_until + self.wire.delay).max(self.not_before)
     }
 
-    /// Counts the transmission of the packet that the transmitter was given last.
+    /// Counts the transmission of the last packet.
     #[inline(always)]
     fn count(&mut self) {
         self.counters.packets += 1;
         self.counters.bytes += self.last.1;
     }
 
-    /// Moves what is scheduled and has not begun back into the queue.
+    /// Moves scheduled packets whose transmission has not begun back into the queue.
     fn unschedule(&mut self, now: Time) {
         self.settle(now);
         if !std::mem::take(&mut self.schedules) {
@@ -269,8 +268,8 @@ impl<B> Port<B> {
         }
         self.begins = Time::MAX;
         if let Some((number, first)) = self.queue.unschedule() {
-            // What is being transmitted stays, and with it the next arrival; unless the link has
-            // lost it, and an arrival is scheduled of what goes back.
+            // The packet in transmission stays, and with it the next arrival, unless the link has
+            // lost it and the scheduled arrival is that of a packet that moves back.
             self.plain &= number < self.under_way.len();
             self.special |= !self.plain;
             for packet in self.under_way.split_off(number) {
@@ -280,7 +279,7 @@ impl<B> Port<B> {
         }
     }
 
-    /// Schedules what waits in the queue, if it can be; returns the first arrival if none was due.
+    /// Schedules the packets in the queue, if possible; returns the first arrival if none was due.
     fn reschedule(&mut self, now: Time) -> Option<Time> {
         let reports = self.departures && self.has_backlog();
         if !self.may_schedule() || reports {
@@ -299,35 +298,35 @@ impl<B> Port<B> {
         if first == 0 { self.next_arrival() } else { None }
     }
 
-    /// Returns `true` if packets can be scheduled, as far as nobody asks when transmissions begin.
+    /// Returns `true` if packets can be scheduled, apart from reports of transmissions.
     fn may_schedule(&self) -> bool {
         self.certain && self.queue.is_plain() && self.down.is_none()
     }
 
-    /// From now on the hosts are told of what leaves the queue: it needs its event.
+    /// Reports departures from the queue from now on: each has an event.
     pub fn report_departures(&mut self, now: Time) {
         self.unschedule(now);
         self.departures = true;
     }
 
-    /// Returns `true` if the hosts are told of what leaves the queue.
+    /// Returns `true` if departures from the queue are reported.
     #[inline]
     pub fn reports_departures(&self) -> bool {
         self.departures
     }
 
-    /// Schedules again what can be scheduled, once nothing waits of which the hosts were to be
-    /// told.
+    /// Schedules packets again, if possible, once no packet waits whose departure is to be
+    /// reported.
     pub fn end_reports(&mut self, now: Time) {
         if !self.has_backlog() {
-            // Nothing waits that could become the next arrival.
+            // No waiting packet could become the next arrival.
             let _ = self.reschedule(now);
         }
     }
 
-    /// What waits in the queue, and how the hosts learn of its end.
+    /// Returns the state of the queue, and how the hosts learn of departures from it.
     pub fn waits(&self, port: PortId) -> Waits {
-        // Whoever watches changes nothing.
+        // Reports of transmissions do not change the result.
         let scheduled = self.schedules || (self.watched_at_start && self.may_schedule());
         let departures = match (self.departures, scheduled) {
             (true, _) => Departures::Reported,
@@ -341,8 +340,8 @@ impl<B> Port<B> {
         self.queue.backlog().packets > 0
     }
 
-    /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns when
-    /// it arrives, or `None` if the link loses it.
+    /// Begins to transmit a packet of `size` at `now`, when the transmitter is free; returns its
+    /// arrival, or `None` if the link loses it.
     #[inline]
     pub fn transmit(&mut self, now: Time, size: Bytes) -> Option<Time> {
         debug_assert!(self.busy_until <= now);
@@ -354,12 +353,13 @@ impl<B> Port<B> {
         self.impairments.delay(&self.wire, arrival, &mut self.counters)
     }
 
-    /// Returns `true` if a copy comes behind the packet that arrives.
+    /// Returns `true` if a copy follows the arriving packet.
     pub fn duplicates(&mut self) -> bool {
         self.impairments.duplicates(&self.wire)
     }
 
-    /// Puts a packet on the wire, to arrive at `at`; says whether it is the next one to arrive.
+    /// Puts a packet on the wire, to arrive at `at`; returns `true` if it is the next one to
+    /// arrive.
     #[inline(always)]
     pub fn put_on_wire(&mut self, at: Time, packet: Packet<B>) -> bool {
         if !self.plain {
@@ -369,7 +369,7 @@ impl<B> Port<B> {
         self.under_way.len() == 1
     }
 
-    /// Puts a packet before reordered ones.
+    /// Puts a packet on the wire before reordered ones.
     #[cold]
     fn overtake(&mut self, at: Time, packet: Packet<B>) -> bool {
         let last = self.under_way.last().filter(|_| self.is_reordered(at));
@@ -382,13 +382,13 @@ impl<B> Port<B> {
         self.under_way.insert(at, packet)
     }
 
-    /// Returns `true` if what begins to be sent now, to arrive at `at`, is reordered.
+    /// Returns `true` if a packet whose transmission begins now, to arrive at `at`, is reordered.
     fn is_reordered(&self, at: Time) -> bool {
         let Some(Reorder { share, by }) = self.wire.reorder else { return false };
         share > 0 && self.down.is_none() && self.busy_until + self.wire.delay + by <= at
     }
 
-    /// Puts the packets aside that arrive until `at` back behind the others.
+    /// Moves the packets set aside that arrive until `at` back behind the others.
     fn rejoin(&mut self, at: Time) {
         let Some(aside) = &mut self.aside else { return };
         while let Some(next) = aside.next().filter(|&next| next <= at) {
@@ -397,7 +397,7 @@ impl<B> Port<B> {
         }
     }
 
-    /// Sees to it that there is another packet after the first, if any is aside.
+    /// Ensures that a packet follows the first, if any is set aside.
     pub fn bring_up(&mut self) {
         if self.under_way.len() > 1 {
             return;
@@ -407,8 +407,8 @@ impl<B> Port<B> {
         }
     }
 
-    /// Puts the packet that has arrived first on another wire, too, to arrive at `at` with one hop
-    /// less to live; says whether it is the next one to arrive there.
+    /// Moves the packet that has arrived first to another wire, to arrive at `at` with a time to
+    /// live that is less by one; returns `true` if it is the next one to arrive there.
     #[inline(always)]
     pub fn hand_on(&mut self, to: &mut Self, at: Time) -> bool {
         if !to.plain {
@@ -418,18 +418,18 @@ impl<B> Port<B> {
         to.under_way.len() == 1
     }
 
-    /// The node at the far end looks how long packets are.
+    /// Has the node at the far end check the length of packets.
     pub fn measure_arrivals(&mut self) {
         self.special = true;
     }
 
-    /// Returns `true` if more happens to what arrives than that it arrives.
+    /// Returns `true` if arrivals need special handling.
     #[inline(always)]
     pub fn is_special(&self) -> bool {
         self.special
     }
 
-    /// Returns the body of the packet that arrives after so many others.
+    /// Returns the body of the packet that arrives after `others` other ones.
     #[inline(always)]
     pub fn body_after(&self, others: usize) -> Option<&B> {
         self.under_way.body(others)
@@ -447,7 +447,7 @@ impl<B> Port<B> {
         self.under_way.pop()
     }
 
-    /// When the next packet arrives.
+    /// Returns the time of the next arrival.
     #[inline(always)]
     pub fn next_arrival(&self) -> Option<Time> {
         self.under_way.next()

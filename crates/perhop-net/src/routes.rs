@@ -1,4 +1,4 @@
-//! Where packets go: the shortest paths.
+//! Routing by shortest paths.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,39 +9,39 @@ use thiserror::Error;
 use crate::balance::Group;
 use crate::{Balance, IcmpError, LinkSpec, Loss, NodeKind, PortId, Topology};
 
-/// A network that cannot be built.
+/// Error: the network cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// A link names a node that does not exist.
+    /// A link names an unknown node.
     #[error("a link ends at node {0}, of {1}")]
     NoSuchNode(u16, usize),
     /// A link joins a node to itself.
     #[error("a link joins node {0} to itself")]
     Loop(u16),
-    /// There are more nodes or links than identifiers for them.
+    /// There are more nodes or links than can be numbered.
     #[error("the network is too large: {0}")]
     TooLarge(&'static str),
 }
 
-/// For each node and destination the ports to send through, as [`Topology`] has them. Ports that
-/// lead there equally well share what goes that way; who gets what is up to the node's [`Balance`].
+/// For each node and destination, the ports of [`Topology`]. Ports of equal cost share the packets
+/// by the node's [`Balance`].
 #[derive(Debug)]
 pub(crate) struct Routes {
     topology: Topology,
-    /// What to do at each node with more than one way, and what its hashes begin with.
+    /// Load sharing of each node, and the initial value of its hashes.
     policies: Vec<(Balance, u64)>,
     /// By destination, then node: a port, or [`GROUP`] and the number of a group; [`UNKNOWN`] for
-    /// destinations to which nothing has been sent since links last changed.
+    /// destinations that no packet was sent to since links last changed.
     next_hop: Vec<u32>,
-    /// The destinations whose ways are known.
+    /// Destinations with known paths.
     resolved: Vec<usize>,
     groups: Vec<Group>,
-    /// The number of the group of each node and its ways.
+    /// Number of the group for each node and its ports.
     known: BTreeMap<(usize, Vec<PortId>), u32>,
 }
 
-/// Why a router sends a packet no further: what it says of that, and what becomes of the packet.
+/// Reason why a router does not forward a packet: the ICMP error, and the cause of the loss.
 pub(crate) type Fault = (IcmpError, Loss);
 
 const NONE: u32 = u32::MAX;
@@ -55,7 +55,7 @@ impl Routes {
     }
 
     fn over(topology: Topology, seed: u64) -> Self {
-        // Routers that hashed alike would send all that reaches the second of two one way.
+        // With equal hashes, the second of two routers would send all its packets the same way.
         let salt = |node| Stream::new(seed, &format!("balance/{node}")).up_to(u64::MAX);
         let nodes = topology.nodes();
         Self {
@@ -68,7 +68,7 @@ impl Routes {
         }
     }
 
-    /// From now on `node` chooses among several ways like this.
+    /// Sets how `node` chooses among paths of equal cost, from now on.
     pub fn set_balance(&mut self, node: NodeId, balance: Balance) {
         self.policies[node.index()].0 = balance;
         for group in self.groups.iter_mut().filter(|group| group.node == node) {
@@ -76,8 +76,8 @@ impl Routes {
         }
     }
 
-    /// A link goes up or down. All ways are forgotten then; those to a destination are found when
-    /// a packet goes there.
+    /// Sets a link up or down. All paths are discarded then; those to a destination are computed
+    /// again with the first packet to it.
     pub fn set_up(&mut self, link: usize, up: bool) {
         if self.topology.set_up(link, up) {
             for destination in self.resolved.drain(..) {
@@ -88,14 +88,14 @@ impl Routes {
         }
     }
 
-    /// Returns the port for the first packet to its destination.
+    /// Returns the port for the first packet to its destination, for which it computes the paths.
     #[cold]
     fn first(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
         self.resolve(header.destination.index());
         self.next_hop(node, header)
     }
 
-    /// Finds the ways to a destination.
+    /// Computes the paths to a destination.
     fn resolve(&mut self, destination: usize) {
         let nodes = self.topology.nodes();
         for (node, ways) in self.topology.ways(NodeId(destination as u16)).into_iter().enumerate() {
@@ -108,7 +108,7 @@ impl Routes {
         self.resolved.push(destination);
     }
 
-    /// Returns the group of a node and its ways.
+    /// Returns the number of the group for a node and its ports.
     fn group(&mut self, node: usize, ways: Vec<PortId>) -> u32 {
         let (balance, salt) = self.policies[node];
         let groups = &mut self.groups;
@@ -120,7 +120,7 @@ impl Routes {
         GROUP | number
     }
 
-    /// Returns the port on which `node`, a router, sends a packet on that is not for it.
+    /// Returns the port by which `node`, a router, forwards a packet that is not for it.
     #[inline(always)]
     pub fn way(&mut self, node: NodeId, header: &Header) -> Result<PortId, Fault> {
         if header.ttl <= 1 {
@@ -129,7 +129,7 @@ impl Routes {
         self.next_hop(node, header).ok_or((IcmpError::NetUnreachable, Loss::NoRoute))
     }
 
-    /// Returns the port on which `node` sends this packet.
+    /// Returns the port by which `node` sends this packet.
     #[inline(always)]
     pub fn next_hop(&mut self, node: NodeId, header: &Header) -> Option<PortId> {
         let place = header.destination.index() * self.topology.nodes() + node.index();
@@ -146,7 +146,7 @@ impl Routes {
     }
 }
 
-/// Where the ways to a destination are in a table of so many nodes.
+/// Returns the range of a destination in a table of `nodes` nodes.
 fn row(destination: usize, nodes: usize) -> Range<usize> {
     destination * nodes..(destination + 1) * nodes
 }
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// With 500 routers and 1000 changes, ways between all nodes would take minutes.
+    /// With 500 routers and 1000 changes, paths between all nodes would take minutes.
     #[test]
     fn ways_are_found_where_packets_go_and_nowhere_else() {
         let links = (0..49).map(|n| ([NodeId(n), NodeId(n + 1)], Duration::ZERO));

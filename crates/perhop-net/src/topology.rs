@@ -1,4 +1,4 @@
-//! The paths of a network: which ports lead to a destination.
+//! The paths of a network: the ports that lead to a destination.
 
 use perhop_core::{Duration, NodeId, distances};
 
@@ -6,8 +6,8 @@ use crate::{NodeKind, PortId};
 
 /// Nodes and links, as far as paths depend on them.
 ///
-/// A path has the fewest links, then the least delay. Hosts end paths and are never on them. Links
-/// that join the same two nodes are one hop, as long as the shortest of them.
+/// A path has the fewest links, then the least delay. Hosts are at the ends of paths only. Several
+/// links between two nodes are one hop with the delay of the shortest.
 #[derive(Clone, Debug)]
 pub struct Topology {
     kinds: Vec<NodeKind>,
@@ -27,16 +27,16 @@ struct Edge {
 #[derive(Clone, Copy, Debug)]
 struct Exit {
     to: NodeId,
-    /// The delay of the shortest link to that node.
+    /// Delay of the shortest link to that node.
     delay: Duration,
     port: PortId,
 }
 
-/// Links, then delay.
+/// Number of links, then delay.
 type Distance = (u32, Duration);
 
 impl Topology {
-    /// Creates a network of nodes and of links between them, which are up.
+    /// Creates a network of nodes and links, all of which are up.
     ///
     /// # Panics
     /// If a link ends at a node that does not exist.
@@ -54,12 +54,12 @@ impl Topology {
         topology
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.kinds.len()
     }
 
-    /// A link goes up or down. Returns whether that is a change.
+    /// Sets a link up or down. Returns `true` if that is a change.
     ///
     /// # Panics
     /// If the link does not exist.
@@ -130,13 +130,13 @@ impl Topology {
         distances(self.nodes(), destination.index(), (0, Duration::ZERO), |node, rest| {
             let ends_here = self.kinds[node] == NodeKind::Host && node != destination.index();
             let exits = if ends_here { &[] } else { &self.ports[node][..] };
-            // Links are as long one way as the other.
+            // Links have equal delays in both directions.
             exits.iter().map(move |exit| (exit.to.index(), further(rest, exit.delay)))
         })
     }
 }
 
-/// One link more.
+/// Returns the distance over one more link.
 fn further((links, delay): Distance, more: Duration) -> Distance {
     (links + 1, delay + more)
 }

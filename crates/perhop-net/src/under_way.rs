@@ -2,31 +2,31 @@
 
 use perhop_core::{Header, Packet, Time, prefetch};
 
-/// Packets in order of arrival, with when they arrive. A packet goes from one wire to the next as a
-/// whole, which is most of what a hop is, so that this is a ring made for it: slots are a power of
-/// two, and are read where they are.
+/// Packets in order of arrival, with their arrival times. Moving whole packets between wires is
+/// most of the cost of a hop, which this ring is made for: the number of slots is a power of two,
+/// and packets are read in place.
 #[derive(Debug)]
 pub(crate) struct UnderWay<B> {
     slots: Vec<Slot<B>>,
-    /// The slot of the first packet, beyond what [`slot`](Self::slot) takes off.
+    /// Slot of the first packet, before [`slot`](Self::slot) reduces it.
     first: usize,
     len: usize,
-    /// What [`first`](Self::first) is when all slots have been gone through again; [`usize::MAX`]
-    /// if there are few.
+    /// Value of [`first`](Self::first) after the next pass over all slots; [`usize::MAX`] with few
+    /// slots.
     around: usize,
 }
 
-/// A wire with so few slots keeps them.
+/// Number of slots that are never freed.
 const LEAST: usize = 1024;
 
-/// A long wire is not in the cache: so many slots ahead of the first are got from memory in time.
+/// Number of slots that are prefetched ahead of the first, because a long wire is not in the cache.
 const AHEAD: usize = 8;
 
 #[derive(Debug)]
 struct Slot<B> {
     at: Time,
     header: Header,
-    /// None if there is no packet.
+    /// `None` if there is no packet.
     body: Option<B>,
 }
 
@@ -39,7 +39,7 @@ impl<B> UnderWay<B> {
         self.len
     }
 
-    /// Returns the index of the packet with so many before it.
+    /// Returns the index of packet `number`, counted from the first.
     #[inline(always)]
     const fn slot(&self, number: usize) -> usize {
         (self.first + number) & (self.slots.len() - 1)
@@ -51,7 +51,7 @@ impl<B> UnderWay<B> {
         (self.len > 0).then(|| &self.slots[self.slot(0)].header)
     }
 
-    /// Returns the body of the packet with so many before it.
+    /// Returns the body of packet `number`, counted from the first.
     #[inline(always)]
     pub fn body(&self, number: usize) -> Option<&B> {
         match number < self.len {
@@ -60,18 +60,18 @@ impl<B> UnderWay<B> {
         }
     }
 
-    /// When the first packet arrives.
+    /// Returns the time of the first arrival.
     #[inline(always)]
     pub fn next(&self) -> Option<Time> {
         (self.len > 0).then(|| self.slots[self.slot(0)].at)
     }
 
-    /// When the last packet arrives.
+    /// Returns the time of the last arrival.
     pub fn last(&self) -> Option<Time> {
         (self.len > 0).then(|| self.slots[self.slot(self.len - 1)].at)
     }
 
-    /// Takes out the first packet.
+    /// Removes the first packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet<B>> {
         if self.len == 0 {
@@ -84,14 +84,14 @@ impl<B> UnderWay<B> {
         body.map(|body| Packet { header, body })
     }
 
-    /// Puts a packet behind the others, to arrive `at` then.
+    /// Adds a packet behind the others, to arrive at `at`.
     #[inline(always)]
     pub fn push(&mut self, at: Time, packet: Packet<B>) {
         self.append(at, &packet.header, Some(packet.body));
     }
 
-    /// Moves the first packet to the end of another wire, to arrive there `at` then, with one hop
-    /// less to live.
+    /// Moves the first packet to the end of another wire, to arrive there at `at`, with a time to
+    /// live that is less by one.
     #[inline(always)]
     pub fn hand_on(&mut self, to: &mut Self, at: Time) {
         debug_assert!(self.len > 0);
@@ -101,7 +101,7 @@ impl<B> UnderWay<B> {
         self.forget_first();
     }
 
-    /// Goes on to the packet after the first. Once around, what a burst took is given back.
+    /// Advances to the packet after the first. After each pass, memory that a burst took is freed.
     #[inline(always)]
     fn forget_first(&mut self) {
         self.first += 1;
@@ -112,8 +112,8 @@ impl<B> UnderWay<B> {
         prefetch(&self.slots[self.slot(AHEAD)]);
     }
 
-    /// Gives half of the slots back if an eighth is enough now. This is asked once for as many
-    /// packets as there are slots, so that a load that comes and goes costs little, too.
+    /// Frees half of the slots if an eighth suffices now. The check is made once for as many
+    /// packets as there are slots, so that a varying load does not cost much.
     #[cold]
     fn judge(&mut self) {
         if self.len <= self.slots.len() / 8 {
@@ -130,7 +130,8 @@ impl<B> UnderWay<B> {
         self.around = if self.slots.len() > LEAST { self.slots.len() } else { usize::MAX };
     }
 
-    /// Puts a packet behind those that arrive as early or earlier; says whether it is the first.
+    /// Inserts a packet behind those with the same arrival or an earlier one; returns `true` if it
+    /// is the first.
     pub fn insert(&mut self, at: Time, packet: Packet<B>) -> bool {
         self.push(at, packet);
         let mut number = self.len - 1;
@@ -142,7 +143,7 @@ impl<B> UnderWay<B> {
         number == 0
     }
 
-    /// Takes out the last `number` packets, in their order.
+    /// Removes the last `number` packets; returns them in order.
     pub fn split_off(&mut self, number: usize) -> Vec<Packet<B>> {
         let mut packets = Vec::with_capacity(number);
         for number in self.len - number..self.len {
@@ -155,8 +156,8 @@ impl<B> UnderWay<B> {
         packets
     }
 
-    /// Returns the header where it has come to lie. What is to be written to it is written there:
-    /// to copy what was just written in parts keeps a processor waiting.
+    /// Adds a packet at the end, and returns a reference to its header. Callers change the header
+    /// in place, because a copy of fields that were just written one by one stalls a processor.
     #[inline(always)]
     fn append(&mut self, at: Time, header: &Header, body: Option<B>) -> &mut Header {
         if self.len == self.slots.len() {
@@ -203,7 +204,7 @@ mod tests {
         Packet { header, body }
     }
 
-    /// Two wires against two lists, over a long mixture of all that may be done.
+    /// Compares two wires with two lists over a long mixture of operations.
     #[test]
     fn packets_keep_their_order() {
         let mut random = Stream::new(1, "wires");
@@ -214,7 +215,7 @@ mod tests {
             let last = |list: &VecDeque<(Time, Packet<u64>)>| {
                 list.back().map_or(0, |(at, _): &(Time, _)| at.as_picos())
             };
-            // Fill for a while, empty for a while.
+            // Fills for a while, and empties for a while.
             match random.up_to(if number / 1000 % 2 == 0 { 7 } else { 4 }) {
                 0..=2 => {
                     assert_eq!(

@@ -1,39 +1,39 @@
-//! What lies between two nodes, and what it does to packets on their way.
+//! The transmission medium between two nodes, and its impairments.
 
 use perhop_core::{Bytes, Duration, Overhead, Rate, Stream, Time};
 
-/// What lies between two nodes, the same in both directions.
+/// The transmission medium between two nodes, the same in both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
-    /// How fast a bit follows a bit, layer-2 overhead included.
+    /// Bit rate, layer-2 overhead included.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// The most by which a packet is late beyond `delay`; uniform, and packets stay in order.
+    /// Greatest additional delay; uniformly distributed, and packets stay in order.
     pub jitter: Duration,
     /// Share of packets lost at random, in parts per billion.
     pub loss: u32,
-    /// Share of packets of which a copy arrives right behind them, in parts per billion.
+    /// Share of packets that are followed by a copy, in parts per billion.
     pub duplicate: u32,
-    /// Which packets others overtake.
+    /// Reordering of packets.
     pub reorder: Option<Reorder>,
-    /// What layer 2 adds to a packet.
+    /// Layer-2 overhead of a packet.
     pub overhead: Overhead,
 }
 
 impl Wire {
-    /// Returns `true` if it is known when a packet will arrive before it is sent.
+    /// Returns `true` if the arrival of a packet is known before it is sent.
     pub(crate) fn is_certain(&self) -> bool {
         self.jitter == Duration::ZERO && self.loss == 0 && self.is_plain()
     }
 
-    /// Returns `true` if what is sent arrives once at most, and in order.
+    /// Returns `true` if packets arrive at most once, and in order.
     pub(crate) fn is_plain(&self) -> bool {
         self.duplicate == 0 && self.reorder.is_none_or(|reorder| reorder.share == 0)
     }
 }
 
-/// Packets that take longer, so that others overtake them.
+/// Packets with additional delay, so that others overtake them.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -42,22 +42,22 @@ pub struct Reorder {
     #[cfg_attr(feature = "serde", serde(with = "perhop_core::spelling::share"))]
     #[cfg_attr(feature = "serde", schemars(with = "u32"))]
     pub share: u32,
-    /// How much longer they take.
+    /// Additional delay.
     pub by: Duration,
 }
 
-/// What a link has carried in one direction.
+/// Counters of a link in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// Packets that were transmitted, lost ones included.
+    /// Packets transmitted, including lost ones.
     pub packets: u64,
-    /// Their length on the wire, layer-2 overhead included.
+    /// Length of the transmitted packets, layer-2 overhead included.
     pub bytes: Bytes,
-    /// Packets that were transmitted and lost on the way.
+    /// Packets lost after transmission.
     pub lost: u64,
-    /// Packets that arrived with a copy behind them.
+    /// Packets that arrived followed by a copy.
     pub duplicated: u64,
-    /// Packets that took longer, so that others could overtake them.
+    /// Packets with additional delay, which others could overtake.
     pub delayed: u64,
 }
 
@@ -65,18 +65,18 @@ pub struct LinkCounters {
 #[derive(Debug)]
 pub struct Impairments {
     random: Stream,
-    /// When the last packet arrives that keeps the order.
+    /// Arrival of the last packet that keeps the order.
     in_order: Time,
 }
 
 impl Impairments {
-    /// Impairments that are drawn from `random`.
+    /// Creates impairments that draw from `random`.
     pub const fn new(random: Stream) -> Self {
         Self { random, in_order: Time::ZERO }
     }
 
-    /// Returns when a packet arrives that would arrive at `at` over a perfect wire; `None` if it is
-    /// lost. Nothing overtakes a packet that is not to be reordered. Counts what happens to it.
+    /// Returns the arrival of a packet that would arrive at `at` over a perfect wire; `None` if it
+    /// is lost. Packets that are not to be reordered are not overtaken. Counts the impairments.
     #[inline]
     pub fn delay(&mut self, wire: &Wire, at: Time, counters: &mut LinkCounters) -> Option<Time> {
         if wire.loss > 0 && self.random.chance_ppb(wire.loss) {
@@ -87,7 +87,7 @@ impl Impairments {
         if wire.jitter > Duration::ZERO {
             arrival += Duration::from_picos(self.random.up_to(wire.jitter.as_picos()));
         }
-        // A packet that is less late, or shorter, waits for those before it.
+        // A packet with less jitter, or a shorter one, waits for those before it.
         arrival = arrival.max(self.in_order);
         self.in_order = arrival;
         if let Some(Reorder { share, by }) = wire.reorder
@@ -100,7 +100,7 @@ impl Impairments {
         Some(arrival)
     }
 
-    /// Returns `true` if a copy arrives right behind a packet.
+    /// Returns `true` if a packet is followed by a copy.
     pub fn duplicates(&mut self, wire: &Wire) -> bool {
         wire.duplicate > 0 && self.random.chance_ppb(wire.duplicate)
     }
@@ -128,7 +128,8 @@ mod tests {
         (arrivals, counters)
     }
 
-    /// Where nothing waits for the transmitter, a short packet behind a long one is due before it.
+    /// If no packet waits for the transmitter, a short packet is due before a long one sent
+    /// earlier.
     #[test]
     fn nothing_overtakes_what_is_not_reordered() {
         let (at, counters) = arrivals(&PERFECT, &[50, 20, 60]);

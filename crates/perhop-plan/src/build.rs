@@ -1,4 +1,4 @@
-//! From a plan to the network.
+//! Builds the network from a plan.
 
 use perhop_core::NodeId;
 use perhop_net::{LinkSpec, Marker, Network, NodeKind, PortId, RouteError, Wire};
@@ -9,11 +9,11 @@ use crate::classes::Site;
 use crate::names::Names;
 use crate::network::{EndPlan, LinkPlan, NetworkPlan, RemarkPlan};
 
-/// A plan that cannot be run. A scenario that was validated does not lead here.
+/// Error: a plan cannot be run. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The network cannot be built.
+    /// The network is invalid.
     #[error(transparent)]
     Network(#[from] RouteError),
     /// A flow or a ping cannot be sent.
@@ -22,34 +22,34 @@ pub enum BuildError {
     /// A size is zero.
     #[error("{0} must not be zero")]
     Zero(&'static str),
-    /// Something is beyond what can be counted, or beyond what makes sense.
+    /// A number is too large, or out of its range.
     #[error("too large: {0}")]
     TooLarge(&'static str),
     /// A policy has no class.
     #[error("a policy needs a class")]
     NoClass,
-    /// A flow or a ping names a node that is not a host.
+    /// A flow or a ping is at a node that is not a host.
     #[error("node {0} is not a host")]
     NotAHost(String),
-    /// A node that is not in the network.
+    /// A node is not in the network.
     #[error("unknown node {0}")]
     UnknownNode(String),
-    /// A directed link that is not in the network.
+    /// A directed link is not in the network.
     #[error("unknown link {0}")]
     UnknownLink(String),
-    /// Two nodes, or two directed links, have one name.
+    /// Two nodes, or two directed links, have the same name.
     #[error("the name {0} is given twice")]
     Twice(String),
-    /// The instants at which counters are read do not rise, or one of a change is missing.
+    /// The marks do not rise, or there is no mark for the instant of a change.
     #[error("marks must rise, and changes stand in order of time, at marks")]
     Marks,
 }
 
 impl NetworkPlan {
-    /// Returns the network, in which nothing has happened yet.
+    /// Returns the network at time zero, without packets.
     ///
     /// # Errors
-    /// [`BuildError`] says what the plan has wrong.
+    /// [`BuildError`] for an invalid value.
     pub fn network<B: Clone>(&self, names: &Names) -> Result<Network<B>, BuildError> {
         let links =
             self.links.iter().map(|plan| plan.spec(names, self.seed)).collect::<Result<_, _>>()?;
@@ -63,7 +63,7 @@ impl NetworkPlan {
             if let Some(mtu) = plan.mtu {
                 network.set_mtu(number as u32, mtu);
             }
-            // What arrives at the first end has come from the second, by the odd port.
+            // Packets that arrive at the first end come from the second, by the odd port.
             for (end, port) in [(0, 1), (1, 0)] {
                 let rules = &plan.ends[end].remark;
                 if !rules.is_empty() {
@@ -75,7 +75,7 @@ impl NetworkPlan {
         Ok(network)
     }
 
-    /// What each node does with packets for others.
+    /// Returns the kind of each node.
     pub fn kinds(&self) -> Vec<NodeKind> {
         self.nodes.iter().map(|node| node.kind).collect()
     }
@@ -94,7 +94,7 @@ impl LinkPlan {
         })
     }
 
-    /// What lies between the ends.
+    /// Returns the transmission medium.
     pub fn wire(&self) -> Wire {
         Wire {
             rate: self.rate,

@@ -1,4 +1,4 @@
-//! Class-based queueing in a plan, and the tree that it makes.
+//! Class-based queueing in a plan, and the tree built from it.
 
 use perhop_core::{Duration, Rate};
 use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Class, Queue, QueueConfig};
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::build::BuildError;
 use crate::classes::{DisciplinePlan, MatchPlan, PolicePlan, Site, checked_number};
 
-/// The least time between two ticks.
+/// Least time between two ticks.
 const LEAST_TICK: Duration = Duration::from_micros(100);
 
-/// How many packets a burst has at most; more are as good as no limit.
+/// Greatest number of packets in a burst; more have the effect of no limit.
 const MOST_BURST: u32 = 1000;
 
-/// ALTQ's class-based queueing.
+/// Class-based queueing of ALTQ.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqPlan {
-    /// What holds for the whole tree.
+    /// Settings of the whole tree.
     pub config: CbqConfig,
-    /// The classes below the root.
+    /// Classes below the root.
     pub classes: Vec<CbqClassPlan>,
 }
 
@@ -28,20 +28,20 @@ pub struct CbqPlan {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqClassPlan {
-    /// What results call it.
+    /// Name in results.
     pub name: String,
-    /// Which packets belong to it.
+    /// Filter of its packets.
     #[serde(rename = "match")]
     pub matches: MatchPlan,
-    /// Its rate.
+    /// Rate.
     pub rate: Rate,
-    /// True if it borrows from its parent.
+    /// True if the class borrows from its parent.
     pub borrow: bool,
-    /// What it holds.
+    /// Content of the class.
     pub part: CbqPartPlan,
 }
 
-/// What a class of the tree holds.
+/// Content of a class of the tree.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CbqPartPlan {
@@ -51,15 +51,15 @@ pub enum CbqPartPlan {
     Inner(Vec<CbqClassPlan>),
 }
 
-/// A queue of the tree.
+/// A leaf of the tree.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CbqLeafPlan {
-    /// From 0, first, to 7.
+    /// Priority, from 0 (highest) to 7.
     pub priority: u8,
-    /// Its policer.
+    /// Policer.
     pub police: Option<PolicePlan>,
-    /// What waits in it.
+    /// Queue.
     pub queue: QueueConfig,
 }
 

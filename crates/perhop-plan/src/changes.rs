@@ -1,4 +1,4 @@
-//! The timeline: what changes in the network while it runs.
+//! The timeline: changes of the network during a run.
 
 use std::collections::VecDeque;
 
@@ -13,33 +13,33 @@ use crate::classes::{DisciplinePlan, MatchPlan, Shape, Site};
 use crate::names::Names;
 use crate::network::NetworkPlan;
 
-/// A change, after everything else that happens at its instant, which is a mark or zero.
+/// A change, applied after all other events of its instant, which is a mark or zero.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePlan {
-    /// When.
+    /// Time of the change.
     pub at: Time,
-    /// What.
+    /// Effect of the change.
     pub effect: EffectPlan,
 }
 
-/// What changes, of the directed link `on`, or of its link both ways.
+/// Effect of a change on the directed link `on`, or on its link in both directions.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EffectPlan {
-    /// A link's rate, delay and loss.
+    /// Changes a link's rate, delay and loss.
     Wire(WirePlan),
-    /// Whether a link transmits.
+    /// Sets a link up or down.
     State(StatePlan),
-    /// What stands before a transmitter.
+    /// Replaces the discipline before a transmitter.
     Discipline(DisciplineChangePlan),
-    /// A policer's committed rate and burst.
+    /// Changes a policer's committed rate and burst.
     Police(PoliceChangePlan),
-    /// Which classes go before everything else at a transmitter.
+    /// Sets the reserved classes of a transmitter.
     Reserved(ReservationsPlan),
 }
 
-/// A link's new wire.
+/// New transmission medium of a link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WirePlan {
@@ -49,41 +49,41 @@ pub struct WirePlan {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// Share of packets lost at random.
+    /// Share of packets lost at random, in parts per billion.
     #[serde(with = "perhop_core::spelling::share")]
     #[schemars(with = "u32")]
     pub loss: u32,
 }
 
-/// Whether a link transmits.
+/// New state of a link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatePlan {
     /// Either direction of the link.
     pub on: String,
-    /// True if it does.
+    /// True if the link is up.
     pub up: bool,
 }
 
-/// What stands before a transmitter from now on.
+/// New discipline before a transmitter.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplineChangePlan {
     /// The directed link.
     pub on: String,
-    /// What stands there.
+    /// Discipline.
     pub discipline: DisciplinePlan,
-    /// What the transmitter may send.
+    /// Shaper of the transmitter.
     pub shape: Option<Shape>,
 }
 
-/// A policer's new settings.
+/// New settings of a policer.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoliceChangePlan {
     /// The directed link.
     pub on: String,
-    /// The class that it polices, as results call it.
+    /// Name of the policed class in results.
     pub class: String,
     /// Committed rate.
     pub rate: Rate,
@@ -91,35 +91,35 @@ pub struct PoliceChangePlan {
     pub burst: Bytes,
 }
 
-/// A directed link's reserved classes from now on.
+/// Reserved classes of a directed link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReservationsPlan {
     /// The directed link.
     pub on: String,
-    /// The classes, the first of them going first.
+    /// Classes in order of priority.
     pub classes: Vec<ReservedPlan>,
 }
 
-/// A reserved class. One that the link has by this name stays, with what waits in it.
+/// A reserved class. One that the link has under this name stays, with its packets.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReservedPlan {
     /// Its name.
     pub name: String,
-    /// Which packets belong to it.
+    /// Filter of its packets.
     #[serde(rename = "match")]
     pub matches: MatchPlan,
-    /// Its rate and burst, what exceeds being dropped.
+    /// Rate and burst of its policer, which drops exceeding packets.
     pub police: Option<Shape>,
-    /// How much may wait.
+    /// Limit of its queue.
     pub limit: Limit,
 }
 
-/// What a change does, ready to be done.
+/// Effect of a change, ready to be applied.
 #[derive(Debug)]
 pub enum Effect<B> {
-    /// A link has another wire.
+    /// Changes the transmission medium of a link.
     Wire {
         /// The link.
         link: u32,
@@ -130,48 +130,48 @@ pub enum Effect<B> {
         /// Its loss.
         loss: u32,
     },
-    /// A link goes up or down.
+    /// Sets a link up or down.
     Up {
         /// The link.
         link: u32,
-        /// Which of the two.
+        /// True for up.
         up: bool,
     },
-    /// A port has another discipline.
+    /// Replaces the discipline of a port.
     Discipline {
         /// The port.
         port: PortId,
-        /// What stands before its transmitter.
+        /// Class before its transmitter.
         class: Class<B>,
     },
-    /// A policer has other settings.
+    /// Changes the settings of a policer.
     Police {
         /// Its port.
         port: PortId,
-        /// The class that it polices.
+        /// Name of the policed class.
         class: String,
         /// Its committed rate.
         rate: Rate,
         /// Its committed burst.
         burst: Bytes,
     },
-    /// A port has other reserved classes.
+    /// Sets the reserved classes of a port.
     Reserved {
         /// The port.
         port: PortId,
-        /// All of them.
+        /// All reserved classes.
         classes: Vec<Reserved>,
     },
 }
 
-/// Effects and when they are due, those that come first in front.
+/// Effects and their times, in order of time.
 pub type Timeline<B> = VecDeque<(Time, Effect<B>)>;
 
 impl<B: Clone> Effect<B> {
-    /// What a plan of a change at `at` does in a network whose nodes and links are called so.
+    /// Builds the effect of a change at `at` in a network with these names.
     ///
     /// # Errors
-    /// [`BuildError`] if it names an unknown link or node, or cannot be built.
+    /// [`BuildError`] if the plan names an unknown link or node, or is invalid.
     pub fn of(plan: &EffectPlan, at: Time, names: &Names, seed: u64) -> Result<Self, BuildError> {
         let link = |on: &str| names.port(on).map(|port| port.0 / 2);
         Ok(match plan {
@@ -180,7 +180,8 @@ impl<B: Clone> Effect<B> {
             }
             EffectPlan::State(StatePlan { on, up }) => Self::Up { link: link(on)?, up: *up },
             EffectPlan::Discipline(DisciplineChangePlan { on, discipline, shape }) => {
-                // Streams of its own, so that the random numbers of the old one do not come again.
+                // With its own random streams, so that the random numbers of the old discipline are
+                // not repeated.
                 let stream = format!("{on} {}", at.as_picos());
                 let site = Site { names, stream: &stream, seed };
                 Self::Discipline { port: names.port(on)?, class: discipline.root(*shape, site)? }
@@ -202,7 +203,7 @@ impl<B: Clone> Effect<B> {
         })
     }
 
-    /// Returns the port whose classes are others afterwards, if one's are.
+    /// Returns the port whose classes the effect replaces, if any.
     pub fn other_classes(&self) -> Option<PortId> {
         match self {
             Self::Discipline { port, .. } => Some(*port),
@@ -210,7 +211,7 @@ impl<B: Clone> Effect<B> {
         }
     }
 
-    /// Does it, after everything else that happens at the instant that the network has reached.
+    /// Applies the effect, after all other events of the instant that the network has reached.
     pub fn apply(self, network: &mut Network<B>) {
         match self {
             Self::Wire { link, rate, delay, loss } => {
@@ -242,10 +243,10 @@ impl ReservedPlan {
 }
 
 impl NetworkPlan {
-    /// Returns the changes, those that come first in front.
+    /// Returns the changes, in order of time.
     ///
     /// # Errors
-    /// [`BuildError`] if one cannot be made, or does not stand in order of time, at a mark.
+    /// [`BuildError`] if a change is invalid, out of order, or not at a mark.
     pub fn timeline<B: Clone>(&self, names: &Names) -> Result<Timeline<B>, BuildError> {
         let at_mark =
             |change: &ChangePlan| change.at == Time::ZERO || self.marks.contains(&change.at);

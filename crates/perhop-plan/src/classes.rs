@@ -1,4 +1,4 @@
-//! Disciplines and traffic classes in a plan, and what they make.
+//! Disciplines and traffic classes in a plan, and the classes built from them.
 
 use perhop_core::{Bytes, Dscp, NodeId, Protocol, Rate, Stream};
 use perhop_queue::{
@@ -12,65 +12,64 @@ use crate::build::BuildError;
 use crate::cbq::CbqPlan;
 use crate::names::Names;
 
-/// What stands before a transmitter, or in a class.
+/// Discipline before a transmitter, or in a class.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DisciplinePlan {
     /// A queue without classes.
     Queue(QueueConfig),
-    /// Classes that share.
+    /// Classes that share a link.
     Classes(ClassesPlan),
-    /// Classes that share as in ALTQ's class-based queueing.
+    /// Classes of ALTQ's class-based queueing.
     AltqCbq(CbqPlan),
 }
 
-/// Classes that share.
+/// Classes that share a link.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassesPlan {
-    /// How those share that are not strict.
+    /// Scheduler of the classes that are not strict.
     pub scheduler: Sharing,
-    /// The classes, in match order.
+    /// Classes, in match order.
     pub classes: Vec<ClassPlan>,
 }
 
-/// A class.
+/// A traffic class.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassPlan {
-    /// What results call it.
+    /// Name in results.
     pub name: String,
-    /// Which packets belong to it.
+    /// Filter of its packets.
     #[serde(rename = "match")]
     pub matches: MatchPlan,
-    /// Its guaranteed rate, which is its weight among the others; none for a strict class.
+    /// Guaranteed rate, which is its weight among the others; `None` for a strict class.
     pub weight: Option<Weight>,
-    /// Who borrows first in link sharing: the lowest number.
+    /// Priority in link sharing: the lowest number borrows first.
     #[serde(default)]
     pub priority: u8,
-    /// Its policer.
+    /// Policer.
     pub police: Option<PolicePlan>,
-    /// Its shaper, in IP bytes.
+    /// Shaper, in IP bytes.
     #[serde(default)]
     pub shape: Option<Shape>,
-    /// What it holds.
+    /// Content of the class.
     pub discipline: DisciplinePlan,
 }
 
-/// Which packets belong to a class; no list, or an empty list of anything but nodes, is no
-/// condition.
+/// Filter of a class. A missing list is no condition, nor is an empty list of anything but nodes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MatchPlan {
-    /// Code points.
+    /// DSCPs.
     pub dscp: Vec<Dscp>,
     /// Protocols.
     pub protocol: Vec<Protocol>,
-    /// Ranges that the source or the destination port is in.
+    /// Ranges of the source or the destination port.
     pub port: Vec<(u16, u16)>,
-    /// Ranges that the source port is in.
+    /// Ranges of the source port.
     pub source_port: Vec<(u16, u16)>,
-    /// Ranges that the destination port is in.
+    /// Ranges of the destination port.
     pub destination_port: Vec<(u16, u16)>,
     /// Source nodes.
     pub source: Option<Vec<String>>,
@@ -86,21 +85,21 @@ pub struct PolicePlan {
     pub rate: Rate,
     /// Committed burst.
     pub burst: Bytes,
-    /// The excess burst of a single-rate three-colour marker.
+    /// Excess burst of a single-rate three-colour marker.
     #[serde(default)]
     pub excess_burst: Option<Bytes>,
-    /// The peak rate and burst of a two-rate three-colour marker.
+    /// Peak rate and burst of a two-rate three-colour marker.
     #[serde(default)]
     pub peak: Option<Shape>,
-    /// True if a packet is never better than its mark says.
+    /// True if a verdict is never better than the packet's mark.
     #[serde(default)]
     pub colour_aware: bool,
-    /// What becomes of packets that conform.
+    /// Action on conforming packets.
     #[serde(default)]
     pub conform: Action,
-    /// What becomes of packets that exceed.
+    /// Action on exceeding packets.
     pub exceed: Action,
-    /// What becomes of packets that violate.
+    /// Action on violating packets.
     #[serde(default)]
     pub violate: Action,
 }
@@ -115,23 +114,23 @@ pub struct Shape {
     pub burst: Bytes,
 }
 
-/// As much weight as a set of classes may have, 281 Tb/s, so that virtual time never overflows.
+/// Greatest sum of weights of a set of classes, 281 Tb/s, with which virtual time never overflows.
 const MAX_WEIGHTS: u128 = 1 << 48;
 
-/// The name in results of a queue that stands before a transmitter alone.
+/// Name in results of a queue without classes.
 const WHOLE: &str = "all";
 
-/// The node of a condition that no packet meets.
+/// Node of a condition that no packet meets.
 const NOBODY: NodeId = NodeId(u16::MAX);
 
-/// What a discipline is made from beside its plan.
+/// Context in which a discipline is built from its plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site<'a> {
-    /// What nodes are called.
+    /// Names of nodes.
     pub names: &'a Names,
-    /// What random streams are named after.
+    /// Name of random streams.
     pub stream: &'a str,
-    /// Decides every random number.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -143,13 +142,13 @@ impl Site<'_> {
 }
 
 impl DisciplinePlan {
-    /// What stands before a transmitter.
+    /// Builds the class before a transmitter.
     pub(crate) fn root<B>(
         &self,
         shape: Option<Shape>,
         site: Site<'_>,
     ) -> Result<Class<B>, BuildError> {
-        // What a divided link counts its classes say.
+        // The inner classes have the counters of a divided link.
         let name = if matches!(self, Self::Queue(_)) { WHOLE } else { "" };
         let class = Class::new(self.queue(WHOLE, site)?).named(name);
         Ok(match shape {
@@ -158,7 +157,7 @@ impl DisciplinePlan {
         })
     }
 
-    /// What a class of this name holds.
+    /// Builds the content of a class of this name.
     pub(crate) fn queue<B>(&self, class: &str, site: Site<'_>) -> Result<Queue<B>, BuildError> {
         match self {
             Self::Queue(config) => Ok(config.queue(|| site.random(class))),
@@ -180,7 +179,7 @@ impl ClassesPlan {
     }
 }
 
-/// See that there are classes, and not more than are numbered.
+/// Checks that there are classes, and no more than can be numbered.
 pub(crate) fn checked_number(classes: usize) -> Result<(), BuildError> {
     match classes {
         0 => Err(BuildError::NoClass),
@@ -207,10 +206,10 @@ impl ClassPlan {
 }
 
 impl MatchPlan {
-    /// Returns the same of numbered nodes.
+    /// Returns the filter with nodes by number.
     ///
     /// # Errors
-    /// [`BuildError::UnknownNode`] if it names one.
+    /// [`BuildError::UnknownNode`] if it names an unknown node.
     pub(crate) fn resolve(&self, names: &Names) -> Result<Match, BuildError> {
         let ranges = |ports: &[(u16, u16)]| ports.iter().map(|&(low, high)| low..=high).collect();
         let nodes = |nodes: &Option<Vec<String>>| match nodes {

@@ -1,9 +1,8 @@
-//! The network of a scenario, for every engine that carries packets itself.
+//! The network of a scenario, for every engine that forwards packets itself.
 //!
-//! A [`NetworkPlan`] has every unit resolved, and names for nodes, directed links and classes:
-//! [`NetworkPlan::names`] has the numbers that the network gives them. [`NetworkPlan::network`]
-//! makes what packets of any body move through, and [`NetworkPlan::timeline`] what changes on the
-//! way.
+//! A [`NetworkPlan`] has every unit resolved, and names for nodes, directed links and classes.
+//! [`NetworkPlan::names`] returns the numbers that the network gives them. [`NetworkPlan::network`]
+//! builds the network, for packets with any body, and [`NetworkPlan::timeline`] its changes.
 
 mod build;
 mod cbq;

@@ -1,4 +1,4 @@
-//! Names of nodes and directed links, and the numbers that the network has for them.
+//! Names of nodes and directed links, and their numbers in the network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use perhop_net::PortId;
 use crate::build::BuildError;
 use crate::network::NetworkPlan;
 
-/// What the nodes and directed links of a network are called.
+/// Names of the nodes and directed links of a network.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     nodes: Arc<[String]>,
@@ -19,7 +19,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the node of this name.
+    /// Returns the node with this name.
     ///
     /// # Errors
     /// [`BuildError::UnknownNode`].
@@ -27,7 +27,7 @@ impl Names {
         self.ids.get(name).copied().ok_or_else(|| BuildError::UnknownNode(name.into()))
     }
 
-    /// Returns the port by which packets go into the directed link of this name.
+    /// Returns the port that sends into the directed link with this name.
     ///
     /// # Errors
     /// [`BuildError::UnknownLink`].
@@ -35,22 +35,22 @@ impl Names {
         self.ports.get(name).copied().ok_or_else(|| BuildError::UnknownLink(name.into()))
     }
 
-    /// Returns the nodes, by number.
+    /// Returns the names of nodes, by number.
     pub fn nodes(&self) -> &Arc<[String]> {
         &self.nodes
     }
 
-    /// Returns the directed links, by port.
+    /// Returns the names of directed links, by port.
     pub fn links(&self) -> &Arc<[String]> {
         &self.links
     }
 }
 
 impl NetworkPlan {
-    /// What nodes and directed links are called.
+    /// Returns the names of nodes and directed links.
     ///
     /// # Errors
-    /// [`BuildError::Twice`] if two nodes or two directed links have one name,
+    /// [`BuildError::Twice`] if two nodes or two directed links have the same name,
     /// [`BuildError::TooLarge`] if there are too many to be numbered.
     pub fn names(&self) -> Result<Names, BuildError> {
         if self.nodes.len() >= usize::from(u16::MAX) {

@@ -1,4 +1,4 @@
-//! A network: nodes, links, and what stands before their transmitters.
+//! A network: nodes, links, and the disciplines before their transmitters.
 //!
 //! Rates are bits per second, times picoseconds, sizes bytes, shares parts per billion.
 
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 use crate::changes::ChangePlan;
 use crate::classes::{DisciplinePlan, MatchPlan, Shape};
 
-/// A network, what changes in it, and when it is measured.
+/// A network, its changes, and the times of measurement.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPlan {
-    /// Decides every random number.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The instants at which every counter is read, rising, the end of the run last.
+    /// Instants at which all counters are read, rising; the last is the end of the run.
     pub marks: Vec<Time>,
-    /// The nodes.
+    /// Nodes.
     pub nodes: Vec<NodePlan>,
-    /// The links.
+    /// Links.
     pub links: Vec<LinkPlan>,
     /// Changes, in order of time.
     #[serde(default)]
@@ -33,17 +33,17 @@ pub struct NetworkPlan {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodePlan {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it does with packets for others.
+    /// Host or router.
     pub kind: NodeKind,
-    /// Its address, as captures have it.
+    /// Address in captures.
     #[serde(default = "nowhere")]
     pub address: Ipv4Addr,
-    /// How it shares load among links and paths that cost the same.
+    /// Load sharing among links and paths of equal cost.
     #[serde(default)]
     pub balance: Balance,
-    /// How many ICMP errors it sends.
+    /// Limit of its ICMP errors.
     #[serde(default)]
     pub icmp_errors: IcmpErrors,
 }
@@ -56,57 +56,57 @@ fn nowhere() -> Ipv4Addr {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkPlan {
-    /// Its ends. The first one's name seeds the link's random streams.
+    /// Ends. The name of the first one seeds the link's random streams.
     pub ends: [EndPlan; 2],
     /// Rate with layer-2 overhead.
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
-    /// The most by which a packet is late beyond it.
+    /// Greatest additional delay of a packet.
     pub jitter: Duration,
-    /// Share of packets lost at random.
+    /// Share of packets lost at random, in parts per billion.
     #[serde(with = "perhop_core::spelling::share")]
     #[schemars(with = "u32")]
     pub loss: u32,
-    /// Share of packets of which a copy arrives.
+    /// Share of packets that are duplicated, in parts per billion.
     #[serde(default, with = "perhop_core::spelling::share")]
     #[schemars(with = "u32")]
     pub duplicate: u32,
-    /// Which packets others overtake.
+    /// Reordering of packets.
     #[serde(default)]
     pub reorder: Option<Reorder>,
     /// Layer-2 overhead.
     pub overhead: Overhead,
-    /// The longest packet that it takes, if there is a limit.
+    /// MTU in bytes, if there is one.
     #[serde(default)]
     pub mtu: Option<u32>,
 }
 
-/// A node's end of a link.
+/// The end of a link at a node.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndPlan {
-    /// The node.
+    /// Node.
     pub node: String,
-    /// The directed link into which the node sends here, such as `r1>r2`.
+    /// Name of the directed link into which the node sends, such as `r1>r2`.
     pub name: String,
-    /// What stands before the transmitter.
+    /// Discipline before the transmitter.
     pub discipline: DisciplinePlan,
-    /// What the transmitter may send, of IP bytes, if that is not what the rate allows.
+    /// Shaper of the transmitter, in IP bytes, if there is one.
     #[serde(default)]
     pub shape: Option<Shape>,
-    /// Rules by which packets are marked that arrive here; the first that matches decides.
+    /// Rules that remark arriving packets; the first that matches decides.
     #[serde(default)]
     pub remark: Vec<RemarkPlan>,
 }
 
-/// A rule by which packets are marked.
+/// A rule that remarks packets.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemarkPlan {
-    /// Which packets.
+    /// Filter of its packets.
     #[serde(rename = "match")]
     pub matches: MatchPlan,
-    /// Their new code point.
+    /// Their new DSCP.
     pub dscp: perhop_core::Dscp,
 }

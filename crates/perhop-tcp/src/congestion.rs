@@ -1,7 +1,7 @@
-//! Congestion control: how the window grows and how far it shrinks.
+//! Congestion control: the growth and reduction of the congestion window.
 //!
-//! Loss recovery belongs to the sender; a congestion control sees acknowledged bytes and
-//! congestion events, and answers with a [`Window`].
+//! Loss recovery belongs to the sender. A congestion control takes acknowledged bytes and
+//! congestion events, and adapts a [`Window`].
 
 mod bbr;
 mod bbr1;
@@ -31,13 +31,13 @@ use crate::Offset;
 
 /// Congestion window and slow-start threshold in bytes.
 ///
-/// The window has a fraction, because congestion avoidance grows it by less than a byte at a
-/// time. Only the four basic operations touch it, which every platform rounds alike.
+/// The window has a fraction, because congestion avoidance grows it by less than a byte at a time.
+/// It is computed with the four basic operations only, which every platform rounds alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Congestion window.
+    /// Congestion window, in bytes.
     pub cwnd: f64,
-    /// Below this the window doubles every round trip.
+    /// Slow-start threshold, in bytes: below it the window doubles every round trip.
     pub ssthresh: f64,
 }
 
@@ -52,46 +52,46 @@ impl Window {
     }
 }
 
-/// A congestion control with its state. What is larger than CUBIC's is behind a pointer, so that
-/// thousands of connections do not make room for what they do not have.
+/// A congestion control with its state. States larger than CUBIC's are boxed, so that thousands of
+/// connections with another control do not take memory for them.
 #[derive(Clone, Debug)]
 pub enum Congestion {
     /// Additive increase, halving on loss (RFC 5681), counting bytes (RFC 3465).
     Reno,
     /// A cubic function of the time since the last loss (RFC 9438).
     Cubic(CubicState),
-    /// Yields as the queue grows (draft-irtf-iccrg-ledbat-plus-plus).
+    /// Yields when the queue grows (draft-irtf-iccrg-ledbat-plus-plus).
     Ledbat(LedbatState),
-    /// Shrinks by as much as is marked (RFC 8257), or Prague, its descendant for the Internet
-    /// (draft-briscoe-iccrg-prague-congestion-control).
+    /// DCTCP, which shrinks in proportion to the share of marks (RFC 8257), or Prague, its
+    /// successor for the Internet (draft-briscoe-iccrg-prague-congestion-control).
     Scalable(ScalableState),
-    /// Follows a model of the path: BBR version 3 (draft-ietf-ccwg-bbr).
+    /// BBR version 3, which follows a model of the path (draft-ietf-ccwg-bbr).
     Bbr(Box<BbrState>),
-    /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), Linux's.
+    /// BBR version 1, as in Linux (draft-cardwell-iccrg-bbr-congestion-control-00).
     Bbr1(Box<Bbr1State>),
 }
 
-/// What BBR version 3 knows.
+/// State of BBR version 3.
 #[derive(Clone, Debug)]
 pub struct BbrState(Bbr);
 
-/// What BBR version 1 knows.
+/// State of BBR version 1.
 #[derive(Clone, Debug)]
 pub struct Bbr1State(Bbr1);
 
-/// What DCTCP and Prague remember.
+/// State of DCTCP or Prague.
 #[derive(Clone, Debug)]
 pub struct ScalableState(Box<Scalable>);
 
-/// What LEDBAT++ remembers.
+/// State of LEDBAT++.
 #[derive(Clone, Debug)]
 pub struct LedbatState(Box<Ledbat>);
 
-/// What CUBIC remembers.
+/// State of CUBIC.
 #[derive(Clone, Debug)]
 pub struct CubicState {
     growth: Growth,
-    /// Watches slow start, if it is to end before the queue is full.
+    /// Detection of the end of slow start before the queue is full.
     slow_start: Option<Box<SlowStart>>,
 }
 
@@ -103,28 +103,28 @@ enum Growth {
 
 #[derive(Clone, Debug)]
 enum SlowStart {
-    /// Until the first loss.
+    /// HyStart++, until the first loss.
     PlusPlus(HyStart),
     Linux(LinuxHyStart),
 }
 
-/// Which CUBIC.
+/// Variant of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CubicConfig {
-    /// How slow start ends before a loss.
+    /// End of slow start before a loss.
     pub hystart: HyStartKind,
-    /// True if the window grows at least as Reno's would (RFC 9438, section 4.3).
+    /// True if the window grows at least as fast as Reno's (RFC 9438, section 4.3).
     pub reno_friendly: bool,
-    /// True if it grows as Linux's, which differs from RFC 9438.
+    /// True if it grows as in Linux, which differs from RFC 9438.
     pub linux: bool,
 }
 
-/// How slow start ends before a loss.
+/// Method to end slow start before a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum HyStartKind {
-    /// It does not.
+    /// None: slow start ends with a loss.
     #[default]
     None,
     /// HyStart++ (RFC 9406), in the first slow start.
@@ -134,45 +134,45 @@ pub enum HyStartKind {
     Linux,
 }
 
-/// What a loss multiplies.
+/// Amount that a congestion event multiplies by the decrease factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DecreaseFrom {
-    /// Bytes of the window that are in use (RFC 5681, equation 4).
+    /// Bytes in flight, as far as they are within the window (RFC 5681, equation 4).
     Flight(f64),
-    /// The window, in whole segments (Linux).
+    /// The window, in whole segments (as in Linux).
     Window,
 }
 
-/// What an acknowledgement tells congestion control.
+/// Information about an acknowledgement for congestion control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Time,
     /// Bytes acknowledged cumulatively.
     pub bytes: u64,
     pub smoothed_rtt: Duration,
-    /// The round-trip time that this acknowledgement measured, if it did.
+    /// Round-trip time measured by this acknowledgement, if any.
     pub rtt: Option<Duration>,
-    /// Everything before this is acknowledged: SND.UNA.
+    /// End of the acknowledged data: SND.UNA.
     pub ack: Offset,
-    /// Everything before this was sent: SND.NXT.
+    /// End of the sent data: SND.NXT.
     pub end: Offset,
-    /// True if the window was what held the sender up; one that is not used does not grow (RFC
-    /// 7661, section 1).
+    /// True if the window limited the sender; a window that is not used does not grow (RFC 7661,
+    /// section 1).
     pub limited: bool,
-    /// True if slow start grows by all of it, however much it is.
+    /// True if slow start grows by all acknowledged bytes, however many.
     pub stretched: bool,
 }
 
 impl Acked {
-    /// Returns the round-trip time of data. Linux's congestion control begins when the connection
-    /// is established (`tcp_init_transfer`): that of the handshake is none of its samples.
+    /// Returns the round-trip time of data. Linux's congestion control starts when the connection
+    /// is established (`tcp_init_transfer`), so that the handshake is not one of its samples.
     fn data_rtt(&self) -> Option<Duration> {
         self.rtt.filter(|_| self.ack > 1)
     }
 }
 
 impl Congestion {
-    /// CUBIC before its first loss.
+    /// Creates CUBIC in its initial state.
     pub fn cubic(config: CubicConfig) -> Self {
         let slow_start = match config.hystart {
             HyStartKind::None => None,
@@ -186,33 +186,33 @@ impl Congestion {
         Self::Cubic(CubicState { growth, slow_start: slow_start.map(Box::new) })
     }
 
-    /// LEDBAT++ at its beginning.
+    /// Creates LEDBAT++ in its initial state.
     pub fn ledbat() -> Self {
         Self::Ledbat(LedbatState(Box::new(Ledbat::new())))
     }
 
-    /// DCTCP at its beginning.
+    /// Creates DCTCP in its initial state.
     pub fn dctcp() -> Self {
         Self::Scalable(ScalableState(Box::new(Scalable::dctcp())))
     }
 
-    /// Prague at its beginning.
+    /// Creates Prague in its initial state.
     pub fn prague() -> Self {
         Self::Scalable(ScalableState(Box::new(Scalable::prague())))
     }
 
-    /// BBR version 3 at its beginning; it draws the times of its probes.
+    /// Creates BBR version 3 in its initial state; it draws the times of its probes from `random`.
     pub fn bbr(random: Stream) -> Self {
         Self::Bbr(Box::new(BbrState(Bbr::new(random))))
     }
 
-    /// BBR version 1 at its beginning; it draws where its cycles begin.
+    /// Creates BBR version 1 in its initial state; it draws the start of its cycles from `random`.
     pub fn bbr1(random: Stream) -> Self {
         Self::Bbr1(Box::new(Bbr1State(Bbr1::new(random))))
     }
 
-    /// Returns the model, if there is one: it is told of every delivery and of every loss, and sets
-    /// the window in recovery, too.
+    /// Returns the model of the path, if there is one. It takes every delivery and every loss, and
+    /// sets the window in recovery, too.
     pub(crate) fn model(&mut self) -> Option<&mut dyn PathModel> {
         match self {
             Self::Bbr(state) => Some(&mut state.0),
@@ -221,12 +221,13 @@ impl Congestion {
         }
     }
 
-    /// Returns `true` if the window is a model's.
+    /// Returns `true` if a model of the path sets the window.
     pub(crate) fn is_modelled(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Bbr1(_))
     }
 
-    /// Returns `true` if marks are answered in proportion to their share, and not as a loss is.
+    /// Returns `true` if the response to marks is in proportion to their share, instead of that to
+    /// a loss.
     pub(crate) fn is_scalable(&self) -> bool {
         matches!(self, Self::Scalable(_))
     }
@@ -235,12 +236,12 @@ impl Congestion {
         matches!(self, Self::Scalable(ScalableState(scalable)) if scalable.is_prague())
     }
 
-    /// Returns `true` if it needs segments to be paced.
+    /// Returns `true` if the congestion control needs paced segments.
     pub(crate) fn needs_pacing(&self) -> bool {
         self.is_prague() || self.is_modelled()
     }
 
-    /// Notes that segments are paced: growth then needs no bound against bursts (RFC 9406,
+    /// Records that segments are paced: growth then needs no bound against bursts (RFC 9406,
     /// section 4.3: L).
     pub(crate) fn pace(&mut self) {
         if let Self::Cubic(CubicState { slow_start: Some(slow_start), .. }) = self {
@@ -251,7 +252,8 @@ impl Congestion {
         }
     }
 
-    /// Bytes a second at which segments are to go out, if it decides that by itself.
+    /// Returns the pacing rate that the congestion control sets, in bytes per second; `None` if it
+    /// sets none.
     pub(crate) fn pacing_rate(&self) -> Option<f64> {
         match self {
             Self::Bbr(state) => state.0.pacing_rate(),
@@ -260,13 +262,13 @@ impl Congestion {
         }
     }
 
-    /// How much faster than a window a round trip segments go out after slow start, if that is
-    /// its own: Prague's marks are to come from the queue and not from bursts.
+    /// Returns the congestion control's own pacing factor after slow start, in windows per round
+    /// trip. Prague sets one, so that marks come from the queue and not from bursts.
     pub(crate) fn pacing_factor(&self) -> Option<f64> {
         self.is_prague().then_some(1.0)
     }
 
-    /// What the packets of a connection that understands marks say.
+    /// Returns the ECN field of packets of an ECN-capable connection.
     pub(crate) fn ect(&self) -> Ecn {
         match self {
             Self::Bbr(_) | Self::Bbr1(_) => Ecn::NotEct, // they do not respond to marks
@@ -275,14 +277,14 @@ impl Congestion {
         }
     }
 
-    /// Data was delivered, in recovery or not, over a connection that understands marks.
+    /// Takes delivered data, in recovery or not, over an ECN-capable connection.
     pub(crate) fn on_delivered(&mut self, marked: Marked) {
         if let Self::Scalable(ScalableState(scalable)) = self {
             scalable.on_delivered(marked);
         }
     }
 
-    /// Data was acknowledged outside loss recovery.
+    /// Takes data that was acknowledged outside loss recovery.
     pub(crate) fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         if self.is_modelled() {
             return; // the model sets the window with each delivery
@@ -306,9 +308,10 @@ impl Congestion {
             return;
         }
         if window.in_slow_start() {
-            // Appropriate byte counting with L = 2: a delayed acknowledgement does not slow
-            // growth down, a stretched one does not burst (RFC 3465, section 2.2). Linux, whose
-            // receivers stretch them, has no L, but stops at the threshold (tcp_slow_start).
+            // Appropriate byte counting with L = 2: a delayed acknowledgement does not slow growth
+            // down, and a stretched one does not cause a burst (RFC 3465, section 2.2). Linux,
+            // whose receivers stretch acknowledgements, has no L, but stops at the threshold
+            // (tcp_slow_start).
             let bytes = acked.bytes as f64;
             window.cwnd = match acked.stretched {
                 true => (window.cwnd + bytes).min(window.ssthresh),
@@ -317,10 +320,10 @@ impl Congestion {
             return;
         }
         match self {
-            // A segment for a window of acknowledged bytes (RFC 5681, section 3.1): of the whole
-            // segments that it holds, as in Linux.
+            // A segment for each window of acknowledged bytes (RFC 5681, section 3.1), counted in
+            // whole segments as in Linux.
             Self::Reno => {
-                // Twelve twelfths are less than one in floating point.
+                // Floating-point sums of a segment's fractions may be a little below one.
                 let segments = (window.cwnd / mss + 1e-9).floor();
                 window.cwnd += acked.bytes as f64 / segments.max(1.0);
             }
@@ -333,10 +336,10 @@ impl Congestion {
         }
     }
 
-    /// A loss was detected: sets the threshold, and the window to it.
+    /// Responds to a loss: sets the threshold, and the window to it.
     pub(crate) fn on_loss(&mut self, window: &mut Window, mss: f64, from: DecreaseFrom) {
         let factor = match self {
-            // RFC 8257, section 3.5: a loss is answered as usual.
+            // RFC 8257, section 3.5: the response to a loss is unchanged.
             Self::Reno | Self::Ledbat(_) | Self::Scalable(_) => 0.5,
             Self::Cubic(CubicState { growth, slow_start }) => {
                 if matches!(slow_start.as_deref(), Some(SlowStart::PlusPlus(_))) {
@@ -357,13 +360,15 @@ impl Congestion {
         window.cwnd = window.ssthresh;
     }
 
-    /// What comes back where a loss was none: CUBIC's state (RFC 9438, section 4.9). Reno has none,
-    /// and those who measure marks or delays lose nothing by it.
+    /// Returns the state to restore if a loss turns out to be spurious: CUBIC's (RFC 9438, section
+    /// 4.9). Reno has none, and the state of controls that respond to marks or delays need not be
+    /// restored.
     pub(crate) fn before_loss(&self) -> Option<Self> {
         matches!(self, Self::Cubic(_)).then(|| self.clone())
     }
 
-    /// The retransmission timer has expired; a loss was told of before, if this is one.
+    /// Responds to an expiry of the retransmission timer, after `on_loss` if that counts as a new
+    /// loss.
     pub(crate) fn on_timeout(&mut self) {
         if let Self::Cubic(CubicState { growth, slow_start }) = self {
             match growth {
@@ -378,8 +383,9 @@ impl Congestion {
         }
     }
 
-    /// A mark was echoed, the first for a round trip: as a loss, if nothing better is known
-    /// (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Returns whether the window shrank.
+    /// Responds to the first mark of a round trip as to a loss, unless the congestion control has
+    /// its own response (RFC 3168, section 6.1.2; RFC 9438, section 4.6). Returns `true` if the
+    /// window shrank.
     pub(crate) fn on_mark(
         &mut self,
         window: &mut Window,
@@ -392,7 +398,7 @@ impl Congestion {
             return true;
         };
         let Some(factor) = scalable.on_mark(at.now, at.smoothed_rtt) else { return false };
-        // RFC 8257, section 3.3, step 9: of the window, whatever is in flight.
+        // RFC 8257, section 3.3, step 9: a factor of the window, whatever is in flight.
         window.ssthresh = (window.cwnd * factor).max(2.0 * mss);
         window.cwnd = window.ssthresh;
         true
@@ -400,13 +406,13 @@ impl Congestion {
 }
 
 impl CubicState {
-    /// Has HyStart take an acknowledgement; returns whether that has grown the window.
+    /// Passes an acknowledgement to HyStart; returns `true` if that has grown the window.
     fn watch_slow_start(&mut self, window: &mut Window, mss: f64, acked: Acked) -> bool {
         if let (Growth::Linux(cubic), Some(rtt)) = (&mut self.growth, acked.data_rtt()) {
             cubic.on_rtt(rtt);
         }
         match self.slow_start.as_deref_mut() {
-            // HyStart++ is for the initial slow start alone (RFC 9406, section 4.3).
+            // HyStart++ is for the initial slow start only (RFC 9406, section 4.3).
             Some(SlowStart::PlusPlus(hystart)) if window.ssthresh == f64::INFINITY => {
                 hystart.on_ack(window, mss, acked);
                 true
@@ -458,7 +464,7 @@ mod tests {
         }
     }
 
-    /// tcp_slow_start: all that is acknowledged counts, up to the threshold.
+    /// tcp_slow_start: all acknowledged bytes count, up to the threshold.
     #[test]
     fn linux_doubles_its_window_though_acknowledgements_are_stretched() {
         let mut window = Window { cwnd: 10.0 * MSS, ssthresh: 25.0 * MSS };
@@ -469,8 +475,8 @@ mod tests {
         assert_eq!(window.cwnd, 25.0 * MSS);
     }
 
-    /// RFC 5681, section 3.1: a segment for every window of bytes, and the window is that of whole
-    /// segments. As many acknowledgements as there are segments are a round trip.
+    /// RFC 5681, section 3.1: the window grows by a segment for every window of bytes, in whole
+    /// segments. As many acknowledgements as the window has segments are a round trip.
     #[test]
     fn reno_grows_by_a_segment_for_a_window_of_segments() {
         let mut window = Window { cwnd: 5.0 * MSS, ssthresh: 5.0 * MSS };
@@ -480,7 +486,7 @@ mod tests {
         }
     }
 
-    /// Only the model sets the window, in Startup, too, which has no threshold.
+    /// Only the model sets the window, also in Startup, which has no threshold.
     #[test]
     fn slow_start_is_not_a_models() {
         let random = || Stream::new(1, "test");
@@ -571,10 +577,10 @@ mod tests {
         assert!((window.cwnd / MSS - expected).abs() < 0.01, "{window:?}, expected {expected}");
     }
 
-    /// RFC 9438, sections 4.2 and 5.8: the time for which the window is not used does not count.
+    /// RFC 9438, sections 4.2 and 5.8: time in which the window is not used does not count.
     #[test]
     fn cubic_does_not_grow_by_time_in_which_its_window_was_not_used() {
-        // The window after two seconds of use, with a pause of so many between them.
+        // Returns the window after two seconds of use with a pause of `pause` between them.
         let grown = |pause: u64| {
             let mut cubic = cubic(false);
             let mut window = Window { cwnd: 100.0 * MSS, ssthresh: 1.0 };
@@ -591,8 +597,8 @@ mod tests {
         assert!((paused - used).abs() < 0.01, "{paused} instead of {used} segments");
     }
 
-    /// Fast convergence (RFC 9438, section 4.7): a flow that lost before it was back at its old
-    /// maximum remembers a lower one.
+    /// Fast convergence (RFC 9438, section 4.7): a flow with a loss before it was back at its old
+    /// maximum stores a lower one.
     #[test]
     fn cubic_releases_bandwidth_to_newcomers() {
         let mut cubic = Cubic::new(true);

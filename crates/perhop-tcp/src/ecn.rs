@@ -1,9 +1,9 @@
-//! Explicit congestion notification: what both ends agree on, and how marks come back.
+//! Explicit congestion notification: negotiation, and the echo of marks.
 //!
-//! Classic ECN (RFC 3168) brings one sign of congestion a round trip back; DCTCP's (RFC 8257)
-//! says of every acknowledgement whether what it covers was marked; AccECN (RFC 9768) counts marks.
-//! Of AccECN there is the handshake and the three-bit counter (ACE), not the option with byte
-//! counters, which section 3.2.3 leaves to implementations.
+//! Classic ECN (RFC 3168) echoes one congestion signal per round trip. DCTCP (RFC 8257) echoes for
+//! every acknowledgement whether its data was marked. AccECN (RFC 9768) counts marks; implemented
+//! are its handshake and its three-bit counter (ACE), but not the option with byte counters, which
+//! section 3.2.3 makes optional.
 
 mod echo;
 mod marks;
@@ -13,12 +13,12 @@ pub(crate) use marks::Marks;
 
 use crate::Flags;
 
-/// What an end asks for and answers, and what a connection then has.
+/// ECN mode that an end requests and accepts, and that a connection then has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum EcnMode {
-    /// Nothing.
+    /// No ECN.
     #[default]
     Off,
     /// RFC 3168.
@@ -39,7 +39,7 @@ impl EcnMode {
         }
     }
 
-    /// What an end that is set to this agrees to when a SYN with these bits comes.
+    /// Returns the mode that an end set to this mode accepts for a SYN with these bits.
     fn answering(self, syn: Flags) -> Self {
         match self {
             Self::Accurate if syn.ace() == 0b111 => Self::Accurate,
@@ -50,7 +50,7 @@ impl EcnMode {
     }
 }
 
-/// Where AccECN's counter of marked packets begins (RFC 9768, section 3.2.1).
+/// Initial value of AccECN's counter of marked packets (RFC 9768, section 3.2.1).
 const FIRST_COUNT: u8 = 5;
 
 #[cfg(test)]

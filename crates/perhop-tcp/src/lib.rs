@@ -1,9 +1,9 @@
 //! TCP as pure state machines: no clock, no sockets, no allocation per segment.
 //!
 //! A [`Sender`] opens a connection, sends its application's data and recovers lost data; a
-//! [`Receiver`] accepts it, reorders the data and acknowledges. Their driver carries their
-//! [`Segment`]s and calls them when their timers expire. Both follow the RFCs that their modules
-//! name.
+//! [`Receiver`] accepts the connection, reorders the data and acknowledges it. Their driver carries
+//! their [`Segment`]s and calls them when their timers expire. Both follow the RFCs named in their
+//! modules.
 //!
 //! Positions in the stream have 64 bits; segments carry the 32 bits of the protocol ([`Seq`]).
 
@@ -27,7 +27,7 @@ pub use sender::{LossDetection, Sender, SenderConfig};
 /// Header bytes of a TCP segment over IPv4 without options.
 pub const HEADER_BYTES: u32 = 40;
 
-/// Bytes that the timestamp option takes, padding included (RFC 7323, appendix A).
+/// Length of the timestamp option with padding, in bytes (RFC 7323, appendix A).
 pub const TIMESTAMP_BYTES: u32 = 12;
 
 /// A position in the stream: the SYN is byte 0, the data follows, the FIN comes last.

@@ -1,4 +1,4 @@
-//! The receiving side: putting data in order and acknowledging it.
+//! The receiving side: reordering and acknowledging data.
 
 mod autotuning;
 mod delay;
@@ -15,85 +15,86 @@ use crate::ecn::Echo;
 use crate::handshake::window_shift;
 use crate::{EcnMode, Flags, Offset, SackBlocks, Segment, Seq};
 
-/// How a receiver behaves.
+/// Settings of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
-    /// The window that it advertises, in bytes; with autotuning the largest.
+    /// Advertised window, in bytes; with autotuning, its maximum.
     pub window: u32,
-    /// The size of a full segment, by which the window follows what arrives, as in Linux; none if
-    /// the window is constant.
+    /// Size of a full segment, in bytes, if the window is autotuned as in Linux; `None` if the
+    /// window is constant.
     pub autotuning: Option<u16>,
-    /// The size of a full segment, if it acknowledges as Linux does: what arrives together as one,
-    /// the first segments and those after a duplicate or a pause at once, others after a time that
-    /// follows what arrives, and not every segment while one is missing.
+    /// Size of a full segment, in bytes, if the receiver acknowledges as Linux does: segments that
+    /// arrive together as one; the first segments and those after a duplicate or a pause at once,
+    /// others after a time that depends on arrivals; and not every segment while data is missing.
     pub quick_acks: Option<u16>,
-    /// How long the acknowledgement of a single segment may wait; zero acknowledges every
-    /// segment. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
+    /// Greatest delay of the acknowledgement of a single segment; with zero every segment is
+    /// acknowledged at once. RFC 9293, section 3.8.6.3, permits up to 500 ms; Linux waits 40 ms.
     pub delayed_ack: Duration,
-    /// True if it sends selective acknowledgements (RFC 2018).
+    /// True if the receiver sends selective acknowledgements (RFC 2018).
     pub sack: bool,
-    /// True if they report, first, what arrived twice (RFC 2883).
+    /// True if these report duplicate data first (RFC 2883).
     pub dsack: bool,
-    /// True if the window is scaled (RFC 7323, section 2); without, at most 65535 bytes can be
-    /// said.
+    /// True if the window is scaled (RFC 7323, section 2); without scaling, it is at most 65535
+    /// bytes.
     pub window_scaling: bool,
-    /// True if it sends timestamps (RFC 7323).
+    /// True if the receiver sends timestamps (RFC 7323).
     pub timestamps: bool,
-    /// How it echoes congestion if a sender asks for it.
+    /// ECN mode that it accepts.
     pub ecn: EcnMode,
 }
 
-/// What arrived at a receiver since the connection began.
+/// Counts of a receiver since the connection began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Bytes delivered in order to the application.
     pub delivered: u64,
-    /// When the last of them were.
+    /// Time of the last delivery.
     pub last: Time,
     /// Data segments, duplicates included.
     pub segments: u64,
-    /// Segments sent once that arrived after one of higher sequence (RFC 4737, section 3).
+    /// Segments sent once that arrived after one with a higher sequence number (RFC 4737, section
+    /// 3).
     pub reordered: u64,
-    /// Packets that were marked: congestion experienced (RFC 3168, section 5).
+    /// Packets marked with CE (congestion experienced, RFC 3168, section 5).
     pub marked: u64,
-    /// Acknowledgements that it sent, without that of the SYN, …
+    /// Acknowledgements sent, without that of the SYN.
     pub acks: u64,
-    /// … and those of them that acknowledged selectively (RFC 2018), or reported a duplicate.
+    /// Acknowledgements sent with SACK blocks (RFC 2018), duplicates included.
     pub sacks: u64,
 }
 
-/// The receiving side of a connection. Its application reads at once, so that the window is
-/// always the whole buffer beyond what was delivered.
+/// The receiving side of a connection. Its application reads at once, so that the window is always
+/// the whole buffer beyond the delivered data.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
-    /// The next byte wanted: RCV.NXT; zero before the SYN.
+    /// Next byte expected: RCV.NXT; zero before the SYN.
     next: Offset,
     /// One above the highest byte that has arrived.
     highest: Offset,
     /// Data beyond `next`: disjoint, not adjacent, in order.
     blocks: Vec<(Offset, Offset)>,
-    /// A position in each of the blocks that were changed last, the most recent first: these are
-    /// reported (RFC 2018, section 4). Zero is in none.
+    /// A position in each of the blocks that changed last, the most recent first: these are
+    /// reported (RFC 2018, section 4). Zero is in no block.
     recent: [Offset; 4],
-    /// Where the stream ends, once a FIN has said so.
+    /// End of the stream, once a FIN has arrived.
     fin: Option<Offset>,
     /// Segments that arrived in order since the last acknowledgement.
     unacknowledged: u32,
     last_ack: Offset,
     deadline: Time,
-    /// The timestamp to echo (RFC 7323, section 4.3).
+    /// Timestamp to echo (RFC 7323, section 4.3).
     recent_timestamp: u32,
-    /// What the last segment brought that was there before, if anything.
+    /// Duplicate data in the last segment, if any.
     duplicate: Option<(Offset, Offset)>,
-    /// The window that is advertised.
+    /// Advertised window.
     advertised: u32,
     autotuning: Option<Box<Autotuning>>,
-    /// Linux's delays, if it has these.
+    /// Delays as in Linux, if configured.
     delay: Option<Box<Delay>>,
-    /// What Linux would not have looked at or acknowledged yet.
+    /// Segments that Linux would not have processed or acknowledged yet.
     linux: Option<Box<LinuxAcks>>,
-    /// The timestamp of its own that was echoed last.
+    /// The receiver's own timestamp that was echoed last.
     last_echo: u32,
     received: Received,
     echo: Echo,
@@ -126,12 +127,12 @@ impl Receiver {
         }
     }
 
-    /// What has arrived.
+    /// Returns the counts since the connection began.
     pub fn received(&self) -> Received {
         self.received
     }
 
-    /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
+    /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
         self.linux.as_ref().map_or(Time::MAX, |linux| linux.deadline()).min(self.deadline)
     }
@@ -161,7 +162,7 @@ impl Receiver {
         let start = segment.seq.to_offset(self.next)?;
         let end = start + Offset::from(segment.payload);
         if end > self.next + Offset::from(self.advertised) {
-            // Beyond the buffer: refused, and the other side told where the edge is.
+            // Beyond the buffer: the segment is refused, and an acknowledgement repeats the window.
             return Some(self.acknowledge(now));
         }
         self.received.marked += u64::from(segment.ecn == Ecn::Ce);
@@ -187,7 +188,7 @@ impl Receiver {
         let mut end = end;
         if segment.flags.has(Flags::FIN) {
             self.fin = Some(end);
-            end += 1; // the FIN takes a place in the stream
+            end += 1; // the FIN takes a byte of the stream
         }
         self.remember_timestamp(start, segment);
         let in_order = start <= self.next && end > self.next && self.blocks.is_empty();
@@ -213,7 +214,7 @@ impl Receiver {
             return earlier;
         }
         if earlier.is_some() {
-            self.unacknowledged = 1; // whose acknowledgement follows
+            self.unacknowledged = 1; // which is acknowledged below
             self.deadline = now;
             return earlier;
         }
@@ -225,11 +226,11 @@ impl Receiver {
                 return None;
             }
         }
-        // Out of order, a duplicate, part of a hole, the end, the second in order, or a mark.
+        // Out of order, a duplicate, part of a hole, the end, the second in order, or marked.
         Some(self.acknowledge(now))
     }
 
-    /// An acknowledgement may be due that was held back.
+    /// Returns a delayed acknowledgement that is due at `now`, if any.
     #[must_use]
     pub fn on_timer(&mut self, now: Time) -> Option<Segment> {
         if self.linux.as_ref().is_some_and(|linux| linux.deadline() <= now)
@@ -240,7 +241,7 @@ impl Receiver {
         (now >= self.deadline).then(|| self.acknowledge(now))
     }
 
-    /// What came together is acknowledged, unless that may wait.
+    /// Acknowledges segments that arrived together, unless that may wait.
     fn hand_over(&mut self, now: Time) -> Option<Segment> {
         let (linux, delay) = (self.linux.as_mut()?, self.delay.as_ref()?);
         let tuned = self.autotuning.as_ref().and_then(|tuning| tuning.rtt());
@@ -257,7 +258,7 @@ impl Receiver {
         None
     }
 
-    /// Adapts the window to data that came in order. Growth is told at once.
+    /// Adapts the window to data that arrived in order. Growth is advertised at once.
     fn autotune(&mut self, now: Time, segment: &Segment) {
         let echo = segment.timestamps.map_or(0, |(_, echo)| echo);
         let new = echo != std::mem::replace(&mut self.last_echo, echo);
@@ -279,12 +280,12 @@ impl Receiver {
         }
     }
 
-    /// Bytes that wait for a hole to be filled.
+    /// Returns the number of bytes that wait behind a hole.
     fn held(&self) -> u64 {
         self.blocks.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Decides the window to advertise. Its right edge never retreats (RFC 9293, section 3.8.6).
+    /// Sets the window to advertise. Its right edge never retreats (RFC 9293, section 3.8.6).
     fn advertise(&mut self) {
         if let Some(autotuning) = &self.autotuning
             && self.last_ack > 0
@@ -333,22 +334,22 @@ impl Receiver {
             ack: Seq::from_offset(self.next),
             window: match syn == Flags::default() {
                 true => self.advertised,
-                false => self.advertised.min(UNSCALED), // a SYN's window is never scaled
+                false => self.advertised.min(UNSCALED), // the window of a SYN is never scaled
             },
             payload: 0,
             flags: Flags::ACK.with(syn).with(self.echo.flags(syn != Flags::default())),
-            ecn: Ecn::NotEct, // acknowledgements are not (RFC 3168, section 6.1.4)
+            ecn: Ecn::NotEct, // acknowledgements are not ECN-capable (RFC 3168, section 6.1.4)
             timestamps: self.config.timestamps.then(|| (micros(now), self.recent_timestamp)),
             sack,
         }
     }
 }
 
-/// The largest window that 16 bits say.
+/// Greatest window that 16 bits hold.
 const UNSCALED: u32 = 65_535;
 
-/// What the wire can say of a window: 16 bits, shifted by what is agreed in the handshake and
-/// rounded down (RFC 7323, section 2.3).
+/// Returns a window as the header represents it: 16 bits, shifted by the negotiated number of bits
+/// and rounded down (RFC 7323, section 2.3).
 fn advertised(window: u32, scaling: bool) -> u32 {
     if !scaling {
         return window.min(UNSCALED);
@@ -357,19 +358,20 @@ fn advertised(window: u32, scaling: bool) -> u32 {
     (window >> shift).min(UNSCALED) << shift
 }
 
-/// By how many bits an autotuned window is shifted: those of its largest buffer, of which it is
-/// 5/8.
+/// Returns the number of bits by which an autotuned window is shifted: that of its largest buffer,
+/// of which the window is 5/8.
 pub fn autotuned_shift(largest: u32) -> u8 {
     window_shift(largest / 5 * 8)
 }
 
-/// How long ago a timestamp was sent; none if that is not possible.
+/// Returns how long ago a timestamp was sent; `None` if that is not possible.
 pub(crate) fn elapsed_since(echo: u32, now: Time) -> Option<Duration> {
     let elapsed = micros(now).wrapping_sub(echo);
     (echo > 0 && elapsed <= i32::MAX as u32).then(|| Duration::from_micros(elapsed.into()))
 }
 
-/// Returns the same by the clock of Linux's timestamps, which counts milliseconds; none within one.
+/// Returns the same by the clock of Linux's timestamps, which counts milliseconds; `None` within
+/// one.
 fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
     let millis = |picos: u64| picos / 1_000_000_000;
     let sent = now.as_picos().checked_sub(elapsed_since(echo, now)?.as_picos())?;
@@ -377,7 +379,7 @@ fn elapsed_in_millis(echo: u32, now: Time) -> Option<Duration> {
     (elapsed > 0).then(|| Duration::from_millis(elapsed))
 }
 
-/// Returns the timestamp clock.
+/// Returns the timestamp clock, in microseconds.
 pub(crate) fn micros(now: Time) -> u32 {
     (now.as_picos() / 1_000_000) as u32
 }

@@ -1,34 +1,34 @@
-//! The estimate of the round-trip time, and the retransmission timeout that follows from it.
+//! The estimate of the round-trip time, and the retransmission timeout derived from it.
 
 use perhop_core::Duration;
 
 use crate::Offset;
 
-/// Before the first sample (RFC 6298, section 2.1; Linux: TCP_TIMEOUT_INIT).
+/// Timeout before the first sample (RFC 6298, section 2.1; Linux: TCP_TIMEOUT_INIT).
 const INITIAL: Duration = Duration::from_secs(1);
-/// Section 2.4 permits a ceiling of 60 s or more; Linux has 120 s (TCP_RTO_MAX).
+/// Greatest timeout. Section 2.4 permits a ceiling of 60 s or more; Linux has 120 s (TCP_RTO_MAX).
 const MAXIMUM: Duration = Duration::from_secs(120);
-/// The granularity of a host's clock (RFC 6298, section 2: G), a millisecond as in ns-3.
+/// Granularity of a host's clock (RFC 6298, section 2: G), a millisecond as in ns-3.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// How the timeout follows from the samples of the round-trip time.
+/// Rule by which the timeout is derived from samples of the round-trip time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(schemars::JsonSchema, serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum RtoRule {
-    /// RFC 6298, section 2: max(minimum, SRTT + max(G, 4 RTTVAR)). Where a queue keeps the
-    /// round-trip time constant and above the minimum, nothing is left between the two.
+    /// RFC 6298, section 2: max(minimum, SRTT + max(G, 4 RTTVAR)). If a queue keeps the round-trip
+    /// time constant and above the minimum, the timeout is hardly longer.
     Rfc6298,
-    /// SRTT + max(minimum, variation), as Linux has had it since 2.4 (tcp_rtt_estimator and
-    /// tcp_set_rto in net/ipv4/tcp_input.c; Sarolahti and Kuznetsov, Congestion Control in Linux
-    /// TCP, USENIX 2002, section 4): the variation is the largest mean deviation of a round trip,
-    /// rises at once and falls once a round trip; a sample below the mean hardly adds to it.
+    /// SRTT + max(minimum, variation), as in Linux since 2.4 (tcp_rtt_estimator and tcp_set_rto in
+    /// net/ipv4/tcp_input.c; Sarolahti and Kuznetsov, *Congestion Control in Linux TCP*, USENIX
+    /// 2002, section 4): the variation is the largest mean deviation of a round trip, rises at once
+    /// and falls once a round trip; a sample below the mean hardly adds to it.
     #[default]
     Linux,
 }
 
-/// What the samples say. Variations and deviations are four times the mean deviation, as they
-/// are added to the smoothed round-trip time.
+/// State of the estimate. Variations and deviations are four times the mean deviation, as they are
+/// added to the smoothed round-trip time.
 #[derive(Clone, Copy, Debug)]
 enum Estimate {
     None(RtoRule),
@@ -38,13 +38,13 @@ enum Estimate {
     },
     Linux {
         smoothed: Duration,
-        /// Of the last samples (mdev_us).
+        /// Deviation of the last samples (mdev_us).
         deviation: Duration,
-        /// The largest deviation of this round trip, at least the minimum (mdev_max_us).
+        /// Largest deviation of this round trip, at least the minimum (mdev_max_us).
         largest: Duration,
-        /// What counts (rttvar_us).
+        /// Variation in use (rttvar_us).
         variation: Duration,
-        /// What was sent when this round trip began (rtt_seq).
+        /// End of the sent data at the beginning of this round trip (rtt_seq).
         round: Offset,
     },
 }
@@ -54,19 +54,18 @@ enum Estimate {
 pub struct RttEstimator {
     minimum: Duration,
     estimate: Estimate,
-    /// How often the timer has expired since the last sample; each doubles it (section 5.5).
+    /// Expiries of the timer since the last sample; each doubles the timeout (section 5.5).
     backoff: u32,
 }
 
 impl RttEstimator {
-    /// Creates an estimator whose timeout (RFC 6298) or whose variation (Linux) is never below
-    /// `minimum`.
+    /// Creates an estimator with a minimum of the timeout (RFC 6298) or of the variation (Linux).
     pub const fn new(rule: RtoRule, minimum: Duration) -> Self {
         Self { minimum, estimate: Estimate::None(rule), backoff: 0 }
     }
 
     /// Takes a sample that is not from a retransmitted segment (Karn's algorithm, section 3).
-    /// Everything before `acked` is acknowledged, and everything before `end` was sent.
+    /// `acked` is the end of the acknowledged data, `end` that of the sent data.
     pub fn sample(&mut self, rtt: Duration, acked: Offset, end: Offset) {
         self.backoff = 0;
         let minimum = self.minimum;
@@ -96,7 +95,7 @@ impl RttEstimator {
                 *deviation = if error <= faded {
                     *deviation - (faded - error)
                 } else if rtt < *smoothed {
-                    // A round-trip time that falls is no reason for a longer timeout.
+                    // A falling round-trip time does not lengthen the timeout.
                     *deviation + (error - faded) / 8
                 } else {
                     *deviation + (error - faded)
@@ -112,7 +111,7 @@ impl RttEstimator {
         }
     }
 
-    /// Notes that the timer has expired.
+    /// Records an expiry of the timer.
     pub fn expired(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }
@@ -125,7 +124,7 @@ impl RttEstimator {
         }
     }
 
-    /// Returns the timeout now, backed off.
+    /// Returns the present timeout, with its backoff.
     pub fn timeout(&self) -> Duration {
         let timeout = match self.estimate {
             Estimate::None(_) => INITIAL.max(self.minimum),
@@ -157,7 +156,7 @@ mod tests {
         // SRTT 7/8 · 100 + 1/8 · 180 = 110; RTTVAR 3/4 · 50 + 1/4 · 80 = 57.5.
         rtt.sample(MS(180), 0, 0);
         assert_eq!((rtt.smoothed(), rtt.timeout()), (Some(MS(110)), MS(340)));
-        // Without variation, the granularity is left.
+        // Without variation, the granularity remains.
         (0..1000).for_each(|_| rtt.sample(MS(400), 0, 0));
         assert!(difference(rtt.timeout(), MS(401)) < Duration::from_micros(1));
     }
@@ -212,7 +211,7 @@ mod tests {
             let mut kernel = Kernel { srtt: 0, mdev: 0, mdev_max: 0, rttvar: 0, rtt_seq: 0 };
             let mut rtt = RttEstimator::new(RtoRule::Linux, MS(200));
             for step in 0..20_000_u64 {
-                // Round trips of 20 ms to 2 s that jump now and then.
+                // Round trips of 20 ms to 2 s, with jumps.
                 let base = 20_000 << (step / 1000 % 7);
                 let sample = base + random.up_to(base / 2);
                 let expected = kernel.sample(sample as i64, step, step + flight);
@@ -223,8 +222,8 @@ mod tests {
         }
     }
 
-    /// What a full queue does: round-trip times that do not vary, above the minimum. RFC 6298's
-    /// timeout is then hardly longer than the round-trip time, Linux's by its minimum.
+    /// A full queue: round-trip times that do not vary, above the minimum. RFC 6298's timeout is
+    /// then hardly longer than the round-trip time; Linux's is longer by its minimum.
     #[test]
     fn a_constant_round_trip_time_leaves_the_minimum_to_linux() {
         let timeout = |rule| {

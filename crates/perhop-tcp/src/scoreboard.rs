@@ -1,4 +1,4 @@
-//! What was sent and not yet acknowledged, segment by segment (RFC 6675, section 3).
+//! Segments that were sent and are not yet acknowledged (RFC 6675, section 3).
 
 mod loss;
 mod progress;
@@ -34,56 +34,56 @@ pub(crate) struct Scoreboard {
     recent_blocks: [(Offset, Offset); 4],
     /// One above the highest SACKed segment; at most `base` if there is none.
     sacked_end: usize,
-    /// Segments below this were examined for loss.
+    /// End of the segments that were examined for loss.
     lost_end: usize,
-    /// No lost segment below this waits for its retransmission.
+    /// Index below which no lost segment waits for its retransmission.
     next_lost: usize,
-    /// Outstanding segments that are SACKed, and their bytes.
+    /// Number of outstanding SACKed segments, and their bytes.
     sacked: (usize, u64),
-    /// Where the highest segment that arrived ends (RFC 8985: RACK.fack).
+    /// End of the highest segment that arrived (RFC 8985: RACK.fack).
     fack: Offset,
-    /// The order of each transmission, and the segment's index; kept only for
-    /// [`detect_overdue`](Self::detect_overdue). What was acknowledged, lost or sent again since
-    /// is left in it until it comes to the front.
+    /// Order number and segment index of each transmission; kept only for
+    /// [`detect_overdue`](Self::detect_overdue). Transmissions that were acknowledged, lost or
+    /// repeated since are removed when they reach the front.
     transmissions: Option<VecDeque<(u32, usize)>>,
-    /// How many transmissions there were, modulo 2²⁸.
+    /// Number of transmissions, modulo 2²⁸.
     sent: u32,
-    /// So many SACKed segments above one say that it is lost, if that follows reordering; else
+    /// Number of SACKed segments above a lost one, if it adapts to reordering; otherwise
     /// [`DUPLICATE_THRESHOLD`].
     threshold: Option<u32>,
-    /// How fast segments are delivered, if anybody wants to know.
+    /// Samples of the delivery rate, if needed.
     sampler: Option<Box<Sampler>>,
 }
 
 impl Scoreboard {
-    /// Returns a scoreboard that detects losses by time.
+    /// Creates a scoreboard that detects losses by time.
     pub fn by_time() -> Self {
         Self { transmissions: Some(VecDeque::new()), ..Self::default() }
     }
 
-    /// Returns a scoreboard that detects losses by counting; `adaptive` if the threshold follows
+    /// Creates a scoreboard that detects losses by counting; `adaptive` if the threshold adapts to
     /// reordering.
     pub fn by_count(adaptive: bool) -> Self {
         Self { threshold: adaptive.then_some(DUPLICATE_THRESHOLD as u32), ..Self::default() }
     }
 
-    /// With samples of the delivery rate.
+    /// Enables samples of the delivery rate.
     pub fn sampling(self) -> Self {
         Self { sampler: Some(Box::default()), ..self }
     }
 
-    /// Returns the sample of the acknowledgement that was just taken, if there are any and it has
-    /// delivered something; `min_rtt` is the connection's.
+    /// Returns the sample of the last acknowledgement, if sampling is enabled and it has delivered
+    /// data; `min_rtt` is the connection's.
     pub fn take_sample(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
         self.sampler.as_mut()?.take(min_rtt, now)
     }
 
-    /// What was marked as lost since it was last asked, one by one, if the rate is sampled.
+    /// Returns the segments that were marked as lost since the last call, if sampling is enabled.
     pub fn take_losses(&mut self) -> impl Iterator<Item = LostSegment> {
         self.sampler.iter_mut().flat_map(|sampler| sampler.take_losses())
     }
 
-    /// Notes that the application has nothing to send though it might.
+    /// Records that the application has no data although the windows have room.
     pub fn limit_samples(&mut self) {
         let pipe = self.pipe;
         if let Some(sampler) = &mut self.sampler {
@@ -91,52 +91,52 @@ impl Scoreboard {
         }
     }
 
-    /// Returns `true` if nothing is in flight because the application had nothing to send.
+    /// Returns `true` if nothing is in flight because the application had no data.
     pub fn is_idle(&self) -> bool {
         self.pipe == 0 && self.sampler.as_ref().is_some_and(|sampler| sampler.is_limited())
     }
 
-    /// Bytes delivered since the connection began, if the rate is sampled.
+    /// Returns the number of bytes delivered since the connection began; zero without sampling.
     pub fn delivered(&self) -> u64 {
         self.sampler.as_ref().map_or(0, |sampler| sampler.delivered())
     }
 
-    /// Everything before this is acknowledged: SND.UNA.
+    /// Returns the end of the acknowledged data: SND.UNA.
     pub fn acknowledged(&self) -> Offset {
         self.segments.start()
     }
 
-    /// Everything from here on was never sent: SND.NXT.
+    /// Returns the end of the sent data: SND.NXT.
     pub fn end(&self) -> Offset {
         self.segments.end()
     }
 
-    /// Bytes between the two: FlightSize (RFC 5681, section 2).
+    /// Returns the number of bytes between the two: FlightSize (RFC 5681, section 2).
     pub fn flight(&self) -> u64 {
         self.end() - self.acknowledged()
     }
 
-    /// Returns the estimate of what is in the network (RFC 6675, section 3).
+    /// Returns the estimate of the bytes in the network: pipe (RFC 6675, section 3).
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
 
-    /// How many outstanding segments are SACKed.
+    /// Returns the number of outstanding SACKed segments.
     pub fn sacked_segments(&self) -> usize {
         self.sacked.0
     }
 
-    /// How many outstanding bytes are SACKed.
+    /// Returns the number of outstanding SACKed bytes.
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked.1
     }
 
-    /// Outstanding segments.
+    /// Returns the number of outstanding segments.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// When the first outstanding segment was last sent.
+    /// Returns the last transmission time of the first outstanding segment.
     pub fn first_sent(&self) -> Option<Time> {
         (!self.segments.is_empty()).then(|| self.segments.get(0).at)
     }
@@ -146,7 +146,7 @@ impl Scoreboard {
         self.segments.is_empty()
     }
 
-    /// Notes a segment of new data.
+    /// Adds a segment of new data.
     pub fn send(&mut self, length: u32, now: Time) -> Span {
         let start = self.end();
         let sent = Sent {
@@ -171,8 +171,8 @@ impl Scoreboard {
         Span { start, length }
     }
 
-    /// Takes the cumulative acknowledgement of everything before `ack`, which must not be beyond
-    /// the end.
+    /// Takes the cumulative acknowledgement of all data before `ack`, which must not be beyond the
+    /// end.
     pub fn acknowledge(&mut self, ack: Offset, now: Time, progress: &mut Progress) {
         while !self.segments.is_empty() {
             let front = self.segments.get(0);
@@ -181,7 +181,7 @@ impl Scoreboard {
             }
             progress.acked += front.end().min(ack) - front.start;
             if front.end() > ack {
-                // Part of a segment; the rest stays outstanding.
+                // Part of a segment is acknowledged; the rest stays outstanding.
                 let acked = (ack - front.start) as u32;
                 let rest = Sent { start: ack, length: front.length - acked, ..front };
                 self.pipe -= front.in_pipe() - rest.in_pipe();
@@ -216,11 +216,11 @@ impl Scoreboard {
         self.lost_end = self.lost_end.max(self.base);
     }
 
-    /// Marks the segments that lie wholly in `start..end` as SACKed.
+    /// Marks the segments that are wholly in `start..end` as SACKed.
     ///
-    /// While a hole is open every acknowledgement repeats the blocks above it, longer by a
-    /// segment. What the last blocks covered is skipped, else a hole would cost the square of the
-    /// window.
+    /// While a hole is open every acknowledgement repeats the blocks above it, longer by a segment.
+    /// The range of the last blocks is skipped; otherwise the cost of a hole would be quadratic in
+    /// the window.
     pub fn sack(&mut self, start: Offset, end: Offset, now: Time, progress: &mut Progress) {
         let known = self.recent_blocks.iter().find(|block| start <= block.0 && block.1 <= end);
         let (low, high) = known.copied().unwrap_or((start, start));
@@ -256,7 +256,7 @@ impl Scoreboard {
         }
     }
 
-    /// Notes that the segment that begins at `start` was sent again.
+    /// Records a retransmission of the segment at `start`.
     pub fn retransmit(&mut self, start: Offset, now: Time) {
         let index = self.segments.before(start);
         let mut sent = self.segments.get(index);

@@ -1,11 +1,11 @@
-//! What travels between a sender and a receiver.
+//! Segments between a sender and a receiver.
 
 use perhop_core::Ecn;
 
 use crate::{HEADER_BYTES, Offset, TIMESTAMP_BYTES};
 
-/// A position in the stream as the wire carries it: its low 32 bits. Connections start at zero
-/// here; where initial sequence numbers are wanted, they are added on the way out.
+/// A position in the stream as the header represents it: its low 32 bits. Connections start at zero
+/// here; initial sequence numbers are added when packets are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seq(pub u32);
 
@@ -15,14 +15,14 @@ impl Seq {
         Self(offset as u32)
     }
 
-    /// Returns the position nearest to `near` that has these low 32 bits; none below zero.
+    /// Returns the position nearest to `near` with these low 32 bits; `None` below zero.
     pub const fn to_offset(self, near: Offset) -> Option<Offset> {
         let distance = self.0.wrapping_sub(near as u32) as i32;
         near.checked_add_signed(distance as i64)
     }
 }
 
-/// Control bits, and what the model needs to know beside them.
+/// Control bits, and a bit that only the model has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
@@ -33,10 +33,10 @@ impl Flags {
     pub const ACK: Self = Self(2);
     /// Ends the stream.
     pub const FIN: Self = Self(4);
-    /// Sent before: not on the wire, but an instrument that counts reordering must not take a
-    /// retransmission for a late arrival.
+    /// Sent before: not in a real header, but counters of reordering must not take a retransmission
+    /// for a late arrival.
     pub const RETRANSMISSION: Self = Self(8);
-    /// Echoes congestion (RFC 3168, section 6.1).
+    /// Echo of congestion (RFC 3168, section 6.1).
     pub const ECE: Self = Self(16);
     /// The congestion window was reduced (RFC 3168, section 6.1).
     pub const CWR: Self = Self(32);
@@ -48,26 +48,26 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// Returns the bits of both.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// AE, CWR and ECE as a number: AccECN's counter, but for the handshake (RFC 9768, section
-    /// 3.2.2).
+    /// Returns AE, CWR and ECE as a number: after the handshake, AccECN's counter (RFC 9768,
+    /// section 3.2.2).
     pub(crate) const fn ace(self) -> u8 {
         self.0 >> 4 & 7
     }
 
-    /// Returns the bits that say a number below 8.
+    /// Returns the bits that encode a number below 8.
     pub(crate) const fn from_ace(ace: u8) -> Self {
         Self((ace & 7) << 4)
     }
 }
 
-/// Up to three selective acknowledgements (RFC 2018), the most recent first. Three is what a
-/// header with timestamps has room for.
+/// Up to three SACK blocks (RFC 2018), the most recent first: as many as fit into a header with
+/// timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(Seq, Seq); 3],
@@ -75,7 +75,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block from its first byte to the one after its last, unless all places are taken.
+    /// Adds a block from its first byte to the one after its last, unless there are three.
     pub fn push(&mut self, start: Offset, end: Offset) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (Seq::from_offset(start), Seq::from_offset(end));
@@ -88,7 +88,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.count)]
     }
 
-    /// Bytes that the option takes in the header, padded to words.
+    /// Returns the bytes that the option takes in the header, padded to words.
     fn option_bytes(&self) -> u32 {
         match self.count {
             0 => 0,
@@ -102,25 +102,25 @@ impl SackBlocks {
 pub struct Segment {
     /// Position of the first byte.
     pub seq: Seq,
-    /// The next byte that the other side expects from this segment's sender.
+    /// Next byte that the sender of this segment expects.
     pub ack: Seq,
-    /// Bytes beyond `ack` that there is room for.
+    /// Bytes beyond `ack` that the receiver has room for.
     pub window: u32,
-    /// Data bytes.
+    /// Length of the data, in bytes.
     pub payload: u16,
     /// Control bits.
     pub flags: Flags,
-    /// What the header of its packet says of ECN, when it is sent and when it arrives.
+    /// ECN field of its packet, when it is sent and when it arrives.
     pub ecn: Ecn,
-    /// Timestamps, value and echo in microseconds (RFC 7323), if the connection uses them.
+    /// Timestamps, value and echo, in microseconds (RFC 7323), if the connection uses them.
     pub timestamps: Option<(u32, u32)>,
-    /// Data that arrived beyond `ack`.
+    /// Blocks of data that arrived beyond `ack`.
     pub sack: SackBlocks,
 }
 
 impl Segment {
-    /// Returns the length of the IPv4 packet that carries this segment; that of a SYN without the
-    /// options of its [`Handshake`](crate::Handshake).
+    /// Returns the length of the IPv4 packet that carries this segment, in bytes; for a SYN,
+    /// without the options of its [`Handshake`](crate::Handshake).
     pub fn ip_bytes(&self) -> u32 {
         let timestamps = if self.timestamps.is_some() { TIMESTAMP_BYTES } else { 0 };
         HEADER_BYTES + timestamps + self.sack.option_bytes() + u32::from(self.payload)

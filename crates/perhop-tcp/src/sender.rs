@@ -1,10 +1,10 @@
 //! The sending side: windows, loss detection and recovery.
 //!
-//! Congestion control by RFC 5681 or 9438; loss recovery by RFC 6675 with selective
-//! acknowledgements and by RFC 6582 (NewReno) without, or by RACK-TLP (RFC 8985); proportional
-//! rate reduction by RFC 9937; limited transmit by RFC 3042; the retransmission timer by RFC 6298;
-//! spurious recoveries undone by RFC 3522, 3708 and 5682; explicit congestion notification by RFC
-//! 3168, 8257 or 9768.
+//! Congestion control follows RFC 5681 or 9438; loss recovery RFC 6675 with selective
+//! acknowledgements and RFC 6582 (NewReno) without, or RACK-TLP (RFC 8985); proportional rate
+//! reduction RFC 9937; limited transmit RFC 3042; the retransmission timer RFC 6298; undoing of
+//! spurious recoveries RFC 3522, 3708 and 5682; explicit congestion notification RFC 3168, 8257 or
+//! 9768.
 
 mod config;
 mod pacing;
@@ -42,44 +42,44 @@ pub struct Sender {
     window: Window,
     rtt: RttEstimator,
     scoreboard: Scoreboard,
-    /// Where the data that the application has written ends.
+    /// End of the data that the application has written.
     written: Offset,
     /// True if the application will write no more, so that a FIN follows the data.
     closed: bool,
-    /// What the receiver has room for beyond what it acknowledged.
+    /// Room of the receiver beyond the acknowledged data, in bytes.
     receive_window: u64,
     /// Duplicate acknowledgements since the last advance, without SACK.
     duplicates: u64,
     recovery: Recovery,
-    /// Loss detection by time, if that is used.
+    /// Loss detection by time, if it is used.
     rack: Option<Box<(Rack, Tlp)>>,
-    /// When the reordering window of some segment ends.
+    /// Time at which the reordering window of a segment ends.
     reordering_deadline: Time,
-    /// What the last answer to a loss has replaced, if it may be taken back; from the first loss
+    /// State before the last response to a loss, if that may be undone; present from the first loss
     /// on.
     undo: Option<Box<Undo>>,
-    /// This fast recovery's rate reduction, if that is used.
+    /// Rate reduction of this fast recovery, if it is used.
     prr: Option<Prr>,
-    /// When the window was last reduced: a retransmission that was sent later and lost, too, is a
-    /// new sign of congestion (RFC 5681, section 4.3).
+    /// Time of the last reduction of the window: the loss of a retransmission that was sent later
+    /// is another congestion signal (RFC 5681, section 4.3).
     reduced_at: Time,
-    /// The end of what was sent then: until it is acknowledged marks are old news.
+    /// End of the data sent before that: until it is acknowledged, marks belong to the same signal.
     reduced_until: Offset,
     usage: Usage,
-    /// What the receiver last said of its clock.
+    /// Last timestamp of the receiver.
     echo: u32,
     deadline: Time,
-    /// A tail loss probe goes out next.
+    /// True if a tail loss probe is sent next.
     probe_due: bool,
     retransmits: u64,
     marks: Marks,
-    /// When segments may go out, if they are paced.
+    /// Pacer of segments, if they are paced.
     pacer: Option<Pacer>,
     sample: Option<Duration>,
 }
 
 impl Sender {
-    /// Creates a sender that will open a connection and then send what it is given to.
+    /// Creates a sender that opens a connection and then sends the data written to it.
     pub fn new(mut config: SenderConfig) -> Self {
         let paced = config.pacing || config.congestion.needs_pacing();
         if paced {
@@ -122,51 +122,52 @@ impl Sender {
         }
     }
 
-    /// The application writes `bytes` more; [`u64::MAX`] writes without end.
+    /// Writes `bytes` more as the application; [`u64::MAX`] writes without end.
     pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// The application stops: nothing is sent that was not sent before, what is lost is sent
-    /// again, then the connection ends.
+    /// Stops the application: no new data is sent, losses are repaired, and then the connection
+    /// ends.
     pub fn stop(&mut self) {
-        // Not beyond a FIN that was sent: it keeps its place.
+        // Not beyond a FIN that was sent, which keeps its position.
         self.written = self.written.min(self.scoreboard.end().max(1));
         self.closed = true;
     }
 
-    /// The application has written all; the connection ends when it is delivered.
+    /// Ends writing; the connection ends when all data is delivered.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Congestion window in bytes.
+    /// Returns the congestion window, in bytes.
     pub fn cwnd(&self) -> u64 {
         self.window.cwnd as u64
     }
 
-    /// Bytes outstanding.
+    /// Returns the number of outstanding bytes.
     pub fn flight(&self) -> u64 {
         self.scoreboard.flight()
     }
 
-    /// Segments sent again since the connection began.
+    /// Returns the number of retransmissions since the connection began.
     pub fn retransmits(&self) -> u64 {
         self.retransmits
     }
 
-    /// Signs of congestion that the receiver has echoed since the connection began: marked packets
-    /// with AccECN, acknowledgements otherwise.
+    /// Returns the number of congestion signals that the receiver has echoed since the connection
+    /// began: marked packets with AccECN, acknowledgements otherwise.
     pub fn marks_echoed(&self) -> u64 {
         self.marks.echoed()
     }
 
-    /// Returns `true` if everything was delivered and acknowledged, the FIN too.
+    /// Returns `true` if all data was delivered and acknowledged, including the FIN.
     pub fn is_finished(&self) -> bool {
         self.closed && self.scoreboard.acknowledged() > self.written
     }
 
-    /// Returns the round-trip time that the last acknowledgement measured, if it did; once.
+    /// Returns the round-trip time that the last acknowledgement measured, if any, at the first
+    /// call after it.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
         self.sample.take()
     }
@@ -236,8 +237,8 @@ impl Sender {
             && let Some(rtt) = progress.rtt
             && self.scoreboard.first_sent().is_some_and(|at| at + rtt > now)
         {
-            // What is SACKed was sent before the first hole was last filled: the answer to that
-            // cannot have come yet (Linux: tcp_clean_rtx_queue).
+            // SACKed data was sent before the first hole was last filled: the acknowledgement of
+            // that cannot have arrived yet (Linux: tcp_clean_rtx_queue).
             self.restart_timer(now);
         }
         let marked = self.take_marks(now, ack, segment, &progress);
@@ -272,8 +273,8 @@ impl Sender {
         }
     }
 
-    /// Takes the selective acknowledgements. Returns where the segment ends that has arrived
-    /// twice, if the first block says so (RFC 2883, section 4).
+    /// Takes the selective acknowledgements. Returns the end of the segment that has arrived twice,
+    /// if the first block reports one (RFC 2883, section 4).
     fn take_sack(
         &mut self,
         now: Time,
@@ -308,7 +309,7 @@ impl Sender {
                 blocks[place] = (start, stop);
             }
         }
-        // The lowest first: what an acknowledgement reports of several blocks was not reordered.
+        // The lowest first: several blocks of one acknowledgement were not reordered.
         blocks.sort_unstable();
         for (start, stop) in blocks {
             if start < stop {

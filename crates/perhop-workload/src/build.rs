@@ -1,4 +1,4 @@
-//! From a plan to a pattern.
+//! Builds the pattern of a flow from its plan.
 
 use perhop_core::{Bytes, Duration, Rate, Stream};
 use thiserror::Error;
@@ -6,14 +6,14 @@ use thiserror::Error;
 use crate::pattern::{Bursts, Drawn, Gaps, Lengths, MAX_PAYLOAD, Pace, Pattern, Replay, Sizes};
 use crate::plan::*;
 
-/// A flow or a ping that cannot be sent. A scenario that was validated does not lead here.
+/// Error: a flow or a ping cannot be sent. A validated scenario does not cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
     /// A rate or a size is zero.
     #[error("{0} must not be zero")]
     Zero(&'static str),
-    /// Something is beyond what can be counted, or beyond what makes sense.
+    /// A number is too large, or out of its range.
     #[error("too large: {0}")]
     TooLarge(&'static str),
     /// A ping's least time to live is above its greatest.
@@ -22,10 +22,10 @@ pub enum WorkloadError {
 }
 
 impl PingPlan {
-    /// Whether it can be sent.
+    /// Checks that the ping can be sent.
     ///
     /// # Errors
-    /// [`WorkloadError`] says what it has wrong.
+    /// [`WorkloadError`] for an invalid value.
     pub fn check(&self) -> Result<(), WorkloadError> {
         let [first, last] = self.ttl;
         if first == 0 || self.train == 0 {
@@ -35,13 +35,13 @@ impl PingPlan {
     }
 }
 
-/// Header bytes of a UDP datagram over IPv4, which `layer: ip` counts whatever carries it.
+/// Header bytes of a UDP datagram over IPv4, which `layer: ip` counts with IPv6, too.
 const DATAGRAM_HEADER: u16 = 28;
 
 /// Returns the pattern of a stream of a UDP flow, given by the flow's name and the stream's number.
 ///
 /// # Errors
-/// [`WorkloadError`] says what the plan has wrong.
+/// [`WorkloadError`] for an invalid value.
 pub fn pattern(
     plan: &UdpPlan,
     flow: &str,
@@ -55,7 +55,7 @@ pub fn pattern(
 }
 
 impl LayerPlan {
-    /// Returns the bytes of a datagram's size that are none of its payload.
+    /// Returns the header bytes that a datagram's size includes.
     pub const fn header(self) -> u16 {
         match self {
             Self::Application => 0,
@@ -114,11 +114,11 @@ fn drawn(plan: &UdpPlan, flow: &str, number: usize, seed: u64) -> Result<Drawn, 
     Ok(Drawn { gaps, sizes, bursts })
 }
 
-/// The least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
-/// value, and infinite at 1.
+/// Least shape of a Pareto distribution, in thousandths: its mean is then 21 times its smallest
+/// value. With a shape of 1, the mean is infinite.
 const MIN_SHAPE: u32 = 1_050;
 
-/// `gap` is the mean time between datagrams.
+/// Returns the bursts of a plan; `gap` is the mean time between datagrams.
 fn bursts(plan: BurstsPlan, gap: Duration, random: Stream) -> Result<Bursts, WorkloadError> {
     let [on, off] = [plan.on, plan.off].map(Duration::from_picos);
     if on < gap {

@@ -1,18 +1,18 @@
-//! When datagrams go out, and how large they are.
+//! Patterns of datagrams: transmission times and sizes.
 
 use perhop_core::{Duration, Rate, Stream};
 
 /// A pattern of traffic.
 #[derive(Debug)]
 pub enum Pattern {
-    /// Drawn at random, or always the same.
+    /// Times and sizes that are constant or drawn at random.
     Drawn(Drawn),
-    /// As somebody wrote it down.
+    /// Times and sizes from a list.
     Replay(Replay),
 }
 
 impl Pattern {
-    /// How long after the start the first datagram goes out; [`Duration::MAX`] for never.
+    /// Returns the time from the start to the first datagram; [`Duration::MAX`] for never.
     pub fn first(&mut self) -> Duration {
         match self {
             Self::Drawn(drawn) => drawn.first(),
@@ -20,8 +20,8 @@ impl Pattern {
         }
     }
 
-    /// Returns the payload in bytes of the datagram that is due, and how long after it the next one
-    /// is; [`Duration::MAX`] for never.
+    /// Returns the payload of the next datagram, in bytes, and the time from it to the one after;
+    /// [`Duration::MAX`] for never.
     #[inline]
     pub fn next_datagram(&mut self) -> (u16, Duration) {
         match self {
@@ -31,14 +31,14 @@ impl Pattern {
     }
 }
 
-/// Gaps and payloads from a list.
+/// Times and payloads from a list.
 #[derive(Debug)]
 pub struct Replay {
-    /// The time before each, and its payload.
+    /// Time before each datagram, and its payload in bytes.
     pub packets: Vec<(Duration, u16)>,
-    /// True if the list begins anew behind its end.
+    /// True if the list is repeated.
     pub repeat: bool,
-    /// Which one is due.
+    /// Index of the next datagram.
     pub at: usize,
 }
 
@@ -53,17 +53,17 @@ impl Replay {
     }
 }
 
-/// Gaps, sizes and pauses, independently of each other.
+/// Independent times, sizes and pauses.
 #[derive(Debug)]
 pub struct Drawn {
     pub gaps: Gaps,
     pub sizes: Sizes,
-    /// When it pauses, if it does.
+    /// Bursts and pauses, if any.
     pub bursts: Option<Bursts>,
 }
 
 impl Drawn {
-    /// At once where datagrams come at regular times, or else after a gap, as between any two.
+    /// Returns zero if datagrams are sent at regular times, and a gap otherwise.
     fn first(&mut self) -> Duration {
         match self.gaps {
             Gaps::Even(_) => Duration::ZERO,
@@ -71,7 +71,7 @@ impl Drawn {
         }
     }
 
-    /// Returns the time from one datagram to the next: the gap, and every pause in it.
+    /// Returns the time from one datagram to the next: the gap, and all pauses in it.
     #[inline]
     fn gap(&mut self) -> Duration {
         let gap = match &mut self.gaps {
@@ -97,54 +97,54 @@ impl Drawn {
     }
 }
 
-/// The largest payload that an IPv4 packet holds behind its header and UDP's.
+/// Largest payload of a UDP datagram over IPv4, in bytes.
 pub const MAX_PAYLOAD: u16 = u16::MAX - 28;
 
-/// Returns a mean in picoseconds times a number, rounded; saturates.
+/// Returns a mean in picoseconds multiplied by a number, rounded; saturates.
 fn scaled(mean: f64, factor: f64) -> Duration {
     Duration::from_picos((mean * factor + 0.5) as u64)
 }
 
-/// The times between datagrams.
+/// Times between datagrams.
 #[derive(Debug)]
 pub enum Gaps {
-    /// Always the same.
+    /// Constant.
     Even(Pace),
-    /// Exponentially distributed, which makes a Poisson process.
+    /// Exponentially distributed: a Poisson process.
     Exponential {
-        /// In picoseconds.
+        /// Mean, in picoseconds.
         mean: f64,
         random: Stream,
     },
 }
 
-/// Bursts and pauses in turn. The clock by which datagrams are due stands still in a pause, so that
-/// the mean rate is the rate in bursts times their share of the time, whatever the gaps are.
+/// Alternating bursts and pauses. The clock for datagrams stops in a pause, so that the mean rate
+/// is the rate in bursts times their share of the time, whatever the distribution of the gaps.
 #[derive(Debug)]
 pub struct Bursts {
-    /// The mean length of bursts and of pauses, in picoseconds.
+    /// Mean length of bursts and of pauses, in picoseconds.
     on: f64,
     off: f64,
     lengths: Lengths,
     random: Stream,
-    /// What is left of the present burst.
+    /// Rest of the present burst.
     left: Duration,
 }
 
-/// How the lengths of bursts and pauses are distributed.
+/// Distribution of the lengths of bursts and pauses.
 #[derive(Clone, Copy, Debug)]
 pub enum Lengths {
-    /// Always the mean.
+    /// Constant.
     Constant,
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// By Pareto, with this shape. Many such sources together are self-similar (Willinger, Taqqu,
+    /// Pareto, with this shape. The sum of many such sources is self-similar (Willinger, Taqqu,
     /// Sherman and Wilson, 1997).
     Pareto(f64),
 }
 
 impl Bursts {
-    /// Begins with a burst.
+    /// Creates bursts and pauses that begin with a burst.
     pub fn new(on: Duration, off: Duration, lengths: Lengths, random: Stream) -> Self {
         let [on, off] = [on, off].map(|mean| mean.as_picos() as f64);
         let mut bursts = Self { on, off, lengths, random, left: Duration::ZERO };
@@ -160,8 +160,8 @@ impl Bursts {
         }
     }
 
-    /// How long it is until so much time of bursts has passed. What is due as a burst ends begins
-    /// the next one.
+    /// Returns the time until `gap` of burst time has passed. A datagram that is due at the end of
+    /// a burst begins the next one.
     fn stretch(&mut self, gap: Duration) -> Duration {
         let (mut to_go, mut whole) = (gap, gap);
         while to_go >= self.left {
@@ -174,31 +174,32 @@ impl Bursts {
     }
 }
 
-/// The sizes of datagrams.
+/// Sizes of datagrams.
 #[derive(Debug)]
 pub enum Sizes {
-    /// Payloads of so many bytes.
+    /// Constant payload, in bytes.
     Constant(u16),
-    /// Sizes of `mean` bytes, of which `header` are none of the payload: exponentially distributed,
+    /// Sizes with a mean of `mean` bytes, which include `header` bytes of headers: exponentially
+    /// distributed, rounded to whole bytes, and limited to the largest datagram.
     /// rounded to whole bytes, and cut at what a datagram holds.
     Exponential { mean: f64, header: u16, random: Stream },
 }
 
-/// A regular time between datagrams, with the fraction of a picosecond that is carried over so that
-/// rounding never adds up.
+/// A regular time between datagrams. The fraction of a picosecond is carried over, so that rounding
+/// errors do not add up.
 #[derive(Debug)]
 pub struct Pace {
     gap: Duration,
-    /// What `gap` leaves out, in units of 1 ps / `rate`.
+    /// Fraction that `gap` omits, in units of 1 ps / `rate`.
     remainder: u64,
     rate: u64,
     carried: u64,
 }
 
 impl Pace {
-    /// One datagram of `size` bytes after the other at `rate`.
+    /// Creates the pace of datagrams of `size` bytes, sent back to back at `rate`.
     pub fn new(size: u16, rate: Rate) -> Self {
-        // 2¹⁶ bytes are 2¹⁹ · 10¹² picobits, which a u64 holds.
+        // 2¹⁶ bytes are 2¹⁹ · 10¹² picobits, which fit into a u64.
         let picobits = u64::from(size) * 8_000_000_000_000;
         let rate = rate.bits_per_second();
         let gap = Duration::from_picos(picobits / rate);
@@ -231,7 +232,8 @@ mod tests {
         }
     }
 
-    /// When the first datagrams go out: one a millisecond, in bursts of `on` and pauses of 7 ms.
+    /// Returns the times of the first datagrams: one per millisecond, in bursts of `on` and pauses
+    /// of 7 ms.
     fn instants(on: Duration, lengths: Lengths, count: usize) -> Vec<Duration> {
         let bursts = Bursts::new(on, Duration::from_millis(7), lengths, Stream::new(1, "bursts"));
         let mut pattern = Drawn {
@@ -253,7 +255,7 @@ mod tests {
         let instants = instants(Duration::from_millis(3), Lengths::Constant, 7);
         let expected = [0, 1, 2, 10, 11, 12, 20].map(Duration::from_millis);
         assert_eq!(instants, expected);
-        // What is left of a gap is waited for in the next burst.
+        // The rest of a gap passes in the next burst.
         let instants = self::instants(Duration::from_micros(2_500), Lengths::Constant, 7);
         let expected = [0, 1_000, 2_000, 10_000, 11_000, 19_000, 20_000].map(Duration::from_micros);
         assert_eq!(instants, expected);
@@ -264,7 +266,8 @@ mod tests {
         for lengths in [Lengths::Constant, Lengths::Exponential, Lengths::Pareto(2.5)] {
             let last = *instants(Duration::from_millis(3), lengths, 300_001).last().unwrap();
             // 300,000 gaps of 1 ms in 30% of the time. The lengths of some 100,000 bursts and
-            // pauses vary by 0.9 of their mean at most, which makes 0.3% of their sum.
+            // pauses have a coefficient of variation of at most 0.9, so that their sum varies by
+            // 0.3%.
             let share = 300.0 / last.as_secs_f64();
             assert!((share / 0.3 - 1.0).abs() < 0.015, "{share} with {lengths:?}");
         }
@@ -305,8 +308,8 @@ mod tests {
         for (mean, header) in [(1000.0, 0), (1000.0, 28), (5000.0, 28)] {
             let sizes = drawn(mean, header);
             let sum: f64 = sizes.iter().map(|&size| f64::from(size + header)).sum();
-            // What is too small for its header is made larger: by mean · e⁻ʰ − mean + h on average,
-            // h = (header + 1) / mean in units of the mean. Five standard deviations.
+            // Sizes below that of the header are increased: by mean · e⁻ʰ − mean + h on average, h
+            // = (header + 1) / mean in units of the mean. Five standard deviations.
             let least = f64::from(header) + 1.0;
             let more = least - mean * (1.0 - (-least / mean).exp());
             let error = sum / 1e5 - mean - more;

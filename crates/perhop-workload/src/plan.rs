@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowPlan {
-    /// Its name, which names its random streams too.
+    /// Name, which also names its random streams.
     pub name: String,
     /// Sending host.
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// Mark of its packets, acknowledgements too.
+    /// DSCP of its packets, acknowledgements included.
     pub dscp: Dscp,
-    /// Destination port; streams have source ports of their own.
+    /// Destination port; each stream has its own source port.
     pub port: u16,
-    /// How many streams.
+    /// Number of streams.
     pub streams: u16,
-    /// When it starts.
+    /// Start.
     pub start: Time,
-    /// When its application stops.
+    /// Time at which its application stops.
     pub stop: Option<Time>,
-    /// How much each stream sends at most.
+    /// Greatest volume of each stream, in bytes.
     pub volume: Option<u64>,
-    /// What carries it.
+    /// Transport protocol.
     pub transport: TransportPlan,
 }
 
-/// A transport.
+/// Transport protocol and its settings.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportPlan {
@@ -43,102 +43,102 @@ pub enum TransportPlan {
     Udp(UdpPlan),
 }
 
-/// TCP's settings.
+/// Settings of TCP.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpPlan {
     /// Congestion control.
     pub congestion_control: CongestionPlan,
-    /// Send buffer.
+    /// Send buffer, in bytes.
     pub send_window: u32,
-    /// Receive window; with autotuning the largest.
+    /// Receive window, in bytes; with autotuning, its maximum.
     pub receive_window: u32,
-    /// A receive window that follows what arrives, as in Linux.
+    /// True if the receive window adapts to arrivals, as in Linux.
     #[serde(default)]
     pub autotuning: bool,
-    /// The first segments acknowledged one by one, as in Linux.
+    /// True if the first segments are acknowledged one by one, as in Linux.
     #[serde(default)]
     pub quick_acks: bool,
-    /// Maximum segment size.
+    /// Maximum segment size, in bytes.
     pub mss: u16,
-    /// How slow start ends before a loss, for CUBIC.
+    /// CUBIC's method to end slow start before a loss.
     #[serde(default)]
     pub hystart: HyStartKind,
-    /// Whose growth, for CUBIC.
+    /// Variant of CUBIC's growth.
     #[serde(default)]
     pub cubic: CubicPlan,
-    /// What a loss decreases.
+    /// Amount that a loss decreases.
     #[serde(default)]
     pub decrease_from: DecreaseFromPlan,
-    /// The Reno-friendly region, for CUBIC.
+    /// True with CUBIC's Reno-friendly region.
     #[serde(default = "yes")]
     pub reno_friendly: bool,
-    /// Selective acknowledgements.
+    /// True with selective acknowledgements.
     pub sack: bool,
-    /// Reports of what arrived twice.
+    /// True if they report duplicate data.
     #[serde(default)]
     pub dsack: bool,
-    /// Loss detection by time; needs selective acknowledgements.
+    /// True with loss detection by time; needs selective acknowledgements.
     #[serde(default)]
     pub rack: bool,
-    /// A threshold for loss detection by counting that follows reordering.
+    /// True if the threshold of loss detection by counting adapts to reordering.
     #[serde(default)]
     pub adaptive_reordering: bool,
-    /// The answer to a loss that was none is taken back.
+    /// True if the response to a spurious loss is undone.
     #[serde(default = "yes")]
     pub undo: bool,
-    /// Detection of spurious timeouts by F-RTO.
+    /// True with F-RTO's detection of spurious timeouts.
     #[serde(default = "yes")]
     pub frto: bool,
-    /// Proportional rate reduction; needs selective acknowledgements.
+    /// True with proportional rate reduction; needs selective acknowledgements.
     #[serde(default)]
     pub prr: bool,
-    /// Windows beyond 65535 bytes.
+    /// True with window scaling: windows beyond 65535 bytes.
     #[serde(default = "yes")]
     pub window_scaling: bool,
-    /// Timestamps.
+    /// True with timestamps.
     pub timestamps: bool,
-    /// Limited transmit.
+    /// True with limited transmit.
     pub limited_transmit: bool,
-    /// Initial window in segments.
+    /// Initial window, in segments.
     pub initial_window: u32,
-    /// How the retransmission timeout follows from round-trip times.
+    /// Rule of the retransmission timeout.
     #[serde(default)]
     pub rto_rule: RtoRule,
-    /// Floor of the retransmission timeout, or of what Linux adds to the round-trip time.
+    /// Minimum of the retransmission timeout, or of Linux's addition to the round-trip time.
     pub min_rto: Duration,
-    /// How long an acknowledgement may wait.
+    /// Greatest delay of an acknowledgement.
     pub delayed_ack: Duration,
     /// Explicit congestion notification, at both ends.
     #[serde(default)]
     pub ecn: EcnMode,
-    /// Segments spread over the round trip.
+    /// True if segments are paced.
     #[serde(default)]
     pub pacing: bool,
-    /// Little of a connection waits in its host's own queue (TCP small queues).
+    /// True with TCP small queues: a limit of the data in the host's own queue.
     #[serde(default)]
     pub small_queues: bool,
 }
 
-/// Whose growth CUBIC has.
+/// Variant of CUBIC's growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CubicPlan {
-    /// RFC 9438's.
+    /// By RFC 9438.
     #[default]
     Rfc9438,
-    /// Linux's.
+    /// As in Linux.
     Linux,
 }
 
-/// What a loss decreases.
+/// Amount that a loss decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecreaseFromPlan {
-    /// What is in flight.
+    /// Data in flight.
     #[default]
     Flight,
-    /// The congestion window, in whole segments.
+    /// Congestion window, in whole segments.
     Window,
 }
 
@@ -146,7 +146,7 @@ fn yes() -> bool {
     true
 }
 
-/// A congestion control.
+/// Congestion control.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CongestionPlan {
@@ -167,104 +167,105 @@ pub enum CongestionPlan {
     Bbr1,
 }
 
-/// UDP's settings.
+/// Settings of UDP.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpPlan {
-    /// Mean rate while it sends: of the payload, or of IP packets.
+    /// Mean rate while it sends, in bits per second, of payload or of IP packets.
     #[serde(default)]
     pub rate: u64,
-    /// Mean size of a datagram: of its payload, or as an IP packet.
+    /// Mean size of a datagram, in bytes: of its payload, or as an IP packet.
     #[serde(default)]
     pub size: u16,
-    /// What its packets say of ECN; nothing unless set.
+    /// ECN field of its packets; Not-ECT by default.
     pub ecn: Option<Ecn>,
-    /// What the sender does when its host cannot take a datagram.
+    /// Behaviour of the sender when its host cannot take a datagram.
     #[serde(default)]
     pub when_full: WhenFull,
-    /// Which bytes `rate` and `size` count.
+    /// Layer whose bytes `rate` and `size` count.
     #[serde(default)]
     pub layer: LayerPlan,
-    /// The times between datagrams.
+    /// Distribution of the times between datagrams.
     #[serde(default)]
     pub gaps: DistributionPlan,
-    /// Their sizes.
+    /// Distribution of their sizes.
     #[serde(default)]
     pub sizes: DistributionPlan,
-    /// When it pauses, if it does.
+    /// Bursts and pauses, if any.
     pub bursts: Option<BurstsPlan>,
-    /// What it sends, instead of anything about rates, sizes and bursts.
+    /// A list of datagrams, in place of rates, sizes and bursts.
     pub replay: Option<ReplayPlan>,
 }
 
-/// Datagrams one by one.
+/// A list of datagrams.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayPlan {
-    /// The time before each, and its size: of the payload, or as an IP packet.
+    /// Time before each datagram, in picoseconds, and its size in bytes: of the payload, or as an
+    /// IP packet.
     pub packets: Vec<(u64, u16)>,
-    /// True if the list begins anew behind its end.
+    /// True if the list is repeated.
     pub repeat: bool,
 }
 
-/// Bursts and pauses in turn.
+/// Alternating bursts and pauses.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstsPlan {
-    /// The mean length of a burst.
+    /// Mean length of a burst, in picoseconds.
     pub on: u64,
-    /// The mean length of a pause.
+    /// Mean length of a pause, in picoseconds.
     pub off: u64,
-    /// How both are distributed.
+    /// Distribution of both lengths.
     pub lengths: LengthsPlan,
 }
 
-/// How lengths of time are distributed.
+/// Distribution of lengths of time.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LengthsPlan {
-    /// They are always the mean.
+    /// Constant: always the mean.
     Constant,
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// By Pareto, with a shape in thousandths.
+    /// Pareto, with a shape in thousandths.
     Pareto(u32),
 }
 
-/// What a sender of datagrams does when its host cannot take one.
+/// Behaviour of a sender of datagrams when its host cannot take one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenFull {
-    /// It does not notice; the datagram is lost.
+    /// Continue; the datagram is lost.
     #[default]
     Drop,
-    /// It waits until half of its socket's buffer is free, as a process does that sleeps in
-    /// sendto(2): Linux's `sock_writeable`.
+    /// Wait until half of the socket's buffer is free, like a process that blocks in sendto(2):
+    /// Linux's `sock_writeable`.
     Wait,
-    /// It has no buffer of its own, and tries again after this time if its interface's queue has no
-    /// room: what programs on BSD do about ENOBUFS.
+    /// Send without a socket buffer, and try again after this time if the interface's queue is
+    /// full: the usual response of programs on BSD to ENOBUFS.
     Retry(#[serde(deserialize_with = "perhop_core::spelling::positive")] Duration),
 }
 
-/// Which bytes count.
+/// Layer whose bytes count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerPlan {
-    /// The application's.
+    /// Application: the payload.
     #[default]
     Application,
-    /// Those of IP packets.
+    /// IP packets.
     Ip,
 }
 
-/// How a quantity with a given mean is distributed.
+/// Distribution of a quantity with a given mean.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistributionPlan {
-    /// It is always the mean.
+    /// Constant: always the mean.
     #[default]
     Constant,
-    /// Exponentially.
+    /// Exponential.
     Exponential,
 }
 
@@ -272,31 +273,30 @@ pub enum DistributionPlan {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PingPlan {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Asking host.
+    /// Host that sends requests.
     pub from: String,
-    /// Answering node.
+    /// Node that replies.
     pub to: String,
-    /// Mark of requests and replies.
+    /// DSCP of requests and replies.
     pub dscp: Dscp,
     /// Time between requests.
     #[serde(deserialize_with = "perhop_core::spelling::positive")]
     pub every: Duration,
-    /// ICMP payload.
+    /// ICMP payload, in bytes.
     pub size: u16,
-    /// When the first goes out.
+    /// Time of the first request.
     pub start: Time,
-    /// None goes out from here on.
+    /// Time from which on no request is sent.
     pub stop: Time,
-    /// The least and the greatest time to live; a train of each goes out in the time between
-    /// requests.
+    /// Least and greatest time to live; a train of each is sent in the time between requests.
     #[serde(default = "usual_ttl")]
     pub ttl: [u8; 2],
-    /// How many requests are sent back to back.
+    /// Number of requests that are sent back to back.
     #[serde(default = "one")]
     pub train: u16,
-    /// The destination port of datagrams that are sent instead of echo requests.
+    /// Destination port of datagrams that replace echo requests.
     #[serde(default)]
     pub udp_port: Option<u16>,
 }

@@ -12,11 +12,11 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// A section whose length is not known before it ends.
+/// Length of a section that is unknown when the section begins.
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 
-/// Packets begin with an IP header (LINKTYPE_RAW): what layer 2 adds is a number of bytes to the
-/// model, without addresses, and frames would have to be invented.
+/// Packets begin with an IP header (LINKTYPE_RAW): the model knows the layer-2 overhead only as a
+/// number of bytes, without addresses, so that frames would have to be invented.
 const LINKTYPE_RAW: u16 = 101;
 
 // Sections 3.5 and 4.1 to 4.3: options.
@@ -29,14 +29,15 @@ const IF_SPEED: u16 = 8;
 const IF_TSRESOL: u16 = 9;
 const EPB_FLAGS: u16 = 2;
 
-/// Timestamps count units of 10⁻⁹ s: what analysers show. The model's picoseconds are rounded down.
+/// Timestamps have units of 10⁻⁹ s, the resolution that analysers show. The model's picoseconds are
+/// rounded down.
 const NANOSECONDS: u8 = 9;
 const PICOS_PER_NANO: u64 = 1_000;
 
 const INBOUND: u32 = 0b01;
 const OUTBOUND: u32 = 0b10;
 
-/// Writes the block that a file begins with.
+/// Writes the block at the beginning of a file.
 pub(super) fn section(out: &mut Vec<u8>, application: &str, comment: &str) {
     block(out, SECTION_HEADER, |out| {
         out.extend(BYTE_ORDER_MAGIC.to_le_bytes());
@@ -48,7 +49,7 @@ pub(super) fn section(out: &mut Vec<u8>, application: &str, comment: &str) {
     });
 }
 
-/// Writes the block that describes an interface. They are numbered in their order.
+/// Writes the block that describes an interface. Interfaces are numbered in order.
 pub(super) fn interface(out: &mut Vec<u8>, interface: &InterfacePlan, snaplen: u32) {
     block(out, INTERFACE_DESCRIPTION, |out| {
         out.extend([LINKTYPE_RAW, 0].map(u16::to_le_bytes).as_flattened());
@@ -66,11 +67,11 @@ pub(super) struct Packet<'a> {
     pub interface: u32,
     pub at: Time,
     pub passage: Passage,
-    /// Its bytes; those that are missing at the end are zero.
+    /// Bytes of the packet; those missing at the end are zero.
     pub bytes: &'a [u8],
-    /// How long it is.
+    /// Length of the packet.
     pub length: u32,
-    /// How much of it is kept; all if zero.
+    /// Number of bytes to keep; zero for all.
     pub snaplen: u32,
 }
 
@@ -108,7 +109,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Writes an option: its code, its length, its value, padded to words. Text longer than an option
-/// can be is cut.
+/// is truncated.
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(u16::MAX.into())];
     let head = [code, value.len() as u16];
@@ -117,7 +118,7 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.resize(out.len() + padding(value.len()), 0);
 }
 
-/// How many bytes fill a field of `length` bytes up to words.
+/// Returns the number of bytes that pad a field of `length` bytes to words.
 const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }

@@ -1,29 +1,29 @@
-//! Buckets of events, one after the other and around again.
+//! A ring of buckets of events.
 
 use perhop_core::Time;
 
 use super::EventId;
 
-/// How many there are: as many as two levels of 64 bits can tell apart.
+/// Number of buckets: as many as two levels of 64 bits can index.
 pub(super) const BUCKETS: u64 = 64 * 64;
 
-/// A list of events by time in each bucket, and which buckets have any. Whoever uses it numbers
-/// buckets without end, and has nothing in two of them that are [`BUCKETS`] apart.
+/// A list of events by time in each bucket, and a bitmap of the buckets that have any. Callers
+/// number buckets without end, and never use two at once that are [`BUCKETS`] apart.
 #[derive(Debug)]
 pub(super) struct Ring {
     buckets: Box<[Bucket; BUCKETS as usize]>,
-    /// A bit for each bucket that is not empty, and one for each of these words that is not zero.
+    /// A bit for each non-empty bucket, and one for each of these words that is not zero.
     words: [u64; 64],
     summary: u64,
-    /// The events of all buckets, and places for more.
+    /// Events of all buckets, and free entries.
     entries: Vec<Entry>,
-    /// The first place that is free; they are a list, too.
+    /// First free entry; free entries form a list, too.
     free: u32,
-    /// How many events others were put before, each once for each of these.
+    /// Number of events that others were inserted before, counted once for each insertion.
     passed: u64,
 }
 
-/// The first and the last event of a bucket that has any.
+/// First and last event of a non-empty bucket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     first: u32,
@@ -55,7 +55,7 @@ impl Ring {
         }
     }
 
-    /// When the first event is due.
+    /// Returns the time of the first event.
     pub fn first(&self, current: u64) -> Option<Time> {
         let bucket = self.first_bucket(current)?;
         Some(self.entries[self.buckets[slot(bucket)].first as usize].at)
@@ -77,7 +77,7 @@ impl Ring {
         Some(current + ahead)
     }
 
-    /// How far after `from` the next bucket is that is not empty, if it is not in the same word.
+    /// Returns the distance from `from` to the next non-empty bucket outside of its word.
     #[inline]
     fn ahead(&self, from: usize) -> Option<u64> {
         if self.summary == 0 {
@@ -90,7 +90,7 @@ impl Ring {
         Some((found as u64).wrapping_sub(from as u64) % BUCKETS)
     }
 
-    /// Puts an event into a bucket, behind those that are due no later.
+    /// Inserts an event into a bucket, behind those of the same time or earlier.
     #[inline(always)]
     pub fn insert(&mut self, bucket: u64, at: Time, event: EventId) {
         let slot = slot(bucket);
@@ -109,7 +109,7 @@ impl Ring {
         }
     }
 
-    /// Somewhere before the last event of a bucket.
+    /// Inserts an event before the last one of a bucket.
     fn insert_before_last(&mut self, slot: usize, new: u32, at: Time) {
         let mut before = NONE;
         let mut after = self.buckets[slot].first;
@@ -130,7 +130,7 @@ impl Ring {
         let place = self.free;
         if let Some(free) = self.entries.get_mut(place as usize) {
             self.free = free.next;
-            // One by one: from the stack, all at once, they would wait for each other.
+            // Field by field: a copy from the stack would have to wait for the previous writes.
             free.at = at;
             free.event = event;
             free.next = NONE;
@@ -145,7 +145,8 @@ impl Ring {
         self.entries.len() as u32 - 1
     }
 
-    /// Takes the first event out, if it is due up to `until`: its bucket, when, and which it is.
+    /// Removes the first event, if it is due up to `until`; returns its bucket, its time and its
+    /// id.
     #[inline(always)]
     pub fn take(&mut self, current: u64, until: Time) -> Option<(u64, Time, EventId)> {
         let bucket = self.first_bucket(current)?;
@@ -174,12 +175,12 @@ impl Ring {
         }
     }
 
-    /// How many events others were put before since this was last asked, each as often as it was.
+    /// Returns the number of events that others were inserted before since the last call.
     pub fn take_passed(&mut self) -> u64 {
         std::mem::take(&mut self.passed)
     }
 
-    /// How many events it has held at most.
+    /// Returns the greatest number of events at a time so far.
     pub fn capacity(&self) -> u32 {
         self.entries.len() as u32
     }

@@ -1,9 +1,9 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-06): a model of the path, of its bandwidth, its round-trip
-//! time and the data that it holds, decides how fast and how much to send.
+//! BBR version 3 (draft-ietf-ccwg-bbr-06): a model of the path, with its bandwidth, its round-trip
+//! time and the data in flight that it holds, sets the pacing rate and the window.
 //!
-//! Sections in these files are the draft's. It takes no notice of ECN, to which the draft gives no
-//! answer (section 3.7): its packets say that they do not understand marks. Amounts are bytes,
-//! rates bytes a second.
+//! Sections in these files are the draft's. It ignores ECN, for which the draft specifies no
+//! response (section 3.7), so that its packets are not ECN-capable. Amounts are bytes, rates bytes
+//! per second.
 
 mod control;
 mod model;
@@ -22,13 +22,13 @@ use model::{FullPipe, MaxFilter, ShortTerm};
 use phases::{AckPhase, BbrPhase};
 use probe_rtt::MinRtt;
 
-/// The loss rate that is too high (section 2.8: BBR.LossThresh).
+/// Loss rate that is too high (section 2.8: BBR.LossThresh).
 const LOSS_THRESHOLD: f64 = 0.02;
-/// By what bounds shrink at most in a round trip (BBR.Beta).
+/// Factor by which bounds shrink at most in a round trip (BBR.Beta).
 const BETA: f64 = 0.7;
-/// The part of the long-term bound that is left to others (BBR.Headroom).
+/// Share of the long-term bound that is left to other flows (BBR.Headroom).
 const HEADROOM: f64 = 0.15;
-/// The least window in segments (BBR.MinPipeCwnd).
+/// Least window, in segments (BBR.MinPipeCwnd).
 const LEAST: f64 = 4.0;
 
 #[derive(Clone, Debug)]
@@ -37,53 +37,53 @@ pub(crate) struct Bbr {
     mss: f64,
     initial_window: f64,
     phase: BbrPhase,
-    /// The rate at which segments go out; none before the first acknowledgement.
+    /// Pacing rate; `None` before the first acknowledgement.
     pacing_rate: Option<f64>,
-    /// The window before recovery or ProbeRTT bounded it.
+    /// Window before recovery or ProbeRTT reduced it.
     prior_window: f64,
 
-    /// Round trips, counted by packets (section 5.5.1).
+    /// Number of the round trip, counted by packets (section 5.5.1).
     round: u64,
     round_ends: u64,
     round_start: bool,
-    /// The round trip in which the window was last what held the sender up.
+    /// Last round trip in which the window limited the sender.
     window_full: Option<u64>,
 
     max_bandwidth: MaxFilter,
-    /// The bandwidth that counts: the greatest, within the short-term bound.
+    /// Bandwidth in use: the maximum, within the short-term bound.
     bandwidth: f64,
     min_rtt: MinRtt,
     full_pipe: FullPipe,
     aggregation: Aggregation,
     short_term: ShortTerm,
-    /// What may be in flight without too much loss; infinite where that is not known.
+    /// Data in flight without too much loss; infinite while unknown.
     inflight_longterm: f64,
 
-    /// The round trip in which Drain began.
+    /// Round trip in which Drain began.
     drained_from: u64,
-    /// This ProbeBW cycle: when it began, how long it waits to probe, and the round trips since the
-    /// last probe.
+    /// This ProbeBW cycle: its beginning, its time until the next probe, and the round trips since
+    /// the last probe.
     cycle_began: Time,
     probe_wait: Duration,
     rounds_since_probe: u64,
     ack_phase: AckPhase,
-    /// True if acknowledgements are of what was sent while probing.
+    /// True if acknowledgements cover data that was sent while probing.
     probe_sample: bool,
-    /// True if the last probe lost too much, and whether it ended early for fear of that.
+    /// True if the last probe lost too much, and true if it ended early to avoid that.
     too_high: bool,
     precautionary: bool,
-    /// How the long-term bound grows while probing: rounds, bytes acknowledged towards the next
-    /// segment, and how many of them make one.
+    /// Growth of the long-term bound while probing: rounds, bytes acknowledged towards the next
+    /// segment, and bytes per segment of growth.
     probe_rounds: u32,
     probe_acked: f64,
     probe_per_segment: f64,
-    /// The sender had nothing to send.
+    /// True if the sender was idle and sends again.
     idle_restart: bool,
-    /// What this round trip's losses may have changed (section 5.5.11.1).
+    /// Values that this round trip's losses may have changed (section 5.5.11.1).
     before_loss: Option<BeforeLoss>,
 }
 
-/// The model when the first loss of a round trip was noted.
+/// The model at the first loss of a round trip.
 #[derive(Clone, Copy, Debug)]
 struct BeforeLoss {
     phase: BbrPhase,
@@ -93,7 +93,7 @@ struct BeforeLoss {
 }
 
 impl Bbr {
-    /// Section 5.2.1.
+    /// Creates the model in its initial state (section 5.2.1).
     pub fn new(random: Stream) -> Self {
         Self {
             random,
@@ -129,12 +129,12 @@ impl Bbr {
         }
     }
 
-    /// Returns `true` if the window was full in this round trip or the last.
+    /// Returns `true` if the window limited the sender in this round trip or the last.
     fn is_window_limited(&self) -> bool {
         self.window_full.is_some_and(|round| self.round - round <= 1)
     }
 
-    /// Section 5.5.1.
+    /// Counts round trips (section 5.5.1).
     fn update_round(&mut self, sample: &RateSample) {
         self.round_start = sample.prior_delivered >= self.round_ends;
         if self.round_start {
@@ -148,7 +148,7 @@ impl Bbr {
         self.round_ends = delivered;
     }
 
-    /// Section 5.5.10.3: once a round trip, the short-term bounds answer to loss.
+    /// Adapts the short-term bounds to loss once a round trip (section 5.5.10.3).
     fn adapt_to_loss(&mut self, window: f64) {
         let probing = matches!(self.phase, BbrPhase::Startup | BbrPhase::Refill | BbrPhase::Up);
         self.short_term.adapt(probing, self.max_bandwidth.get(), window);
@@ -168,7 +168,7 @@ impl PathModel for Bbr {
         self.min_rtt.known().unwrap_or(Duration::ZERO)
     }
 
-    /// Section 5.2.3.
+    /// Updates the model and the control parameters (section 5.2.3).
     fn on_ack(&mut self, window: &mut Window, ack: Delivered) -> bool {
         if self.pacing_rate.is_none() {
             self.init_pacing_rate(ack.smoothed_rtt);
@@ -193,13 +193,13 @@ impl PathModel for Bbr {
         let limits = self.check_probe_rtt(&ack, window, expired);
         self.short_term.end_round(sample);
         self.bandwidth = self.max_bandwidth.get().min(self.short_term.bandwidth);
-        // What to send.
+        // The control parameters.
         self.set_pacing_rate();
         self.set_window(window, &ack);
         limits
     }
 
-    /// Section 5.5.10.2, HandleLostPacket.
+    /// HandleLostPacket (section 5.5.10.2).
     fn on_lost(&mut self, window: &Window, now: Time, lost: LostSegment, delivered: u64) {
         if self.short_term.note_loss(delivered) {
             self.before_loss = Some(BeforeLoss {
@@ -216,14 +216,14 @@ impl PathModel for Bbr {
         if lost_since <= in_flight * LOSS_THRESHOLD {
             return;
         }
-        // At how much in flight did losses cross the threshold?
+        // The data in flight at which losses crossed the threshold.
         let length = lost.length as f64;
         let before = in_flight - length;
         let prefix = (LOSS_THRESHOLD * before - (lost_since - length)) / (1.0 - LOSS_THRESHOLD);
         self.handle_too_high(window, (now, delivered), before + prefix, lost.app_limited);
     }
 
-    /// Section 5.6.4.4.
+    /// Saves the window (section 5.6.4.4).
     fn on_recovery(&mut self, window: &Window, recovering: bool) {
         self.prior_window = if recovering || matches!(self.phase, BbrPhase::ProbeRtt { .. }) {
             self.prior_window.max(window.cwnd)
@@ -236,7 +236,8 @@ impl PathModel for Bbr {
         window.cwnd = window.cwnd.max(self.prior_window);
     }
 
-    /// Section 5.5.11.2: bounds are what they were before the losses at least, and a probe goes on.
+    /// Restores the bounds to at least their values before the losses, and continues a probe
+    /// (section 5.5.11.2).
     fn on_spurious_loss(&mut self, window: &mut Window, delivered: u64) {
         let Some(before) = self.before_loss.take() else { return };
         self.short_term.restore(before.bandwidth, before.inflight);
@@ -256,7 +257,7 @@ impl PathModel for Bbr {
         self.window_full = Some(self.round);
     }
 
-    /// Section 5.4.1.
+    /// Restarts from idle (section 5.4.1).
     fn on_restart(&mut self, window: &mut Window, now: Time, delivered: u64) {
         self.idle_restart = true;
         self.aggregation.restart(now);

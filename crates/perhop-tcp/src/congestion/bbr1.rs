@@ -1,8 +1,8 @@
-//! BBR version 1, which is Linux's `bbr` (draft-cardwell-iccrg-bbr-congestion-control-00, and
-//! net/ipv4/tcp_bbr.c where Linux went on: aggregation, the drain test, policers).
+//! BBR version 1, Linux's `bbr` (draft-cardwell-iccrg-bbr-congestion-control-00; and
+//! net/ipv4/tcp_bbr.c for what Linux added: aggregation, the drain test, policers).
 //!
-//! Sections in these files are the draft's. Amounts are bytes, rates bytes a second. What Linux
-//! counts in whole packets is counted in whole segments: the targets of the window.
+//! Sections in these files are the draft's. Amounts are bytes, rates bytes per second. The targets
+//! of the window, which Linux counts in packets, are whole segments.
 
 mod bandwidth;
 mod control;
@@ -18,42 +18,42 @@ use crate::scoreboard::LostSegment;
 use bandwidth::{FullPipe, MaxRate};
 use policed::{Interval, Policed};
 
-/// 2/ln 2, the least gain that doubles the rate a round trip (section 4.1.1.1: BBRHighGain).
+/// 2/ln 2, the least gain that doubles the rate in a round trip (section 4.1.1.1: BBRHighGain).
 const HIGH_GAIN: f64 = 2.885;
 /// The cycle of ProbeBW's pacing gains (section 4.3.4.1).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// The window's gain in ProbeBW (section 4.2.3.1: cwnd_gain).
+/// Gain of the window in ProbeBW (section 4.2.3.1: cwnd_gain).
 const WINDOW_GAIN: f64 = 2.0;
-/// The least window in segments (section 4.2.3.2: BBRMinPipeCwnd).
+/// Least window, in segments (section 4.2.3.2: BBRMinPipeCwnd).
 const LEAST: f64 = 4.0;
-/// For how long the least round-trip time counts (section 4.1.2.2: RTpropFilterLen).
+/// Time for which a minimum round-trip time is valid (section 4.1.2.2: RTpropFilterLen).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// How long ProbeRTT lasts (section 4.3.5: ProbeRTTDuration).
+/// Duration of ProbeRTT (section 4.3.5: ProbeRTTDuration).
 const PROBE_RTT: Duration = Duration::from_millis(200);
-/// Rounds of either half of the window of aggregation.
+/// Rounds in either half of the filter of aggregation.
 const AGGREGATION_ROUNDS: u64 = 5;
 
-/// The state machine (section 4.3).
+/// State of the state machine (section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
     Drain,
-    /// At this place of the cycle.
+    /// ProbeBW, at this index of the cycle.
     ProbeBw(usize),
-    /// The least window, until an instant; none before the flight is down to it.
+    /// ProbeRTT, with the least window, until an instant; `None` before the flight is down to it.
     ProbeRtt {
         until: Option<Time>,
         round_done: bool,
     },
 }
 
-/// Where loss recovery stands.
+/// State of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     Open,
-    /// Begun, and no acknowledgement taken since.
+    /// Began, and no acknowledgement was taken since.
     Beginning,
-    /// Under way; whether as much is sent as is delivered, in its first round trip.
+    /// Fast recovery; true in its first round trip, in which as much is sent as is delivered.
     Fast {
         conserving: bool,
     },
@@ -68,10 +68,10 @@ pub(crate) struct Bbr1 {
     mode: Mode,
     recovery: Recovery,
     pacing_rate: Option<f64>,
-    /// The window before recovery or ProbeRTT cut it.
+    /// Window before recovery or ProbeRTT reduced it.
     prior_window: f64,
 
-    /// Round trips, counted by packets (section 4.1.1.3).
+    /// Number of the round trip, counted by packets (section 4.1.1.3).
     round: u64,
     round_ends: u64,
     round_start: bool,
@@ -80,23 +80,23 @@ pub(crate) struct Bbr1 {
     policed: Policed,
     full_pipe: FullPipe,
     aggregation: Aggregation,
-    /// The least round-trip time, and when it was measured.
+    /// Minimum round-trip time, and the time of its measurement.
     min_rtt: Option<(Duration, Time)>,
 
-    /// When this phase of the cycle began.
+    /// Beginning of this phase of the cycle.
     phase_began: Time,
-    /// Bytes lost since the connection began, and whether any since the last acknowledgement.
+    /// Bytes lost since the connection began, and true if any were since the last acknowledgement.
     lost: u64,
     newly_lost: u64,
-    /// What was delivered with the last acknowledgement, and when it came.
+    /// Bytes delivered by the last acknowledgement, and its time.
     delivered: (u64, Time),
-    /// The sender had nothing to send.
+    /// True if the sender was idle and sends again.
     idle_restart: bool,
 }
 
 impl Bbr1 {
-    /// Returns the model at its beginning; `random` draws the places in the cycle at which ProbeBW
-    /// begins.
+    /// Creates the model in its initial state; it draws the phase in which ProbeBW begins from
+    /// `random`.
     pub fn new(random: Stream) -> Self {
         Self {
             random,
@@ -140,17 +140,17 @@ impl Bbr1 {
         }
     }
 
-    /// Returns the rate that counts: the policer's, if one is believed in, or the greatest.
+    /// Returns the rate in use: a detected policer's, otherwise the maximum.
     fn rate(&self) -> f64 {
         self.policed.rate().unwrap_or(self.max_rate.get())
     }
 
-    /// Round trips, the policer and the greatest rate (sections 4.1.1.3 and 4.1.1.5).
+    /// Updates round trips, the policer and the maximum rate (sections 4.1.1.3 and 4.1.1.5).
     fn update_rate(&mut self, ack: &Delivered) {
         let sample = &ack.sample;
         self.round_start = false;
         if sample.rate <= 0.0 {
-            return; // no valid observation
+            return; // not a valid sample
         }
         self.round_start = sample.prior_delivered >= self.round_ends;
         if self.round_start {
@@ -175,15 +175,15 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.3.4.3: ProbeBW begins anywhere in its cycle but where it drains.
+    /// Begins ProbeBW at a random phase of its cycle other than the draining one (section 4.3.4.3).
     fn start_cycle(&mut self, now: Time) {
         let place = (CYCLE.len() as u64 - self.random.up_to(6)) % CYCLE.len() as u64;
         self.mode = Mode::ProbeBw(place as usize);
         self.phase_began = now;
     }
 
-    /// Section 4.3.4.3: a phase lasts a round trip; a probe until it has raised the flight or lost
-    /// something, the drain at most until it has lowered it.
+    /// Advances the cycle (section 4.3.4.3): a phase lasts a round trip. A probe lasts until it has
+    /// raised the flight or lost a segment, the drain at most until it has lowered the flight.
     fn advance_cycle(&mut self, ack: &Delivered) {
         let Mode::ProbeBw(place) = self.mode else { return };
         let lasted = ack.now.since(self.phase_began) > self.min_rtt();
@@ -203,7 +203,8 @@ impl Bbr1 {
         }
     }
 
-    /// Sections 4.3.2 and 4.3.3: Startup ends when the pipe is full, Drain when the queue is gone.
+    /// Ends Startup when the pipe is full, and Drain when the queue is empty (sections 4.3.2 and
+    /// 4.3.3).
     fn check_full_and_drained(&mut self, ack: &Delivered) {
         if self.round_start && !ack.sample.app_limited {
             self.full_pipe.check(self.max_rate.get());
@@ -218,7 +219,8 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.3.5; returns whether rate samples are to be ignored.
+    /// Updates the minimum round-trip time and ProbeRTT (section 4.3.5). Returns `true` if rate
+    /// samples are to be ignored.
     fn update_min_rtt(&mut self, window: &mut Window, ack: &Delivered) -> bool {
         let expired = self.min_rtt.is_some_and(|(_, since)| ack.now > since + MIN_RTT_WINDOW);
         if let Some(rtt) = ack.sample.rtt
@@ -251,7 +253,7 @@ impl Bbr1 {
             return;
         }
         if let Some((_, since)) = &mut self.min_rtt {
-            *since = now; // the next one is due in ten seconds
+            *since = now; // the next ProbeRTT is due in ten seconds
         }
         window.cwnd = window.cwnd.max(self.prior_window);
         match self.full_pipe.reached {
@@ -260,7 +262,7 @@ impl Bbr1 {
         }
     }
 
-    /// Remembers the window, but not one that recovery or ProbeRTT has cut (section 4.2.3.4).
+    /// Saves the window, unless recovery or ProbeRTT has reduced it (section 4.2.3.4).
     fn save_window(&mut self, window: &Window, cut: bool) {
         self.prior_window = match cut || matches!(self.mode, Mode::ProbeRtt { .. }) {
             true => self.prior_window.max(window.cwnd),
@@ -333,7 +335,7 @@ impl PathModel for Bbr1 {
         self.idle_restart = true;
         self.aggregation.restart(now);
         match self.mode {
-            // To pace at the estimate is enough, and a faster burst could overflow a queue.
+            // Pacing at the estimate suffices, and a faster burst could overflow a queue.
             Mode::ProbeBw(_) => self.set_pacing_rate(1.0),
             Mode::ProbeRtt { .. } => self.check_probe_rtt_done(window, now),
             Mode::Startup | Mode::Drain => {}

@@ -8,30 +8,30 @@ use super::{Acked, Window};
 const BETA: f64 = 0.7;
 /// Aggressiveness in segments / s³ (section 5).
 const C: f64 = 0.4;
-/// The additive increase that makes Reno's throughput with CUBIC's decrease (section 4.3).
+/// Additive increase with which CUBIC's decrease gives Reno's throughput (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
-    /// True if the window grows at least as Reno's would (section 4.3).
+    /// True if the window grows at least as fast as Reno's (section 4.3).
     reno_friendly: bool,
     /// Window before the last loss, or less by fast convergence: W_max.
     maximum: f64,
     /// Window before the last loss: cwnd_prior.
     prior: f64,
-    /// This congestion avoidance phase; none until its first acknowledgement.
+    /// This congestion avoidance phase; `None` until its first acknowledgement.
     epoch: Option<Epoch>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, later by the time for which the window was not what held the sender up.
+    /// Beginning of the phase, later by the time in which the window did not limit the sender.
     began: Time,
-    /// The last acknowledgement.
+    /// Time of the last acknowledgement.
     heard: Time,
-    /// Seconds until the cubic is at its plateau: K.
+    /// Time from the beginning to the plateau, in seconds: K.
     plateau_after: f64,
-    /// What Reno's window would be: W_est.
+    /// Window that Reno would have: W_est.
     reno: f64,
 }
 
@@ -45,7 +45,7 @@ impl Cubic {
         let segments = acked.bytes as f64 / mss;
         let maximum = &mut self.maximum;
         let epoch = self.epoch.get_or_insert_with(|| {
-            // Slow start may have gone beyond the old maximum; then there is nothing to return to.
+            // Slow start may have exceeded the old maximum, which then is not a target.
             *maximum = maximum.max(cwnd);
             let plateau_after = cube_root((*maximum - cwnd) / C);
             Epoch { began: acked.now, heard: acked.now, plateau_after, reno: cwnd }
@@ -69,8 +69,8 @@ impl Cubic {
         window.cwnd = grown * mss;
     }
 
-    /// Notes an acknowledgement while something else than the window held the sender up: the
-    /// cubic's time stands still (sections 4.2 and 5.8).
+    /// Records an acknowledgement while the window did not limit the sender: this time does not
+    /// count for the cubic function (sections 4.2 and 5.8).
     pub fn on_unused(&mut self, now: Time) {
         if let Some(epoch) = &mut self.epoch {
             epoch.began += now.since(epoch.heard);
@@ -78,14 +78,14 @@ impl Cubic {
         }
     }
 
-    /// Notes a retransmission timeout: the next congestion avoidance begins on its plateau, where
-    /// slow start ends (section 4.8).
+    /// Responds to a retransmission timeout: the next congestion avoidance begins on its plateau,
+    /// where slow start ends (section 4.8).
     pub fn on_timeout(&mut self) {
         self.maximum = 0.0;
         self.epoch = None;
     }
 
-    /// Notes a loss at a window of `cwnd` segments; returns by what the flight is to shrink.
+    /// Responds to a loss at a window of `cwnd` segments; returns the factor for the flight.
     pub fn on_loss(&mut self, cwnd: f64) -> f64 {
         let converging = cwnd < self.maximum;
         self.maximum = if converging { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
@@ -101,12 +101,12 @@ impl Cubic {
 }
 
 /// Returns the cube root by Newton's method: the C library's differs between versions in the last
-/// digit, and results must not.
+/// digit, and results must not differ.
 pub(super) fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }
-    // A third of the binary exponent is within a factor of two of the root.
+    // With a third of the binary exponent, the start is within a factor of two of the root.
     let exponent = ((value.to_bits() >> 52) as i64 - 1023) / 3;
     let mut root = f64::from_bits(((exponent + 1023) as u64) << 52);
     for _ in 0..6 {

@@ -1,36 +1,35 @@
-//! HyStart++ (RFC 9406): leaving slow start when the round-trip time rises, before a queue
-//! overflows.
+//! HyStart++ (RFC 9406): slow start ends when the round-trip time rises, before a queue overflows.
 
 use perhop_core::Duration;
 
 use super::{Acked, Window};
 use crate::Offset;
 
-/// Bounds of the rise that counts (section 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH).
+/// Bounds of the threshold of a rise (section 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH).
 const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
-/// The part of the last round's minimum that counts as a rise (MIN_RTT_DIVISOR).
+/// Divisor of the last round's minimum that gives the threshold of a rise (MIN_RTT_DIVISOR).
 const RISE_DIVISOR: u64 = 8;
-/// Samples of a round before it is judged (N_RTT_SAMPLE).
+/// Samples of a round before it is evaluated (N_RTT_SAMPLE).
 const SAMPLES: u32 = 8;
-/// By how much conservative slow start is slower (CSS_GROWTH_DIVISOR).
+/// Factor by which conservative slow start is slower (CSS_GROWTH_DIVISOR).
 const GROWTH_DIVISOR: f64 = 4.0;
 /// Rounds of conservative slow start before congestion avoidance (CSS_ROUNDS).
 const ROUNDS: u32 = 5;
-/// Segments by which an acknowledgement may grow the window where sending is not paced (L).
+/// Greatest growth of the window by an acknowledgement without pacing, in segments (L).
 const BURST: f64 = 8.0;
 
-/// The state of a connection's initial slow start.
+/// State of a connection's initial slow start.
 #[derive(Clone, Debug)]
 pub(super) struct HyStart {
-    /// The round ends when this is acknowledged: windowEnd.
+    /// End of the round in acknowledged data: windowEnd.
     round_end: Offset,
-    /// Least round-trip time of the last round and of this one; [`Duration::MAX`] for none.
+    /// Minimum round-trip times of the last round and of this one; [`Duration::MAX`] for none.
     last: Duration,
     current: Duration,
     samples: u32,
-    /// Conservative slow start: the least round-trip time when it began, and the rounds since.
+    /// Conservative slow start: the minimum round-trip time at its beginning, and the rounds since.
     conservative: Option<(Duration, u32)>,
-    /// True if sending is paced, so that growth needs no bound against bursts.
+    /// True if segments are paced, so that growth needs no bound against bursts.
     paced: bool,
 }
 
@@ -46,8 +45,8 @@ impl HyStart {
         }
     }
 
-    /// An acknowledgement in the initial slow start: grows the window, and sets the threshold when
-    /// slow start is over (section 4.2).
+    /// Takes an acknowledgement in the initial slow start: grows the window, and sets the threshold
+    /// at the end of slow start (section 4.2).
     pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         if acked.ack >= self.round_end {
             self.round_end = acked.end;
@@ -94,7 +93,7 @@ mod tests {
 
     const MSS: f64 = 1000.0;
 
-    /// Rounds of ten acknowledgements of a segment each.
+    /// Rounds of ten acknowledgements, each for one segment.
     struct Rounds {
         hystart: HyStart,
         window: Window,
@@ -107,11 +106,11 @@ mod tests {
             Self { hystart, window, ack: 1 }
         }
 
-        /// A round of a round-trip time in milliseconds; returns by how much the window
-        /// grew.
+        /// Simulates a round with a round-trip time in milliseconds; returns the growth of the
+        /// window.
         fn round(&mut self, millis: u64) -> f64 {
             let before = self.window.cwnd;
-            // At the first acknowledgement of a round all of the next is sent.
+            // At the first acknowledgement of a round, all data of the next round has been sent.
             let end = self.ack + 11_000;
             for _ in 0..10 {
                 self.ack += 1000;
@@ -135,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Section 4.2: a rise of an eighth, but at least 4 ms and at most 16 ms.
+    /// Section 4.2: the threshold is an eighth, but at least 4 ms and at most 16 ms.
     #[test]
     fn the_rise_that_counts_is_an_eighth_within_bounds() {
         for (rtt, rise) in [(8, 4), (32, 4), (80, 10), (128, 16), (400, 16)] {
@@ -154,7 +153,7 @@ mod tests {
         let mut rounds = Rounds::new();
         assert_eq!(rounds.round(50), 10.0 * MSS);
         rounds.round(50);
-        // Found with the eighth sample; what follows grows by a quarter.
+        // Detected with the eighth sample; the rest of the round grows by a quarter.
         assert_eq!(rounds.round(60), 8.5 * MSS);
         for _ in 0..4 {
             assert_eq!(rounds.round(60), 2.5 * MSS);

@@ -1,26 +1,26 @@
 //! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-01): a scavenger at the end host. It keeps the
-//! queueing delay that it sees, by round-trip times, below a target, and so yields to whoever
-//! fills the queue.
+//! queueing delay, measured by round-trip times, below a target, and so yields to other flows that
+//! fill the queue.
 
 use perhop_core::{Duration, Time};
 
 use super::{Acked, Window};
 
-/// The queueing delay to stay below (section 4.1).
+/// Target of the queueing delay (section 4.1).
 const TARGET: Duration = Duration::from_millis(60);
-/// The base delay is the least of so many minutes (RFC 6817, section 2.4.2: BASE_HISTORY).
+/// Minutes over which the base delay is the minimum (RFC 6817, section 2.4.2: BASE_HISTORY).
 const MINUTES: usize = 10;
 const MINUTE: u64 = Duration::from_secs(60).as_picos();
-/// The current delay is the least of so many samples (CURRENT_FILTER).
+/// Number of samples over which the current delay is the minimum (CURRENT_FILTER).
 const SAMPLES: usize = 4;
-/// The least window, and that of a slowdown, in segments (section 4.4).
+/// Least window, which is that of a slowdown, too, in segments (section 4.4).
 const LEAST: f64 = 2.0;
-/// Time between slowdowns, in multiples of what the last one took (section 4.4).
+/// Time between slowdowns, in multiples of the length of the last one (section 4.4).
 const SLOWDOWN_SHARE: u64 = 9;
 
 #[derive(Clone, Debug)]
 pub(super) struct Ledbat {
-    /// Least round-trip time of each minute, and the minute that is the newest.
+    /// Minimum round-trip time of each minute, and the number of the newest minute.
     base: [Duration; MINUTES],
     minute: u64,
     recent: [Duration; SAMPLES],
@@ -30,13 +30,13 @@ pub(super) struct Ledbat {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LedbatPhase {
-    /// The first slow start.
+    /// Initial slow start.
     Starting,
     /// Adapting until the next slowdown.
     Steady { slowdown: Time },
-    /// A slowdown: the least window until an instant, so that the base delay shows.
+    /// A slowdown: the least window until an instant, so that samples show the base delay.
     Held { began: Time, until: Time },
-    /// Back in slow start to the window before the slowdown.
+    /// Slow start after a slowdown, up to the window before it.
     Returning { began: Time },
 }
 
@@ -93,8 +93,8 @@ impl Ledbat {
             }
             return;
         }
-        // Per round trip: a gain of so much of a segment, less the window times what the delay is
-        // above its target, but at most half the window (section 4.2).
+        // Per round trip: a gain in segments, less the window times the relative excess of the
+        // delay over its target, but at most half the window (section 4.2).
         let round = bytes / window.cwnd;
         let above = (delay - 1.0).max(0.0) * window.cwnd;
         let change = (gain * mss - above).max(-window.cwnd / 2.0) * round;
@@ -105,7 +105,7 @@ impl Ledbat {
 
     fn take_sample(&mut self, now: Time, rtt: Duration) {
         let minute = now.as_picos() / MINUTE;
-        // Minutes without a sample are forgotten, too.
+        // Minutes without a sample are discarded, too.
         let passed = (minute - self.minute).min(MINUTES as u64);
         for skipped in 0..passed {
             self.base[((minute - skipped) % MINUTES as u64) as usize] = Duration::MAX;
@@ -118,8 +118,8 @@ impl Ledbat {
     }
 }
 
-/// How much slower than Reno it grows: on short paths, which a target of 60 ms fills with many
-/// round trips, up to 16 times (section 4.2).
+/// Returns the growth relative to Reno's. Up to 16 times slower on short paths, where a target of
+/// 60 ms is many round trips (section 4.2).
 fn gain(base: Duration) -> f64 {
     let ratio = (TARGET * 2).as_picos().div_ceil(base.as_picos().max(1));
     1.0 / ratio.min(16) as f64
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A round trip of acknowledgements of a segment each, in a steady state without
+    /// Simulates a round trip of acknowledgements of a segment each, in a steady state without a
     /// slowdown.
     fn round(rtt: u64) -> f64 {
         let mut ledbat = Ledbat::new();

@@ -1,7 +1,7 @@
-//! CUBIC as Linux has it (net/ipv4/tcp_cubic.c), where it differs from RFC 9438: windows are
-//! compared in whole segments, the cubic looks ahead by the least round-trip time, the
-//! Reno-friendly estimate never grows faster than at first, and a window whose maximum is not known
-//! grows by a twentieth a round trip at least. Windows are in segments here, times in seconds.
+//! CUBIC in Linux (net/ipv4/tcp_cubic.c), where it differs from RFC 9438: windows are compared in
+//! whole segments, the cubic function looks ahead by the minimum round-trip time, the Reno-friendly
+//! estimate never grows faster than at first, and a window without a known maximum grows by at
+//! least a twentieth per round trip. Windows are in segments here, times in seconds.
 
 use perhop_core::{Duration, Time};
 
@@ -12,39 +12,38 @@ use super::{Acked, Window};
 const BETA: f64 = 717.0 / 1024.0;
 /// Aggressiveness in segments / s³.
 const C: f64 = 410.0 / 1024.0;
-/// Acknowledged windows for which Reno's estimate grows by a segment: the inverse of
-/// 3 (1 - BETA) / (1 + BETA), in eighths rounded down.
+/// Number of acknowledged windows for which Reno's estimate grows by a segment: the inverse of 3 (1
+/// - BETA) / (1 + BETA), rounded down to eighths.
 const RENO_WINDOWS: f64 = 15.0 / 8.0;
-/// The growth is computed again when the window has changed, or after 1/32 s.
+/// Time after which the growth is computed again if the window has not changed: 1/32 s.
 const STALE: Duration = Duration::from_picos(31_250_000_000);
 
 #[derive(Clone, Debug)]
 pub(super) struct LinuxCubic {
-    /// True if the window grows at least as Reno's estimate does (tcp_friendliness).
+    /// True if the window grows at least as fast as Reno's estimate (tcp_friendliness).
     reno_friendly: bool,
-    /// Window before the last loss, or less by fast convergence; zero if none is known.
+    /// Window before the last loss, or less by fast convergence; zero if unknown.
     maximum: f64,
     least_rtt: Duration,
-    /// Segments acknowledged towards the next one of the window (snd_cwnd_cnt).
+    /// Segments acknowledged towards the next segment of the window (snd_cwnd_cnt).
     credit: f64,
-    /// This congestion avoidance phase; none until its first acknowledgement.
+    /// This congestion avoidance phase; `None` until its first acknowledgement.
     epoch: Option<Epoch>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, later by the time for which the window was not what held the sender up.
+    /// Beginning of the phase, later by the time in which the window did not limit the sender.
     began: Time,
-    /// The last acknowledgement.
+    /// Time of the last acknowledgement.
     heard: Time,
-    /// The plateau, and seconds until the cubic is there.
+    /// Window at the plateau, and time until then in seconds.
     plateau: f64,
     plateau_after: f64,
-    /// What Reno's window would be, and the segments acknowledged towards the next one.
+    /// Window that Reno would have, and the segments acknowledged towards its next one.
     reno: f64,
     acknowledged: f64,
-    /// Segments to acknowledge for the window to grow by one; for which window and when that was
-    /// computed.
+    /// Segments to acknowledge for a growth by one; the window and the time of its computation.
     count: f64,
     computed: Option<(f64, Time)>,
 }
@@ -66,9 +65,9 @@ impl LinuxCubic {
         window.cwnd += self.grow(count, segments) * mss;
     }
 
-    /// Segments by which the window grows when so many more are acknowledged and `count` are due
-    /// for each (tcp_cong_avoid_ai). What was acknowledged while more were due counts for one at
-    /// most.
+    /// Returns the segments by which the window grows when `segments` more are acknowledged, of
+    /// which `count` are needed for each (tcp_cong_avoid_ai). Earlier acknowledgements at a greater
+    /// `count` give one segment at most.
     fn grow(&mut self, count: f64, segments: f64) -> f64 {
         let early = self.credit >= count;
         if early {
@@ -80,7 +79,8 @@ impl LinuxCubic {
         grown + f64::from(u8::from(early))
     }
 
-    /// Segments to acknowledge for the window to grow by one, after so many more.
+    /// Returns the number of segments to acknowledge for the window to grow by one, after
+    /// `segments` more.
     fn count(&mut self, cwnd: f64, segments: f64, now: Time) -> f64 {
         let maximum = self.maximum;
         let epoch = self.epoch.get_or_insert_with(|| Epoch {
@@ -105,7 +105,7 @@ impl LinuxCubic {
         };
         let elapsed = (now.since(epoch.began) + ahead).as_secs_f64();
         let from_plateau = elapsed - epoch.plateau_after;
-        // Whole segments are taken off the plateau, or added to it.
+        // Whole segments are subtracted from the plateau, or added to it.
         let target = epoch.plateau + (C * from_plateau * from_plateau * from_plateau).trunc();
         let mut count = if target > cwnd { (cwnd / (target - cwnd)).floor() } else { 100.0 * cwnd };
         if maximum == 0.0 {
@@ -124,8 +124,8 @@ impl LinuxCubic {
         epoch.count
     }
 
-    /// Notes an acknowledgement while something else than the window held the sender up: the
-    /// cubic's time stands still.
+    /// Records an acknowledgement while the window did not limit the sender: this time does not
+    /// count for the cubic function.
     pub fn on_unused(&mut self, now: Time) {
         if let Some(epoch) = &mut self.epoch {
             epoch.began += now.since(epoch.heard);
@@ -133,12 +133,12 @@ impl LinuxCubic {
         }
     }
 
-    /// Forgets everything at a retransmission timeout.
+    /// Resets the state at a retransmission timeout.
     pub fn on_timeout(&mut self) {
         *self = Self::new(self.reno_friendly);
     }
 
-    /// Notes a loss at a window of `cwnd` segments; returns by what it is to shrink.
+    /// Responds to a loss at a window of `cwnd` segments; returns the factor for the window.
     pub fn on_loss(&mut self, cwnd: f64) -> f64 {
         let cwnd = cwnd.floor();
         let converging = cwnd < self.maximum;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// Linux's own arithmetic (bictcp_update and tcp_cong_avoid_ai), line by line, in its units:
-    /// whole segments, and 2⁻¹⁰ s of a clock of milliseconds. Only its cube root is ours.
+    /// whole segments, and 2⁻¹⁰ s of a clock in milliseconds. Only the cube root is perhop's.
     #[derive(Default)]
     struct Kernel {
         cwnd: u64,
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Windows of a few segments, where each rounding counts, and of hundreds.
+    /// Windows of a few segments, where each rounding matters, and of hundreds.
     #[test]
     fn it_grows_as_linux_does() {
         let mut random = perhop_core::Stream::new(1, "losses");
@@ -278,7 +278,8 @@ mod tests {
         }
     }
 
-    /// Without a known maximum a segment for twenty, where the cubic alone would have 100 windows.
+    /// Without a known maximum, a segment per twenty, where the cubic function alone would need 100
+    /// windows.
     #[test]
     fn it_grows_by_a_twentieth_until_a_maximum_is_known() {
         let mut cubic = LinuxCubic::new(true);
@@ -286,7 +287,8 @@ mod tests {
         let _ = cubic.on_loss(100.0);
         // K is (1 / 0.4004)^(1/3) = 1.36 s: one segment below the plateau the target is the window.
         assert_eq!(cubic.count(99.0, 1.0, at(0)), 9900.0);
-        // 4.2 s later it is 100 + 0.4 · 2.84³ = 109 (108.99 and the plateau's segment): 99 / 10.
+        // 4.2 s later the target is 100 + 0.4 · 2.84³ = 109 (108.99 and the plateau's segment): 99
+        // / 10.
         cubic.on_rtt(Duration::from_millis(200));
         assert_eq!(cubic.count(99.0, 1.0, at(4_000)), 9.0);
         cubic.on_timeout();
@@ -303,15 +305,16 @@ mod tests {
         assert_eq!(cubic.maximum, 68.0);
     }
 
-    /// On its plateau the cubic stands still, so that Reno's estimate leads: a segment for 15/8 of
-    /// a window, also beyond the window before the loss, where RFC 9438 has a segment for a window.
+    /// On its plateau the cubic function is constant, so that Reno's estimate is greater: a segment
+    /// for 15/8 of a window, also beyond the window before the loss, where RFC 9438 has a segment
+    /// per window.
     #[test]
     fn renos_estimate_never_grows_faster_than_at_first() {
         let mut cubic = LinuxCubic::new(true);
         let _ = cubic.on_loss(100.0);
         let mut window = Window { cwnd: 70_000.0, ssthresh: 70_000.0 };
         for round in 0..200 {
-            // A round trip of 1 ms, a window acknowledged by segments.
+            // A round trip of 1 ms: a window, acknowledged segment by segment.
             for _ in 0..(window.cwnd / 1000.0) as u64 {
                 let acked = Acked {
                     now: at(round),
@@ -326,7 +329,7 @@ mod tests {
                 cubic.on_ack(&mut window, 1000.0, acked);
             }
         }
-        // 70 and 200 · 8/15, less what the estimate grows by while the count is not computed again:
+        // 70 and 200 · 8/15, less the growth of the estimate while the count is not computed again:
         // 31 round trips. RFC 9438 would have 243.
         let segments = window.cwnd / 1000.0;
         assert!((160.1..=176.7).contains(&segments), "{segments}");

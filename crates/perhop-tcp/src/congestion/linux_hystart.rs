@@ -1,37 +1,36 @@
-//! HyStart as Linux has it (Ha and Rhee, Taming the elephants: new TCP slow start, Computer
-//! Networks 55, 2011; net/ipv4/tcp_cubic.c): slow start ends at once when the round-trip time
-//! rises, or when a round's acknowledgements have come one close to the other for as long as the
-//! path is.
+//! HyStart in Linux (Ha and Rhee, *Taming the elephants: new TCP slow start*, Computer Networks 55,
+//! 2011; net/ipv4/tcp_cubic.c): slow start ends at once when the round-trip time rises, or when a
+//! train of closely spaced acknowledgements in a round is as long as the path.
 
 use perhop_core::{Duration, Time};
 
 use super::{Acked, Window};
 use crate::Offset;
 
-/// Windows below this many segments are left alone (hystart_low_window).
+/// Window below which slow start does not end, in segments (hystart_low_window).
 const LEAST: f64 = 16.0;
-/// Acknowledgements this close belong to a train (hystart_ack_delta_us).
+/// Greatest distance of acknowledgements in a train (hystart_ack_delta_us).
 const SPACING: Duration = Duration::from_millis(2);
-/// Samples of a round before its least round-trip time is judged (HYSTART_MIN_SAMPLES).
+/// Samples of a round before its minimum round-trip time is evaluated (HYSTART_MIN_SAMPLES).
 const SAMPLES: u32 = 8;
-/// Bounds of the rise that counts, otherwise an eighth of the least round-trip time.
+/// Bounds of the threshold of a rise, which is an eighth of the minimum round-trip time.
 const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
-/// How long large segments may hold acknowledgements back: four of this many bytes at the pacing
+/// Allowance for acknowledgements that large segments delay: four of this many bytes at the pacing
 /// rate (sk_gso_max_size), and at most a millisecond.
 const LARGEST: f64 = 65_536.0;
 const HELD_BACK: f64 = 0.001;
 
-/// The state of a connection's slow starts.
+/// State of a connection's slow starts.
 #[derive(Clone, Debug)]
 pub(super) struct LinuxHyStart {
     /// True if segments are paced, which may delay them by half a round trip.
     paced: bool,
-    /// The round ends when more than this is acknowledged.
+    /// The round ends when data beyond this is acknowledged.
     round_end: Offset,
     round_began: Time,
-    /// The last acknowledgement of the train.
+    /// Time of the last acknowledgement of the train.
     train: Time,
-    /// Least round-trip time of the connection, and of this round after so many samples.
+    /// Minimum round-trip time of the connection, and of this round with its number of samples.
     least: Duration,
     current: Duration,
     samples: u32,
@@ -53,12 +52,12 @@ impl LinuxHyStart {
         }
     }
 
-    /// Begins anew after a retransmission timeout.
+    /// Resets the detection after a retransmission timeout.
     pub fn on_timeout(&mut self) {
         *self = Self::new(self.paced);
     }
 
-    /// Takes an acknowledgement, and sets the threshold to the window where slow start is to end.
+    /// Takes an acknowledgement, and sets the threshold to the window at the end of slow start.
     pub fn on_ack(&mut self, window: &mut Window, mss: f64, acked: Acked) {
         let Some(rtt) = acked.data_rtt() else { return };
         self.least = self.least.min(rtt);
@@ -110,9 +109,9 @@ mod tests {
         Time::ZERO + Duration::from_micros(micros)
     }
 
-    /// Returns a round that began at zero with a window of `segments` and a least round trip of 40
-    /// ms: the acknowledgement, counted from one, at which slow start ends; they come every `gap`
-    /// µs.
+    /// Returns the acknowledgement, counted from one, at which slow start ends, in a round that
+    /// began at zero with a window of `segments` and a minimum round-trip time of 40 ms.
+    /// Acknowledgements arrive every `gap` µs.
     fn ends_after(segments: f64, paced: bool, gap: u64, rtt: u64) -> Option<u64> {
         let mut hystart = LinuxHyStart::new(paced);
         let mut window = Window::new(segments * MSS);
@@ -133,8 +132,8 @@ mod tests {
         })
     }
 
-    /// A train is as long as half of 41 ms, or all of it where segments are paced; gaps of more
-    /// than 2 ms are none.
+    /// A train is as long as half of 41 ms, or all of it with pacing. Gaps of more than 2 ms end
+    /// it.
     #[test]
     fn a_train_as_long_as_the_path_ends_slow_start() {
         assert_eq!(ends_after(20.0, false, 2_000, 40_000), Some(11));
@@ -143,8 +142,8 @@ mod tests {
         assert_eq!(ends_after(15.0, false, 2_000, 40_000), None, "a small window");
     }
 
-    /// A handshake that was faster than any data is no round trip of congestion control's: flows
-    /// that begin together wait for each other's initial windows from the first data on.
+    /// A handshake that was faster than any data is not a sample: flows that begin together wait
+    /// for each other's initial windows from the first data on.
     #[test]
     fn the_round_trip_of_the_handshake_does_not_count() {
         let mut hystart = LinuxHyStart::new(false);
@@ -176,7 +175,7 @@ mod tests {
         assert!(ack(109, 57).is_finite(), "an eighth more than the first data's");
     }
 
-    /// With the ninth sample more than an eighth above the least.
+    /// At the ninth sample that is more than an eighth above the minimum.
     #[test]
     fn a_rise_by_an_eighth_ends_slow_start() {
         assert_eq!(ends_after(20.0, true, 3_000, 45_001), None, "the round's least counts");

@@ -1,50 +1,52 @@
 //! DCTCP (RFC 8257) and Prague (draft-briscoe-iccrg-prague-congestion-control-04): the window
-//! shrinks by as much as is marked, so that marks come often and each means little.
+//! shrinks in proportion to the share of marks, so that marks are frequent and each has little
+//! effect.
 
 use perhop_core::{Duration, Time};
 
 use super::{Acked, Window};
 use crate::Offset;
 
-/// The weight of a window's share in the average (RFC 8257, section 3.3: g).
+/// Weight of a window's share in the average (RFC 8257, section 3.3: g).
 const GAIN: f64 = 1.0 / 16.0;
-/// Prague behaves as if no round trip were shorter (section 2.4.4: RTT_VIRT_MIN).
+/// Least round-trip time that Prague assumes (section 2.4.4: RTT_VIRT_MIN).
 const LEAST_ROUND: Duration = Duration::from_millis(25);
-/// It does so from this round trip on, and until then converges as fast as others (D).
+/// Number of round trips after which Prague assumes it; until then it converges as fast as others
+/// (D).
 const ROUNDS: u32 = 500;
 
-/// The state of either.
+/// State of either.
 #[derive(Clone, Debug)]
 pub(super) struct Scalable {
-    /// The average share of what is marked: alpha.
+    /// Average share of marked bytes: alpha.
     share: f64,
-    /// The window over which it is being taken ends here, and not before this instant.
+    /// End of the window over which the share is measured, in data and, at least, in time.
     window_end: Offset,
     not_before: Time,
     delivered: u64,
     marked: u64,
-    /// Whether this is Prague: round trips since it began.
+    /// Prague: round trips since it began; `None` for DCTCP.
     rounds: Option<u32>,
-    /// Until when marks were answered.
+    /// End of the round trip of the last response to marks.
     answered_until: Time,
 }
 
-/// What an acknowledgement says of marks.
+/// Information about an acknowledgement and its marks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marked {
     pub now: Time,
-    /// Everything before this is acknowledged: SND.UNA.
+    /// End of the acknowledged data: SND.UNA.
     pub ack: Offset,
-    /// Everything before this was sent: SND.NXT.
+    /// End of the sent data: SND.NXT.
     pub end: Offset,
-    /// Bytes that it is the first to cover, and how many of them were marked.
+    /// Bytes that it is the first to cover, and the marked ones of them.
     pub delivered: u64,
     pub marked: u64,
     pub smoothed_rtt: Duration,
 }
 
 impl Scalable {
-    /// DCTCP, which takes everything for marked before it knows better (RFC 8257, section 3.3).
+    /// Creates DCTCP, which initially assumes that all data is marked (RFC 8257, section 3.3).
     pub fn dctcp() -> Self {
         Self {
             share: 1.0,
@@ -65,7 +67,7 @@ impl Scalable {
         self.rounds.is_some()
     }
 
-    /// Returns the round trip that it behaves as if it had.
+    /// Returns the assumed round-trip time.
     fn round(&self, smoothed: Duration) -> Duration {
         match self.rounds {
             Some(rounds) if rounds >= ROUNDS => smoothed.max(LEAST_ROUND),
@@ -73,13 +75,14 @@ impl Scalable {
         }
     }
 
-    /// When such a round trip has passed, where it is longer than the real one.
+    /// Returns the end of an assumed round trip that begins now, if it is longer than the measured
+    /// one.
     fn round_ends(&self, now: Time, smoothed: Duration) -> Time {
         let round = self.round(smoothed);
         if round > smoothed { now + round } else { Time::ZERO }
     }
 
-    /// Averages over windows of data (RFC 8257, section 3.3, steps 1 to 8).
+    /// Averages the share over windows of data (RFC 8257, section 3.3, steps 1 to 8).
     pub fn on_delivered(&mut self, marked: Marked) {
         self.delivered += marked.delivered;
         self.marked += marked.marked;
@@ -98,17 +101,17 @@ impl Scalable {
         self.not_before = self.round_ends(marked.now, marked.smoothed_rtt);
     }
 
-    /// Additive increase: a segment a round trip, and as fast as over a longer one for Prague
-    /// (section 2.4.4): a factor for the rounds that there are more of, and one for the window that
-    /// makes the same rate.
+    /// Performs additive increase: a segment per round trip. Prague grows as fast as over its
+    /// assumed round trip (section 2.4.4): one factor for the number of round trips, and one for
+    /// the window that gives the same rate.
     pub fn on_ack(&self, window: &mut Window, mss: f64, acked: Acked) {
         let round = self.round(acked.smoothed_rtt).as_secs_f64();
         let ratio = if round > 0.0 { acked.smoothed_rtt.as_secs_f64() / round } else { 1.0 };
         window.cwnd += ratio * ratio * mss * acked.bytes as f64 / window.cwnd;
     }
 
-    /// A mark, the first for a round trip; returns by what the window is to shrink, if
-    /// Prague has not answered in a round trip as it takes it.
+    /// Responds to the first mark of a round trip; returns the factor for the window, unless Prague
+    /// has responded within an assumed round trip.
     pub fn on_mark(&mut self, now: Time, smoothed: Duration) -> Option<f64> {
         if now < self.answered_until {
             return None;
@@ -125,7 +128,7 @@ mod tests {
     const MSS: f64 = 1000.0;
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// A window with a share of marks; the next one begins with it.
+    /// Simulates a window with a share of marks; the next one begins with it.
     fn window(scalable: &mut Scalable, number: u64, marked: u64) {
         let rtt = MS(10);
         scalable.on_delivered(Marked {
@@ -151,7 +154,7 @@ mod tests {
         assert!((dctcp.on_mark(Time::ZERO, MS(10)).unwrap() - 0.9).abs() < 1e-6);
     }
 
-    /// Section 2.4.4: at a round trip of 5 ms, increase and decrease a second are those of 25 ms.
+    /// Section 2.4.4: at a round trip of 5 ms, increase and decrease per second are those of 25 ms.
     #[test]
     fn prague_is_as_fast_as_over_25_ms() {
         let mut prague = Scalable::prague();

@@ -1,21 +1,21 @@
-//! The receiver's side: echoing marks.
+//! The receiver's side: the echo of marks.
 
 use perhop_core::Ecn;
 
 use super::{EcnMode, FIRST_COUNT};
 use crate::{Flags, Segment};
 
-/// So many marks since the last acknowledgement cause one while data waits for it (RFC 9768,
-/// section 3.2.2.5.1).
+/// Marks since the last acknowledgement that cause one while data waits for it (RFC 9768, section
+/// 3.2.2.5.1).
 const PROMPT: u8 = 2;
 
-/// What a receiver remembers of marks.
+/// State of the echo at a receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
-    /// What it is set to; once a SYN has come, what was agreed.
+    /// Configured mode; after the SYN, the negotiated mode.
     mode: EcnMode,
-    /// Classic: marks are echoed until the sender says that it has answered. DCTCP: the last
-    /// segment was marked (RFC 8257, section 3.2: DCTCP.CE).
+    /// Classic: marks are echoed until the sender signals its response. DCTCP: the last segment was
+    /// marked (RFC 8257, section 3.2: DCTCP.CE).
     echoing: bool,
     /// AccECN's counter of marked packets, modulo 8: r.cep.
     count: u8,
@@ -23,7 +23,7 @@ pub(crate) struct Echo {
     unsaid: u8,
     /// True if the last packet was marked.
     last_marked: bool,
-    /// How the SYN arrived, as its answer says.
+    /// ECN field with which the SYN arrived, as its answer encodes it.
     syn: Flags,
 }
 
@@ -39,8 +39,8 @@ impl Echo {
         }
     }
 
-    /// Takes the SYN: what is agreed, and what its answer says (RFC 3168, section 6.1.1; RFC 9768,
-    /// section 3.1.2, table 2).
+    /// Takes the SYN: sets the negotiated mode and the bits of the answer (RFC 3168, section 6.1.1;
+    /// RFC 9768, section 3.1.2, table 2).
     pub fn on_syn(&mut self, segment: &Segment) {
         self.mode = self.mode.answering(segment.flags);
         self.syn = match self.mode {
@@ -55,20 +55,20 @@ impl Echo {
         };
     }
 
-    /// Returns `true` if a segment changes what the acknowledgement of those before it has to say:
-    /// DCTCP's is due first then (RFC 8257, section 3.2: the second of two).
+    /// Returns `true` if data before this segment must be acknowledged first, because the segment
+    /// changes the echo: DCTCP (RFC 8257, section 3.2: the second of two).
     pub fn parts(&self, segment: &Segment) -> bool {
         let marked = segment.ecn == Ecn::Ce;
         self.mode == EcnMode::Dctcp && segment.payload > 0 && marked != self.echoing
     }
 
-    /// Takes a segment after the SYN; returns whether it is to be acknowledged at once.
+    /// Takes a segment after the SYN; returns `true` if it must be acknowledged at once.
     pub fn on_segment(&mut self, segment: &Segment) -> bool {
         let marked = segment.ecn == Ecn::Ce;
         match self.mode {
             EcnMode::Off => false,
             EcnMode::Classic => {
-                // A segment that says that the window was reduced may be marked itself.
+                // A segment with CWR may be marked itself.
                 self.echoing = marked || self.echoing && !segment.flags.has(Flags::CWR);
                 false
             }

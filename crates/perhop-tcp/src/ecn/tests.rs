@@ -1,4 +1,4 @@
-//! The handshakes by their tables, the echoes by their rules.
+//! Handshakes compared with their tables, and echoes with their rules.
 
 use perhop_core::Ecn;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn data(ecn: Ecn) -> Segment {
     Segment { payload: MSS as u16, ecn, ..Segment::default() }
 }
 
-/// Both ends after a handshake; the SYN arrives as `ecn`.
+/// Returns both ends after a handshake in which the SYN arrives with `ecn`.
 fn agreed(asks: EcnMode, answers: EcnMode, ecn: Ecn) -> (Marks, Echo, Flags) {
     let (mut marks, mut echo) = (Marks::new(asks, Ecn::Ect0), Echo::new(answers));
     echo.on_syn(&Segment { flags: Flags::SYN.with(asks.syn()), ecn, ..Segment::default() });
@@ -21,7 +21,7 @@ fn agreed(asks: EcnMode, answers: EcnMode, ecn: Ecn) -> (Marks, Echo, Flags) {
     (marks, echo, answer)
 }
 
-/// RFC 9768, section 3.1.2, table 2, whose second part is RFC 3168, section 6.1.1.
+/// RFC 9768, section 3.1.2, table 2, the second part of which is RFC 3168, section 6.1.1.
 #[test]
 fn the_handshake_agrees_on_what_both_understand() {
     use EcnMode::*;
@@ -42,7 +42,7 @@ fn the_handshake_agrees_on_what_both_understand() {
         let (mut marks, mut echo, answer) = agreed(asks, answers, ecn);
         assert_eq!(answer.ace(), ace, "{asks:?} and {answers:?}");
         assert_eq!(marks.are_on(), expected != Off);
-        // A mark comes back in the way that was agreed.
+        // A mark is echoed in the negotiated way.
         echo.on_segment(&data(Ecn::Ce));
         let back = echo.flags(false);
         let expected_back = match expected {
@@ -74,8 +74,7 @@ fn classic_echoes_until_the_window_was_reduced() {
     assert!(echoed(&Segment { flags, ..data(Ecn::Ce) }), "marked again");
 }
 
-/// RFC 3168, section 6.1.5: a retransmission is not protected, nor does it carry the news that the
-/// window was reduced.
+/// RFC 3168, section 6.1.5: a retransmission is not ECN-capable and does not carry CWR.
 #[test]
 fn classic_retransmissions_are_not_ecn_capable() {
     let (mut marks, _, _) = agreed(EcnMode::Classic, EcnMode::Classic, Ecn::NotEct);
@@ -105,8 +104,8 @@ fn accurate_marks_are_acknowledged_before_the_counter_wraps() {
     assert!(echo.on_segment(&data(Ecn::Ce)));
 }
 
-/// RFC 9768, appendix A.2: with eleven packets newly acknowledged and a counter that has moved by
-/// two, ten marks are the most that there can have been; with five packets, two.
+/// RFC 9768, appendix A.2: with eleven packets newly acknowledged and a counter that has advanced
+/// by two, there may have been at most ten marks; with five packets, two.
 #[test]
 fn the_counter_may_have_gone_round() {
     let marks = |packets: u64| {

@@ -2,9 +2,9 @@
 //! in TCP, 2001; Linux 6.18, net/ipv4/tcp_input.c).
 //!
 //! Linux tunes a buffer, and offers the share of it that data may fill. It assumes a half, until it
-//! measures the share with the first data (`tcp_measure_rcv_mss`). Here this gives 5/8: 1448 bytes
-//! of data take 2304 bytes of memory where a driver has buffers of 2 KiB, which is 160/256. All
-//! sizes here are windows in bytes.
+//! measures the share with the first data (`tcp_measure_rcv_mss`). This gives 5/8 here: 1448 bytes
+//! of data take 2304 bytes of memory with a driver's buffers of 2 KiB, which is 160/256. All sizes
+//! here are windows in bytes.
 
 use perhop_core::{Duration, Time};
 
@@ -13,51 +13,53 @@ use crate::Offset;
 /// Linux's default buffer: `tcp_rmem`.
 const BUFFER: u32 = 131_072;
 
-/// Payloads below this do not grow the window.
+/// Payload below which a segment does not grow the window, in bytes.
 const LEAST_PAYLOAD: u32 = 128;
 
-/// What data brought that arrived in order.
+/// Information about data that arrived in order.
 pub(super) struct Arrival {
     /// Payload of the segment.
     pub payload: u32,
-    /// How long ago the acknowledgement was sent whose timestamp it echoes, if it echoes a new one.
+    /// Time since the transmission of the acknowledgement whose timestamp it echoes, if that is
+    /// new.
     pub echoed: Option<Duration>,
-    /// The next byte wanted after it.
+    /// Next byte expected after it.
     pub next: Offset,
-    /// The end of the highest segment.
+    /// End of the highest segment.
     pub highest: Offset,
-    /// Bytes that wait for a hole to be filled.
+    /// Bytes that wait behind a hole.
     pub held: u64,
-    /// The window that is advertised.
+    /// Advertised window.
     pub advertised: u32,
 }
 
-/// The state of a window that follows what the application reads, which reads at once.
+/// State of a window that follows the reading of the application, which reads at once.
 #[derive(Clone, Debug)]
 pub(super) struct Autotuning {
-    /// Segment size of the connection.
+    /// Segment size of the connection, in bytes.
     mss: u32,
-    /// The window of the largest buffer.
+    /// Window of the largest buffer.
     largest: u32,
-    /// The window of the present buffer, the most that may be offered: `window_clamp`.
+    /// Window of the present buffer, the greatest that may be offered: `window_clamp`.
     full: u32,
-    /// What is offered: `rcv_ssthresh`.
+    /// Offered window: `rcv_ssthresh`.
     offered: u32,
     /// Most bytes read in one round trip: `rcvq_space.space`.
     read: u64,
-    /// Where and when this round trip began; none before the first data.
+    /// Beginning of this round trip, as position and time; `None` before the first data.
     round: Option<(Offset, Time)>,
     /// Smoothed round-trip time, times eight: `rcv_rtt_est.rtt_us`.
     rtt_8: Option<Duration>,
-    /// Where the window ends whose arrival measures the round-trip time, and when it was offered.
+    /// End of the window whose arrival measures the round-trip time, and when it was offered.
     window: Option<(Offset, Time)>,
 }
 
 impl Autotuning {
-    /// Creates a connection with segments of `mss` bytes that may offer up to `largest` bytes.
+    /// Creates the state for a connection with segments of `mss` bytes that may offer up to
+    /// `largest` bytes.
     pub fn new(mss: u16, largest: u32) -> Self {
         let mss = u32::from(mss.max(1));
-        // Whole segments (tcp_select_initial_window).
+        // In whole segments (tcp_select_initial_window).
         let space = (BUFFER / 2).min(largest);
         let offered = if space > mss { space / mss * mss } else { space };
         let read = u64::from(offered.min(10 * mss));
@@ -70,14 +72,14 @@ impl Autotuning {
         self.rtt_8.map(|rtt_8| rtt_8 / 8)
     }
 
-    /// Returns the window to advertise while `held` bytes wait for a hole to be filled
+    /// Returns the window to advertise while `held` bytes wait behind a hole
     /// (`__tcp_select_window`).
     pub fn window(&self, held: u64) -> u32 {
         let space = u64::from(self.full).saturating_sub(held);
         space.min(self.offered.into()) as u32
     }
 
-    /// Takes data that arrived and was read. Returns whether the window to offer grew.
+    /// Takes data that arrived and was read. Returns `true` if the window to offer grew.
     pub fn on_data(&mut self, now: Time, arrival: &Arrival) -> bool {
         let start = arrival.next - Offset::from(arrival.payload).min(arrival.next);
         self.round.get_or_insert((start, now));
@@ -90,7 +92,7 @@ impl Autotuning {
         grew
     }
 
-    /// A round trip passes while a whole window arrives (`tcp_rcv_rtt_measure`).
+    /// Measures a round trip by the arrival of a whole window (`tcp_rcv_rtt_measure`).
     fn measure_window(&mut self, now: Time, arrival: &Arrival) {
         if let Some((end, since)) = self.window {
             if arrival.next < end {
@@ -101,7 +103,7 @@ impl Autotuning {
         self.window = Some((arrival.next + Offset::from(arrival.advertised), now));
     }
 
-    /// Takes a measurement; one `by_window` is an upper bound (`tcp_rcv_rtt_update`).
+    /// Takes a sample; one `by_window` is an upper bound (`tcp_rcv_rtt_update`).
     fn sample(&mut self, rtt: Duration, by_window: bool) {
         let sample = rtt * 8;
         self.rtt_8 = match self.rtt_8 {
@@ -111,7 +113,7 @@ impl Autotuning {
         };
     }
 
-    /// Two segments more for each that arrives, up to the whole (`tcp_grow_window`).
+    /// Grows the window by two segments for each that arrives, up to its limit (`tcp_grow_window`).
     fn grow(&mut self, arrival: &Arrival) -> bool {
         let space = u64::from(self.full).saturating_sub(arrival.held);
         let room = space.saturating_sub(self.offered.into()) as u32;
@@ -122,8 +124,8 @@ impl Autotuning {
         true
     }
 
-    /// Once a round trip: room for twice what was read in it, and more as far as that has grown
-    /// (`tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
+    /// Adjusts the buffer once a round trip: room for twice the data read in it, and more in
+    /// proportion to its growth (`tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
     fn adjust(&mut self, now: Time, arrival: &Arrival) {
         let (Some((start, since)), Some(rtt_8)) = (self.round, self.rtt_8) else { return };
         if now.since(since) < rtt_8 / 8 {
@@ -165,9 +167,9 @@ mod tests {
         }
     }
 
-    /// Captured of Linux 6.18: 65160 with the SYN, then two segments more for each, in units of
-    /// 128 bytes 68096, 71040, 73856, 76800 and 79744. Its next ones are 80512: the segment that is
-    /// not yet read counts against the buffer, which is read at once here.
+    /// Captured from Linux 6.18: 65160 with the SYN, then two segments more for each, in units of
+    /// 128 bytes 68096, 71040, 73856, 76800 and 79744. Its next ones are 80512: there, the segment
+    /// that is not yet read counts against the buffer; here, data is read at once.
     #[test]
     fn it_begins_as_linux_does() {
         let mut tuning = Autotuning::new(1448, LARGEST);
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(windows, [68_096, 71_040, 73_856, 76_800, 79_744, 81_920, 81_920]);
     }
 
-    /// Rounds of 10, 20 and 40 segments at 100 ms, each closed by the first of the next.
+    /// Rounds of 10, 20 and 40 segments at 100 ms, each ended by the first segment of the next.
     #[test]
     fn steps_of_dynamic_right_sizing() {
         let mut tuning = Autotuning::new(1448, LARGEST);
@@ -192,8 +194,8 @@ mod tests {
             }
             steps.push((tuning.read, tuning.full));
         }
-        // 11 segments were read: 31856 + 2 * 31856 * 1448 / 14480 is less than there is.
-        // 20 were: 57920 + 2 * 57920 * 13032 / 15928. 40 were: 115840 + 2 * 115840.
+        // 11 segments were read: 31856 + 2 * 31856 * 1448 / 14480 is less than the window. 20 were:
+        // 57920 + 2 * 57920 * 13032 / 15928. 40 were: 115840 + 2 * 115840.
         let expected = [(14_480, 81_920), (15_928, 81_920), (28_960, 152_698), (57_920, 347_520)];
         assert_eq!(steps, expected);
     }
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(tuning.full, 200_000);
     }
 
-    /// Without timestamps the time in which a window arrives is the round trip, and its least.
+    /// Without timestamps the round-trip time is the least time in which a window arrives.
     #[test]
     fn a_window_measures_the_round_trip() {
         let mut tuning = Autotuning::new(1448, LARGEST);
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(tuning.rtt_8, Some(Duration::from_millis(1600)));
         tuning.on_data(at(600), &full(1 + MSS + 3 * 65_160, None));
         assert_eq!(tuning.rtt_8, Some(Duration::from_millis(800)));
-        // A timestamp's is smoothed: 800 - 100 + 180.
+        // A sample by timestamps is smoothed: 800 - 100 + 180.
         tuning.sample(Duration::from_millis(180), false);
         assert_eq!(tuning.rtt_8, Some(Duration::from_millis(880)));
     }

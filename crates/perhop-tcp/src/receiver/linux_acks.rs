@@ -1,65 +1,66 @@
-//! When a receiver acknowledges as in Linux: what arrives together is acknowledged as one (generic
-//! receive offload, net/core/gro.c), and while data is missing the sender hears of every arrival
-//! only until it may know of the loss (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c).
+//! Acknowledgements in Linux: segments that arrive together are acknowledged as one (generic
+//! receive offload, net/core/gro.c), and while data is missing every arrival is acknowledged only
+//! until the sender can have detected the loss (`__tcp_ack_snd_check` in net/ipv4/tcp_input.c).
 
 use perhop_core::{Duration, Time};
 
 use crate::Offset;
 
-/// Segments that follow each other within this time are handed over as one: Intel's drivers, in
-/// their default mode, let an interface interrupt 20,000 times a second at most
-/// (InterruptThrottleRate in Documentation/networking/device_drivers/ethernet/intel/e1000e.rst).
+/// Time within which successive segments are handed over as one: Intel's drivers, in their default
+/// mode, limit an interface to 20,000 interrupts per second (InterruptThrottleRate in
+/// Documentation/networking/device_drivers/ethernet/intel/e1000e.rst).
 const TOGETHER: Duration = Duration::from_micros(50);
-/// Acknowledgements that are sent at once while the same data is missing (TCP_FASTRETRANS_THRESH).
+/// Number of immediate acknowledgements while the same data is missing (TCP_FASTRETRANS_THRESH).
 const AT_ONCE: u8 = 3;
-/// The next ones wait for a twentieth of the round-trip time, but no longer than this
-/// (`tcp_comp_sack_delay_ns`), …
+/// Share of the round-trip time by which later acknowledgements are delayed, up to a limit
+/// (`tcp_comp_sack_delay_ns`).
 const SHARE: u64 = 20;
 const LONGEST: Duration = Duration::from_millis(1);
-/// … nor for more arrivals than these (`tcp_comp_sack_nr`), …
+/// Greatest number of arrivals without an acknowledgement (`tcp_comp_sack_nr`).
 const MOST: u8 = 44;
-/// … nor for any in a third block: no more than three fit (TCP_SACK_BLOCKS_EXPECTED).
+/// Number of other blocks after which an acknowledgement is sent, because no more than three fit
+/// (TCP_SACK_BLOCKS_EXPECTED).
 const BLOCKS: u8 = 2;
 
-/// What came together and was not looked at yet.
+/// Segments that arrived together and were not processed yet.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
-    /// When it is handed over.
+    /// Time at which they are handed over.
     at: Time,
-    /// Where it ends.
+    /// End of their data.
     end: Offset,
-    /// True if some of it was missing before what had arrived.
+    /// True if some of it filled a hole.
     filled: bool,
-    /// True if it lies in another block than what came before it.
+    /// True if it is in another block than the data before it.
     elsewhere: bool,
 }
 
-/// What to do about a batch.
+/// Decision about a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Acknowledge it.
+    /// Acknowledge at once.
     Now,
-    /// Acknowledge it as any segment in order is.
+    /// Acknowledge like any segment in order.
     InOrder,
-    /// Wait for more that is out of order, for so long.
+    /// Wait this long for more segments out of order.
     After(Duration),
 }
 
-/// What a receiver has not acknowledged yet, and why.
+/// Segments that a receiver has not acknowledged yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinuxAcks {
     batch: Option<Batch>,
-    /// The byte that was missing at the last arrival out of order, and the acknowledgements that
-    /// were sent at once since it is.
+    /// Byte that was missing at the last arrival out of order, and the number of immediate
+    /// acknowledgements since.
     missing: Offset,
     sent: u8,
-    /// Arrivals out of order that were not acknowledged, and how many blocks they lie in.
+    /// Arrivals out of order that were not acknowledged, and the number of their blocks.
     held: u8,
     blocks: u8,
 }
 
 impl LinuxAcks {
-    /// Returns `true` if what came before is to be handed over before data that begins at `start`.
+    /// Returns `true` if the batch must be handed over before data that begins at `start`.
     pub fn parts(&self, start: Offset) -> bool {
         self.batch.is_some_and(|batch| batch.end != start)
     }
@@ -72,13 +73,13 @@ impl LinuxAcks {
         batch.filled |= filled;
     }
 
-    /// When the batch is handed over; [`Time::MAX`] if there is none.
+    /// Returns when the batch is handed over; [`Time::MAX`] if there is none.
     pub fn deadline(&self) -> Time {
         self.batch.map_or(Time::MAX, |batch| batch.at)
     }
 
-    /// Hands the batch over. `missing` is the next byte wanted, if something has arrived beyond it;
-    /// `rtt` the round-trip time.
+    /// Hands the batch over. `missing` is the next byte expected, if data beyond it has arrived;
+    /// `rtt` is the round-trip time.
     pub fn take(&mut self, missing: Option<Offset>, rtt: Option<Duration>) -> Answer {
         let Some(batch) = self.batch.take() else { return Answer::Now };
         if batch.filled {
@@ -102,7 +103,7 @@ impl LinuxAcks {
         }
     }
 
-    /// Notes that everything is acknowledged.
+    /// Records that everything is acknowledged.
     pub fn on_acknowledged(&mut self) {
         self.batch = None;
         (self.held, self.blocks) = (0, 0);

@@ -1,10 +1,10 @@
-//! Putting data in order, and reporting what arrived out of it (RFC 2018, RFC 2883).
+//! Reassembly, and reports of data out of order (RFC 2018, RFC 2883).
 
 use super::Receiver;
 use crate::{Offset, SackBlocks};
 
 impl Receiver {
-    /// Takes the bytes `start..end` into the stream.
+    /// Adds the bytes `start..end` to the stream.
     pub(super) fn insert(&mut self, start: Offset, end: Offset) {
         if end <= self.next {
             return;
@@ -14,7 +14,8 @@ impl Receiver {
             return;
         }
         self.next = end;
-        // A retransmission may overlap blocks; the last that it reaches carries on from there.
+        // A retransmission may overlap blocks; the stream continues after the last one that it
+        // reaches.
         let reached = self.blocks.partition_point(|block| block.0 <= end);
         if let Some((_, block_end)) = self.blocks.drain(..reached).next_back() {
             self.next = end.max(block_end);
@@ -22,7 +23,7 @@ impl Receiver {
     }
 
     pub(super) fn insert_block(&mut self, start: Offset, end: Offset) {
-        // The blocks that it overlaps or touches become one with it.
+        // The blocks that it overlaps or touches are merged with it.
         let first = self.blocks.partition_point(|block| block.1 < start);
         let last = first + self.blocks[first..].partition_point(|block| block.0 <= end);
         if first == last {
@@ -32,7 +33,7 @@ impl Receiver {
             self.blocks[first] = merged;
             self.blocks.drain(first + 1..last);
         }
-        // The block moves to the front; those that it has swallowed leave gaps at the end.
+        // The block moves to the front; blocks merged into it leave gaps at the end.
         let (low, high) = self.blocks[first];
         let mut recent = [start, 0, 0, 0];
         let others = self.recent.iter().filter(|&&at| !(low..high).contains(&at));
@@ -42,15 +43,15 @@ impl Receiver {
         self.recent = recent;
     }
 
-    /// Returns `true` if what begins at `start` goes on with the block that was changed last.
+    /// Returns `true` if data at `start` continues the block that changed last.
     pub(super) fn follows_recent(&self, start: Offset) -> bool {
         let at = self.recent[0];
         let index = self.blocks.partition_point(|block| block.1 <= at);
         self.blocks.get(index).is_some_and(|&(low, high)| low <= at && high == start)
     }
 
-    /// Remembers what of `start..end` is there already (RFC 2883, section 4), of several parts the
-    /// first.
+    /// Records which part of `start..end` is a duplicate (RFC 2883, section 4); of several parts,
+    /// the first.
     pub(super) fn note_duplicate(&mut self, start: Offset, end: Offset) {
         if !self.config.dsack || start >= end {
             return;
@@ -67,9 +68,9 @@ impl Receiver {
         }
     }
 
-    /// Returns the blocks to report: what arrived twice, then the most recently changed first. If
-    /// all of these are in order by now, the first that is not: as long as data is missing, every
-    /// acknowledgement says what has arrived beyond it (RFC 2018, section 3).
+    /// Returns the blocks to report: duplicate data, then blocks by their last change. If all of
+    /// these are in order by now, the first other block: as long as data is missing, every
+    /// acknowledgement reports data beyond it (RFC 2018, section 3).
     pub(super) fn sack_blocks(&self, duplicate: Option<(Offset, Offset)>) -> SackBlocks {
         let mut sack = SackBlocks::default();
         let mut reported = false;

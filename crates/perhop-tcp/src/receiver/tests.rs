@@ -1,4 +1,4 @@
-//! Receivers by the examples of their RFCs, and with whatever arrives.
+//! Receivers compared with the examples of their RFCs, and with random arrivals.
 
 use super::*;
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn a_single_segment_is_acknowledged_when_the_timer_is_due() {
     assert_eq!(receiver.on_timer(receiver.deadline()).unwrap().ack, Seq(101));
 }
 
-/// RFC 2018, section 3: as long as data is missing, acknowledgements say what arrived beyond it.
+/// RFC 2018, section 3: as long as data is missing, acknowledgements report data beyond it.
 #[test]
 fn a_hole_is_reported_however_long_ago_its_end_arrived() {
     let mut receiver = connected(true);
@@ -81,7 +81,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
-/// How many of these segments are acknowledged at once; one comes every millisecond.
+/// Returns how many of these segments are acknowledged at once; one arrives every millisecond.
 fn answered(receiver: &mut Receiver, from: u64, segments: std::ops::Range<u32>) -> usize {
     let arrivals = segments.clone().zip(from..);
     arrivals
@@ -89,7 +89,8 @@ fn answered(receiver: &mut Receiver, from: u64, segments: std::ops::Range<u32>) 
         .count()
 }
 
-/// Linux: the first data makes half a window quick, at most sixteen segments; a duplicate again.
+/// Linux: the first data makes half a window quick, at most sixteen segments; a duplicate does so
+/// again.
 #[test]
 fn the_first_segments_are_acknowledged_one_by_one() {
     let mut receiver = with_delays();
@@ -107,15 +108,15 @@ fn segments_after_a_pause_are_acknowledged_one_by_one() {
     let mut receiver = with_delays();
     assert_eq!(answered(&mut receiver, 20, 0..16), 16);
     assert_eq!(answered(&mut receiver, 35 + 220, 16..20), 2);
-    // What arrives out of order ends no pause.
+    // Data out of order does not end a pause.
     assert!(receiver.on_segment(at(300), &data(1 + 100 * 21, 100)).is_some());
     assert!(receiver.on_segment(at(480), &data(1 + 100 * 20, 100)).is_some());
     assert_eq!(answered(&mut receiver, 481, 22..36), 14);
     assert_eq!(answered(&mut receiver, 500, 36..40), 2);
 }
 
-/// Linux: `icsk_ack.ato` follows the time between arrivals, but neither below 40 ms nor, by what
-/// `tcp_send_delayed_ack` makes of it, above the round-trip time.
+/// Linux: `icsk_ack.ato` follows the time between arrivals, but not below 40 ms nor, by
+/// `tcp_send_delayed_ack`, above the round-trip time.
 #[test]
 fn the_delay_follows_the_time_between_arrivals() {
     let waits = |handshake: u64, gap: u64| {
@@ -146,8 +147,7 @@ fn timestamps_measure_whole_milliseconds() {
     assert_eq!(elapsed(0, 1_900), None);
 }
 
-/// What is advertised grows with what arrives, is shifted by 7 bits, and never takes back what was
-/// promised.
+/// The advertised window grows with arrivals, is shifted by 7 bits, and its edge never retreats.
 #[test]
 fn an_autotuned_window_opens_and_its_edge_stays() {
     let mut receiver = connected(true);
@@ -229,7 +229,7 @@ fn the_fin_takes_a_place_in_the_stream() {
 }
 
 proptest! {
-    /// Whatever arrives in whatever order, each byte is delivered once.
+    /// In whatever order segments arrive, each byte is delivered once.
     #[test]
     fn every_byte_is_delivered_once(
         mut segments in prop::collection::vec(0_u32..40, 0..200),

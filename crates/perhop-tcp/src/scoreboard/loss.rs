@@ -1,5 +1,5 @@
-//! Which segments are lost, and which go next: by counting (RFC 6675, section 4) or by time
-//! (RFC 8985, section 6.2).
+//! Detection of lost segments, and the choice of the next retransmission: by counting (RFC 6675,
+//! section 4) or by time (RFC 8985, section 6.2).
 
 use perhop_core::Time;
 
@@ -7,28 +7,28 @@ use super::progress::{age, is_after};
 use super::{Newest, Scoreboard, Span};
 use crate::Offset;
 
-/// So many SACKed segments above one say that it is lost (RFC 6675, section 2: DupThresh).
+/// Number of SACKed segments above a lost one (RFC 6675, section 2: DupThresh).
 pub(crate) const DUPLICATE_THRESHOLD: usize = 3;
 
-/// The threshold follows reordering no further (Linux: TCP_MAX_REORDERING in 2.4).
+/// Greatest threshold that reordering leads to (Linux: TCP_MAX_REORDERING in 2.4).
 const MAX_THRESHOLD: u32 = 127;
 
-/// What [`Scoreboard::detect_overdue`] found.
+/// Result of [`Scoreboard::detect_overdue`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Overdue {
-    /// True if anything was newly marked.
+    /// True if a segment was newly marked as lost.
     pub lost: bool,
-    /// When the last of the retransmissions that were lost was sent, if any was.
+    /// Transmission time of the last lost retransmission, if any.
     pub retransmission: Option<Time>,
-    /// When the first was sent that is not overdue yet.
+    /// Transmission time of the first segment that is not overdue yet.
     pub waiting_since: Option<Time>,
 }
 
 impl Scoreboard {
     /// Marks as lost every segment with [`DUPLICATE_THRESHOLD`] SACKed ones above it. Returns
-    /// whether a segment was newly marked.
+    /// `true` if a segment was newly marked.
     pub fn detect_losses(&mut self) -> bool {
-        // Most acknowledgements find nothing SACKed.
+        // For most acknowledgements no segment is SACKed.
         if self.sacked_end <= self.base {
             return false;
         }
@@ -78,28 +78,28 @@ impl Scoreboard {
         found
     }
 
-    /// Notes that a segment that began at `start` was late and not lost: the highest that has
-    /// arrived had overtaken it. The threshold follows, one beyond the segments between them
-    /// (Linux: tcp_check_sack_reordering).
+    /// Records that the segment at `start` was late and not lost: the highest that has arrived had
+    /// overtaken it. The threshold becomes one more than the segments between them (Linux:
+    /// tcp_check_sack_reordering).
     pub fn note_reordering(&mut self, mss: u64, start: Offset) {
         let Some(threshold) = &mut self.threshold else { return };
         let displaced = self.fack.saturating_sub(start).div_ceil(mss.max(1));
         *threshold = (displaced.min(MAX_THRESHOLD.into()) as u32).max(*threshold);
     }
 
-    /// After a timeout the threshold is the usual one.
+    /// Resets the threshold after a timeout.
     pub fn forget_reordering(&mut self) {
         if let Some(threshold) = &mut self.threshold {
             *threshold = DUPLICATE_THRESHOLD as u32;
         }
     }
 
-    /// Returns `true` if a retransmission is under way.
+    /// Returns `true` if a retransmission is in flight.
     pub fn has_retransmissions(&self) -> bool {
         self.segments.iter().any(|sent| sent.retransmitted && !sent.sacked)
     }
 
-    /// Nothing that was marked as lost is.
+    /// Removes all marks of lost segments.
     pub fn unmark_lost(&mut self) {
         for index in 0..self.segments.len() {
             let mut sent = self.segments.get(index);
@@ -112,7 +112,7 @@ impl Scoreboard {
         self.lost_end = self.base;
     }
 
-    /// Has [`detect_overdue`](Self::detect_overdue) look at all that is under way again.
+    /// Makes [`detect_overdue`](Self::detect_overdue) examine all segments in flight again.
     pub fn requeue_transmissions(&mut self) {
         let Some(transmissions) = &mut self.transmissions else { return };
         let under_way = self.segments.iter().enumerate().filter(|(_, sent)| sent.is_under_way());
@@ -138,7 +138,7 @@ impl Scoreboard {
         self.lost_end = self.lost_end.max(index + 1);
     }
 
-    /// Marks the first outstanding segment as lost, unless it was retransmitted already.
+    /// Marks the first outstanding segment as lost, unless it was retransmitted.
     pub fn lose_first(&mut self) -> bool {
         let found = !self.segments.is_empty() && self.mark_lost(0);
         self.next_lost = self.base;
@@ -146,8 +146,8 @@ impl Scoreboard {
         found
     }
 
-    /// Marks as lost what is not SACKed, retransmissions too: the first segment, and of the others
-    /// those that were sent at `limit` or earlier (RFC 8985, section 6.3).
+    /// Marks segments as lost that are not SACKed, retransmissions included: the first one, and
+    /// others that were sent at `limit` or earlier (RFC 8985, section 6.3).
     pub fn lose_all(&mut self, limit: Time) {
         self.pipe = 0;
         for index in 0..self.segments.len() {

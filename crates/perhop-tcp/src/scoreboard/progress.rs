@@ -1,4 +1,4 @@
-//! What an acknowledgement tells, segment by segment.
+//! Effect of an acknowledgement on the scoreboard.
 
 use perhop_core::{Duration, Time};
 
@@ -9,13 +9,13 @@ use crate::Offset;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Newest {
     pub(super) order: u32,
-    /// How long ago that was when its acknowledgement came.
+    /// Time between the transmission and its acknowledgement.
     pub rtt: Duration,
 }
 
 impl Newest {
-    /// Returns `true` if it was sent after the other (RFC 8985: RACK_sent_after; by order rather
-    /// than by time, since several may be sent at one instant).
+    /// Returns `true` if it was sent after the other (RFC 8985: RACK_sent_after), by order number,
+    /// since several segments may be sent at one instant.
     pub fn is_after(self, other: Self) -> bool {
         is_after(self.order, other.order)
     }
@@ -24,13 +24,13 @@ impl Newest {
 /// Transmissions are numbered modulo 2²⁸; far fewer are outstanding.
 const ORDER_BITS: u32 = 28;
 
-/// Returns `true` if the transmission with this number came after the other.
+/// Returns `true` if the transmission with this number followed the other.
 pub(super) fn is_after(order: u32, other: u32) -> bool {
     let distance = order.wrapping_sub(other) << (u32::BITS - ORDER_BITS);
     (distance as i32) > 0
 }
 
-/// How many transmissions came after the one with this number, up to the one before `next`.
+/// Returns the number of transmissions after the one with this number, up to the one before `next`.
 pub(super) fn age(next: u32, order: u32) -> u32 {
     next.wrapping_sub(order) % (1 << ORDER_BITS)
 }
@@ -40,37 +40,37 @@ pub(super) fn next_order(order: u32) -> u32 {
     (order + 1) % (1 << ORDER_BITS)
 }
 
-/// What an acknowledgement removed or marked.
+/// Segments that an acknowledgement removed or marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Bytes acknowledged cumulatively.
     pub acked: u64,
     /// Bytes that this acknowledgement is the first to cover.
     pub delivered: u64,
-    /// Of the transmissions that it is the first to cover, the one that was sent last.
+    /// Of the transmissions that it is the first to cover, the last one sent.
     pub newest: Option<Newest>,
     /// True if a segment that was sent once arrived after a higher one.
     pub reordered: bool,
-    /// A retransmission that seems to have come back sooner than this did not: the first
-    /// transmission did (RFC 8985, section 6.2, step 2).
+    /// Least time after which a retransmission can be acknowledged; if it seems to be less, the
+    /// first transmission arrived (RFC 8985, section 6.2, step 2).
     pub min_rtt: Duration,
-    /// The timestamp echoed, in the same microseconds: before it nothing later was sent.
+    /// Echoed timestamp, in the same microseconds: transmissions after it are not covered.
     pub echo: Option<u32>,
-    /// The longest time since the transmission of a segment that this acknowledgement is the
-    /// first to cover. None if one of them was retransmitted: which copy arrived is unknown
+    /// Longest time since the transmission of a segment that this acknowledgement is the first to
+    /// cover; `None` if one of them was retransmitted, because the copy that arrived is unknown
     /// (Karn's algorithm).
     pub rtt: Option<Duration>,
     ambiguous: bool,
-    /// After a timeout, what had been sent by then.
+    /// After a timeout, the end of the data sent before it.
     pub point: Offset,
-    /// True if a segment before that, and sent once, is among them.
+    /// True if a segment before that point that was sent once is among them.
     original: bool,
-    /// Where the segments began that a higher one had overtaken, the first of them.
+    /// Lowest beginning of a segment that a higher one had overtaken.
     pub overtaken: Option<Offset>,
 }
 
 impl Progress {
-    /// Covers a segment; everything below `fack` may have been covered before.
+    /// Covers a segment; all data below `fack` may have been covered before.
     pub(super) fn cover(&mut self, sent: &Sent, now: Time, fack: &mut Offset) {
         self.delivered += u64::from(sent.length);
         self.ambiguous |= sent.ambiguous;
@@ -99,8 +99,9 @@ impl Progress {
         };
     }
 
-    /// Returns `true` if data from before the last timeout has arrived that was not sent again.
-    /// Without SACK an acknowledgement of a retransmission may cover what had arrived long before.
+    /// Returns `true` if data from before the last timeout arrived that was not retransmitted.
+    /// Without SACK an acknowledgement of a retransmission may cover data that had arrived long
+    /// before.
     pub fn brought_original(&self, sack: bool) -> bool {
         self.original && (sack || !self.ambiguous)
     }

@@ -1,4 +1,4 @@
-//! Delivery rate samples (draft-ietf-ccwg-bbr-06, section 4.1): how fast the network has delivered
+//! Samples of the delivery rate (draft-ietf-ccwg-bbr-06, section 4.1): the rate of deliveries
 //! between a segment's transmission and its acknowledgement.
 
 use std::collections::VecDeque;
@@ -8,53 +8,53 @@ use perhop_core::{Duration, Time};
 use super::progress::is_after;
 use super::sent::Sent;
 
-/// What was known when a segment was sent (section 4.1.2.1.2).
+/// State of the connection when a segment was sent (section 4.1.2.1.2).
 #[derive(Clone, Copy, Debug)]
 struct Snapshot {
-    /// Bytes delivered and lost by then.
+    /// Bytes delivered and lost before.
     delivered: u64,
     lost: u64,
-    /// Bytes in flight, its own included.
+    /// Bytes in flight, including the segment.
     in_flight: u64,
-    /// When the last of those delivered were.
+    /// Time of the last delivery before.
     delivered_at: Time,
-    /// When the segment was sent that was delivered last by then.
+    /// Transmission time of the segment that was delivered last before.
     flight_began: Time,
     app_limited: bool,
 }
 
-/// What an acknowledgement tells of the path (section 4.1.2.1.3). The segment that it speaks of is
-/// the one that was sent last of those that it is the first to cover.
+/// Sample of an acknowledgement (section 4.1.2.1.3). It refers to the segment that was sent last
+/// among those that the acknowledgement is the first to cover.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateSample {
-    /// Bytes a second; zero if there is no telling.
+    /// Delivery rate, in bytes per second; zero if unknown.
     pub rate: f64,
-    /// Bytes delivered since that segment was sent.
+    /// Bytes delivered since the segment was sent.
     pub delivered: u64,
-    /// Bytes that had been delivered when it was sent.
+    /// Bytes delivered before the segment was sent.
     pub prior_delivered: u64,
-    /// Bytes that were in flight when it was sent.
+    /// Bytes in flight when the segment was sent.
     pub in_flight: u64,
-    /// Bytes lost since it was sent.
+    /// Bytes lost since the segment was sent.
     pub lost: u64,
-    /// True if the application, and not congestion control, held the sender up then.
+    /// True if the application, and not congestion control, limited the sender at that time.
     pub app_limited: bool,
     /// Bytes delivered since the connection began.
     pub total: u64,
-    /// How long ago it was sent, if it was sent once.
+    /// Time since the transmission of the segment, if it was sent once.
     pub rtt: Option<Duration>,
 }
 
 /// A segment that was marked as lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LostSegment {
-    /// Its bytes.
+    /// Its length, in bytes.
     pub length: u64,
-    /// Bytes that were in flight when it was sent, its own included.
+    /// Bytes in flight when it was sent, including the segment.
     pub in_flight: u64,
-    /// Bytes lost since it was sent, its own included.
+    /// Bytes lost since it was sent, including the segment.
     pub lost: u64,
-    /// True if the application held the sender up then.
+    /// True if the application limited the sender at that time.
     pub app_limited: bool,
 }
 
@@ -66,9 +66,10 @@ pub(super) struct Sampler {
     delivered_at: Time,
     flight_began: Time,
     lost: u64,
-    /// While this much is not delivered, what is was held up by the application; zero if it is not.
+    /// Number of delivered bytes up to which deliveries are limited by the application; zero if
+    /// they are not.
     app_limited: u64,
-    /// The segment that was sent last of those that are newly covered, and its order.
+    /// The last sent of the newly covered segments, and its snapshot.
     newest: Option<(Sent, Snapshot)>,
     losses: Vec<LostSegment>,
 }
@@ -88,18 +89,18 @@ impl Sampler {
         }
     }
 
-    /// A segment was sent; `pipe` has it.
+    /// Adds a segment that was sent; `pipe` includes it.
     pub fn send(&mut self, pipe: u64, length: u32, now: Time) {
         let snapshot = self.snapshot(pipe, length, now);
         self.snapshots.push_back(snapshot);
     }
 
-    /// The segment at this place was sent again.
+    /// Records a retransmission of the segment at this index.
     pub fn resend(&mut self, index: usize, pipe: u64, length: u32, now: Time) {
         self.snapshots[index] = self.snapshot(pipe, length, now);
     }
 
-    /// A segment was delivered.
+    /// Records the delivery of a segment.
     pub fn deliver(&mut self, index: usize, sent: &Sent, now: Time) {
         self.delivered += u64::from(sent.length);
         self.delivered_at = now;
@@ -108,7 +109,7 @@ impl Sampler {
         }
     }
 
-    /// Part of the first segment was delivered.
+    /// Records the delivery of a part of the first segment.
     pub fn deliver_part(&mut self, bytes: u64, now: Time) {
         self.delivered += bytes;
         self.delivered_at = now;
@@ -129,8 +130,8 @@ impl Sampler {
         });
     }
 
-    /// The application has nothing to send, though the window would let it: what is delivered up
-    /// to the end of what is in flight is slow for that reason (section 4.1.2.4).
+    /// Records that the application has no data although the window has room: deliveries up to the
+    /// end of the data in flight are limited by the application (section 4.1.2.4).
     pub fn limit(&mut self, pipe: u64) {
         self.app_limited = (self.delivered + pipe).max(1);
     }
@@ -139,17 +140,17 @@ impl Sampler {
         self.app_limited > 0
     }
 
-    /// Bytes delivered since the connection began.
+    /// Returns the number of bytes delivered since the connection began.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// What was marked as lost since it was last asked, one by one.
+    /// Returns the segments that were marked as lost since the last call.
     pub fn take_losses(&mut self) -> std::vec::Drain<'_, LostSegment> {
         self.losses.drain(..)
     }
 
-    /// Returns the sample of the acknowledgement that was just taken, if it has delivered anything.
+    /// Returns the sample of the last acknowledgement, if it has delivered data.
     pub fn take(&mut self, min_rtt: Duration, now: Time) -> Option<RateSample> {
         if self.delivered > self.app_limited {
             self.app_limited = 0;
@@ -159,9 +160,9 @@ impl Sampler {
         let elapsed = self.delivered_at.since(snapshot.delivered_at);
         let interval = elapsed.max(sent.at.since(snapshot.flight_began));
         let delivered = self.delivered - snapshot.delivered;
-        // Shorter than the least round-trip time it is of a first transmission that was taken for
-        // the second. And a SYN is no data: its one byte a round trip would pass for the path's
-        // rate until a better sample comes, which may take long where much is lost.
+        // A sample shorter than the minimum round-trip time covers a first transmission that was
+        // taken for the second. A SYN is not data: its one byte per round trip would pass for the
+        // path's rate until there is a better sample, which may take long with much loss.
         let reliable = interval > Duration::ZERO && interval >= min_rtt && sent.start > 0;
         Some(RateSample {
             rate: if reliable { delivered as f64 / interval.as_secs_f64() } else { 0.0 },

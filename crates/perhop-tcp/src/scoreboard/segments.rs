@@ -1,4 +1,4 @@
-//! The outstanding segments, in as little memory as they can be.
+//! The outstanding segments, in compact form.
 
 use std::collections::VecDeque;
 
@@ -7,17 +7,17 @@ use perhop_core::Time;
 use super::sent::Sent;
 use crate::Offset;
 
-/// A segment as it is kept. One ends where the next begins.
+/// A segment in compact form. It ends where the next one begins.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     at: Time,
-    /// Where it begins, in the low 32 bits: much less than 4 GiB is outstanding.
+    /// Low 32 bits of its beginning: much less than 4 GiB is outstanding.
     start: u32,
-    /// Its transmission's order, and below that its four marks.
+    /// Order number of its transmission, above four bits for its marks.
     order_and_marks: u32,
 }
 
-/// Ten thousand connections have a hundred thousand of them.
+/// Ten thousand connections have a hundred thousand segments.
 const _: () = assert!(size_of::<Kept>() == 16);
 
 const SACKED: u32 = 1;
@@ -30,7 +30,7 @@ const MARKS: u32 = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Segments {
     kept: VecDeque<Kept>,
-    /// Where the first begins and the last ends.
+    /// Beginning of the first segment, and end of the last.
     start: Offset,
     end: Offset,
 }
@@ -46,22 +46,22 @@ impl Segments {
         self.kept.is_empty()
     }
 
-    /// Where the first begins.
+    /// Returns the beginning of the first segment.
     #[inline]
     pub fn start(&self) -> Offset {
         self.start
     }
 
-    /// Where the last ends.
+    /// Returns the end of the last segment.
     #[inline]
     pub fn end(&self) -> Offset {
         self.end
     }
 
-    /// Returns the segment with so many before it.
+    /// Returns the segment at `index`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer segments.
     #[inline]
     pub fn get(&self, index: usize) -> Sent {
         let kept = self.kept[index];
@@ -80,8 +80,7 @@ impl Segments {
         }
     }
 
-    /// Puts a segment in the place of what it was before; its length stays, but that the first may
-    /// begin later.
+    /// Replaces the state of a segment. Its length stays, but the first one may begin later.
     #[inline]
     pub fn set(&mut self, index: usize, sent: Sent) {
         self.kept[index] = Self::kept(sent);
@@ -98,14 +97,14 @@ impl Segments {
         self.kept.push_back(Self::kept(sent));
     }
 
-    /// Takes the first segment out.
+    /// Removes the first segment.
     #[inline]
     pub fn pop(&mut self) {
         self.kept.pop_front();
         self.start = self.kept.front().map_or(self.end, |first| self.offset(first.start));
     }
 
-    /// How many segments begin before `start`.
+    /// Returns the number of segments that begin before `start`.
     pub fn before(&self, start: Offset) -> usize {
         self.kept.partition_point(|kept| self.offset(kept.start) < start)
     }
@@ -137,8 +136,8 @@ mod tests {
     use perhop_core::Stream;
     use std::collections::VecDeque;
 
-    /// Against a plain list of segments, over 100 GB: offsets go beyond 32 bits, and orders beyond
-    /// 28.
+    /// Compared with a plain list of segments, over 100 GB: offsets exceed 32 bits, and order
+    /// numbers exceed 28.
     #[test]
     fn segments_are_what_they_were() {
         let mut random = Stream::new(1, "segments");

@@ -4,19 +4,20 @@ use perhop_core::Time;
 
 use crate::Offset;
 
-/// An outstanding segment and what is known of it.
+/// An outstanding segment and its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub start: Offset,
     pub at: Time,
     pub length: u32,
-    /// Its last transmission's place among all, modulo 2²⁸.
+    /// Order number of its last transmission, modulo 2²⁸.
     pub order: u32,
     pub sacked: bool,
     pub lost: bool,
-    /// Sent again and not lost again.
+    /// True if it was sent again and not lost again.
     pub retransmitted: bool,
-    /// Sent more than once: which copy an acknowledgement is for is not certain.
+    /// True if it was sent more than once, so that the copy that an acknowledgement covers is
+    /// uncertain.
     pub ambiguous: bool,
 }
 
@@ -30,8 +31,8 @@ impl Sent {
         !self.sacked && (!self.lost || self.retransmitted)
     }
 
-    /// What the segment adds to the pipe (RFC 6675, section 4, SetPipe): its first transmission
-    /// unless it is lost, and its retransmission.
+    /// Returns the bytes that the segment adds to the pipe (RFC 6675, section 4, SetPipe): its
+    /// first transmission unless it is lost, and its retransmission.
     pub fn in_pipe(&self) -> u64 {
         let copies =
             if self.sacked { 0 } else { u64::from(!self.lost) + u64::from(self.retransmitted) };
@@ -39,7 +40,7 @@ impl Sent {
     }
 }
 
-/// A segment to send: where it begins and how long it is.
+/// A segment to send: its beginning and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub start: Offset,

@@ -1,4 +1,4 @@
-//! Scoreboards, by hand and against a recount.
+//! Scoreboards compared with results by hand and with a recount.
 
 use super::*;
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the running totals are those of a recount.
+    /// The running totals agree with a recount after any sequence of steps.
     #[test]
     fn totals_agree_with_a_recount(steps in prop::collection::vec(step(), 1..200)) {
         let mut board = Scoreboard::default();
@@ -127,9 +127,9 @@ proptest! {
     }
 }
 
-/// draft-ietf-ccwg-bbr-06, section 4.1.1.2: segments of 100 bytes go out every millisecond and come
-/// back after ten, so that 100 bytes a millisecond are delivered; a burst that is acknowledged at
-/// once is not delivered faster than it was sent.
+/// draft-ietf-ccwg-bbr-06, section 4.1.1.2: segments of 100 bytes are sent every millisecond and
+/// acknowledged after ten, so that 100 bytes per millisecond are delivered. A burst that is
+/// acknowledged at once was not delivered faster than it was sent.
 #[test]
 fn delivery_is_as_fast_as_it_is_sent_and_acknowledged() {
     let mut board = Scoreboard::default().sampling();
@@ -146,13 +146,13 @@ fn delivery_is_as_fast_as_it_is_sent_and_acknowledged() {
     assert!((sample.rate / 100_000.0 - 1.0).abs() < 1e-9, "{}", sample.rate);
     assert_eq!((sample.in_flight, sample.lost, sample.app_limited), (1_100, 0, false));
     assert_eq!(sample.rtt, Some(Duration::from_millis(10)));
-    // The rest at once, 50 ms later: slower than it was sent, and it is the slower that counts.
+    // The rest at once, 50 ms later: slower than it was sent, and the slower rate counts.
     board.acknowledge(4_000, MS(89), &mut Progress::default());
     let sample = board.take_sample(least, MS(89)).expect("more was delivered");
     assert!((sample.rate - 1_100.0 / 0.051).abs() < 1.0, "{}", sample.rate);
 }
 
-/// Section 4.1.2.4: what is sent while the application has nothing more, and a round trip after.
+/// Section 4.1.2.4: data sent while the application has no more, and a round trip after.
 #[test]
 fn samples_say_that_the_application_held_the_sender_up() {
     let mut board = Scoreboard::default().sampling();
@@ -169,8 +169,8 @@ fn samples_say_that_the_application_held_the_sender_up() {
     assert_eq!(limited(&mut board, 300, 22), Some(false));
 }
 
-/// A SYN takes a place in the stream and is no data: a byte a round trip is not what a path
-/// delivers.
+/// A SYN takes a byte of the stream and is not data: a byte per round trip is not the rate of the
+/// path.
 #[test]
 fn a_handshake_tells_a_round_trip_and_no_rate() {
     let mut board = Scoreboard::default().sampling();

@@ -1,22 +1,22 @@
-//! Pacing: segments go out at a rate instead of in bursts.
+//! Pacing: segments are sent at a rate instead of in bursts.
 //!
-//! The rate is what congestion control says, or the window a round trip times a factor: Linux's,
-//! `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` in its Documentation/networking/ip-sysctl.rst.
+//! Congestion control sets the rate, or it is the window per round trip times a factor: Linux's
+//! `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` (Documentation/networking/ip-sysctl.rst).
 
 use perhop_core::{Duration, Time};
 
 use super::Sender;
 
-/// The factor below half the threshold, so that slow start can double the rate a round trip.
+/// Factor below half the threshold, so that slow start can double the rate in a round trip.
 pub(super) const SLOW_START: f64 = 2.0;
-/// The factor from there on, so that the window and not the pace holds the sender up.
+/// Factor from there on, so that the window and not the pacing limits the sender.
 pub(super) const AVOIDANCE: f64 = 1.2;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
-    /// Nothing goes out before.
+    /// Earliest time of the next transmission.
     next: Time,
-    /// Something waits for it.
+    /// True if a segment waits for it.
     waiting: bool,
 }
 
@@ -25,18 +25,18 @@ impl Pacer {
         Self { next: Time::ZERO, waiting: false }
     }
 
-    /// When to ask again for a segment; [`Time::MAX`] if none is held back.
+    /// Returns when to poll for a segment again; [`Time::MAX`] if none waits.
     pub fn deadline(&self) -> Time {
         if self.waiting { self.next } else { Time::MAX }
     }
 
-    /// Returns `true` if nothing goes out yet; if so, the deadline says when it may.
+    /// Returns `true` if no segment may be sent yet; the deadline is the time when one may.
     fn holds(&mut self, now: Time) -> bool {
         self.waiting = now < self.next;
         self.waiting
     }
 
-    /// So many bytes have gone out at `rate` bytes a second.
+    /// Records a transmission of `bytes` at `rate` bytes per second.
     fn on_sent(&mut self, now: Time, bytes: u32, rate: f64) {
         let gap = f64::from(bytes) / rate * 1e12;
         self.next = self.next.max(now) + Duration::from_picos(gap as u64);
@@ -44,7 +44,8 @@ impl Pacer {
 }
 
 impl Sender {
-    /// Bytes a second at which segments go out, if they are paced and a round trip was timed.
+    /// Returns the pacing rate, in bytes per second; `None` without pacing or before a sample of
+    /// the round-trip time.
     pub fn pacing_rate(&self) -> Option<f64> {
         self.pacer.as_ref()?;
         if let Some(rate) = self.config.congestion.pacing_rate() {
@@ -64,7 +65,7 @@ impl Sender {
     pub(super) fn is_held(&mut self, now: Time) -> bool {
         let held = self.pacer.as_mut().is_some_and(|pacer| pacer.holds(now));
         if held {
-            // The pace belongs to the window: who has data and waits for it is held up by
+            // The pacing is that of the window: a sender with data that waits for it is limited by
             // congestion control.
             if self.available().is_some_and(|length| self.fits_windows(length)) {
                 self.note_usage(true);
@@ -73,7 +74,7 @@ impl Sender {
         held
     }
 
-    /// Sets when the segment after this one may go out.
+    /// Sets when the segment after this one may be sent.
     pub(super) fn pace(&mut self, now: Time, length: u32) {
         if let Some(rate) = self.pacing_rate()
             && let Some(pacer) = &mut self.pacer

@@ -1,42 +1,42 @@
-//! Proportional rate reduction (RFC 9937, section 6): in recovery the sender is clocked by what
-//! is delivered, and ends with the flight that congestion control wants.
+//! Proportional rate reduction (RFC 9937, section 6): in recovery delivered data clocks
+//! transmissions, and the flight ends at the target of congestion control.
 
-/// One recovery, all in bytes.
+/// One recovery; all amounts are bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prr {
-    /// What is delivered, and what is sent, since recovery began.
+    /// Bytes delivered and bytes sent since recovery began.
     delivered: u64,
     sent: u64,
-    /// Flight when it began: RecoverFS.
+    /// Flight at the beginning: RecoverFS.
     flight: u64,
-    /// The flight to end with: ssthresh.
+    /// Flight at the end: ssthresh.
     target: u64,
 }
 
-/// What an acknowledgement in recovery says.
+/// Information about an acknowledgement in recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
     /// Bytes that it is the first to cover: DeliveredData.
     pub delivered: u64,
     /// True if it advances without a sign of further loss: SafeACK.
     pub safe: bool,
-    /// The estimate of what is in the network.
+    /// Estimate of the bytes in the network.
     pub pipe: u64,
 }
 
 impl Prr {
-    /// Recovery begins. `flight` is what is outstanding but for what was SACKed before the
-    /// acknowledgement that began it, and with what that acknowledged.
+    /// Begins a recovery. `flight` is the outstanding data without that SACKed before the
+    /// acknowledgement that began it, and with the data that this one acknowledged.
     pub fn new(flight: u64, target: u64) -> Self {
         Self { delivered: 0, sent: 0, flight: flight.max(1), target }
     }
 
-    /// Notes that `bytes` were sent.
+    /// Records that `bytes` were sent.
     pub fn on_sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// Returns the window after an acknowledgement; none if that delivered nothing.
+    /// Returns the window after an acknowledgement; `None` if that delivered nothing.
     pub fn on_ack(&mut self, mss: u64, ack: Delivery) -> Option<u64> {
         let Delivery { delivered, safe, pipe } = ack;
         if delivered == 0 {
@@ -48,7 +48,7 @@ impl Prr {
             let share = share.div_ceil(self.flight.into()) as u64;
             share.saturating_sub(self.sent)
         } else {
-            // Below the target: one for one, or faster if that goes well.
+            // Below the target: one for one, or faster while that succeeds.
             let one_for_one = self.delivered.saturating_sub(self.sent).max(delivered);
             (one_for_one + if safe { mss } else { 0 }).min(self.target - pipe)
         };
@@ -63,12 +63,12 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// The example of RFC 9937, section 7 (RFC 6937, section 3.1): 20 segments of which the first
+    /// The example of RFC 9937, section 7 (RFC 6937, section 3.1): 20 segments, the first of which
     /// is lost, Reno. After the first retransmission every other acknowledgement sends a segment.
     #[test]
     fn one_loss_of_twenty_sends_on_every_other_acknowledgement() {
         let mut prr = Prr::new(20, 10);
-        // Two duplicates came before the third began recovery; limited transmit sent two more.
+        // Two duplicates arrived before the third began recovery; limited transmit sent two more.
         let mut pipe = 20 - 1 - 3 + 2;
         let mut sent = Vec::new();
         for ack in 4..20 {
@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(pipe, 10);
     }
 
-    /// RFC 6937, section 3.1, second example: 15 of 20 are lost and 4 acknowledgements come. They
-    /// send one for one, never more than was delivered (the conservative bound).
+    /// RFC 6937, section 3.1, second example: 15 of 20 are lost and 4 acknowledgements arrive. Each
+    /// sends one segment, never more than was delivered (the conservative bound).
     #[test]
     fn heavy_loss_is_repaired_one_for_one() {
         let mut prr = Prr::new(20, 10);
@@ -99,7 +99,7 @@ mod tests {
             assert_eq!(window - pipe, 1);
             prr.on_sent(1);
         }
-        // Where an acknowledgement advances without further loss, slow start catches up.
+        // If an acknowledgement advances without further loss, slow start catches up.
         for _ in 0..3 {
             let window = prr.on_ack(1, Delivery { delivered: 1, safe: true, pipe }).unwrap();
             assert_eq!(window - pipe, 2);

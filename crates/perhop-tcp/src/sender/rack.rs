@@ -1,27 +1,27 @@
-//! RACK (RFC 8985): a segment is lost if one that was sent after it has arrived and the
-//! reordering window has passed. What it knows of the path; the scoreboard has the segments.
+//! RACK (RFC 8985): a segment is lost if one that was sent after it has arrived and the reordering
+//! window has passed. This is RACK's state of the path; the scoreboard has the segments.
 
 use perhop_core::{Duration, Time};
 
 use crate::Offset;
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Newest};
 
-/// For how many recoveries a widened window stays (section 5, RACK.reo_wnd_persist).
+/// Number of recoveries for which a widened window stays (section 5, RACK.reo_wnd_persist).
 const PERSIST: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
-    /// Of the segments that have arrived, the one that was sent last, and its round-trip time.
+    /// Of the segments that have arrived, the last one sent, and its round-trip time.
     pub newest: Option<Newest>,
-    /// Least round-trip time of the connection.
+    /// Minimum round-trip time of the connection.
     pub min_rtt: Duration,
     /// True if a segment has arrived after one that was sent later.
     reordering_seen: bool,
-    /// The reordering window in quarters of `min_rtt`.
+    /// Reordering window, in quarters of `min_rtt`.
     quarters: u64,
-    /// Recoveries until it shrinks again.
+    /// Number of recoveries until it shrinks again.
     persist: u32,
-    /// The window was widened for the round that ends here.
+    /// End of the round for which the window was widened last.
     widened_until: Option<Offset>,
 }
 
@@ -37,7 +37,7 @@ impl Rack {
         }
     }
 
-    /// Steps 1 to 3 of section 6.2: what an acknowledgement tells.
+    /// Takes an acknowledgement (section 6.2, steps 1 to 3).
     pub fn on_ack(&mut self, rtt: Option<Duration>, newest: Option<Newest>, reordered: bool) {
         if let Some(rtt) = rtt {
             self.min_rtt = self.min_rtt.min(rtt);
@@ -50,8 +50,8 @@ impl Rack {
         self.reordering_seen |= reordered;
     }
 
-    /// Step 4, first half: a segment arrived twice, so one was sent again in vain. Once a round
-    /// the window grows by a quarter of the least round-trip time.
+    /// Widens the window by a quarter of the minimum round-trip time, once a round, after a
+    /// duplicate: a segment was retransmitted needlessly (step 4, first half).
     pub fn on_duplicate(&mut self, una: Offset, end: Offset) {
         if self.widened_until.is_some_and(|until| una < until) {
             return;
@@ -61,7 +61,7 @@ impl Rack {
         self.persist = PERSIST;
     }
 
-    /// Recovery has ended; after sixteen without a duplicate the window is narrow again.
+    /// Counts the end of a recovery; after sixteen without a duplicate the window is narrow again.
     pub fn on_recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -69,8 +69,8 @@ impl Rack {
         }
     }
 
-    /// Step 4, second half: the reordering window. Until reordering is seen, three SACKed segments
-    /// or recovery make it zero; after that they are not counted any more.
+    /// Returns the reordering window (step 4, second half). Until reordering is detected, three
+    /// SACKed segments or recovery make it zero; after that they do not.
     pub fn window(&self, in_recovery: bool, sacked: usize, smoothed: Duration) -> Duration {
         let certain = in_recovery || sacked >= DUPLICATE_THRESHOLD;
         if !self.reordering_seen && certain {
@@ -79,7 +79,8 @@ impl Rack {
         (self.min_rtt / 4 * self.quarters).min(smoothed)
     }
 
-    /// What was sent before this is overdue, with a reordering window of `window`.
+    /// Returns the newest arrival, and the time before which transmissions are overdue, with a
+    /// reordering window of `window`.
     pub fn overdue(&self, now: Time, window: Duration) -> Option<(Newest, Time)> {
         let newest = self.newest?;
         let age = newest.rtt + window;

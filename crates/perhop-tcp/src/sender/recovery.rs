@@ -1,5 +1,4 @@
-//! Loss recovery: what the sender does about losses (RFC 6675, 6582, 8985), and what congestion
-//! control is told of them.
+//! Loss recovery (RFC 6675, 6582, 8985), and the congestion events derived from losses.
 
 use perhop_core::{Duration, Time};
 
@@ -11,30 +10,32 @@ use crate::congestion::{Acked, DecreaseFrom, Delivered, Marked};
 use crate::scoreboard::{DUPLICATE_THRESHOLD, Progress};
 use crate::{Flags, Offset, Segment};
 
-/// Where loss recovery stands. A point is the end of what had been sent when it began.
+/// State of loss recovery. A point is the end of the data sent when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// Nothing is known to be lost.
+    /// No segment is known to be lost.
     Open,
     /// Fast recovery up to this point.
     Fast {
         point: Offset,
-        /// The first retransmission does not wait for the pipe (RFC 6675, section 5, step 4.3).
+        /// True if the first retransmission does not wait for the pipe (RFC 6675, section 5, step
+        /// 4.3).
         urgent: bool,
         /// True if the one rescue retransmission was sent (NextSeg rule 4).
         rescued: bool,
     },
-    /// After a timeout, up to this point: slow start again, no fast recovery.
+    /// Recovery after a timeout, up to this point: slow start again, no fast recovery.
     Timeout {
         point: Offset,
-        /// Whether that is being doubted.
+        /// Detection of a spurious timeout.
         frto: Frto,
     },
 }
 
 impl Sender {
-    /// Without SACK a duplicate acknowledgement says that some segment has left the network
-    /// (RFC 5681, section 3.2, step 4); an advance takes back those of the segments it covers.
+    /// Counts duplicate acknowledgements without SACK, each of which means that a segment has left
+    /// the network (RFC 5681, section 3.2, step 4); an advance subtracts those of the segments that
+    /// it covers.
     pub(super) fn count_duplicates(&mut self, duplicate: bool, acked: u64) {
         if duplicate && !self.scoreboard.is_empty() {
             self.duplicates += 1;
@@ -44,13 +45,13 @@ impl Sender {
         }
     }
 
-    /// New data was acknowledged.
+    /// Processes an acknowledgement of new data.
     pub(super) fn advance(&mut self, now: Time, ack: Offset, progress: &Progress, marked: bool) {
         self.restart_timer(now);
         let mut bytes = progress.acked;
         match self.recovery {
             Recovery::Fast { point, .. } | Recovery::Timeout { point, .. } if ack >= point => {
-                // What was SACKed is no progress any more. Without SACK nobody knows what is: the
+                // SACKed data does not count as progress again. Without SACK it is unknown: the
                 // window is the threshold (RFC 6582, section 3.2, step 3).
                 let fast = matches!(self.recovery, Recovery::Fast { .. });
                 match (self.uses_sack(), fast) {
@@ -76,7 +77,7 @@ impl Sender {
             }
             Recovery::Open | Recovery::Timeout { .. } => {}
         }
-        // A sign of congestion is no reason to grow (RFC 3168, section 6.1.2).
+        // The window does not grow at a congestion signal (RFC 3168, section 6.1.2).
         if marked {
             return;
         }
@@ -106,14 +107,14 @@ impl Sender {
         }
     }
 
-    /// Ends a proportional reduction at what it was to end with.
+    /// Ends a proportional reduction at its target.
     fn end_reduction(&mut self) {
         if self.prr.take().is_some() {
             self.window.cwnd = self.window.ssthresh;
         }
     }
 
-    /// Looks for losses; returns whether there were new ones.
+    /// Detects losses; returns `true` if there are new ones.
     pub(super) fn detect_losses(&mut self, now: Time, progress: &Progress) -> bool {
         if self.rack.is_some() {
             return self.detect_overdue(now, progress);
@@ -131,8 +132,8 @@ impl Sender {
         lost
     }
 
-    /// Loss detection by time; sets the timer for what is not overdue yet (RFC 8985, section 6.2,
-    /// step 5).
+    /// Detects losses by time, and sets the timer for segments that are not overdue yet (RFC 8985,
+    /// section 6.2, step 5).
     pub(super) fn detect_overdue(&mut self, now: Time, progress: &Progress) -> bool {
         self.reordering_deadline = Time::MAX;
         let (Some((rack, _)), Some(smoothed)) = (self.rack.as_deref(), self.rtt.smoothed()) else {
@@ -148,8 +149,8 @@ impl Sender {
         let lost_again = found.retransmission.is_some_and(|at| at >= self.reduced_at);
         match self.recovery {
             Recovery::Open if found.lost => self.begin_recovery(now, progress),
-            // The loss of a retransmission is a second sign of congestion (RFC 5681, section 4.3),
-            // but not for Linux (tcp_fastretrans_alert).
+            // The loss of a retransmission is a second congestion signal (RFC 5681, section 4.3),
+            // but not in Linux (tcp_fastretrans_alert).
             Recovery::Fast { .. } if lost_again && !self.config.decrease_from_window => {
                 self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
                 self.begin_recovery(now, progress);
@@ -174,11 +175,11 @@ impl Sender {
         }
     }
 
-    /// Congestion control answers to a loss.
+    /// Passes a loss to congestion control.
     pub(super) fn reduce(&mut self, now: Time) {
         self.note_reduction(now);
         let recovering = self.recovery != Recovery::Open;
-        // A retransmission that was lost, too, proves congestion.
+        // The loss of a retransmission proves congestion.
         match self.config.undo && !recovering {
             true => self.prepare_undo(),
             false => self.forbid_undo(),
@@ -191,7 +192,7 @@ impl Sender {
         self.config.congestion.on_loss(&mut self.window, mss, from);
     }
 
-    /// Reads how much of what was delivered was marked.
+    /// Returns how much of the delivered data was marked.
     pub(super) fn take_marks(
         &mut self,
         now: Time,
@@ -218,14 +219,14 @@ impl Sender {
         (marked.marked > 0).then_some(marked)
     }
 
-    /// Congestion control answers to marks once a round trip, unless it has answered to a loss
-    /// (RFC 3168, section 6.1.2; RFC 8257, section 3.3).
+    /// Passes marks to congestion control once a round trip, unless it has responded to a loss (RFC
+    /// 3168, section 6.1.2; RFC 8257, section 3.3).
     ///
-    /// With proportional rate reduction a response as to a loss takes a round trip, too, in which
-    /// the window does not grow: Linux's CA_CWR (`tcp_enter_cwr`, `tcp_cwnd_reduction`). Cut at
-    /// once, it would send nothing for half a round trip. What the acknowledgement has just `acked`
-    /// was in use when it came: without it, delayed acknowledgements would take two segments off
-    /// the window before it is halved.
+    /// With proportional rate reduction, a response as to a loss takes a round trip, too, in which
+    /// the window does not grow: Linux's CA_CWR (`tcp_enter_cwr`, `tcp_cwnd_reduction`). With an
+    /// immediate reduction, no segment would be sent for half a round trip. The bytes that the
+    /// acknowledgement has just `acked` were in flight when it arrived: without them, delayed
+    /// acknowledgements would take two segments off the window before it is halved.
     pub(super) fn answer_marks(&mut self, marked: Marked, acked: u64) {
         if marked.ack <= self.reduced_until || matches!(self.recovery, Recovery::Fast { .. }) {
             return;
@@ -242,7 +243,7 @@ impl Sender {
         }
     }
 
-    /// Tells a model of losses and of `delivered` bytes.
+    /// Passes losses and `delivered` bytes to the model of the path.
     pub(super) fn update_model(&mut self, now: Time, delivered: u64) {
         let in_flight = self.scoreboard.pipe();
         let total = self.scoreboard.delivered();
@@ -270,7 +271,7 @@ impl Sender {
         self.marks.on_reduced();
     }
 
-    /// In a proportional reduction, what was delivered decides what may be sent.
+    /// Sets the window by the delivered data in a proportional reduction.
     pub(super) fn reduce_proportionally(&mut self, progress: &Progress, lost: bool) {
         if let Some(prr) = &mut self.prr {
             let safe = progress.acked > 0 && !lost;
@@ -282,8 +283,8 @@ impl Sender {
         }
     }
 
-    /// What an acknowledgement says of a tail loss probe: one that repaired a loss hid it from
-    /// congestion control.
+    /// Evaluates an acknowledgement of a tail loss probe: a probe that repaired a loss has hidden
+    /// it from congestion control.
     pub(super) fn judge_probe(
         &mut self,
         now: Time,
@@ -300,10 +301,10 @@ impl Sender {
         }
     }
 
-    /// What a loss or a mark multiplies: what of the congestion window was in use before `acked`
-    /// bytes were taken off it, or that window. While a retransmission is missing, SACKed data
-    /// makes room for more and the flight outgrows the window; taking it for the window, as RFC
-    /// 5681 does before SACK, would raise the threshold on a loss.
+    /// Returns the amount that a loss or a mark multiplies: the part of the congestion window that
+    /// was in use before `acked` bytes were acknowledged, or the window. While a retransmission is
+    /// missing, SACKed data makes room for more and the flight outgrows the window; with the flight
+    /// in place of the window, as in RFC 5681 before SACK, the threshold would rise at a loss.
     pub(super) fn decrease_from(&self, acked: u64) -> DecreaseFrom {
         match self.config.decrease_from_window {
             true => DecreaseFrom::Window,
@@ -314,7 +315,8 @@ impl Sender {
         }
     }
 
-    /// What was sent later is not lost for a timeout's sake, if losses are detected by time.
+    /// Returns the transmission time after which segments are not lost at a timeout, if losses are
+    /// detected by time; otherwise [`Time::MAX`].
     fn overdue_at_timeout(&self, now: Time) -> Time {
         let overdue = self.rack.as_deref().zip(self.rtt.smoothed()).and_then(|((rack, _), rtt)| {
             rack.overdue(now, rack.window(false, self.scoreboard.sacked_segments(), rtt))
@@ -325,20 +327,20 @@ impl Sender {
     pub(super) fn time_out(&mut self, now: Time) {
         self.rtt.expired();
         self.scoreboard.forget_reordering();
-        // A timeout in fast recovery is no spurious one (RFC 5682, section 3.1, step 1).
+        // A timeout in fast recovery is not spurious (RFC 5682, section 3.1, step 1).
         let frto = match self.recovery {
             Recovery::Open | Recovery::Timeout { .. } if self.config.frto => Frto::Resent,
             _ => Frto::Off,
         };
         let established = self.scoreboard.acknowledged() > 0;
-        // A segment that times out again is not a new sign of congestion (RFC 5681, section 3.1);
-        // one that was lost in fast recovery is (section 4.3).
+        // A second timeout of a segment is not a new congestion signal (RFC 5681, section 3.1); the
+        // loss of a retransmission in fast recovery is (section 4.3).
         if established && !matches!(self.recovery, Recovery::Timeout { .. }) {
             self.reduce(now);
         }
         self.config.congestion.on_timeout();
         self.scoreboard.lose_all(self.overdue_at_timeout(now));
-        // The loss window, beside what is taken to be still under way.
+        // The loss window, in addition to data that is probably still in flight.
         self.window.cwnd = self.scoreboard.pipe() as f64 + self.mss();
         self.duplicates = 0;
         self.prr = None;

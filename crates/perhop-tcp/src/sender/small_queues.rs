@@ -1,26 +1,26 @@
-//! How much of a connection may wait in its host's own queue: Linux's TCP small queues
-//! (`tcp_small_queue_check` and `tcp_tso_autosize` in its net/ipv4/tcp_output.c).
+//! The limit of a connection's data in its host's own queue: Linux's TCP small queues
+//! (`tcp_small_queue_check` and `tcp_tso_autosize` in net/ipv4/tcp_output.c).
 
 use perhop_core::Duration;
 
 use super::Sender;
 use super::pacing::{AVOIDANCE, SLOW_START};
 
-/// Two of what goes to the device as one may wait, or what the rate sends in 2⁻¹⁰ s
-/// (`sk_pacing_shift`).
+/// Two of the packets that are handed to the device may wait, or the data that the pacing rate
+/// sends in 2⁻¹⁰ s (`sk_pacing_shift`).
 const SHARE_OF_A_SECOND: f64 = 1024.0;
 /// `tcp_limit_output_bytes`, 1 MiB until Linux 6.15.
 const MOST: f64 = 1_048_576.0;
-/// The most that goes to the device as one (`GSO_LEGACY_MAX_SIZE`).
+/// Largest packet that is handed to the device, in bytes (`GSO_LEGACY_MAX_SIZE`).
 const GSO_MAX: f64 = 65_536.0;
-/// The least: `tcp_min_tso_segs`.
+/// Smallest such packet, in segments: `tcp_min_tso_segs`.
 const MIN_TSO_SEGMENTS: f64 = 2.0;
-/// On paths this short as much as possible goes as one, and half of that for each doubling
-/// (`tcp_tso_rtt_log`, 9: in µs).
+/// Round-trip time up to which packets for the device are as large as possible; each doubling
+/// halves them (`tcp_tso_rtt_log`, 9: in µs).
 const SHORT_PATH: Duration = Duration::from_micros(512);
 
 impl Sender {
-    /// More than so many bytes in the host's own queue hold the sender up.
+    /// Returns the number of bytes in the host's own queue beyond which the sender waits.
     pub fn queue_limit(&self) -> u64 {
         let per_share = self.rate() / SHARE_OF_A_SECOND;
         let rack = self.rack.as_deref();
@@ -31,8 +31,8 @@ impl Sender {
         (2.0 * at_once).max(per_share.min(MOST)) as u64
     }
 
-    /// `sk_pacing_rate`, in bytes a second, which Linux computes for connections that are not
-    /// paced, too; 0 before the first round trip was timed.
+    /// Returns `sk_pacing_rate`, in bytes per second, which Linux computes for connections without
+    /// pacing, too; zero before the first sample of the round-trip time.
     fn rate(&self) -> f64 {
         if let Some(rate) = self.pacing_rate() {
             return rate;

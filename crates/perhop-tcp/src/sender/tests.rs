@@ -1,4 +1,4 @@
-//! A sender and a receiver joined by a pipe with a delay and any loss a test asks for.
+//! A sender and a receiver joined by a pipe with a delay and with losses that a test chooses.
 
 use std::collections::VecDeque;
 
@@ -45,22 +45,22 @@ fn config() -> SenderConfig {
     }
 }
 
-/// Both ends and the wires between them. The wires have a delay and no rate.
+/// Both ends and the links between them, which have a delay and no rate.
 struct Connection {
     now: Time,
     sender: Sender,
     receiver: Receiver,
     forward: VecDeque<(Time, Segment)>,
     backward: VecDeque<(Time, Segment)>,
-    /// Which transmissions of data are lost, counted from zero.
+    /// Transmissions of data that are lost, counted from zero.
     lost: Vec<u64>,
-    /// Which come so much later than they should.
+    /// Transmissions that are late, and by how much.
     late: Vec<(u64, Duration)>,
-    /// Which are marked, if they may be.
+    /// Transmissions that are marked, if ECN-capable.
     marked: Vec<u64>,
-    /// If not zero, every so many are marked.
+    /// If not zero, every `mark_every`-th is marked.
     mark_every: u64,
-    /// If not zero, every so many are lost.
+    /// If not zero, every `lose_every`-th is lost.
     lose_every: u64,
     delay: Duration,
     data: u64,
@@ -105,7 +105,7 @@ impl Connection {
             while let Some(segment) = self.sender.poll(self.now) {
                 let windows =
                     self.sender.receive_window.max(1).min(u64::from(self.sender.config.window));
-                // The SYN and the FIN each take a byte of the stream and none of a buffer.
+                // The SYN and the FIN each take a byte of the stream and no buffer.
                 assert!(self.sender.flight() <= windows + 1, "the flight is beyond the window");
                 let number = self.data;
                 self.data += u64::from(segment.payload > 0);
@@ -183,14 +183,15 @@ impl Connection {
         connection.late = late.to_vec();
         connection.sender.write(segments * u64::from(MSS));
         connection.sender.close();
-        // BBR without SACK may have measured a segment a timeout by then, and pace by that.
+        // BBR without SACK may have measured one segment per timeout by then, and pace at that
+        // rate.
         connection.run(Time::ZERO + Duration::from_secs(10_000));
         assert!(connection.sender.is_finished(), "unfinished: {:?}", connection.sender);
         assert_eq!(connection.receiver.received().delivered, segments * u64::from(MSS));
         connection
     }
 
-    /// When the last data byte was sent for the last time says how recovery went.
+    /// Returns the number of transmissions of data since the connection began.
     fn data_sent(&self) -> usize {
         self.sent.iter().filter(|segment| segment.payload > 0).count()
     }
@@ -226,7 +227,7 @@ fn the_receive_window_bounds_the_flight() {
     let mut connection = Connection::new(config(), 8_192, &[]);
     connection.sender.write(u64::MAX);
     connection.run(Time::ZERO + Duration::from_secs(2));
-    // Eight full segments fit; a part of one is not sent.
+    // Eight full segments fit; a partial one is not sent.
     assert_eq!(connection.sender.flight(), 8_000);
     let round_trips = 2.0 / 0.02;
     let expected = round_trips * 8_000.0;
@@ -244,7 +245,7 @@ fn the_send_buffer_bounds_the_flight() {
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    // Slow start grows it to twice what the receiver takes, and no further.
+    // Slow start grows it to twice the receiver's window, and no further.
     for (receive_window, window) in [(4_000, 10_000), (12_000, 24_000)] {
         let mut connection = Connection::new(config(), receive_window, &[]);
         connection.sender.write(u64::MAX);
@@ -290,16 +291,16 @@ fn nonsense_from_the_network_changes_nothing() {
     assert_eq!((connection.sender.flight(), connection.sender.cwnd()), before);
 }
 
-/// Segments of a paced window go out at even distances, and those of a window that is not in one
-/// burst a round trip.
+/// Segments of a paced window are evenly spaced, and those of another window are sent in one burst
+/// per round trip.
 #[test]
 fn pacing_spreads_a_window_over_the_round_trip() {
     for pacing in [false, true] {
         let mut connection = Connection::new(SenderConfig { pacing, ..config() }, 20_000, &[]);
         connection.sender.write(u64::MAX);
         connection.run(Time::ZERO + Duration::from_secs(1));
-        // Twenty segments a round trip of 20 ms, of which pacing lets one go every 0.5 ms or,
-        // twice as fast in slow start, 0.5 ms later: never three at one instant.
+        // Twenty segments per round trip of 20 ms: with pacing, in slow start, one is sent every
+        // 0.5 ms.
         let mut most = 0;
         for _ in 0..400 {
             let before = connection.data;
@@ -313,7 +314,7 @@ fn pacing_spreads_a_window_over_the_round_trip() {
 }
 
 proptest! {
-    /// Whatever is lost or late, every byte arrives, with every combination of mechanisms.
+    /// With any losses and delays, every byte arrives, with every combination of mechanisms.
     #[test]
     fn everything_arrives_whatever_is_lost_or_late(
         segments in 1_u64..150,
@@ -350,8 +351,8 @@ proptest! {
     }
 }
 
-/// Timeouts are all that a late SYN and lost retransmissions leave to measure: slow, but not the
-/// end.
+/// After a late SYN and lost retransmissions, only timeouts give samples: BBR is slow, but
+/// continues.
 #[test]
 fn bbr_goes_on_without_sack_when_retransmissions_are_lost() {
     let config = SenderConfig {

@@ -8,7 +8,7 @@ use super::{Recovery, Sender};
 use crate::scoreboard::Progress;
 
 impl Sender {
-    /// When [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
+    /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::MAX`] if it is not.
     pub fn deadline(&self) -> Time {
         let paced = self.pacer.as_ref().map_or(Time::MAX, Pacer::deadline).min(self.deadline);
         match self.rack.as_deref() {
@@ -17,7 +17,7 @@ impl Sender {
         }
     }
 
-    /// A timer may be due. Call [`poll`](Self::poll) after it.
+    /// Handles the timers that are due at `now`. Call [`poll`](Self::poll) after it.
     pub fn on_timer(&mut self, now: Time) {
         if now >= self.reordering_deadline {
             self.detect_overdue(now, &Progress::default());
@@ -25,7 +25,7 @@ impl Sender {
         if let Some((_, tlp)) = self.rack.as_deref_mut()
             && now >= tlp.deadline
         {
-            // The probe comes in the timeout's place, and the timeout after it.
+            // The probe replaces the timeout, and the timeout follows it.
             tlp.deadline = Time::MAX;
             self.probe_due = self.recovery == Recovery::Open && !self.scoreboard.is_empty();
             self.deadline = now + self.rtt.timeout();
@@ -38,14 +38,14 @@ impl Sender {
         }
     }
 
-    /// RFC 6298, section 5.1: the timer runs while something is outstanding.
+    /// Starts the timer if data is outstanding and it is not running (RFC 6298, section 5.1).
     pub(super) fn arm_timer(&mut self, now: Time) {
         if self.deadline == Time::MAX {
             self.deadline = now + self.rtt.timeout();
         }
     }
 
-    /// Sections 5.2 and 5.3: it starts anew when new data is acknowledged.
+    /// Restarts the timer when new data is acknowledged (sections 5.2 and 5.3).
     pub(super) fn restart_timer(&mut self, now: Time) {
         self.deadline = match self.scoreboard.is_empty() {
             true => Time::MAX,
@@ -54,7 +54,7 @@ impl Sender {
     }
 
     /// Sets when a probe is due, if one may be sent (RFC 8985, section 7.2): new data was sent or
-    /// acknowledged, nothing is SACKed or being recovered.
+    /// acknowledged, and no segment is SACKed or being recovered.
     pub(super) fn schedule_probe(&mut self, now: Time) {
         let Some((_, tlp)) = self.rack.as_deref_mut() else { return };
         let open = self.recovery == Recovery::Open && tlp.may_probe();

@@ -1,36 +1,36 @@
-//! Tail loss probe (RFC 8985, section 7): when acknowledgements stay away, one segment asks for
-//! one, so that the end of a burst is repaired without a timeout.
+//! Tail loss probe (RFC 8985, section 7): when acknowledgements are overdue, one segment is sent to
+//! request one, so that the end of a burst is repaired without a timeout.
 
 use perhop_core::{Duration, Time};
 
 use crate::Offset;
 
-/// How long a receiver may hold an acknowledgement back (TLP.max_ack_delay; section 7.2 suggests
-/// the 200 ms of common receivers).
+/// Greatest delay of an acknowledgement at a receiver (TLP.max_ack_delay; section 7.2 suggests the
+/// 200 ms of common receivers).
 const ACK_DELAY: Duration = Duration::from_millis(200);
-/// The timeout before there is a round-trip time.
+/// Timeout before there is a round-trip time.
 const INITIAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(super) struct Tlp {
-    /// When a probe is due; [`Time::MAX`] if none is.
+    /// Time at which a probe is due; [`Time::MAX`] if none is.
     pub deadline: Time,
-    /// What a probe that is not answered yet was sent with: SND.NXT after it, and whether it was
-    /// a retransmission.
+    /// State of a probe that is not acknowledged yet: SND.NXT after it, and true if it was a
+    /// retransmission.
     probe: Option<(Offset, bool)>,
-    /// True if a round-trip time was measured since the last probe: probes that are sent again must
-    /// not keep the estimate from following the path.
+    /// True if a round-trip time was measured since the last probe: repeated probes must not
+    /// prevent updates of the estimate.
     measured: bool,
 }
 
-/// What an acknowledgement says of the probe.
+/// Result of an acknowledgement for the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// No probe was sent, or there is no telling yet.
+    /// No probe was sent, or the result is not known yet.
     Nothing,
-    /// What was acknowledged had arrived without the probe.
+    /// The acknowledged data had arrived without the probe.
     Unneeded,
-    /// The probe repaired a loss, of which congestion control is to be told.
+    /// The probe repaired a loss, which congestion control must learn of.
     Repaired,
 }
 
@@ -39,8 +39,8 @@ impl Tlp {
         Self { deadline: Time::MAX, probe: None, measured: false }
     }
 
-    /// How long after the last transmission a probe is due (section 7.2), `flight` segments being
-    /// outstanding.
+    /// Returns the time between the last transmission and a probe, with `flight` outstanding
+    /// segments (section 7.2).
     pub fn timeout(smoothed: Option<Duration>, flight: usize) -> Duration {
         match smoothed {
             None => INITIAL,
@@ -49,8 +49,8 @@ impl Tlp {
         }
     }
 
-    /// Returns `true` if a probe may be sent (section 7.3): one at a time, and each with a
-    /// round-trip time that was measured after the one before.
+    /// Returns `true` if a probe may be sent (section 7.3): one at a time, and each after a sample
+    /// of the round-trip time since the last one.
     pub fn may_probe(&self) -> bool {
         self.probe.is_none() && self.measured
     }
@@ -64,15 +64,15 @@ impl Tlp {
         self.measured = true;
     }
 
-    /// A timeout or recovery takes over.
+    /// Discards the probe when a timeout or recovery begins.
     pub fn forget(&mut self) {
         self.probe = None;
         self.deadline = Time::MAX;
     }
 
-    /// Section 7.4.2: tells from an acknowledgement up to `ack` whether the probe repaired a loss.
-    /// `duplicate` is the end of the segment that a DSACK says arrived twice; `plain` is whether
-    /// the acknowledgement neither advances nor carries SACK blocks.
+    /// Determines from an acknowledgement up to `ack` whether the probe repaired a loss (section
+    /// 7.4.2). `duplicate` is the end of the segment that a DSACK reports; `plain` is true if the
+    /// acknowledgement neither advances nor carries SACK blocks.
     pub fn on_ack(&mut self, ack: Offset, duplicate: Option<Offset>, plain: bool) -> Verdict {
         let Some((end, retransmission)) = self.probe else { return Verdict::Nothing };
         if ack < end {

@@ -1,4 +1,4 @@
-//! What a sender sends next: what is lost, new data, a probe.
+//! Choice of the next segment: lost data, new data, or a probe.
 
 use perhop_core::{Ecn, Time};
 
@@ -9,7 +9,7 @@ use crate::scoreboard::Span;
 use crate::{Flags, Segment, Seq};
 
 impl Sender {
-    /// Returns the next segment that may be sent now, if any. Call until it answers `None`.
+    /// Returns the next segment that may be sent at `now`, if any. Call it until it returns `None`.
     #[must_use]
     pub fn poll(&mut self, now: Time) -> Option<Segment> {
         if self.probe_due {
@@ -66,8 +66,8 @@ impl Sender {
         }
     }
 
-    /// Returns the tail loss probe: new data whatever the congestion window says, else the last
-    /// segment again (RFC 8985, section 7.3).
+    /// Returns the tail loss probe: new data regardless of the congestion window, otherwise the
+    /// last segment again (RFC 8985, section 7.3).
     fn probe(&mut self, now: Time) -> Option<Segment> {
         let new = self.available().filter(|&length| self.fits_windows(length));
         let segment = match new {
@@ -84,7 +84,7 @@ impl Sender {
         Some(segment)
     }
 
-    /// Returns a lost segment, if the window lets it go (NextSeg rule 1).
+    /// Returns a lost segment, if the window permits it (NextSeg rule 1).
     fn next_retransmission(&mut self) -> Option<Span> {
         if matches!(self.recovery, Recovery::Timeout { frto: Frto::Probing, .. }) {
             return None;
@@ -94,13 +94,15 @@ impl Sender {
             Recovery::Fast { urgent, .. } => std::mem::take(urgent),
             _ => false,
         };
-        // Without SACK a partial acknowledgement sends the next hole at once, too.
+        // Without SACK a partial acknowledgement causes the retransmission of the next hole at
+        // once, too.
         let urgent = urgent || !self.uses_sack() && matches!(self.recovery, Recovery::Fast { .. });
         (urgent || self.has_room(span.length)).then_some(span)
     }
 
-    /// How much new data may be sent, if any: a full segment, or the last of what was written
-    /// (sender's silly window avoidance, RFC 9293, section 3.8.6.2.1; Nagle's algorithm off).
+    /// Returns the length of new data that may be sent, if any: a full segment, or the rest of the
+    /// written data (sender's silly window avoidance, RFC 9293, section 3.8.6.2.1; Nagle's
+    /// algorithm off).
     fn next_new(&mut self) -> Option<u32> {
         let end = self.scoreboard.end();
         if end == 0 {
@@ -111,7 +113,8 @@ impl Sender {
         }
         let available = self.available();
         let Some(length) = available.filter(|&length| self.fits_windows(length)) else {
-            // Receivers' limits are the path's (draft-ietf-ccwg-bbr-06, section 4.1.1.3.1).
+            // The receiver's limit counts as the path's (draft-ietf-ccwg-bbr-06, section
+            // 4.1.1.3.1).
             if available.is_none() && (self.scoreboard.pipe() as f64) < self.window.cwnd {
                 self.scoreboard.limit_samples();
             }
@@ -127,7 +130,7 @@ impl Sender {
         None
     }
 
-    /// Returns the length of the next new segment, if anything is left to send.
+    /// Returns the length of the next new segment, if any data is left to send.
     pub(super) fn available(&self) -> Option<u32> {
         match self.written.checked_sub(self.scoreboard.end()) {
             Some(left) if left > 0 => Some(left.min(self.config.mss.into()) as u32),
@@ -136,15 +139,15 @@ impl Sender {
         }
     }
 
-    /// Returns `true` if the receiver and the send buffer have room for `length` more.
+    /// Returns `true` if the receiver and the send buffer have room for `length` more bytes.
     pub(super) fn fits_windows(&self, length: u32) -> bool {
         let windows = self.receive_window.min(self.config.window.into());
         self.scoreboard.flight() + u64::from(length) <= windows
     }
 
-    /// In fast recovery with room in the window and nothing else to send: a segment that may be
-    /// lost, or the last one once, so that its acknowledgement keeps recovery going (NextSeg rules
-    /// 3 and 4).
+    /// Returns a segment to send in fast recovery when the window has room and there is nothing
+    /// else: one that may be lost, or once the last one, whose acknowledgement keeps recovery going
+    /// (NextSeg rules 3 and 4).
     fn last_resort(&mut self) -> Option<Span> {
         let Recovery::Fast { rescued, .. } = self.recovery else { return None };
         if self.config.loss_detection != LossDetection::Sack
@@ -164,11 +167,10 @@ impl Sender {
         self.scoreboard.last_unsacked()
     }
 
-    /// Returns `true` if the congestion window has room for `length` more.
+    /// Returns `true` if the congestion window has room for `length` more bytes.
     fn has_room(&self, length: u32) -> bool {
         let in_network = match (self.uses_sack(), self.recovery) {
-            // Limited transmit is what the pipe gives before a loss is certain: SACKed segments
-            // make room.
+            // Without limited transmit, SACKed segments make no room before a loss is certain.
             (true, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.flight(),
             (true, _) => self.scoreboard.pipe(),
             (false, Recovery::Open) if !self.config.limited_transmit => self.scoreboard.pipe(),

@@ -1,6 +1,6 @@
-//! Taking back the answer to a loss that was none (Linux: tcp_try_undo_recovery and its kin in
+//! Undoing the response to a spurious loss (Linux: tcp_try_undo_recovery and related functions in
 //! net/ipv4/tcp_input.c): by timestamps (Eifel, RFC 3522), by duplicates that the receiver reports
-//! (D-SACK, RFC 3708), and after a timeout by what is acknowledged next (F-RTO, RFC 5682).
+//! (D-SACK, RFC 3708), and after a timeout by the next acknowledgements (F-RTO, RFC 5682).
 
 use perhop_core::Time;
 
@@ -9,32 +9,32 @@ use crate::receiver::micros;
 use crate::scoreboard::Progress;
 use crate::{Congestion, Offset, Window};
 
-/// After a timeout, what is to tell whether it was spurious (RFC 5682, section 3.1).
+/// State of the detection of a spurious timeout (RFC 5682, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// Nothing: it was not, or nobody asks.
+    /// Off: the timeout was not spurious, or F-RTO is not used.
     Off,
-    /// The first segment was sent again.
+    /// The first segment was retransmitted.
     Resent,
-    /// That was acknowledged. New data goes before the other segments.
+    /// It was acknowledged. New data is sent before the other segments.
     Probing,
 }
 
-/// What it takes to take the answer to a loss back.
+/// State that is needed to undo the response to a loss.
 #[derive(Clone, Debug)]
 pub(super) struct Undo {
-    /// The window before it, and the threshold, three quarters of the window at least
+    /// Window before it, and the threshold, at least three quarters of the window
     /// (tcp_current_ssthresh).
     window: Window,
-    /// The state of congestion control before it, where that is to come back.
+    /// State of congestion control before it, if that is to be restored.
     congestion: Option<Congestion>,
-    /// What was acknowledged then (undo_marker).
+    /// End of the data acknowledged at that time (undo_marker).
     marker: Offset,
-    /// The timestamp of the first retransmission (retrans_stamp).
+    /// Timestamp of the first retransmission (retrans_stamp).
     first: Option<u32>,
     /// Retransmissions that the receiver has not reported as duplicates (undo_retrans).
     unreported: u32,
-    /// True if it may still be taken back.
+    /// True if the response may still be undone.
     open: bool,
 }
 
@@ -56,27 +56,27 @@ impl Undo {
         self.unreported += 1;
     }
 
-    /// A segment that ends here has arrived twice.
+    /// Records that a segment with this end has arrived twice.
     pub fn on_duplicate(&mut self, end: Offset) {
         if end > self.marker {
             self.unreported = self.unreported.saturating_sub(1);
         }
     }
 
-    /// Returns `true` if what was acknowledged had been sent before the first retransmission.
+    /// Returns `true` if the acknowledged data had been sent before the first retransmission.
     fn was_delayed(&self, echo: Option<u32>) -> bool {
         let (Some(first), Some(echo)) = (self.first, echo) else { return false };
         echo > 0 && (echo.wrapping_sub(first) as i32) < 0
     }
 
-    /// Returns `true` if every retransmission has arrived beside its original.
+    /// Returns `true` if every retransmission has arrived in addition to its original.
     fn was_in_vain(&self) -> bool {
         self.first.is_some() && self.unreported == 0
     }
 }
 
 impl Sender {
-    /// Takes the answer to the last loss back if this acknowledgement shows that it was none.
+    /// Undoes the response to the last loss if this acknowledgement shows that it was spurious.
     /// `echo` is its timestamp.
     pub(super) fn judge_loss(&mut self, ack: Offset, echo: Option<u32>, progress: &Progress) {
         let advanced = progress.acked > 0;
@@ -105,8 +105,8 @@ impl Sender {
         }
     }
 
-    /// F-RTO's steps 2 and 3; whether the timeout was spurious. Progress that no retransmission
-    /// made says so.
+    /// Performs F-RTO's steps 2 and 3; returns whether the timeout was spurious, which progress
+    /// without a retransmission shows.
     fn judge_timeout(
         &mut self,
         ack: Offset,
@@ -131,13 +131,13 @@ impl Sender {
             _ if silent => frto,
             _ => Frto::Off,
         };
-        // Whatever is sent from here on is no original.
+        // Later transmissions are not originals.
         let point = if goes_on { self.scoreboard.end() } else { point };
         self.recovery = Recovery::Timeout { point, frto };
         false
     }
 
-    /// Congestion control is about to answer to a loss.
+    /// Saves the state before congestion control responds to a loss.
     pub(super) fn prepare_undo(&mut self) {
         let una = self.scoreboard.acknowledged();
         let undo = Undo::new(self.window, &self.config.congestion, una);
@@ -147,14 +147,14 @@ impl Sender {
         }
     }
 
-    /// Congestion is proven.
+    /// Discards the state after proof of congestion.
     pub(super) fn forbid_undo(&mut self) {
         if let Some(undo) = &mut self.undo {
             undo.open = false;
         }
     }
 
-    /// Takes it back: `unmark` says that what was taken for lost is not.
+    /// Undoes the response; `unmark` removes the marks of lost segments.
     fn undo(&mut self, unmark: bool) {
         let Some(undo) = self.undo.as_deref_mut() else { return };
         undo.open = false;

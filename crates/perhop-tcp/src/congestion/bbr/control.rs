@@ -1,4 +1,4 @@
-//! What BBR sets: the pacing rate and the window (section 5.6).
+//! Control parameters of BBR: the pacing rate and the window (section 5.6).
 
 use perhop_core::Duration;
 
@@ -6,14 +6,14 @@ use super::phases::BbrPhase;
 use super::{Bbr, Delivered, HEADROOM, LEAST};
 use crate::congestion::Window;
 
-/// How far below the bandwidth it paces (BBR.PacingMarginPercent).
+/// Factor between pacing rate and bandwidth (BBR.PacingMarginPercent).
 const MARGIN: f64 = 0.99;
-/// Segments that are in flight whatever the path holds: three quanta of two, the least that
-/// section 5.6.3 has, since segments go out one by one (section 5.5.8.1).
+/// Least data in flight, in segments: three quanta of two, the minimum of section 5.6.3, since
+/// segments are sent one by one (section 5.5.8.1).
 const BUDGET: f64 = 6.0;
 
 impl Bbr {
-    /// Before there is a bandwidth: the initial window a round trip.
+    /// Sets the pacing rate before there is a bandwidth: the initial window per round trip.
     pub(super) fn init_pacing_rate(&mut self, smoothed: Duration) {
         let round = if smoothed > Duration::ZERO { smoothed } else { Duration::from_millis(1) };
         let nominal = self.initial_window / round.as_secs_f64();
@@ -24,7 +24,7 @@ impl Bbr {
         self.pace_with(self.phase.pacing_gain());
     }
 
-    /// Before the pipe was full the rate only grows.
+    /// Sets the pacing rate. Before the pipe was full the rate only grows.
     pub(super) fn pace_with(&mut self, gain: f64) {
         let rate = gain * self.bandwidth * MARGIN;
         let now = self.pacing_rate.unwrap_or(0.0);
@@ -33,7 +33,7 @@ impl Bbr {
         }
     }
 
-    /// `gain` times what the path holds: BDPMultiple.
+    /// Returns `gain` times the bandwidth-delay product: BDPMultiple.
     pub(super) fn bdp(&self, gain: f64) -> f64 {
         match self.min_rtt.known() {
             None => self.initial_window,
@@ -41,7 +41,7 @@ impl Bbr {
         }
     }
 
-    /// QuantizationBudget.
+    /// Returns the data in flight with the quantisation budget: QuantizationBudget.
     pub(super) fn quantised(&self, inflight: f64) -> f64 {
         let least = inflight.max(BUDGET * self.mss).max(LEAST * self.mss);
         if self.phase == BbrPhase::Up { least + 2.0 * self.mss } else { least }
@@ -51,7 +51,7 @@ impl Bbr {
         self.quantised(self.bdp(gain))
     }
 
-    /// What leaves room for others: InflightWithHeadroom.
+    /// Returns the long-term bound less headroom for other flows: InflightWithHeadroom.
     pub(super) fn with_headroom(&self) -> f64 {
         if self.inflight_longterm.is_infinite() {
             return f64::INFINITY;
@@ -65,7 +65,8 @@ impl Bbr {
         self.bdp(gain).max(LEAST * self.mss)
     }
 
-    /// Section 5.6.4.6: towards the model's bound, by no more than is acknowledged.
+    /// Moves the window towards the model's bound, by no more than is acknowledged (section
+    /// 5.6.4.6).
     pub(super) fn set_window(&mut self, window: &mut Window, ack: &Delivered) {
         let most = self.quantised(self.bdp(self.phase.window_gain()) + self.aggregation.get());
         let newly = ack.newly as f64;

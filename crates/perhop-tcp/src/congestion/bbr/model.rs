@@ -1,4 +1,4 @@
-//! What BBR believes of the path (section 5.5), a part at a time.
+//! Parts of BBR's model of the path (section 5.5).
 
 use perhop_core::Time;
 
@@ -23,7 +23,7 @@ impl MaxFilter {
         }
     }
 
-    /// A cycle has ended. One without a sample does not count.
+    /// Ends a cycle. One without a sample does not count.
     pub fn advance(&mut self) {
         if self.current > 0.0 {
             (self.last, self.current) = (self.current, 0.0);
@@ -31,25 +31,26 @@ impl MaxFilter {
     }
 }
 
-/// Whether the pipe is full: the rate grows no more (section 5.3.1.2).
+/// Detection that the pipe is full: the rate no longer grows (section 5.3.1.2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct FullPipe {
-    /// The rate to grow from.
+    /// Rate from which growth is measured.
     rate: f64,
     rounds: u32,
-    /// Since the estimation began.
+    /// True if the pipe was full since the estimation began.
     pub now: bool,
-    /// Since the connection began.
+    /// True if the pipe was full since the connection began.
     pub reached: bool,
 }
 
 impl FullPipe {
-    /// Begins anew, from a rate.
+    /// Begins the estimation again, from a rate.
     pub fn reset(&mut self, rate: f64) {
         *self = Self { rate, rounds: 0, now: false, reached: self.reached };
     }
 
-    /// At the start of a round trip. An acknowledgement that tells no rate is no sign of a plateau.
+    /// Checks the growth at the start of a round trip. An acknowledgement without a rate is not a
+    /// sign of a plateau.
     pub fn check(&mut self, sample: &RateSample) {
         if self.now || sample.app_limited || sample.rate <= 0.0 {
             return;
@@ -64,14 +65,14 @@ impl FullPipe {
     }
 }
 
-/// How much more is acknowledged at once than the bandwidth accounts for (section 5.5.9): the
-/// maximum over ten round trips, or one in Startup, in two halves.
+/// Extra data of aggregated acknowledgements beyond the bandwidth (section 5.5.9): the maximum over
+/// ten round trips, or one in Startup, in two halves.
 #[derive(Clone, Debug, Default)]
 pub(in crate::congestion) struct Aggregation {
     began: Time,
     delivered: f64,
     halves: [f64; 2],
-    /// The round trip in which the newer half began.
+    /// Round trip in which the newer half began.
     since: u64,
 }
 
@@ -80,12 +81,13 @@ impl Aggregation {
         self.began = now;
     }
 
-    /// Returns the extra data in bytes.
+    /// Returns the extra data, in bytes.
     pub fn get(&self) -> f64 {
         self.halves[0].max(self.halves[1])
     }
 
-    /// Takes an acknowledgement, `half` being the round trips of half of the window.
+    /// Takes an acknowledgement; `half` is the number of round trips in half of the filter's
+    /// window.
     pub fn update(&mut self, ack: &Delivered, rate: f64, window: f64, round: u64, half: u64) {
         if round >= self.since + half {
             self.halves = [self.halves[1], 0.0];
@@ -101,23 +103,24 @@ impl Aggregation {
     }
 }
 
-/// Bounds that answer to loss at once, and are forgotten when the next probe begins
-/// (section 5.5.10.3).
+/// Bounds that respond to loss at once, and are reset when the next probe begins (section
+/// 5.5.10.3).
 #[derive(Clone, Debug)]
 pub(super) struct ShortTerm {
-    /// Infinite where they do not bind.
+    /// Bound of the bandwidth; infinite if there is none.
     pub bandwidth: f64,
     pub inflight: f64,
-    /// The greatest rate and volume delivered in this round trip.
+    /// Greatest rate and volume delivered in this round trip.
     latest_rate: f64,
     pub latest_volume: f64,
-    /// The round trip ends when what is sent after so many bytes were delivered is.
+    /// The round trip ends when data is acknowledged that was sent after this many bytes were
+    /// delivered.
     round_ends: u64,
     pub round_start: bool,
     loss_in_round: bool,
-    /// Acknowledgements of this round trip that came with losses.
+    /// Acknowledgements of this round trip with losses.
     pub loss_events: u32,
-    /// True if losses were marked since the last acknowledgement.
+    /// True if segments were marked as lost since the last acknowledgement.
     fresh: bool,
 }
 
@@ -136,7 +139,7 @@ impl ShortTerm {
         }
     }
 
-    /// Near the start of an acknowledgement: UpdateLatestDeliverySignals.
+    /// Updates rate and volume near the start of an acknowledgement: UpdateLatestDeliverySignals.
     pub fn take_sample(&mut self, sample: &RateSample) {
         self.latest_rate = self.latest_rate.max(sample.rate);
         self.latest_volume = self.latest_volume.max(sample.delivered as f64);
@@ -147,7 +150,7 @@ impl ShortTerm {
         self.loss_events += u32::from(std::mem::take(&mut self.fresh));
     }
 
-    /// A segment was marked as lost: NoteLoss. Returns whether it is the first of this
+    /// Records that a segment was marked as lost: NoteLoss. Returns `true` for the first of this
     /// round trip.
     pub fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.loss_in_round;
@@ -159,15 +162,15 @@ impl ShortTerm {
         first
     }
 
-    /// The losses were none, and the bounds before them these.
+    /// Restores the bounds before spurious losses.
     pub fn restore(&mut self, bandwidth: f64, inflight: f64) {
         self.loss_in_round = false;
         self.bandwidth = self.bandwidth.max(bandwidth);
         self.inflight = self.inflight.max(inflight);
     }
 
-    /// At the end of a round trip with loss the bounds go down to what was delivered, or by beta:
-    /// UpdateCongestionSignals.
+    /// Reduces the bounds at the end of a round trip with loss to the delivered rate and volume, or
+    /// by beta: UpdateCongestionSignals.
     pub fn adapt(&mut self, probing: bool, rate: f64, window: f64) {
         if !self.round_start {
             return;
@@ -181,7 +184,7 @@ impl ShortTerm {
         self.loss_in_round = false;
     }
 
-    /// Near the end of an acknowledgement: AdvanceLatestDeliverySignals.
+    /// Ends the round trip near the end of an acknowledgement: AdvanceLatestDeliverySignals.
     pub fn end_round(&mut self, sample: &RateSample) {
         if self.round_start {
             self.latest_rate = sample.rate;
@@ -190,14 +193,14 @@ impl ShortTerm {
         }
     }
 
-    /// ResetCongestionSignals.
+    /// Resets the signals of the round trip: ResetCongestionSignals.
     pub fn reset_signals(&mut self) {
         self.loss_in_round = false;
         self.latest_rate = 0.0;
         self.latest_volume = 0.0;
     }
 
-    /// ResetShortTermModel.
+    /// Removes the bounds: ResetShortTermModel.
     pub fn forget(&mut self) {
         self.bandwidth = f64::INFINITY;
         self.inflight = f64::INFINITY;

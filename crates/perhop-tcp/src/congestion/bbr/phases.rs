@@ -5,28 +5,29 @@ use perhop_core::{Duration, Time};
 use super::{BETA, Bbr, Delivered, LOSS_THRESHOLD};
 use crate::congestion::{PathModel, Window};
 
-/// Acknowledgements of one round trip with losses that end Startup (section 5.3.1.3:
+/// Number of acknowledgements with losses in a round trip that end Startup (section 5.3.1.3:
 /// BBRStartupFullLossCnt, which counts ranges).
 const STARTUP_LOSSES: u32 = 6;
-/// Round trips after which Drain ends in any case (section 5.3.2).
+/// Greatest number of round trips in Drain (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
-/// At most so many round trips pass between probes (section 5.3.3.8).
+/// Greatest number of round trips between probes (section 5.3.3.8).
 const PROBE_ROUNDS: f64 = 63.0;
 
-/// The state (section 5.1.1).
+/// State of the state machine (section 5.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BbrPhase {
     Startup,
     Drain,
-    /// ProbeBW: slower than the network delivers.
+    /// ProbeBW: sending slower than the bandwidth.
     Down,
-    /// As fast.
+    /// ProbeBW: sending at the bandwidth.
     Cruise,
-    /// As fast, without the short-term bounds, to fill the pipe.
+    /// ProbeBW: sending at the bandwidth without the short-term bounds, to fill the pipe.
     Refill,
-    /// Faster.
+    /// ProbeBW: sending faster than the bandwidth.
     Up,
-    /// Half of what the pipe holds, until an instant; none before it is down to that.
+    /// Half of the bandwidth-delay product, until an instant; `None` before the flight is down to
+    /// that.
     ProbeRtt {
         until: Option<Time>,
         round_done: bool,
@@ -34,7 +35,7 @@ pub(super) enum BbrPhase {
 }
 
 impl BbrPhase {
-    /// Returns the table of section 5.6.1.
+    /// Returns the pacing gain of section 5.6.1.
     pub fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -45,7 +46,7 @@ impl BbrPhase {
         }
     }
 
-    /// 〃
+    /// Returns the window gain of section 5.6.1.
     pub fn window_gain(self) -> f64 {
         match self {
             Self::Up => 2.25,
@@ -59,7 +60,7 @@ impl BbrPhase {
     }
 }
 
-/// What acknowledgements are of, while a probe's come in.
+/// Data that acknowledgements cover, relative to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
@@ -70,7 +71,7 @@ pub(super) enum AckPhase {
 }
 
 impl Bbr {
-    /// Section 5.3.1: a plateau of the rate, or losses, end Startup.
+    /// Ends Startup at a plateau of the rate, or after losses (section 5.3.1).
     pub(super) fn check_startup_done(&mut self, ack: &Delivered) {
         if self.phase != BbrPhase::Startup {
             return;
@@ -89,7 +90,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.3.2.
+    /// Ends Drain (section 5.3.2).
     pub(super) fn check_drain_done(&mut self, ack: &Delivered) {
         let drained = ack.in_flight as f64 <= self.inflight(1.0);
         if self.phase == BbrPhase::Drain
@@ -99,7 +100,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.3.3.9: UpdateProbeBWCyclePhase.
+    /// Advances the ProbeBW cycle: UpdateProbeBWCyclePhase (section 5.3.3.9).
     pub(super) fn advance_cycle(&mut self, ack: &Delivered, window: &Window) {
         if !self.full_pipe.reached || self.adapt_long_term(ack, window) {
             return;
@@ -110,7 +111,7 @@ impl Bbr {
                 self.start_refill(ack.sample.total);
             }
             BbrPhase::Down => {
-                // Headroom for others, and the queue drained.
+                // Headroom for other flows, and an empty queue.
                 let room = in_flight <= self.with_headroom();
                 let at_most = self.max_bandwidth.get() * self.min_rtt().as_secs_f64();
                 if room && in_flight <= self.quantised(at_most) {
@@ -156,7 +157,8 @@ impl Bbr {
         self.raise_slope(window);
     }
 
-    /// Section 5.3.3.8: after two to three seconds, or as often as Reno would have a loss.
+    /// Returns `true` if a probe is due: after two to three seconds, or as often as Reno would have
+    /// a loss (section 5.3.3.8).
     fn is_time_to_probe(&self, now: Time, window: &Window) -> bool {
         let reno_rounds = (self.target_inflight(window) / self.mss).min(PROBE_ROUNDS);
         now > self.cycle_began + self.probe_wait || self.rounds_since_probe as f64 >= reno_rounds
@@ -175,19 +177,19 @@ impl Bbr {
             return true;
         }
         if self.is_window_limited() && window.cwnd >= self.inflight_longterm {
-            // The bound, not the path, is what the rate stays below.
+            // The bound limits the rate, and not the path.
             self.full_pipe.reset(ack.sample.rate);
             return false;
         }
         self.full_pipe.now
     }
 
-    /// Returns the estimated product, unless congestion cut the window.
+    /// Returns the estimated bandwidth-delay product, unless congestion reduced the window further.
     fn target_inflight(&self, window: &Window) -> f64 {
         self.bdp(1.0).min(window.cwnd)
     }
 
-    /// The long-term bound grows twice as fast in each round trip of a probe.
+    /// Doubles the growth of the long-term bound in each round trip of a probe.
     fn raise_slope(&mut self, window: &Window) {
         let growth = (1_u64 << self.probe_rounds) as f64;
         self.probe_rounds = (self.probe_rounds + 1).min(30);
@@ -207,8 +209,8 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel: follows a probe's acknowledgements, and raises the long-term bound where
-    /// nothing is lost. Returns whether it has decided the state.
+    /// Evaluates a probe's acknowledgements, and raises the long-term bound if losses are rare:
+    /// AdaptLongTermModel. Returns `true` if it has changed the state.
     fn adapt_long_term(&mut self, ack: &Delivered, window: &Window) -> bool {
         if self.ack_phase == AckPhase::Starting && self.round_start {
             self.ack_phase = AckPhase::Feedback;
@@ -236,7 +238,8 @@ impl Bbr {
         false
     }
 
-    /// Section 5.5.10.2, HandleInflightTooHigh: a probe has lost too much with `in_flight`.
+    /// Responds to a probe that lost too much with `in_flight` bytes: HandleInflightTooHigh
+    /// (section 5.5.10.2).
     pub(super) fn handle_too_high(
         &mut self,
         window: &Window,
@@ -255,7 +258,7 @@ impl Bbr {
     }
 }
 
-/// IsInflightTooHigh, of what the sample is of.
+/// Returns `true` if the data of the sample lost too much: IsInflightTooHigh.
 fn is_too_high(ack: &Delivered) -> bool {
     ack.sample.lost as f64 > ack.sample.in_flight as f64 * LOSS_THRESHOLD
 }

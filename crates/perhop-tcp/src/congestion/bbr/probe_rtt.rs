@@ -1,4 +1,4 @@
-//! The least round-trip time, and ProbeRTT, which drains the queue to measure it (sections 5.3.4
+//! The minimum round-trip time, and ProbeRTT, which drains the queue to measure it (sections 5.3.4
 //! and 5.5.7).
 
 use perhop_core::{Duration, Time};
@@ -7,19 +7,19 @@ use super::phases::{AckPhase, BbrPhase};
 use super::{Bbr, Delivered};
 use crate::congestion::{PathModel, Window};
 
-/// How long a round-trip time is the least (BBR.MinRTTFilterLen).
+/// Time for which a minimum is valid (BBR.MinRTTFilterLen).
 const FILTER: Duration = Duration::from_secs(10);
-/// How long without a lower one until ProbeRTT (BBR.ProbeRTTInterval).
+/// Time without a lower sample until ProbeRTT (BBR.ProbeRTTInterval).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// How long it lasts (BBR.ProbeRTTDuration).
+/// Duration of ProbeRTT (BBR.ProbeRTTDuration).
 const DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
 pub(super) struct MinRtt {
-    /// Over ten seconds; [`Duration::MAX`] for none.
+    /// Minimum over ten seconds; [`Duration::MAX`] for none.
     least: Duration,
     since: Time,
-    /// Over five, after which ProbeRTT is due.
+    /// Minimum over five seconds, after which ProbeRTT is due.
     recent: Duration,
     recent_since: Time,
 }
@@ -45,7 +45,7 @@ impl MinRtt {
         (self.least < Duration::MAX).then_some(self.least)
     }
 
-    /// UpdateMinRTT; returns whether ProbeRTT is due.
+    /// Updates the minima: UpdateMinRTT. Returns `true` if ProbeRTT is due.
     pub fn update(&mut self, now: Time, rtt: Option<Duration>) -> bool {
         let expired = now > self.recent_since + INTERVAL;
         if let Some(rtt) = rtt
@@ -61,7 +61,8 @@ impl MinRtt {
 }
 
 impl Bbr {
-    /// CheckProbeRTT; returns whether rate samples are to be ignored.
+    /// Enters and continues ProbeRTT: CheckProbeRTT. Returns `true` if rate samples are to be
+    /// ignored.
     pub(super) fn check_probe_rtt(
         &mut self,
         ack: &Delivered,
@@ -69,7 +70,7 @@ impl Bbr {
         expired: bool,
     ) -> bool {
         if !matches!(self.phase, BbrPhase::ProbeRtt { .. }) && expired && !self.idle_restart {
-            // The window before is kept, but not one that recovery bounds.
+            // The window before is kept, unless recovery has reduced it.
             self.prior_window =
                 if ack.recovering { self.prior_window.max(window.cwnd) } else { window.cwnd };
             self.phase = BbrPhase::ProbeRtt { until: None, round_done: false };
@@ -96,7 +97,7 @@ impl Bbr {
         true
     }
 
-    /// CheckProbeRTTDone and ExitProbeRTT.
+    /// Ends ProbeRTT: CheckProbeRTTDone and ExitProbeRTT.
     pub(super) fn check_probe_rtt_done(&mut self, window: &mut Window, now: Time, delivered: u64) {
         let BbrPhase::ProbeRtt { until: Some(until), .. } = self.phase else { return };
         if now <= until {

@@ -1,4 +1,4 @@
-//! The parts of the model by the draft's arithmetic.
+//! Parts of the model, compared with the draft's arithmetic.
 
 use super::*;
 use perhop_core::Stream;
@@ -14,7 +14,7 @@ fn sample(rate: f64) -> RateSample {
     RateSample { rate, ..RateSample::default() }
 }
 
-/// Section 5.5.6: a bandwidth counts in the cycle in which it was seen and in the next.
+/// Section 5.5.6: a bandwidth sample counts in its cycle and in the next.
 #[test]
 fn the_greatest_bandwidth_is_that_of_two_cycles() {
     let mut filter = MaxFilter::default();
@@ -28,14 +28,14 @@ fn the_greatest_bandwidth_is_that_of_two_cycles() {
     assert_eq!(filter.get(), 7.0);
     filter.advance();
     assert_eq!(filter.get(), 7.0, "a cycle without a sample does not count");
-    // Section 5.5.5: what the application limited counts only if it is more.
+    // Section 5.5.5: an application-limited sample counts only if it is greater.
     filter.update(6.0, true);
     assert_eq!(filter.get(), 7.0);
     filter.update(9.0, true);
     assert_eq!(filter.get(), 9.0);
 }
 
-/// Section 5.3.1.2: three round trips without a quarter more.
+/// Section 5.3.1.2: three round trips with growth below a quarter.
 #[test]
 fn the_pipe_is_full_after_three_round_trips_without_growth() {
     let mut full = FullPipe::default();
@@ -44,7 +44,7 @@ fn the_pipe_is_full_after_three_round_trips_without_growth() {
         assert!(!full.now);
     }
     full.check(&RateSample { app_limited: true, ..sample(100.0) });
-    full.check(&sample(0.0)); // which tells nothing
+    full.check(&sample(0.0)); // which has no rate
     assert!(!full.now);
     full.check(&sample(195.0));
     assert!(full.now && full.reached);
@@ -66,8 +66,8 @@ fn the_least_round_trip_is_remembered_for_ten_seconds() {
     assert_eq!(least.known(), Some(MS(60)));
 }
 
-/// Section 5.5.10.3: at the end of a round trip with loss, down to what was delivered, but by no
-/// more than beta.
+/// Section 5.5.10.3: at the end of a round trip with loss, the bounds fall to the delivered rate
+/// and volume, but by no more than beta.
 #[test]
 fn short_term_bounds_follow_what_is_delivered() {
     let mut bounds = ShortTerm::new();
@@ -89,7 +89,7 @@ fn short_term_bounds_follow_what_is_delivered() {
     round(&mut bounds, 0, 900, true);
     assert!(bounds.bandwidth.is_infinite());
     round(&mut bounds, 900, 900, false);
-    // 900 of 1000 were delivered, and of 2000 in flight not less than 1400.
+    // 900 of 1000 were delivered, and the bound falls from 2000 to no less than 1400.
     assert_eq!((bounds.bandwidth, bounds.inflight), (900.0, 1_400.0));
     round(&mut bounds, 1_800, 100, false);
     assert_eq!((bounds.bandwidth, bounds.inflight), (900.0, 1_400.0), "a round without loss");
@@ -97,8 +97,8 @@ fn short_term_bounds_follow_what_is_delivered() {
     assert!(bounds.bandwidth.is_infinite() && bounds.inflight.is_infinite());
 }
 
-/// Section 5.5.10.2: with 100 segments in flight and four lost, the last of them, losses crossed 2%
-/// before it: (0.02 · 99 − 3) / 0.98 segments before.
+/// Section 5.5.10.2: with 100 segments in flight and four losses, of which the last is the last
+/// segment, losses crossed 2% before it: (0.02 · 99 − 3) / 0.98 segments before.
 #[test]
 fn the_long_term_bound_is_where_losses_crossed_two_per_cent() {
     let mut bbr = Bbr::new(Stream::new(1, "test"));
@@ -126,8 +126,8 @@ fn gains_are_those_of_the_table() {
     assert_eq!(gains, table);
 }
 
-/// Section 5.5.11.2: what losses that were none have lowered comes back, a probe that they ended
-/// goes on, and so does the search for a plateau.
+/// Section 5.5.11.2: bounds that spurious losses lowered are restored, a probe that they ended
+/// continues, and so does the search for a plateau.
 #[test]
 fn losses_that_were_none_are_taken_back() {
     let mut bbr = Bbr::new(Stream::new(1, "test"));
@@ -155,7 +155,7 @@ fn losses_that_were_none_are_taken_back() {
     assert_eq!((bbr.phase, bbr.round_ends), (BbrPhase::Up, 7));
     assert!(!bbr.full_pipe.now);
 
-    // Once: nothing is known of losses before the next one.
+    // Once only: there is nothing to restore before the next loss.
     bbr.phase = BbrPhase::Cruise;
     bbr.on_spurious_loss(&mut window, 7);
     assert_eq!(bbr.phase, BbrPhase::Cruise);

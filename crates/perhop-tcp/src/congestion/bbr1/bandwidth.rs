@@ -1,12 +1,12 @@
-//! The greatest delivery rate, and whether it still grows.
+//! The maximum delivery rate, and the detection of its plateau.
 
-/// Rounds for which a rate counts (section 4.1.1.5: BtlBwFilterLen).
+/// Rounds for which a rate sample is valid (section 4.1.1.5: BtlBwFilterLen).
 const ROUNDS: u64 = 10;
 
-/// The greatest rate of the current round trip and of the ten before.
+/// Maximum rate of the current round trip and of the ten before.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxRate {
-    /// By round, in a ring.
+    /// Maximum of each round, in a ring.
     greatest: [f64; ROUNDS as usize + 1],
     round: u64,
 }
@@ -27,17 +27,19 @@ impl MaxRate {
     }
 }
 
-/// Whether the pipe is full: three round trips without a quarter more (section 4.3.2.2).
+/// Detection that the pipe is full: three round trips with growth below a quarter (section
+/// 4.3.2.2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct FullPipe {
-    /// The rate to grow from.
+    /// Rate from which growth is measured.
     rate: f64,
     rounds: u32,
     pub reached: bool,
 }
 
 impl FullPipe {
-    /// At the start of a round trip that the application did not limit, with the greatest rate.
+    /// Checks the growth at the start of a round trip that the application did not limit, with the
+    /// maximum rate.
     pub fn check(&mut self, rate: f64) {
         if self.reached {
             return;
@@ -50,12 +52,12 @@ impl FullPipe {
         self.reached = self.rounds >= 3;
     }
 
-    /// A timeout: what the rate grew from says nothing any more.
+    /// Discards the rate from which growth is measured, after a timeout.
     pub fn forget(&mut self) {
         self.rate = 0.0;
     }
 
-    /// A spurious loss: nor do the round trips without growth.
+    /// Discards that rate and the count of round trips without growth, after a spurious loss.
     pub fn restart(&mut self) {
         (self.rate, self.rounds) = (0.0, 0);
     }

@@ -1,50 +1,50 @@
-//! Token-bucket policers (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM
+//! Token-bucket policers (Flach et al., *An Internet-Wide Analysis of Traffic Policing*, SIGCOMM
 //! 2016), as Linux detects them: two intervals between losses with much loss and the same rate.
 
 use perhop_core::Time;
 
-/// Round trips of an interval, at least; four times as many at most.
+/// Least length of an interval, in round trips; the greatest is four times this.
 const ROUNDS: u32 = 4;
-/// What is lost of what is delivered in an interval, at least.
+/// Least share of lost to delivered bytes in an interval.
 const LOSS: f64 = 50.0 / 256.0;
-/// How far two intervals' rates may differ: as a share, or in bytes a second.
+/// Greatest difference of two intervals' rates: as a share, or in bytes per second.
 const SHARE: f64 = 1.0 / 8.0;
 const DIFFERENCE: f64 = 500.0;
-/// For how many round trips the rate is kept.
+/// Number of round trips for which a detected rate is used.
 const KEPT: u32 = 48;
 
-/// What an acknowledgement says.
+/// State at an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
-    /// When data was delivered last.
+    /// Time of the last delivery.
     pub at: Time,
     /// Bytes delivered and lost since the connection began.
     pub delivered: u64,
     pub lost: u64,
     pub round_start: bool,
-    /// True if something was lost with it.
+    /// True if segments were marked as lost with this acknowledgement.
     pub lossy: bool,
     pub app_limited: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policed {
-    /// The last interval's rate, or the policer's if it is believed in.
+    /// Rate of the last interval, or of the detected policer, in bytes per second.
     rate: Option<f64>,
     believed: bool,
-    /// Where the interval began.
+    /// Beginning of the interval: time, bytes delivered, and bytes lost.
     began: Option<(Time, u64, u64)>,
     rounds: u32,
 }
 
 impl Policed {
-    /// Returns the policer's rate in bytes a second, if there seems to be one.
+    /// Returns the rate of the detected policer, in bytes per second; `None` if none is detected.
     pub fn rate(&self) -> Option<f64> {
         self.rate.filter(|_| self.believed)
     }
 
-    /// Takes an acknowledgement; returns whether the policer is given up, so that ProbeBW is to
-    /// begin anew. `probing` is whether that is the mode.
+    /// Takes an acknowledgement. Returns `true` if the detected rate has expired, so that ProbeBW
+    /// must begin again. `probing` is true in ProbeBW.
     pub fn update(&mut self, now: Interval, probing: bool) -> bool {
         if self.believed {
             self.rounds += u32::from(probing && now.round_start);
@@ -54,7 +54,7 @@ impl Policed {
             }
             return over;
         }
-        // Before the first loss the policer's tokens are not used up.
+        // Before the first loss the policer's bucket may hold tokens.
         let Some((since, delivered, lost)) = self.began else {
             if now.lossy {
                 self.begin(now);
@@ -89,7 +89,7 @@ impl Policed {
         self.rounds += u32::from(now.round_start);
     }
 
-    /// An interval is over; the second of two with the same rate tells the policer's.
+    /// Ends an interval; if two in succession have the same rate, that is the policer's.
     fn end(&mut self, now: Interval, rate: f64) {
         if let Some(last) = self.rate {
             let difference = (rate - last).abs();

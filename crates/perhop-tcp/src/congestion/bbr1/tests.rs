@@ -1,4 +1,4 @@
-//! The parts of the model by the draft's and Linux's arithmetic.
+//! Parts of the model, compared with the draft's and Linux's arithmetic.
 
 use super::*;
 use crate::scoreboard::RateSample;
@@ -42,7 +42,7 @@ fn lost(length: u64) -> LostSegment {
     LostSegment { length, in_flight: 0, lost: length, app_limited: false }
 }
 
-/// Section 4.1.1.5: a rate counts in its round trip and in ten more.
+/// Section 4.1.1.5: a rate sample is valid in its round trip and in ten more.
 #[test]
 fn the_greatest_rate_is_that_of_ten_round_trips() {
     let mut rate = MaxRate::default();
@@ -68,7 +68,7 @@ fn the_pipe_is_full_after_three_round_trips_without_growth() {
     assert!(full.reached);
 }
 
-/// The target of section 4.2.3 with Linux's room for bursts: 40 segments of 1000 B twice, three
+/// The target of section 4.2.3 with Linux's room for bursts: twice 40 segments of 1000 B, three
 /// bursts of two segments (a millisecond at 1 MB/s is less than one), and two while probing.
 #[test]
 fn the_window_goes_to_twice_the_product_and_three_bursts() {
@@ -86,11 +86,11 @@ fn the_window_goes_to_twice_the_product_and_three_bursts() {
     assert_eq!(bbr.inflight(10e6, 1.0), 428.0 * MSS);
 }
 
-/// Section 4.3.4.3: at which flight and time each phase ends.
+/// Section 4.3.4.3: the flight and the time at which each phase ends.
 #[test]
 fn phases_of_the_cycle_end_as_they_should() {
-    // The mode after an acknowledgement `ms` after the phase began, with so many segments in
-    // flight.
+    // Returns `true` if an acknowledgement `ms` after the phase began, with this many segments in
+    // flight, ends the phase.
     let after = |place, ms, segments: u64, loss| {
         let (mut bbr, _) = steady(Mode::ProbeBw(place));
         bbr.newly_lost = loss;
@@ -98,7 +98,7 @@ fn phases_of_the_cycle_end_as_they_should() {
         bbr.mode == Mode::ProbeBw((place + 1) % 8)
     };
     assert!(!after(0, 39, 80, 0), "not before a round trip");
-    // 58 are wanted (56, and two while probing), of which a burst of two is about to be sent.
+    // The target is 58 (56, and two while probing), of which a burst of two is about to be sent.
     assert!(!after(0, 41, 55, 0));
     assert!(after(0, 41, 56, 0));
     assert!(after(0, 41, 45, 1000), "a loss ends it");
@@ -109,7 +109,7 @@ fn phases_of_the_cycle_end_as_they_should() {
     assert!(after(7, 41, 80, 0));
 }
 
-/// Section 4.3.4.3: anywhere but in the phase that drains.
+/// Section 4.3.4.3: any phase but the draining one.
 #[test]
 fn a_cycle_begins_anywhere_but_where_it_drains() {
     let (mut bbr, _) = steady(Mode::Drain);
@@ -123,8 +123,8 @@ fn a_cycle_begins_anywhere_but_where_it_drains() {
     assert!((0..8).all(|place| place == 1 || seen[place] > 100), "{seen:?}");
 }
 
-/// Section 4.2.3.4: as much as is delivered in the first round trip of recovery, then twice that,
-/// and the old window at the end.
+/// Section 4.2.3.4: in the first round trip of recovery as much is sent as is delivered, then twice
+/// that, and the old window is restored at the end.
 #[test]
 fn recovery_conserves_packets_for_a_round_trip() {
     let (mut bbr, mut window) = steady(Mode::ProbeBw(2));
@@ -167,11 +167,11 @@ fn probe_rtt_lasts_200_ms_every_ten_seconds() {
     assert!(window.cwnd >= 80.0 * MSS);
 }
 
-/// Two intervals of four round trips, each with a fifth lost and rates within an eighth: the mean
-/// is the policer's. It is believed in for 48 round trips.
+/// Two intervals of four round trips, each with a loss of a fifth and rates within an eighth: their
+/// mean is the policer's rate. It is used for 48 round trips.
 #[test]
 fn a_policer_is_found_after_two_alike_intervals() {
-    // Round trips of 100 ms which deliver so much and lose so much.
+    // Round trips of 100 ms that deliver and lose these amounts.
     let found = |volumes: [u64; 2], lost_share: f64| {
         let mut policed = Policed::default();
         let (mut delivered, mut lost, mut ms) = (0, 0, 0);
@@ -205,8 +205,8 @@ fn a_policer_is_found_after_two_alike_intervals() {
     assert_eq!(found([10_000, 10_000], 0.19), None, "too little loss");
 }
 
-/// Linux: bbr_undo_cwnd. The window comes back at the end of recovery, the search for a full pipe
-/// begins anew, and losses that were none are no sign of a policer.
+/// Linux: bbr_undo_cwnd. The window is restored at the end of recovery, the search for a full pipe
+/// begins again, and spurious losses are not a sign of a policer.
 #[test]
 fn losses_that_were_none_are_taken_back() {
     let (mut bbr, mut window) = steady(Mode::Startup);
@@ -221,7 +221,7 @@ fn losses_that_were_none_are_taken_back() {
     bbr.on_recovered(&mut window);
     bbr.on_spurious_loss(&mut window, 0);
     assert_eq!(window.cwnd, 80.0 * MSS);
-    // The first of these is what the rate grows from; without, the second would have been the third
+    // Growth is measured from the first of these; without it, the second would have been the third
     // without growth.
     (0..3).for_each(|_| bbr.full_pipe.check(1e6));
     assert!(!bbr.full_pipe.reached);

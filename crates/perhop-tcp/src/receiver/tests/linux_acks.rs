@@ -1,12 +1,13 @@
-//! Receivers that acknowledge as Linux does.
+//! Receivers that acknowledge as in Linux.
 
 use super::*;
 
-/// When an acknowledgement was sent, in µs, up to where, and the last block that it reports.
+/// Time of an acknowledgement in µs, its acknowledgement number, and the last block that it
+/// reports.
 type Sent = (u64, u32, Option<(u32, u32)>);
 
-/// Segments of 100 bytes that begin so many segments after the first byte arrive at these times, in
-/// µs, from 20 ms after the handshake on; what the receiver sends, until a second later.
+/// Passes segments of 100 bytes to a receiver: times in µs from 20 ms after the handshake on, and
+/// numbers of segments from the first byte. Returns the acknowledgements until a second later.
 fn exchange(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(Time, Segment)> {
     let at = |micros| Time::ZERO + Duration::from_micros(20_000 + micros);
     let mut sent = Vec::new();
@@ -24,7 +25,7 @@ fn exchange(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<(Time, Segm
     sent
 }
 
-/// Returns the same, in short.
+/// Returns the same in a short form.
 fn answers(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<Sent> {
     let brief = |(now, answer): (Time, Segment)| {
         let block = answer.sack.as_slice().first().map(|(start, end)| (start.0, end.0));
@@ -44,8 +45,8 @@ fn settled(sack: bool) -> Receiver {
     receiver
 }
 
-/// What follows within 50 µs is acknowledged together, of an odd number the last, too; a segment
-/// alone waits for the next, or for 40 ms.
+/// Segments within 50 µs are acknowledged together, and of an odd number the last, too. A single
+/// segment waits for the next, or for 40 ms.
 #[test]
 fn what_arrives_together_is_acknowledged_as_one() {
     let burst = [(0, 16), (12, 17), (24, 18), (36, 19), (48, 20)];
@@ -54,8 +55,8 @@ fn what_arrives_together_is_acknowledged_as_one() {
     assert_eq!(answers(&mut settled(true), &apart), [(110, 1801, None), (40_170, 1901, None)]);
 }
 
-/// Three acknowledgements say at once that 16 is missing, the others wait for a millisecond, a
-/// twentieth of the round trip; what fills the hole is acknowledged without delay.
+/// Three immediate acknowledgements report that 16 is missing. The others wait for a millisecond, a
+/// twentieth of the round trip. Data that fills the hole is acknowledged at once.
 #[test]
 fn acknowledgements_are_held_back_while_data_is_missing() {
     let arrivals: Vec<_> = (17..24).map(|number| (200 * u64::from(number - 17), number)).collect();
@@ -71,12 +72,12 @@ fn acknowledgements_are_held_back_while_data_is_missing() {
             (5050, 2401, None),
         ]
     );
-    // Without selective acknowledgements each of them counts.
+    // Without selective acknowledgements each segment is acknowledged.
     assert_eq!(answers(&mut settled(false), &filled).len(), 8);
 }
 
-/// Where every other segment is missing, three blocks are all that an acknowledgement has room for:
-/// none goes unreported.
+/// With every other segment missing, three blocks fit into an acknowledgement, and each is
+/// reported.
 #[test]
 fn no_block_is_left_out_of_what_is_held_back() {
     let arrivals: Vec<_> =

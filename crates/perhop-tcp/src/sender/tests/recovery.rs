@@ -1,4 +1,4 @@
-//! What is sent again after a loss, when, and what it costs of the window.
+//! Retransmissions after a loss, their times, and their effect on the window.
 
 use super::*;
 
@@ -25,8 +25,8 @@ fn several_losses_in_a_window_are_repaired_in_one_round_trip_with_sack() {
 
 #[test]
 fn limited_transmit_repairs_a_loss_near_the_end_of_a_small_window() {
-    // Three segments outstanding and the first lost: two duplicates come of three, and only new
-    // data brings the third.
+    // Three segments are outstanding and the first is lost: two of three duplicates arrive, and
+    // only new data causes the third.
     let stuck = SenderConfig { initial_window: 3, limited_transmit: false, ..config() };
     let mut with =
         Connection::new(SenderConfig { limited_transmit: true, ..stuck.clone() }, 1 << 20, &[0]);
@@ -74,12 +74,12 @@ fn the_timer_backs_off_while_nothing_arrives() {
     let mut connection = Connection::new(config(), 1 << 20, &(0..1_000).collect::<Vec<_>>());
     connection.sender.write(u64::from(MSS));
     connection.run(Time::ZERO + Duration::from_secs(10));
-    // From 20 ms: 200 ms, then doubled each time; 0.2 · (2⁶ - 1) = 12.6 s is beyond.
+    // From 20 ms: 200 ms, then doubled each time; 0.2 · (2⁶ - 1) = 12.6 s is beyond the end.
     assert_eq!(connection.sender.retransmits(), 5);
 }
 
-/// RFC 9438, section 4.8: after a timeout CUBIC is on its plateau where slow start ends, and does
-/// not return to the window that it had.
+/// RFC 9438, section 4.8: after a timeout CUBIC is on its plateau at the end of slow start, and
+/// does not return to its old window.
 #[test]
 fn cubic_starts_from_a_plateau_after_a_timeout() {
     let congestion = cubic(HyStartKind::None, false);
@@ -104,8 +104,8 @@ fn cubic_starts_from_a_plateau_after_a_timeout() {
     assert!((grown - 10.8).abs() < 2.0, "{window:?} has grown by {grown} segments");
 }
 
-/// After a timeout slow start goes on though nothing new can be sent: 60 segments do not take 60
-/// round trips and as many delays of an acknowledgement, 3.6 s.
+/// After a timeout slow start continues although no new data can be sent: 60 segments do not take
+/// 60 round trips and as many delayed acknowledgements, 3.6 s.
 #[test]
 fn a_lost_tail_is_repaired_in_slow_start() {
     let lost: Vec<u64> = (40..100).collect();
@@ -131,7 +131,7 @@ fn first_retransmission(connection: &Connection) -> u64 {
     data.position(|segment| segment.flags.has(Flags::RETRANSMISSION)).unwrap() as u64
 }
 
-/// RFC 8985, section 3.1: time tells that a retransmission was lost; counting does not.
+/// RFC 8985, section 3.1: detection by time finds the loss of a retransmission; counting does not.
 #[test]
 fn rack_repairs_a_lost_retransmission_without_a_timeout() {
     for prr in [false, true] {
@@ -149,8 +149,8 @@ fn rack_repairs_a_lost_retransmission_without_a_timeout() {
     }
 }
 
-/// Linux reduces once a recovery, and once more where a retransmission after a timeout is lost
-/// (tcp_fastretrans_alert); RFC 5681, section 4.3, asks for two reductions in either.
+/// Linux reduces once per recovery, and once more if a retransmission after a timeout is lost
+/// (tcp_fastretrans_alert); RFC 5681, section 4.3, requires two reductions in either case.
 #[test]
 fn linux_takes_a_lost_retransmission_for_no_second_sign_in_fast_recovery() {
     let linux = SenderConfig { prr: true, decrease_from_window: true, ..rack() };
@@ -162,7 +162,7 @@ fn linux_takes_a_lost_retransmission_for_no_second_sign_in_fast_recovery() {
     let once = Connection::transfer(linux.clone(), 200, &[40]).sender.window.ssthresh;
     assert_eq!(connection.sender.window.ssthresh, once);
 
-    // Nothing of a window arrives, nor the probe, nor the third that is sent after the timeout.
+    // No segment of a window arrives, nor the probe, nor the third segment after the timeout.
     for config in [linux, rack()] {
         let config = SenderConfig { initial_window: 20, frto: false, ..config };
         let lost: Vec<u64> = (0..=20).chain([23]).collect();
@@ -177,8 +177,8 @@ fn linux_takes_a_lost_retransmission_for_no_second_sign_in_fast_recovery() {
     }
 }
 
-/// What an acknowledgement reports of several blocks arrived in order of their bytes, as far as it
-/// says: a lower one after a higher is no reordering, which would have every loss wait.
+/// Several blocks in one acknowledgement arrived in order, as far as is known: a lower one after a
+/// higher is not reordering, which would delay every detection.
 #[test]
 fn two_blocks_of_one_acknowledgement_are_no_reordering() {
     let mut sender = Sender::new(rack());
@@ -194,7 +194,7 @@ fn two_blocks_of_one_acknowledgement_are_no_reordering() {
     sender.on_segment(at(20), &answer);
     sender.write(u64::MAX);
     while sender.poll(at(20)).is_some() {}
-    // The third segment, and before it in the option the sixth, which came last.
+    // The third segment, and before it in the option the sixth, which arrived last.
     sack.push(5001, 6001);
     sack.push(2001, 3001);
     sender.on_segment(at(40), &Segment { flags: Flags::ACK, sack, ..answer });
@@ -205,8 +205,8 @@ fn two_blocks_of_one_acknowledgement_are_no_reordering() {
     assert!(matches!(sender.recovery, Recovery::Fast { .. }), "{:?}", sender.recovery);
 }
 
-/// RFC 6675, section 6: the answer to what fills the first hole takes a round trip from then. What
-/// is SACKed meanwhile and was sent before says nothing of it.
+/// RFC 6675, section 6: the acknowledgement of the first hole's retransmission takes a round trip.
+/// Data sent before and SACKed meanwhile gives no information about it.
 #[test]
 fn the_timer_starts_again_when_the_first_hole_is_filled() {
     let at = |millis| Time::ZERO + Duration::from_millis(millis);
@@ -231,14 +231,14 @@ fn the_timer_starts_again_when_the_first_hole_is_filled() {
     assert_eq!(sender.deadline, at(50) + sender.rtt.timeout());
     sack(sender, at(60), 4);
     assert_eq!(sender.deadline, at(60) + sender.rtt.timeout());
-    // What was sent after it says that its own answer is due.
+    // Data sent after it shows that its own acknowledgement is overdue.
     sack(sender, at(100), 11);
     sack(sender, at(120), 12);
     assert_eq!(sender.scoreboard.sacked_segments(), 12);
     assert!(sender.deadline < at(120) + sender.rtt.timeout());
 }
 
-/// RFC 8985, section 6.3: what was sent less than a round trip before the timeout is not lost.
+/// RFC 8985, section 6.3: data sent less than a round trip before the timeout is not lost.
 #[test]
 fn a_timeout_resends_nothing_that_is_still_under_way() {
     // Five segments and the probe after them are lost; three follow right before the timeout.
@@ -257,8 +257,8 @@ fn a_timeout_resends_nothing_that_is_still_under_way() {
     assert_eq!(connection.sender.retransmits(), 1 + 5);
 }
 
-/// RFC 8985, section 3.3: the last segments of a flow are repaired by a probe after two round
-/// trips, and counted from it, not by the timer after 200 ms or more.
+/// RFC 8985, section 3.3: the last segments of a flow are repaired after a probe, which is sent
+/// after two round trips, instead of by the timer after 200 ms or more.
 #[test]
 fn a_lost_tail_is_repaired_by_a_probe() {
     for lost in [vec![99], vec![97, 98, 99]] {
@@ -278,9 +278,8 @@ fn a_lost_tail_is_repaired_by_a_probe() {
     }
 }
 
-/// Section 3.2: once reordering is seen, less than the window is no loss; the first round, before
-/// anything is known, counts as RFC 6675 does. Beyond the window, the duplicates that the receiver
-/// reports widen it.
+/// Section 3.2: once reordering is detected, a delay below the window is not a loss; in the first
+/// round, segments count as in RFC 6675. Beyond the window, reported duplicates widen it.
 #[test]
 fn rack_tolerates_reordering_once_it_has_seen_some() {
     for millis in [4, 9] {
@@ -317,12 +316,12 @@ fn proportional_rate_reduction_ends_at_the_threshold_without_a_burst() {
 }
 
 /// RFC 6582, section 3.2, step 3, and RFC 6675, section 5: recovery ends with a window of the
-/// threshold. The acknowledgement that ends it covers what was SACKed long ago, which must not grow
-/// the window: here by 15 / 10 of a segment.
+/// threshold. The acknowledgement that ends it covers data that was SACKed long ago, which must not
+/// grow the window: here by 15 / 10 of a segment.
 #[test]
 fn the_end_of_recovery_grows_the_window_by_what_it_delivers() {
     for loss_detection in EVERY {
-        // Paced, so that acknowledgements come one by one.
+        // Paced, so that acknowledgements arrive one by one.
         let config = SenderConfig { loss_detection, pacing: true, ..config() };
         let mut connection = Connection::new(config, 1 << 20, &[12]);
         connection.sender.write(u64::MAX);

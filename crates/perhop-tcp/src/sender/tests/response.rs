@@ -1,16 +1,16 @@
-//! How windows answer losses and marks, beside what theory says.
+//! Responses of windows to losses and marks, compared with theory.
 
 use super::*;
 
-/// RFC 3168, section 6.1.2: marks are answered as a loss is, once a round trip, and nothing is sent
-/// again. CUBIC's factor is its own.
+/// RFC 3168, section 6.1.2: the response to marks is that to a loss, once a round trip, without
+/// retransmissions. CUBIC has its own factor.
 #[test]
 fn the_marks_of_a_round_trip_are_answered_once() {
     for (congestion, factor) in [(Congestion::Reno, 0.5), (cubic(HyStartKind::None, true), 0.7)] {
         for ecn in [EcnMode::Classic, EcnMode::Accurate] {
             let config = SenderConfig { congestion: congestion.clone(), ecn, ..config() };
             let mut connection = Connection::new(config, 1 << 20, &[]);
-            // The second window is numbered from 10 to 29.
+            // The second window has the numbers 10 to 29.
             connection.marked = vec![12, 14, 15, 20, 29];
             connection.sender.write(u64::MAX);
             connection.run(Time::ZERO + Duration::from_millis(59));
@@ -34,13 +34,13 @@ fn the_marks_of_a_round_trip_are_answered_once() {
     }
 }
 
-/// RFC 3168, section 6.1.2: the congestion window is halved, and so is what an acknowledgement of
-/// two segments has just taken off the flight. With rate reduction that takes a round trip, as in
-/// Linux, and without it happens at once.
+/// RFC 3168, section 6.1.2: the congestion window is halved, including the two segments that an
+/// acknowledgement has just taken off the flight. With rate reduction that takes a round trip, as
+/// in Linux, and without it happens at once.
 #[test]
 fn a_mark_halves_the_window_that_was_in_use() {
     for prr in [false, true] {
-        // Twenty segments are outstanding whenever an acknowledgement comes.
+        // Twenty segments are outstanding at each acknowledgement.
         let config = SenderConfig { ecn: EcnMode::Classic, prr, window: 20_000, ..config() };
         let mut connection = Connection::new(config, 1 << 20, &[]);
         connection.marked = vec![85];
@@ -59,10 +59,10 @@ fn a_mark_halves_the_window_that_was_in_use() {
     }
 }
 
-/// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): where a share p
-/// of the segments is marked, several of them in every window, growth by a segment a round trip and
-/// shrinking by p / 2 meet at 2 / p segments. What acknowledges a mark, two segments at most, does
-/// not grow the window.
+/// DCTCP's steady state (De Schepper and others, *PI²*, CoNEXT 2016, appendix A): if a share p of
+/// the segments is marked, several of them in every window, growth by a segment per round trip and
+/// a reduction by p / 2 balance at 2 / p segments. The acknowledgement of a mark, for two segments
+/// at most, does not grow the window.
 #[test]
 fn a_scalable_window_is_two_by_the_share_that_is_marked() {
     let cases = [(Congestion::dctcp(), EcnMode::Dctcp), (Congestion::dctcp(), EcnMode::Accurate)]
@@ -82,7 +82,7 @@ fn a_scalable_window_is_two_by_the_share_that_is_marked() {
                 sum += connection.sender.window.cwnd / f64::from(MSS) / 400.0;
             }
             // Prague at a round trip of 20 ms behaves as at 25 ms: its window is 20 / 25 of it, or
-            // more, as it waits for the first mark after 25 ms.
+            // more, because its next response is to the first mark after 25 ms.
             let (rtt, most) =
                 if connection.sender.pacer.is_some() { (0.8, 1.25) } else { (1.0, 1.05) };
             let law = sum / (2.0 * every as f64 * rtt);
@@ -92,14 +92,14 @@ fn a_scalable_window_is_two_by_the_share_that_is_marked() {
     }
 }
 
-/// Segments a round trip when one of so many is lost, at even distances.
+/// Returns the segments per round trip when every `every`-th is lost.
 fn response(congestion: Congestion, every: u64, delay: u64, rounds: u64) -> f64 {
     let config = SenderConfig { congestion, window: 1 << 30, ..config() };
     let mut connection = Connection::new(config, 1 << 30, &[]);
     (connection.lose_every, connection.delay) = (every, Duration::from_millis(delay));
     connection.sender.write(u64::MAX);
     let round = Duration::from_millis(2 * delay);
-    // A quarter of the time to forget slow start.
+    // A quarter of the time for the effect of slow start to end.
     connection.run(Time::ZERO + round * (rounds / 4));
     let before = connection.receiver.received().delivered;
     connection.run(Time::ZERO + round * rounds);
@@ -108,9 +108,9 @@ fn response(congestion: Congestion, every: u64, delay: u64, rounds: u64) -> f64 
     delivered as f64 / f64::from(MSS) / (rounds - rounds / 4) as f64
 }
 
-/// Losses at even distances make a sawtooth (Mathis and others, 1997, section 2, every segment
+/// Evenly spaced losses make a sawtooth (Mathis and others, 1997, section 2, every segment
 /// counted): from W/2 to W in W/2 round trips, which are 3/8 W² segments. Their mean is √(3 / 2p).
-/// Here a round trip at W until the loss is detected and one at W/2 of recovery, neither of which
+/// Here, a round trip at W until the loss is detected and one at W/2 in recovery, neither of which
 /// grows the window, make 3/8 W² + 3/2 W segments in W/2 + 2 round trips.
 #[test]
 fn reno_has_the_response_of_the_square_root_law() {
@@ -124,10 +124,10 @@ fn reno_has_the_response_of_the_square_root_law() {
     }
 }
 
-/// RFC 9438, section 5.1, with C = 0.4 and beta = 0.7: 1.054 (RTT / p)^0.75 segments where the
-/// cubic is above Reno's window, and Reno's where it is not (section 4.3). The derivation leaves
-/// out fast convergence and the round trip of recovery; a fluid model with both has 0.92, 0.92 and
-/// 0.99 of it here.
+/// RFC 9438, section 5.1, with C = 0.4 and beta = 0.7: 1.054 (RTT / p)^0.75 segments if the cubic
+/// function is above Reno's window, and Reno's otherwise (section 4.3). The derivation omits fast
+/// convergence and the round trip of recovery; a fluid model with both has 0.92, 0.92 and 0.99 of
+/// it here.
 #[test]
 fn cubic_has_the_response_of_its_rfc() {
     for (every, delay, rounds) in [(10_000, 100, 2_000), (20_000, 200, 1_000), (10_000, 5, 4_000)] {

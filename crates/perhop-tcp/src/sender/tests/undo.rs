@@ -1,15 +1,14 @@
-//! Losses that were none, and what is taken back.
+//! Spurious losses, and the undoing of the response to them.
 
 use super::*;
 
-/// Returns the threshold and the window at the end, of 400 segments of which some come late or not
-/// at all.
+/// Returns the threshold and the window at the end of 400 segments, some of which are late or lost.
 fn after(config: SenderConfig, lost: &[u64], late: &[(u64, Duration)]) -> (f64, u64) {
     let connection = Connection::transfer_late(config, 400, lost, late);
     (connection.sender.window.ssthresh, connection.sender.retransmits())
 }
 
-/// RFC 3522: the timestamp that an acknowledgement echoes says which copy it answers.
+/// RFC 3522: the timestamp that an acknowledgement echoes identifies the copy that arrived.
 #[test]
 fn a_late_segment_costs_no_window_with_timestamps() {
     let late = [(100, Duration::from_millis(15))];
@@ -28,14 +27,15 @@ fn a_late_segment_costs_no_window_with_timestamps() {
                 assert!(retransmits > 0);
                 assert_eq!(ssthresh, f64::INFINITY, "{congestion:?}, {loss_detection:?}");
                 assert!(after(config(true, false), &[], &late).0 < f64::INFINITY);
-                // A segment that is lost costs what it did.
+                // A real loss has its usual effect.
                 assert!(after(config(true, true), &[100], &[]).0 < f64::INFINITY);
             }
         }
     }
 }
 
-/// Every retransmission arrived beside its original, and the receiver says so (RFC 3708).
+/// Every retransmission arrived in addition to its original, and the receiver reports it (RFC
+/// 3708).
 #[test]
 fn reported_duplicates_give_the_window_back() {
     let late = [(100, Duration::from_millis(15))];
@@ -43,13 +43,13 @@ fn reported_duplicates_give_the_window_back() {
         let config = SenderConfig { undo, ..rack() };
         assert_eq!(after(config, &[], &late).0 == f64::INFINITY, undo);
     }
-    // One of two was lost: a sign of congestion is left.
+    // One of two was lost: one congestion signal remains.
     let (ssthresh, _) = after(rack(), &[102], &late);
     assert!(ssthresh < f64::INFINITY);
 }
 
-/// RFC 5682: where everything is delayed, the first segment is sent again, and nothing else is;
-/// without timestamps and reports of duplicates.
+/// RFC 5682: if everything is delayed, the first segment is retransmitted, and no other; without
+/// timestamps and reports of duplicates.
 #[test]
 fn a_delay_spike_is_no_loss() {
     let late: Vec<_> = (100..500).map(|number| (number, Duration::from_millis(500))).collect();
@@ -60,13 +60,13 @@ fn a_delay_spike_is_no_loss() {
         let (ssthresh, retransmits) = after(config(false), &[], &late);
         assert!(ssthresh < f64::INFINITY && retransmits > 10, "{ssthresh}, {retransmits}");
     }
-    // A timeout for a loss stays one: all of a flight is lost, or but for its last segment.
+    // A timeout after a loss remains one: all of a flight is lost, or all but its last segment.
     for lost in [(100..160).collect::<Vec<_>>(), (100..159).collect()] {
         assert!(after(config(), &lost, &[]).0 < f64::INFINITY);
     }
 }
 
-/// Sarolahti and Kuznetsov, section 5: what has come late once is waited for the next time.
+/// Sarolahti and Kuznetsov, section 5: after a late arrival the sender waits longer the next time.
 #[test]
 fn the_threshold_follows_reordering() {
     let late: Vec<_> =
