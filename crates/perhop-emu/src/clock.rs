@@ -1,11 +1,11 @@
-//! The one clock of the engine.
+//! The clock of the engine.
 
 use nix::time::{ClockId, clock_gettime};
 use perhop_core::Time;
 
 const PICOS_PER_NANO: u64 = 1_000;
 
-/// Nanoseconds of the monotonic clock (clock_gettime(2)).
+/// Returns the monotonic clock (clock_gettime(2)), in nanoseconds.
 ///
 /// # Panics
 /// If the kernel has no such clock.
@@ -14,8 +14,7 @@ pub fn monotonic() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// The clock of an emulation: its zero is an instant of the monotonic clock, before which it stands
-/// still.
+/// The clock of an emulation: it is zero at an instant of the monotonic clock, and before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub zero: u64,
@@ -26,7 +25,7 @@ impl Clock {
         Time::from_picos(monotonic().saturating_sub(self.zero).saturating_mul(PICOS_PER_NANO))
     }
 
-    /// In how many nanoseconds it shows `at`; zero if it has.
+    /// Returns the time until the clock shows `at`, in nanoseconds; zero if it has.
     pub fn until(self, at: Time) -> u64 {
         let due = self.zero.saturating_add(at.as_picos().div_ceil(PICOS_PER_NANO));
         due.saturating_sub(monotonic())

@@ -1,9 +1,8 @@
-//! What Linux has counted of queues and policers, read without a process or a page of memory that
-//! would be copied for it.
+//! Linux's counters of queues and policers, read without a process.
 //!
-//! `tc -s qdisc` and `nft list counters` say the same. But a process for each node takes the
-//! processor for some milliseconds, and each that is forked has this one's pages copied as they are
-//! written to: what is measured would be late for it.
+//! `tc -s qdisc` and `nft list counters` print the same. But a process for each node takes the
+//! processor for some milliseconds, and after each fork this process's pages are copied when they
+//! are written to, which would disturb measurements.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,38 +13,38 @@ use crate::device::Device;
 use crate::netlink::{attribute, attributes, dump, find, open};
 use crate::netns::Namespace;
 
-/// What a queue has counted, by the names that tc(8) has for it.
+/// Counters of a queue, by the names of tc(8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// The number of the device before which it stands.
+    /// Index of its device.
     pub device: u32,
-    /// The number before the colon of its handle.
+    /// Major number of its handle.
     pub handle: u32,
-    /// Its discipline.
+    /// Discipline.
     pub kind: String,
-    /// What every queue counts, and then what only this discipline does.
+    /// Counters that every queue has, followed by those of the discipline.
     pub counts: Vec<(&'static str, u64)>,
 }
 
-/// Packets and bytes.
+/// Number of packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
-    /// How many bytes they had.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// What counts in a namespace: sockets that stay open.
+/// Reader of a namespace's counters, with sockets that stay open.
 #[derive(Debug)]
 pub struct LinuxCounts {
     namespace: Namespace,
     routes: OwnedFd,
-    /// None where the kernel has no nftables.
+    /// `None` if the kernel has no nftables.
     rules: Option<OwnedFd>,
 }
 
-// The numbers that libc does not have, from linux/gen_stats.h, linux/pkt_cls.h, linux/rtnetlink.h,
+// Numbers that libc lacks, from linux/gen_stats.h, linux/pkt_cls.h, linux/rtnetlink.h,
 // linux/tc_act/tc_gact.h and linux/netfilter/nf_tables.h.
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
@@ -64,16 +63,16 @@ const NFTA_OBJ_DATA: u16 = 4;
 const NFTA_COUNTER_BYTES: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
 
-/// The length of a `struct tcmsg`.
+/// Length of a `struct tcmsg`.
 const TCMSG: usize = 20;
-/// The length of a `struct tcamsg`, and of a `struct nfgenmsg`.
+/// Length of a `struct tcamsg`, and of a `struct nfgenmsg`.
 const SHORT: usize = 4;
 
 impl LinuxCounts {
-    /// Those of a namespace.
+    /// Opens the sockets in a namespace.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn new(namespace: &Namespace) -> io::Result<Self> {
         namespace.within(|| {
             let rules = open(SockProtocol::NetlinkNetFilter).ok();
@@ -85,26 +84,26 @@ impl LinuxCounts {
         })?
     }
 
-    /// Returns the number of a device.
+    /// Returns the index of a device.
     ///
     /// # Errors
-    /// As the kernel says, above all if there is no such device.
+    /// Those of the kernel, for example if the device does not exist.
     pub fn device(&self, name: &str) -> io::Result<u32> {
         self.namespace.within(|| Device::named(name)?.index())?
     }
 
-    /// Of every queue that somebody has put before a device.
+    /// Returns the counters of every queue that was added to a device.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn queues(&self) -> io::Result<Vec<QueueCounts>> {
         dump(&self.routes, (libc::RTM_GETQDISC, &[0; TCMSG]), |body, all| all.extend(queue(body)))
     }
 
-    /// Of every counter that has a name in nftables.
+    /// Returns all named counters of nftables.
     ///
     /// # Errors
-    /// As the kernel says; also if it has no nftables.
+    /// Those of the kernel; also if it has no nftables.
     pub fn rules(&self) -> io::Result<Vec<(String, Counted)>> {
         let Some(socket) = &self.rules else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut body = vec![0; SHORT];
@@ -113,10 +112,10 @@ impl LinuxCounts {
         dump(socket, (kind, &body), |body, all| all.extend(rule(body)))
     }
 
-    /// Of every action of a kind of tc's, `police` or `gact`, by its number.
+    /// Returns the counters of every action of a kind of tc's, `police` or `gact`, by its index.
     ///
     /// # Errors
-    /// As the kernel says; also if it has no such action.
+    /// Those of the kernel; also if it lacks the action.
     pub fn actions(&self, kind: &str) -> io::Result<Vec<(u32, Counted)>> {
         let (mut named, mut first, mut body) = (Vec::new(), Vec::new(), vec![0; SHORT]);
         attribute(&mut named, TCA_ACT_KIND, &[kind.as_bytes(), &[0]].concat());
@@ -126,12 +125,12 @@ impl LinuxCounts {
     }
 }
 
-/// Returns the numbers of a structure of the kernel's, as far as it goes.
+/// Returns the 64-bit numbers of a kernel structure, up to its end.
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4 bytes")).into())
 }
 
-/// What a `struct gnet_stats_basic` says, and the attribute that has packets beyond 32 bits.
+/// Reads a `struct gnet_stats_basic`, and the attribute with the number of packets in 64 bits.
 fn counted(stats: &[u8]) -> Option<Counted> {
     let basic = find(stats, TCA_STATS_BASIC)?;
     let bytes = u64::from_ne_bytes(*basic.first_chunk()?);
@@ -141,7 +140,7 @@ fn counted(stats: &[u8]) -> Option<Counted> {
     Some(Counted { packets, bytes })
 }
 
-/// Returns a queue as the kernel describes it; none without what it has counted.
+/// Reads the description of a queue; `None` if it has no counters.
 fn queue(body: &[u8]) -> Option<QueueCounts> {
     let mut header = words(body.get(..TCMSG)?).skip(1);
     let (device, handle) = (header.next()? as u32, header.next()? as u32 >> 16);
@@ -159,16 +158,16 @@ fn queue(body: &[u8]) -> Option<QueueCounts> {
     Some(QueueCounts { device, handle, kind, counts })
 }
 
-/// What a discipline alone counts, at its place in a structure of linux/pkt_sched.h.
+/// Returns the counters of a discipline alone, from its structure in linux/pkt_sched.h.
 fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
     let places: &[(&str, usize)] = match kind {
         // struct tc_red_xstats
         "red" => &[("early", 0), ("marked", 3)],
-        // struct tc_pie_xstats, whose first number takes two words.
+        // struct tc_pie_xstats, the first number of which takes two words.
         "pie" => &[("dropped", 6), ("ecn_mark", 9)],
         // struct tc_codel_xstats
         "codel" => &[("drop_overlimit", 5), ("ecn_mark", 6)],
-        // struct tc_fq_codel_xstats, whose first word says that it is of the queue.
+        // struct tc_fq_codel_xstats, the first word of which tells the queue's from a class's.
         "fq_codel" => &[("drop_overlimit", 2), ("ecn_mark", 3), ("drop_overmemory", 9)],
         _ => &[],
     };
@@ -176,7 +175,7 @@ fn of_discipline(kind: &str, bytes: &[u8]) -> Vec<(&'static str, u64)> {
     places.iter().filter_map(found).collect()
 }
 
-/// Returns a named counter as nftables describes it.
+/// Reads the description of a named counter.
 fn rule(body: &[u8]) -> Option<(String, Counted)> {
     let attributes = body.get(SHORT..)?;
     let data = find(attributes, NFTA_OBJ_DATA)?;
@@ -186,7 +185,7 @@ fn rule(body: &[u8]) -> Option<(String, Counted)> {
     Some((text(find(attributes, NFTA_OBJ_NAME)?)?, counted))
 }
 
-/// Adds the actions that a message lists.
+/// Adds the actions of a message.
 fn actions(body: &[u8], found: &mut Vec<(u32, Counted)>) {
     let all = body.get(SHORT..).and_then(|body| find(body, TCA_ACT_TAB)).unwrap_or_default();
     let of_one = |action: &[u8]| {
@@ -196,14 +195,14 @@ fn actions(body: &[u8], found: &mut Vec<(u32, Counted)>) {
         } else {
             TCA_GACT_PARMS
         };
-        // Both structures begin with the action's number.
+        // Both structures begin with the action's index.
         let number = words(find(options, place)?).next()? as u32;
         Some((number, counted(find(action, TCA_ACT_STATS)?)?))
     };
     found.extend(attributes(all).filter_map(|(_, action)| of_one(action)));
 }
 
-/// Returns a name, which ends with a zero.
+/// Returns a name, without the zero at its end.
 fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Some(std::str::from_utf8(&bytes[..end]).ok()?.to_owned())

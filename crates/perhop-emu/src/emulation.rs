@@ -1,4 +1,4 @@
-//! An emulation, as it is made and asked.
+//! Construction and control of an emulation.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -25,26 +25,26 @@ use crate::running::{Request, Running, quantile, run, take_real_time_priority};
 use crate::shaper::HostQueue;
 use crate::tun::{LEAST_MTU_V6, Tun, TunError};
 
-/// The network of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
+/// Prefix of the hosts' IPv6 addresses: a unique local prefix (RFC 4193).
 const PREFIX_V6: [u16; 6] = [0xfd70, 0x6572, 0x686f, 0x7000, 0, 0];
-/// What every host must take (RFC 791, section 3.1), and the longest packet.
+/// MTUs of hosts: from the least permitted one (RFC 791, section 3.1) to the longest packet.
 const MTUS: RangeInclusive<u32> = 576..=65_535;
 
-/// A network of Linux hosts.
+/// Plan of an emulation: a network of Linux hosts.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmulationPlan {
-    /// The network, and when it is measured.
+    /// The network, and the times of measurement.
     pub network: NetworkPlan,
-    /// The hosts, each of which is a node of the network.
+    /// Hosts, each of which is a node of the network.
     pub hosts: BTreeMap<String, HostPlan>,
-    /// The congestion control of TCP connections that ask for none; by default this machine's.
+    /// Congestion control of TCP connections that select none; by default that of this machine.
     #[serde(default)]
     pub congestion_control: Option<String>,
-    /// The flows whose losses are told apart.
+    /// Flows with separate counters of losses.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
-    /// How late the network may be before it counts as a stall; never if not given.
+    /// Delay of the network beyond which it counts as a stall; never without a value.
     #[serde(default)]
     pub bearable: Option<Duration>,
 }
@@ -53,13 +53,12 @@ pub struct EmulationPlan {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPlan {
-    /// The longest packet that it sends.
+    /// MTU of its device, in bytes.
     pub mtu: u32,
-    /// True if it leaves checksums and the division into packets to us, as hosts do to a real
-    /// device.
+    /// True if it leaves checksums and segmentation to the device (offloads).
     #[serde(default = "yes")]
     pub offload: bool,
-    /// True if its own queue holds up its senders.
+    /// True if its own queue blocks its senders.
     #[serde(default)]
     pub backpressure: bool,
 }
@@ -68,62 +67,61 @@ fn yes() -> bool {
     true
 }
 
-/// How packets of a flow are told from others.
+/// Identification of a flow's packets.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowKeyPlan {
-    /// The flow's name.
+    /// Name of the flow.
     pub name: String,
     /// Sending host.
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// What they carry.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// The port that they are for.
+    /// Destination port.
     pub port: u16,
 }
 
-/// Why there is no emulation.
+/// Reason why an emulation cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EmulationError {
-    /// The plan has something wrong.
+    /// The plan is invalid.
     #[error(transparent)]
     Plan(#[from] BuildError),
-    /// A host cannot be made.
+    /// The namespace of a host cannot be made.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// A host cannot have a device.
+    /// The device of a host cannot be made.
     #[error(transparent)]
     Tun(#[from] TunError),
-    /// A host has no MTU, or one that cannot be.
+    /// A host has no MTU, or an invalid one.
     #[error("every host must have an MTU, of 576 to 65535 bytes")]
     Mtu,
-    /// Something else went wrong.
+    /// Another error of the system.
     #[error("an emulation cannot be made: {0}")]
     Other(#[from] io::Error),
 }
 
-/// What an emulation has counted of itself.
+/// Counters of an emulation itself.
 #[derive(Clone, Debug, Default)]
 pub struct EmulationCounters {
     /// Links crossed by packets.
     pub packet_hops: u64,
-    /// Packets that came and went.
+    /// Packets exchanged with hosts.
     pub packets: PacketCounters,
-    /// Packets that hosts have dropped before their devices, because we were late to read them.
+    /// Packets that hosts dropped before their devices, because the loop was late to read them.
     pub overruns: u64,
-    /// Hosts whose own queues hold up their senders, and those whose do not although they were to:
-    /// the kernel has no token bucket, the host has several links, a link as fast as the network,
-    /// or at its end of the link something else than a plain queue.
+    /// Number of hosts whose own queues block their senders, and number of those whose queues
+    /// should but do not: the kernel lacks the token bucket, or the host has several links, a very
+    /// fast link, or a discipline other than a plain queue at its end of the link.
     pub backpressure: [u64; 2],
     /// True if the thread has real-time priority (`SCHED_FIFO`), which needs privileges.
     pub real_time: bool,
-    /// How late the thread was, in nanoseconds, when it slept until something was due: at the
-    /// median, in 99 of 100 cases at most, and at most.
+    /// Lateness of the thread's wake-ups, in nanoseconds: median, 99th percentile and maximum.
     pub lateness_ns: Option<[u64; 3]>,
-    /// How often and long it was later than the plan says can be borne.
+    /// Number and duration of delays beyond the plan's limit.
     pub stalls: Stalls,
 }
 
@@ -133,27 +131,27 @@ pub struct Emulation {
     namespaces: Vec<Option<Namespace>>,
     pub(crate) names: Names,
     labels: Labels,
-    /// What is to run, until it does.
+    /// State of the loop until it starts.
     waiting: Option<Box<Running>>,
     requests: Option<mpsc::Sender<Request>>,
     bell: Arc<EventFd>,
     reached: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
     end: Time,
-    /// What captures have taken, and the files do not have yet.
+    /// Captures whose bytes may not be in their files yet.
     captures: Vec<Capture>,
 }
 
-/// A capture's file, and what waits for it.
+/// A capture's file, and the bytes that wait for it.
 struct Capture {
-    /// What the thread that carries packets calls it.
+    /// Number of the capture in the thread that forwards packets.
     number: usize,
     backlog: Backlog,
     file: Box<dyn Sink>,
 }
 
 impl Capture {
-    /// Has the file take what waits.
+    /// Writes the waiting bytes to the file.
     fn write(&mut self) -> io::Result<()> {
         let blocks = std::mem::take(&mut *self.backlog.0.lock().expect("nobody panics with it"));
         if blocks.is_empty() { Ok(()) } else { self.file.take(&blocks) }
@@ -166,7 +164,7 @@ impl fmt::Debug for Capture {
     }
 }
 
-/// Bytes that wait for their file, as the thread that carries packets waits for none.
+/// Bytes that wait for their file, because the thread that forwards packets must not wait.
 #[derive(Clone, Debug, Default)]
 struct Backlog(Arc<Mutex<Vec<u8>>>);
 
@@ -177,7 +175,7 @@ impl Sink for Backlog {
     }
 }
 
-/// Returns the addresses of a node: the one that it has, and one of IPv6 that ends with it.
+/// Returns the addresses of a node: its IPv4 address, and an IPv6 address that ends with it.
 pub(crate) fn addresses(v4: Ipv4Addr) -> Addresses {
     let [a, b, c, d] = v4.octets();
     let [p, q, r, s, t, u] = PREFIX_V6;
@@ -186,10 +184,11 @@ pub(crate) fn addresses(v4: Ipv4Addr) -> Addresses {
 }
 
 impl Emulation {
-    /// Makes the hosts and their devices, and the network between them, in which time stands still.
+    /// Makes the hosts with their devices, and the network between them, without starting its
+    /// clock.
     ///
     /// # Errors
-    /// [`EmulationError`] says what the plan has wrong, or this machine lacks.
+    /// [`EmulationError`] if the plan is invalid, or this machine lacks a feature.
     pub fn new(plan: &EmulationPlan) -> Result<Self, EmulationError> {
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map_err(io::Error::from)?;
@@ -199,7 +198,7 @@ impl Emulation {
         }
         let marks = Marks::new(&plan.network.marks, &[]).ok_or(BuildError::Marks)?;
         let kinds = plan.network.kinds();
-        // Whoever has none of the addresses, and no link.
+        // A node without a link, for all other addresses.
         let nowhere = NodePlan {
             name: String::new(),
             kind: NodeKind::Host,
@@ -212,8 +211,8 @@ impl Emulation {
         let names = network_plan.names()?;
         let network = network_plan.network(&names)?;
         let control = plan.congestion_control.as_deref();
-        // Every link must carry 1280 bytes of IPv6 (RFC 8200, section 5): where one does not, what
-        // is longer would be lost there, as no host sends less.
+        // Every link must carry packets of 1280 bytes for IPv6 (RFC 8200, section 5): on others,
+        // longer packets would be lost, because no host sends shorter ones.
         let mut mtus = plan.network.links.iter().filter_map(|link| link.mtu);
         let v6 = mtus.all(|mtu| mtu >= LEAST_MTU_V6);
         let mut namespaces = Vec::with_capacity(nodes);
@@ -282,13 +281,13 @@ impl Emulation {
         &self.namespaces
     }
 
-    /// Lets time begin at an instant of the monotonic clock, in nanoseconds.
+    /// Starts the clock at an instant of the monotonic clock, in nanoseconds.
     ///
     /// # Errors
-    /// If no thread can be made.
+    /// If no thread can be started.
     ///
     /// # Panics
-    /// If it has begun already.
+    /// If it has started already.
     pub fn start(&mut self, zero: u64) -> io::Result<()> {
         let mut running = *self.waiting.take().expect("an emulation starts once");
         let (requests, asked) = mpsc::channel();
@@ -307,12 +306,12 @@ impl Emulation {
         Time::from_picos(self.reached.load(Ordering::Relaxed))
     }
 
-    /// When the last counters are read.
+    /// Returns the end of the emulation: the last reading of the counters.
     pub fn end(&self) -> Time {
         self.end
     }
 
-    /// Has the loop do something, and waits for what it says.
+    /// Runs a request in the loop, and waits for its result.
     pub(crate) fn ask<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Running) -> T + Send + 'static,
@@ -330,8 +329,8 @@ impl Emulation {
         answered.recv().expect("the loop goes on as long as this does")
     }
 
-    /// From now on what passes some interfaces goes to `sink`, as a file of packets, whenever
-    /// [`Emulation::write_captures`] is called.
+    /// Captures packets that pass some interfaces, from now on; [`Emulation::write_captures`]
+    /// writes them to `sink`.
     ///
     /// # Errors
     /// [`BuildError::UnknownLink`] if an interface does not exist.
@@ -353,10 +352,11 @@ impl Emulation {
         Ok(number)
     }
 
-    /// Ends the capture of this number, which may be another's then; its sink has everything.
+    /// Ends the capture with this number, which becomes free for another, and writes the rest of
+    /// it.
     ///
     /// # Errors
-    /// Why a file cannot be written.
+    /// Those of the file.
     pub fn end_capture(&mut self, number: usize) -> io::Result<()> {
         let Some(place) = self.captures.iter().position(|capture| capture.number == number) else {
             return Ok(());
@@ -370,10 +370,10 @@ impl Emulation {
         capture.write()
     }
 
-    /// Writes what was captured so far.
+    /// Writes all packets captured so far.
     ///
     /// # Errors
-    /// Why a file cannot be written. Its capture ends with it.
+    /// Those of a file. Its capture ends with the error.
     pub fn write_captures(&mut self) -> io::Result<()> {
         if self.captures.is_empty() {
             return Ok(());
@@ -393,12 +393,12 @@ impl Emulation {
         failure
     }
 
-    /// Why the emulation cannot go on, once, if it cannot.
+    /// Returns the error that has ended the emulation, once, if there is one.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.ask(|running| running.failure.take())
     }
 
-    /// Ends the measurement where it is: the tables then go up to here.
+    /// Ends the measurement now; the tables end here.
     pub fn stop(&mut self) {
         self.ask(|running| {
             if let Some(now) = running.marks.stop(running.network.now()) {
@@ -416,7 +416,7 @@ impl Emulation {
         })
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counters(&mut self) -> EmulationCounters {
         let overruns = self.namespaces.iter().flatten().map(overruns).sum();
         self.ask(move |running| EmulationCounters {
@@ -443,9 +443,9 @@ impl Drop for Emulation {
     }
 }
 
-/// Has a host send an ICMP error about every packet that earns one, and answer every ping, as
-/// routers do that limit nothing. Settings that its kernel does not have for a namespace are left
-/// out.
+/// Makes a host send an ICMP error about every packet for which one is permitted, and reply to
+/// every ping, as routers without limits do. Settings that its kernel lacks in namespaces are
+/// skipped.
 fn answer_all(host: &Namespace) -> io::Result<()> {
     const NEVER_LIMITED: [(&str, &str); 4] = [
         ("net/ipv4/icmp_ratelimit", "0"),
@@ -466,8 +466,8 @@ fn lateness(histogram: &Histogram) -> Option<[u64; 3]> {
     Some([median, most, worst].map(|time| time.as_picos() / 1_000))
 }
 
-/// Returns the packets that a host's kernel has dropped before its device: `/proc/net/dev`, where
-/// the twelfth number is that (proc_net(5)).
+/// Returns the number of packets that a host's kernel has dropped before its device: the twelfth
+/// number in `/proc/net/dev` (proc_net(5)).
 fn overruns(host: &Namespace) -> u64 {
     let text = host.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
     let text = text.and_then(|text| text).unwrap_or_default();

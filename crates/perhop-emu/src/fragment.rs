@@ -6,9 +6,10 @@ use perhop_wire::{
 
 use crate::store::{Buffer, Store};
 
-/// Divides a packet into fragments of at most `mtu` bytes, with the length of each; into none if
-/// the packet forbids it, or a place is missing. One with options is not divided either: some are
-/// of all fragments and some of the first alone, and senders that use any expect to be told.
+/// Divides a packet into fragments of at most `mtu` bytes, each with its length; into none if the
+/// packet must not be fragmented, or memory for one is missing. A packet with options is not
+/// fragmented either: some options belong into all fragments and some into the first only, and
+/// senders that use options expect an error.
 pub(crate) fn divide(
     bytes: &[u8],
     parsed: &IpPacket,
@@ -61,7 +62,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fragments, in any order and divided once more, are put together by their offsets.
+        /// Fragments in any order, some of them fragmented again, are reassembled by their offsets.
         #[test]
         fn fragments_make_the_packet(
             length in 0..9_000_usize, first in 68..1500_usize, second in 68..1500_usize,

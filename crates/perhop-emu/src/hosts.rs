@@ -1,4 +1,4 @@
-//! Linux hosts at the ends of the network, and what its routers do themselves.
+//! Linux hosts at the ends of the network, and the routers' own ICMP messages.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -16,32 +16,32 @@ use crate::reassembly::{Reassembly, is_fragment};
 use crate::store::{Buffer, HEADROOM, Store};
 use crate::tun::Tun;
 
-/// The longest thing that a host hands over at once.
+/// Greatest length that a host hands over at once, in bytes.
 const LONGEST: usize = 65_536 + VNET_HEADER;
-/// How many packets a host is handed at once at most (`IOV_MAX` is 1024).
+/// Greatest number of packets handed to a host at once (`IOV_MAX` is 1024).
 const MOST_PIECES: usize = 64;
-/// How much memory the packets under way may take; more are lost, and counted.
+/// Memory for packets in transit, in bytes; further ones are lost and counted.
 const MEMORY: usize = 1 << 30;
 
-/// What the loop has counted.
+/// Counters of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounters {
-    /// Packets that hosts have sent, as they are in the network.
+    /// Packets sent by hosts, counted after segmentation.
     pub sent: u64,
-    /// Packets that were handed to hosts.
+    /// Packets handed to hosts.
     pub received: u64,
-    /// How often a host handed something over: a packet, or several as one.
+    /// Number of times that a host handed over a packet, or several as one.
     pub reads: u64,
-    /// How often something was handed to a host.
+    /// Number of times that a packet, or several as one, were handed to a host.
     pub writes: u64,
-    /// Packets that a host did not take.
+    /// Packets that a host refused.
     pub refused: u64,
-    /// What a host sent that is no packet, or cannot be sent by this host.
+    /// Data from hosts that is not a valid packet, or that the host must not send.
     pub malformed: u64,
-    /// Packets to everybody, to a group, or from another address than the host's own: none of them
-    /// is carried.
+    /// Broadcast and multicast packets, and packets with a source address other than the host's
+    /// own, which are not forwarded.
     pub foreign: u64,
-    /// Packets that were lost because too many are under way.
+    /// Packets lost because too many are in transit.
     pub overflow: u64,
 }
 
@@ -51,12 +51,11 @@ struct EmulatedNode {
     kind: NodeKind,
     addresses: Addresses,
     tun: Option<Tun>,
-    /// What is to be handed to it, with the length of each.
+    /// Packets to hand to the node, each with its length.
     outbox: Vec<(Buffer, u32)>,
 }
 
-/// What packets of a flow have in common: where they come from and go to, their protocol and the
-/// port that they are for.
+/// Identification of a flow's packets: source, destination, protocol and destination port.
 pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 
 /// All hosts of an emulation.
@@ -64,31 +63,31 @@ pub(crate) type FlowKey = (NodeId, NodeId, Protocol, u16);
 pub(crate) struct LinuxHosts {
     nodes: Vec<EmulatedNode>,
     by_address: HashMap<IpAddr, NodeId>,
-    /// Where packets go to that no node has the address of.
+    /// Destination of packets to addresses that no node has.
     nowhere: NodeId,
     store: Store,
     pub captures: Captures,
     pub counters: PacketCounters,
-    /// The flows whose losses are told apart.
+    /// Flows with separate counters of losses.
     flows: HashMap<FlowKey, u32>,
     pub losses: LossMeter,
-    /// Nodes with something in their outbox.
+    /// Nodes with packets in their outbox.
     ready: Vec<NodeId>,
-    /// What a host hands over.
+    /// Buffer for data from a host.
     read: Box<[u8]>,
-    /// Of that, the packets.
+    /// Packets in this data.
     packets: Vec<(Buffer, usize)>,
-    /// The packet that is observed.
+    /// Bytes of the observed packet.
     observed: Vec<u8>,
-    /// Pings of routers of which not all has come.
+    /// Pings of routers in fragments, not all of which have arrived.
     reassembly: Reassembly,
 }
 
 type Net = Network<Buffer>;
 
 impl LinuxHosts {
-    /// Hosts and routers with these addresses, the hosts behind these devices, whose packets are at
-    /// most of this length. Losses of these flows are told apart.
+    /// Creates nodes with these addresses, hosts behind these devices, with packets of at most this
+    /// length. Losses of these flows are counted separately.
     pub fn new(
         nodes: Vec<(NodeKind, Addresses, Option<Tun>)>,
         nowhere: NodeId,
@@ -106,7 +105,7 @@ impl LinuxHosts {
             by_address,
             nodes: nodes.into_iter().map(node).collect(),
             nowhere,
-            // What routers say is at most the least MTU of IPv6.
+            // Packets that routers send have at most the least MTU of IPv6.
             store: Store::new(longest.max(1280) as usize, MEMORY),
             captures: Captures::default(),
             counters: PacketCounters::default(),
@@ -120,13 +119,13 @@ impl LinuxHosts {
         }
     }
 
-    /// Returns the hosts' devices, with the nodes.
+    /// Returns the hosts' devices, with their nodes.
     pub fn devices(&self) -> impl Iterator<Item = (NodeId, &Tun)> {
         let nodes = self.nodes.iter().enumerate();
         nodes.filter_map(|(node, each)| Some((NodeId(node as u16), each.tun.as_ref()?)))
     }
 
-    /// Returns the hosts that have none any more.
+    /// Returns the hosts whose devices are gone.
     pub fn without_device(&self) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter().enumerate();
         let lost = nodes.filter(|(_, each)| each.kind == NodeKind::Host && each.tun.is_none());
@@ -134,18 +133,18 @@ impl LinuxHosts {
         real.map(|(node, _)| NodeId(node as u16))
     }
 
-    /// Returns `true` if a host's device is there.
+    /// Returns `true` if a host's device exists.
     pub fn has_device(&self, host: NodeId) -> bool {
         self.nodes[host.index()].tun.is_some()
     }
 
-    /// A host's device is gone.
+    /// Removes a host's device, which is gone.
     pub fn remove(&mut self, host: NodeId) {
         self.nodes[host.index()].tun = None;
     }
 
-    /// Reads what a host has sent, and sends it into the network, now. Says whether there was
-    /// anything.
+    /// Reads data from a host, and sends its packets into the network, now. Returns `true` if there
+    /// was any.
     ///
     /// # Errors
     /// If the host's device is gone.
@@ -160,7 +159,7 @@ impl LinuxHosts {
         Ok(true)
     }
 
-    /// Sends what was read; none if it is no packet.
+    /// Sends the packets in the data that was read; none if it is invalid.
     fn take_apart(
         &mut self,
         host: NodeId,
@@ -219,7 +218,7 @@ impl LinuxHosts {
         Some(())
     }
 
-    /// Hands the hosts what has arrived for them.
+    /// Hands the packets that have arrived to the hosts.
     pub fn flush(&mut self) {
         while let Some(node) = self.ready.pop() {
             let mut outbox = std::mem::take(&mut self.nodes[node.index()].outbox);
@@ -233,7 +232,8 @@ impl LinuxHosts {
         }
     }
 
-    /// What a router does with a packet for itself: it answers pings, and has nobody listening.
+    /// Handles a packet to a router: the router replies to pings, and no process listens on its
+    /// ports.
     fn at_router(&mut self, network: &mut Net, router: NodeId, packet: Packet<Buffer>) {
         let Packet { header, body } = packet;
         let bytes = &mut self.store.bytes_mut(body)[..header.size as usize];
@@ -260,7 +260,7 @@ impl LinuxHosts {
         self.store.release(body);
     }
 
-    /// What a router does with a fragment of a ping: once it has all, it answers each.
+    /// Handles a fragment of a ping to a router: once all have arrived, the router replies to each.
     fn answer_fragments(
         &mut self,
         network: &mut Net,
@@ -305,7 +305,7 @@ impl LinuxHosts {
     }
 }
 
-/// Hands packets to a host in order, those of a connection together.
+/// Hands packets to a host in order, joining those of a connection.
 fn deliver(tun: &Tun, packets: &[(Buffer, u32)], store: &mut Store, counters: &mut PacketCounters) {
     let mut rest = packets;
     while let Some((&(first, length), after)) = rest.split_first() {
@@ -344,7 +344,8 @@ fn deliver_one(tun: &Tun, (buffer, length): (Buffer, usize), store: &mut Store) 
     tun.write(bytes)
 }
 
-/// Hands over as many of `packets` as can be joined; says how many, and whether the host took them.
+/// Hands over as many of `packets` as can be joined; returns their number, and `true` if the host
+/// took them.
 fn deliver_joined(
     tun: &Tun,
     mut joined: Joined,

@@ -1,4 +1,4 @@
-//! What routers say (RFC 792, RFC 4443), as real packets.
+//! ICMP messages of routers (RFC 792, RFC 4443), as real packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,9 +9,9 @@ use perhop_wire::{
     Ipv6Header, Ipv6Repr, fill_icmp_checksum, fill_ipv4_checksum, icmpv4, icmpv6, is_ipv6, number,
 };
 
-/// The longest error of IPv4 (RFC 1812, section 4.3.2.3).
+/// Length of the longest IPv4 error, in bytes (RFC 1812, section 4.3.2.3).
 const LONGEST_V4: usize = 576;
-/// The longest error of IPv6: its least MTU (RFC 4443, section 2.4).
+/// Length of the longest IPv6 error, its least MTU, in bytes (RFC 4443, section 2.4).
 const LONGEST_V6: usize = 1280;
 
 /// A node's addresses.
@@ -21,7 +21,7 @@ pub(crate) struct Addresses {
     pub v6: Ipv6Addr,
 }
 
-/// Returns whether an ICMP error may be sent about a packet (RFC 1122, section 3.2.2; RFC 4443,
+/// Returns `true` if an ICMP error may be sent about a packet (RFC 1122, section 3.2.2; RFC 4443,
 /// section 2.4): not about ICMP errors, later fragments, and packets from or to several nodes.
 pub(crate) fn permits_error(bytes: &[u8], parsed: &IpPacket) -> bool {
     let kind = parsed.payload(bytes).first().copied();
@@ -44,7 +44,7 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     }
 }
 
-/// Writes the packet by which a node tells of an error about `about`; returns its length.
+/// Writes the error that a node sends about the packet `about`; returns its length.
 ///
 /// # Panics
 /// If there is no room for the longest error.
@@ -96,8 +96,8 @@ pub(crate) fn error(
     length
 }
 
-/// Turns an echo request into the reply of whom it asks (RFC 792; RFC 4443, section 4.2); says
-/// whether it was one. Its mark stays.
+/// Turns an echo request into the reply (RFC 792; RFC 4443, section 4.2); returns `true` if it was
+/// a request. Its DSCP stays.
 pub(crate) fn answer(bytes: &mut [u8], parsed: &IpPacket) -> bool {
     let Some(reply) = reply_to(bytes, parsed) else { return false };
     turn_round(bytes);
@@ -106,8 +106,8 @@ pub(crate) fn answer(bytes: &mut [u8], parsed: &IpPacket) -> bool {
     true
 }
 
-/// The same for a request in fragments, of which this is one, and the first is one of an echo
-/// request. The checksum covers all of them, so that it is changed by what the type changes in it.
+/// Turns a fragment of an echo request into one of the reply. The checksum covers all fragments,
+/// and is updated for the change of the type.
 pub(crate) fn answer_fragment(bytes: &mut [u8], parsed: &IpPacket) {
     let reply = reply_to(bytes, parsed);
     turn_round(bytes);
@@ -118,7 +118,8 @@ pub(crate) fn answer_fragment(bytes: &mut [u8], parsed: &IpPacket) {
     }
 }
 
-/// Returns the type of the reply, if a packet, or the first fragment of one, asks for an echo.
+/// Returns the type of the reply to a packet, or to the first fragment of one, if it is an echo
+/// request.
 pub(crate) fn reply_to(bytes: &[u8], parsed: &IpPacket) -> Option<u8> {
     let header = IcmpHeader::of(parsed.payload(bytes)).filter(|_| !parsed.is_later_fragment())?;
     match (parsed.number, header.kind()) {
@@ -128,7 +129,7 @@ pub(crate) fn reply_to(bytes: &[u8], parsed: &IpPacket) -> Option<u8> {
     }
 }
 
-/// Sends a packet back to where it came from.
+/// Exchanges the source and destination of a packet.
 fn turn_round(bytes: &mut [u8]) {
     if is_ipv6(bytes) {
         if let Some(mut header) = Ipv6Header::of_mut(bytes) {

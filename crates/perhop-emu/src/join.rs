@@ -10,21 +10,21 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::sethostname;
 
-/// Has this process make its sockets in the network namespace to which process `pid` holds the file
-/// descriptor `link`, and see it as that process does: with its user namespace, where that is
-/// another (setns(2)). For this process, and those that it starts, the machine is called `name`,
-/// and the first of each pair of `files` takes the place of the second.
+/// Moves this process into the network namespace to which process `pid` holds the file descriptor
+/// `link`, with the user namespace of that process, if that is another one (setns(2)). For this
+/// process and its children, the machine is called `name`, and the first of each pair of `files`
+/// replaces the second.
 ///
 /// # Errors
-/// If there is no such process or descriptor, or it is another user's; or if this process has
-/// threads, and the user namespace is another.
+/// If there is no such process or descriptor, or if it belongs to another user; or if this process
+/// has threads, and the user namespace is another.
 pub fn join_namespaces(
     pid: u32,
     link: RawFd,
     name: &str,
     files: &[(PathBuf, PathBuf)],
 ) -> io::Result<()> {
-    // Both are opened first: what may be looked at depends on the user namespace.
+    // Both are opened first: the permission to do so depends on the user namespace.
     let network = File::open(format!("/proc/{pid}/fd/{link}"))?;
     let theirs = format!("/proc/{pid}/ns/user");
     let user = File::open(&theirs)?;
@@ -33,7 +33,7 @@ pub fn join_namespaces(
         setns(&user, CloneFlags::CLONE_NEWUSER)?;
     }
     setns(&network, CloneFlags::CLONE_NEWNET)?;
-    // In namespaces of its own, from which nothing goes back to those of everyone.
+    // In separate namespaces, without effects on the others.
     let none: Option<&Path> = None;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)?;
     sethostname(name)?;

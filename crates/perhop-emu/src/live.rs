@@ -1,4 +1,4 @@
-//! What is asked of an emulation, and changed in it, while it runs without an end.
+//! Readings and changes of an emulation while it runs.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use perhop_queue::{Backlog, ClassCounters};
 
 use crate::emulation::Emulation;
 
-/// What a port counts.
+/// Counters of a port.
 #[derive(Clone, Debug)]
 pub struct PortReading {
-    /// The directed link.
+    /// Name of the directed link.
     pub name: String,
-    /// What left it.
+    /// Counters of the link.
     pub link: LinkCounters,
-    /// What each class before it has done, and what waits there, by name.
+    /// Counters and backlog of each class before it, by name.
     pub classes: Vec<(String, ClassCounters, Backlog)>,
-    /// The same of reserved classes.
+    /// Counters and backlog of each reserved class, by name.
     pub reserved: Vec<(String, ClassCounters, Backlog)>,
 }
 
 impl Emulation {
-    /// Changes something now. `seed` decides the random numbers of a queue that is new.
+    /// Applies a change now. `seed` is the seed of random numbers of a new queue.
     ///
     /// # Errors
-    /// [`BuildError`] if it cannot be done; nothing has changed then.
+    /// [`BuildError`] if the change is invalid; nothing has changed then.
     pub fn apply(&mut self, effect: &EffectPlan, seed: u64) -> Result<(), BuildError> {
         let effect = Effect::of(effect, Time::ZERO, &self.names, seed)?;
         self.ask(move |running| running.apply(effect));
         Ok(())
     }
 
-    /// Returns the hosts whose devices were taken away.
+    /// Returns the hosts whose devices were removed.
     pub fn without_device(&mut self) -> Vec<String> {
         let nodes = Arc::clone(self.names.nodes());
         self.ask(move |running| {
@@ -41,7 +41,7 @@ impl Emulation {
         })
     }
 
-    /// What every port has counted by now.
+    /// Returns the counters of all ports.
     pub fn read(&mut self) -> Vec<PortReading> {
         let links = Arc::clone(self.names.links());
         self.ask(move |running| {

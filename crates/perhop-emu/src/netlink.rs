@@ -1,8 +1,8 @@
 //! Requests by netlink(7), in the namespace of the calling thread: addresses, routes and queues
-//! (rtnetlink(7)), and dumps of what there is.
+//! (rtnetlink(7)), and dumps.
 //!
-//! A few kinds of messages; running `ip` or `tc` for them would take a thousand times as long, and
-//! need it.
+//! These are a few kinds of messages; to run `ip` or `tc` instead would take a thousand times as
+//! long, and require these programs.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,13 +16,14 @@ const HEADER: usize = 16;
 /// A metric of routes, linux/rtnetlink.h.
 const RTAX_CC_ALGO: u16 = 16;
 
-/// Has so many packets wait before a device. (The ioctl for it asks for rights outside of user
-/// namespaces.)
+/// Sets the length of a device's queue, in packets. (The ioctl for it needs privileges outside of
+/// user namespaces.)
 ///
 /// # Errors
+/// Those of the kernel.
 /// As the kernel says.
 pub(crate) fn set_queue_length(device: u32, packets: u32) -> io::Result<()> {
-    // struct ifinfomsg: family, padding, type, device, flags, and which of them change.
+    // struct ifinfomsg: family, padding, type, device, flags, and the mask of changed flags.
     let mut body = vec![0; 4];
     body.extend_from_slice(&device.to_ne_bytes());
     body.extend_from_slice(&[0; 8]);
@@ -30,10 +31,10 @@ pub(crate) fn set_queue_length(device: u32, packets: u32) -> io::Result<()> {
     request(libc::RTM_SETLINK, &body)
 }
 
-/// Gives a device an address that is a network of its own.
+/// Adds an address to a device, with a prefix that contains only the address.
 ///
 /// # Errors
-/// As the kernel says.
+/// Those of the kernel.
 pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
     // struct ifaddrmsg: family, prefix, flags, scope, device.
     let mut body = vec![family(address), prefix(address), 0, 0];
@@ -41,16 +42,17 @@ pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
     let octets = octets(address);
     attribute(&mut body, libc::IFA_LOCAL, &octets);
     attribute(&mut body, libc::IFA_ADDRESS, &octets);
-    // Nobody else has it: there is nothing to detect (RFC 4862, section 5.4).
+    // The address is unique, so that duplicate detection is not needed (RFC 4862, section 5.4).
     attribute(&mut body, libc::IFA_FLAGS, &libc::IFA_F_NODAD.to_ne_bytes());
     request(libc::RTM_NEWADDR, &body)
 }
 
-/// Has everything go through a device that goes nowhere else, of the version of `address`, TCP with
-/// the congestion control `control`. (A namespace's own default, `tcp_congestion_control`, may only
-/// be one that this machine lets everybody use; a route's may be any.)
+/// Adds a default route through a device, for the IP version of `address`, with the congestion
+/// control `control` for TCP. (A namespace's default, `tcp_congestion_control`, must be one that
+/// this machine permits to all users; a route's may be any.)
 ///
 /// # Errors
+/// Those of the kernel.
 /// As the kernel says.
 pub(crate) fn add_default_route(
     device: u32,
@@ -93,23 +95,23 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// Returns a socket for requests about the namespace of the calling thread, from any thread.
+/// Opens a socket for requests about the namespace of the calling thread; any thread may use it.
 ///
 /// # Errors
-/// As the kernel says.
+/// Those of the kernel.
 pub(crate) fn open(protocol: SockProtocol) -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?)
 }
 
-/// Makes something that there was not.
+/// Sends a request to create an object.
 fn request(kind: u16, body: &[u8]) -> io::Result<()> {
     ask(&open(SockProtocol::NetlinkRoute)?, kind, libc::NLM_F_CREATE | libc::NLM_F_EXCL, body)
 }
 
-/// Sends a request, and waits for what becomes of it.
+/// Sends a request, and waits for the acknowledgement.
 ///
 /// # Errors
-/// As the kernel says.
+/// Those of the kernel.
 pub(crate) fn ask(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
     send_request(socket, kind, libc::NLM_F_ACK | flags, body)?;
     let mut answer = [0; 1024];
@@ -136,16 +138,16 @@ fn send_request(socket: &OwnedFd, kind: u16, flags: libc::c_int, body: &[u8]) ->
     Ok(())
 }
 
-/// The longest part of a dump that the kernel sends at once: 32 KiB, and room to spare.
+/// Greatest length of a part of a dump, in bytes: the kernel sends up to 32 KiB.
 const LONGEST: usize = 1 << 16;
-/// How often a dump is begun anew that a change has come between.
+/// Number of attempts at a dump that changes interrupt.
 const ATTEMPTS: usize = 8;
 
-/// Has the kernel list everything of a kind: what `read` makes of the body of each message. A list
-/// that a change came between is asked for again.
+/// Returns all objects of a kind: `read` converts the body of each message. A dump that a change
+/// interrupted is requested again.
 ///
 /// # Errors
-/// As the kernel says.
+/// Those of the kernel.
 pub(crate) fn dump<T>(
     socket: &OwnedFd,
     (kind, body): (u16, &[u8]),
@@ -170,15 +172,15 @@ pub(crate) fn dump<T>(
     Err(io::ErrorKind::Interrupted.into())
 }
 
-/// What a part of a dump says of the whole.
+/// State of a dump after a part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Part {
     last: bool,
-    /// Something changed meanwhile, so that the list may be neither the old nor the new one.
+    /// True if the objects changed meanwhile, so that the dump may be inconsistent.
     interrupted: bool,
 }
 
-/// Calls `each` with the body of every message of a part of a dump.
+/// Calls `each` with the body of every message in a part of a dump.
 ///
 /// # Errors
 /// The error that the kernel sent instead.
@@ -203,7 +205,7 @@ fn part(mut bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<Part> {
     Ok(found)
 }
 
-/// Returns the length, type and flags of the message that begins here, if it is whole.
+/// Returns the length, type and flags of the message at the beginning, if it is complete.
 fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let word = |at: usize| Some(u16::from_ne_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
@@ -211,7 +213,7 @@ fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     (HEADER..=bytes.len()).contains(&length).then_some((length, kind.into(), flags.into()))
 }
 
-/// Returns the attributes that follow each other in these bytes, up to one that is not whole.
+/// Returns the attributes in these bytes, up to a truncated one.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -222,7 +224,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// Returns the value of the first attribute of a kind; nothing if there is none.
+/// Returns the value of the first attribute of a kind; empty if there is none.
 pub(crate) fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(other, _)| *other == kind).map(|(_, value)| value)
 }

@@ -1,8 +1,8 @@
 //! Network namespaces without a name (network_namespaces(7)).
 //!
-//! A namespace lives as long as something refers to it: here a file descriptor of this process, and
-//! whatever runs inside. Nothing is written to `/run/netns`, so that nothing is left there, two
-//! runs never collide, and the kernel takes devices, addresses, queues and rules away with the
+//! A namespace lives as long as it is referred to: here by a file descriptor of this process, and
+//! by the processes inside. Nothing is written to `/run/netns`: no entry stays behind, two runs
+//! never collide, and the kernel removes devices, addresses, queues and rules together with the
 //! process.
 
 use std::ffi::OsStr;
@@ -24,23 +24,23 @@ use thiserror::Error;
 
 use crate::device::Device;
 
-/// Why there is no namespace.
+/// Reason why a network namespace cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NamespaceError {
-    /// The user may not make one.
+    /// The user may not make network namespaces.
     #[error(
         "this user may not make network namespaces; run as root, or allow unprivileged user \
          namespaces"
     )]
     NotPermitted,
-    /// The kernel has none.
+    /// The kernel has no network namespaces.
     #[error("this kernel has no network namespaces; it needs CONFIG_NET_NS")]
     Unknown,
-    /// There are too many.
+    /// There are too many namespaces.
     #[error("there are too many network namespaces: see /proc/sys/user/max_net_namespaces")]
     TooMany,
-    /// Something else went wrong.
+    /// Another error of the system.
     #[error("a network namespace cannot be made: {0}")]
     Other(#[from] io::Error),
 }
@@ -63,12 +63,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Returns a new namespace, in which there is a loopback device and nothing else.
+    /// Makes a namespace with nothing but a loopback device.
     ///
     /// # Errors
-    /// [`NamespaceError`] if the kernel or the user's rights do not allow it.
+    /// [`NamespaceError`] if the kernel does not support it, or the user lacks the privileges.
     pub fn new() -> Result<Self, NamespaceError> {
-        // A thread that has unshared goes nowhere else: the namespace is all that is left of it.
+        // The thread only makes the namespace and ends, because it cannot return to the old one.
         in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
             Device::named("lo")?.set_up()?;
@@ -77,16 +77,16 @@ impl Namespace {
         })
     }
 
-    /// Has the calling thread make its sockets and devices in here from now on. What it has opened
-    /// before stays where it was opened.
+    /// Moves the calling thread into the namespace: sockets and devices that it opens from now on
+    /// are there. Those that it has opened before stay where they are.
     ///
     /// # Errors
-    /// As setns(2) has them.
+    /// Those of setns(2).
     pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.link, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// Does `work` in here, in a thread that ends with it.
+    /// Runs `work` in the namespace, in a thread of its own.
     ///
     /// # Errors
     /// Those of [`Namespace::enter`].
@@ -100,13 +100,13 @@ impl Namespace {
         })
     }
 
-    /// Returns a command that runs in here. It is killed when the thread ends that starts it, so
-    /// that nothing goes on without us.
+    /// Returns a command that runs in the namespace. It is killed when the thread that starts it
+    /// ends, so that it does not outlive this process.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let link = Arc::clone(&self.link);
         #[allow(unsafe_code)]
-        // SAFETY: between fork and exec there are two system calls, and nothing is allocated.
+        // SAFETY: between fork and exec there are two system calls, and no memory is allocated.
         unsafe {
             command.pre_exec(move || {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -116,11 +116,11 @@ impl Namespace {
         command
     }
 
-    /// Writes a setting, such as `net.ipv4.ip_forward`. Where a part of its name has a dot, slashes
-    /// divide the parts, as for sysctl(8).
+    /// Writes a setting, such as `net.ipv4.ip_forward`. If a part of its name contains a dot,
+    /// slashes divide the parts, as for sysctl(8).
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] if the kernel has no such setting, or others as it says.
+    /// [`io::ErrorKind::NotFound`] if the kernel lacks the setting, and others of the kernel.
     pub fn write_sysctl(&self, name: &str, value: &str) -> io::Result<()> {
         let path = sysctl_path(name)?;
         self.within(|| OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes()))?
@@ -149,7 +149,8 @@ impl AsRawFd for Namespace {
     }
 }
 
-/// Returns the file of a setting of the network, which shows the namespace of who opens it.
+/// Returns the file of a network setting, which is that of the namespace of the thread that opens
+/// it.
 fn sysctl_path(name: &str) -> io::Result<PathBuf> {
     let parts: Vec<&str> = name.split(if name.contains('/') { '/' } else { '.' }).collect();
     if parts[0] != "net" || parts.iter().any(|part| matches!(*part, "" | "." | "..")) {
@@ -160,13 +161,13 @@ fn sysctl_path(name: &str) -> io::Result<PathBuf> {
     Ok(["/proc/sys"].into_iter().chain(parts).collect())
 }
 
-/// Does `work` in a thread that ends with it.
+/// Runs `work` in a thread of its own.
 fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let ended = thread::scope(|scope| scope.spawn(work).join());
     ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Why this process has no user namespace of its own.
+/// Reason why this process cannot have its own user namespace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UserNamespaceError {
@@ -176,7 +177,7 @@ pub enum UserNamespaceError {
          or run as root"
     )]
     Threads,
-    /// The user may not make one.
+    /// The user may not make user namespaces.
     #[error(
         "this user may not make user namespaces; run as root, or allow them: see \
          /proc/sys/user/max_user_namespaces, and on Debian and Ubuntu \
@@ -184,21 +185,21 @@ pub enum UserNamespaceError {
          /proc/sys/kernel/apparmor_restrict_unprivileged_userns"
     )]
     NotPermitted,
-    /// Something else went wrong.
+    /// Another error of the system.
     #[error("a user namespace cannot be entered: {0}")]
     Other(#[from] io::Error),
 }
 
-/// Sees to it that this process may make network namespaces: where its user may not, it enters a
-/// user namespace of its own, in which the user is root (user_namespaces(7)). Files that it writes
-/// are the user's as before.
+/// Ensures that this process may make network namespaces: if its user may not, it enters its own
+/// user namespace, in which the user is root (user_namespaces(7)). Files that it writes belong to
+/// the user as before.
 ///
 /// # Errors
-/// [`UserNamespaceError`]; above all if the process has threads, which cannot follow.
+/// [`UserNamespaceError`]; for example if the process has threads, which cannot follow.
 pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
     match Namespace::new() {
         Err(NamespaceError::NotPermitted) => {}
-        // What else keeps namespaces from being made is said by who makes the first.
+        // Other obstacles are reported when the first namespace is made.
         _ => return Ok(()),
     }
     let (user, group) = (geteuid(), getegid());
@@ -208,7 +209,7 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
         Errno::EPERM | Errno::ENOSPC => UserNamespaceError::NotPermitted,
         other => UserNamespaceError::Other(other.into()),
     })?;
-    // Without this a group may not be mapped by who has no rights over it.
+    // Without this, a process without privileges may not map a group.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
@@ -218,8 +219,8 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
     }
 }
 
-/// Waits, for a moment at most, until the threads that have been joined are gone: they are joined
-/// once their work is done, which is before the kernel has forgotten them.
+/// Waits, for a short time at most, until joined threads are gone: they are joined when their work
+/// is done, which is before the kernel has removed them.
 fn await_threads() {
     for _ in 0..200 {
         match fs::read_dir("/proc/self/task").map(Iterator::count) {

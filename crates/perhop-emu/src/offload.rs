@@ -1,9 +1,9 @@
-//! What Linux leaves to its devices: checksums, and cutting what it sends into packets.
+//! Offloads that Linux expects of its devices: checksums and segmentation.
 //!
-//! A packet comes and goes with the header of `linux/virtio_net.h`. One that is longer than the MTU
-//! is *split* when it comes, so that queues and policies see the packets that a real device would
-//! send; and packets of a connection that follow each other to a host at once are *joined*, as a
-//! real device's driver (GRO) does, which saves their receiver most of the work.
+//! Packets are exchanged with the header of `linux/virtio_net.h`. A packet that is longer than the
+//! MTU is *split* when it is read, so that queues and policers get the packets that a real device
+//! would send. Successive packets of a connection to a host are *joined*, as in a real device's
+//! driver (GRO), which saves their receiver most of the work.
 
 use perhop_wire::{
     FRAGMENT_OFFSET, IPV4_HEADER, IPV6_HEADER, IpPacket, Ipv4Header, Ipv6Header, MORE_FRAGMENTS,
@@ -14,15 +14,15 @@ use perhop_wire::{
 
 use crate::store::{Buffer, Store};
 
-/// The longest headers of a packet that is joined: IPv6, and TCP with all options.
+/// Length of the longest headers of a joined packet, in bytes: IPv6, and TCP with all options.
 const MOST_HEADERS: usize = IPV6_HEADER + 60;
 
-/// The longest packet of IP.
+/// Length of the longest IP packet, in bytes.
 const LONGEST: usize = 65_535;
 
-/// Divides what a host has sent as one into the packets that it stands for, and hands them over in
-/// order, with their lengths. Says how many there were; none if it cannot be divided, or a place
-/// for one is missing.
+/// Splits data that a host has sent as one into packets, and hands them over in order, with their
+/// lengths. Returns their number; `None` if the data cannot be split, or memory for a packet is
+/// missing.
 pub(crate) fn split(
     bytes: &[u8],
     (header, parsed): (VnetHeader, &IpPacket),
@@ -54,7 +54,7 @@ pub(crate) fn split(
         set_length(packet, length);
         if !is_ipv6(packet) {
             if let Some(mut header) = Ipv4Header::of_mut(packet) {
-                // Each packet has an identification of its own (RFC 6864).
+                // Each packet has its own identification (RFC 6864).
                 let first = header.identification();
                 header.set_identification(first.wrapping_add(number as u16));
             }
@@ -81,31 +81,31 @@ pub(crate) fn split(
     Some(last + 1)
 }
 
-/// Returns `true` if a segment with these flags is one of data that others may follow or precede.
+/// Returns `true` if a segment with these flags carries data and may be joined with others.
 const fn may_join(flags: u16) -> bool {
     flags & !(flags::PSH | flags::AE) == flags::ACK
 }
 
-/// Packets of a connection that a host gets as one.
+/// Packets of a connection that are handed to a host as one.
 #[derive(Debug)]
 pub(crate) struct Joined {
-    /// The headers of all of it, …
+    /// Headers of the joined packet.
     headers: [u8; MOST_HEADERS],
-    /// … and their length.
+    /// Length of the headers, in bytes.
     length: usize,
     pub vnet: VnetHeader,
     checksum: PartialChecksum,
     transport: usize,
-    /// What each packet but the last carries.
+    /// Payload of each packet but the last, in bytes.
     size: usize,
     payload: usize,
     next: u32,
-    /// Nothing follows a packet that is shorter, or asks to be handed over.
+    /// True after a shorter packet, or one with the push flag, which none may follow.
     closed: bool,
 }
 
 impl Joined {
-    /// Returns the first of perhaps several, if it is one that others can follow.
+    /// Begins with a packet, if others can follow it.
     pub fn begin(bytes: &[u8], partial: Option<PartialChecksum>) -> Option<Self> {
         let checksum = partial?;
         let transport = usize::from(checksum.start);
@@ -114,7 +114,7 @@ impl Joined {
             true => transport == IPV6_HEADER && Ipv6Header::of(bytes)?.next_header() == number::TCP,
             false => {
                 let header = Ipv4Header::of(bytes)?;
-                // Fragments are put together before they are joined.
+                // Fragments are reassembled before they are joined.
                 transport == IPV4_HEADER
                     && header.header_length() == IPV4_HEADER
                     && header.protocol() == number::TCP
@@ -145,12 +145,12 @@ impl Joined {
         })
     }
 
-    /// Returns the headers, which every packet has in its own place.
+    /// Returns the headers, each in place.
     pub fn headers(&self) -> &[u8] {
         &self.headers[..self.length]
     }
 
-    /// Takes a packet, if it is what comes next.
+    /// Adds a packet, if it is the next of the connection; returns `true` if it was added.
     pub fn follow(&mut self, bytes: &[u8], partial: Option<PartialChecksum>) -> bool {
         if self.closed || partial != Some(self.checksum) || bytes.len() <= self.length {
             return false;
@@ -169,8 +169,8 @@ impl Joined {
         true
     }
 
-    /// Returns the flags of the packet with these headers, if all else in them is as in the first
-    /// packet's; lengths, identifications and checksums are each packet's own.
+    /// Returns the flags of the packet with these headers if the rest agrees with the first
+    /// packet's; lengths, identifications and checksums may differ.
     fn flags_of_next(&self, theirs: &[u8]) -> Option<u16> {
         let (our_ip, our_tcp) = self.headers().split_at(self.transport);
         let (their_ip, their_tcp) = theirs.split_at(self.transport);
@@ -186,14 +186,14 @@ impl Joined {
         let same_tcp = ours.ports() == next.ports()
             && next.sequence() == self.next
             && may_join(next.flags())
-            // Acknowledgement, length of the header, bits that are reserved.
+            // Acknowledgement number, length of the header, reserved bits.
             && our_tcp[8..13] == their_tcp[8..13]
             && ours.window() == next.window()
             && our_tcp[18..] == their_tcp[18..];
         (same_ip && same_tcp).then(|| next.flags())
     }
 
-    /// Makes the headers those of all packets together.
+    /// Sets the headers to those of the joined packet.
     pub fn seal(&mut self) {
         let length = self.length + self.payload;
         set_length(&mut self.headers, length);

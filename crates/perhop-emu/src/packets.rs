@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use perhop_core::TrafficClass;
 use perhop_wire::{Ipv4Repr, Ipv6Repr, fill_ipv4_checksum};
 
-/// Returns a packet from 192.0.2.1 to 198.51.100.7, with so many words of options.
+/// Returns a packet from 192.0.2.1 to 198.51.100.7, with `options` words of options.
 pub(crate) fn v4(
     class: u8,
     fragment: u16,

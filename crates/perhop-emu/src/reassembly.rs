@@ -1,7 +1,8 @@
-//! Fragments of what is asked of a router, until all have come (RFC 791, section 3.2; RFC 8200,
+//! Collection of fragments sent to a router until all have arrived (RFC 791, section 3.2; RFC 8200,
 //! section 4.5).
 //!
-//! Fragments stay as they are: a router answers a request fragment by fragment, once it has all.
+//! Fragments stay as they are: a router answers a request fragment by fragment, once all have
+//! arrived.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,26 +12,27 @@ use perhop_wire::{FRAGMENT_HEADER, IPV6_HEADER, IpPacket};
 
 use crate::store::{Buffer, Store};
 
-/// How long fragments wait for others: Linux's `ipfrag_time`.
+/// Time for which fragments wait for others: Linux's `ipfrag_time`.
 const PATIENCE: Duration = Duration::from_micros(30_000_000);
-/// How many requests may be incomplete, of all routers; the oldest gives way.
+/// Greatest number of incomplete requests, of all routers together; the oldest is discarded.
 const MOST: usize = 256;
 
-/// A fragment, as it came.
+/// A fragment as it arrived.
 pub(crate) type Piece = (Header, Buffer);
 
-/// Which packet a fragment is of: its router, ends, protocol and identification.
+/// Identification of a fragment's packet: its router, source and destination, protocol and
+/// identification field.
 type Key = (NodeId, IpAddr, IpAddr, u8, u32);
 
 #[derive(Debug)]
 struct Incomplete {
     key: Key,
     since: Time,
-    /// By their offset.
+    /// Fragments by their offset.
     pieces: Vec<(Extent, Piece)>,
 }
 
-/// What a fragment has of its packet, in bytes.
+/// Range of a fragment in its packet, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     from: usize,
@@ -38,15 +40,15 @@ struct Extent {
     last: bool,
 }
 
-/// Requests of which not all has come.
+/// Requests that are not complete.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     waiting: VecDeque<Incomplete>,
 }
 
 impl Reassembly {
-    /// Takes a fragment. Returns all of its packet, in order, once there is no more to come.
-    /// Fragments that overlap are given up, and what waits for them (RFC 5722).
+    /// Adds a fragment. Returns all fragments of its packet, in order, once it is complete.
+    /// Overlapping fragments are discarded, with the others of their packet (RFC 5722).
     pub fn take(
         &mut self,
         store: &mut Store,
@@ -77,7 +79,7 @@ impl Reassembly {
         });
         let pieces = &mut self.waiting[place].pieces;
         if pieces.iter().any(|(other, _)| *other == extent) {
-            // The same again.
+            // A duplicate of a fragment.
             store.release(body);
             return None;
         }
@@ -103,8 +105,8 @@ impl Reassembly {
     }
 }
 
-/// What a fragment has of its packet; none of what is whole, or has another extension header than
-/// that of the fragment.
+/// Returns the range of a fragment in its packet; `None` for a whole packet, and for one with an
+/// extension header other than that of the fragment.
 fn extent(parsed: &IpPacket) -> Option<Extent> {
     let fragment = parsed.fragment;
     if parsed.source.is_ipv6() && parsed.transport != IPV6_HEADER + FRAGMENT_HEADER {
@@ -129,8 +131,8 @@ mod tests {
     use crate::packets::v4;
 
     proptest! {
-        /// In whatever order they come, one of them twice, all but the last to come are kept, and
-        /// nothing is left in the store.
+        /// In any order, with one duplicate, all fragments are kept until the last one arrives, and
+        /// no memory stays in use.
         #[test]
         fn fragments_come_together(
             length in 1000_usize..4000,

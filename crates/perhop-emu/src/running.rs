@@ -1,9 +1,9 @@
 //! The loop: a network in real time.
 //!
-//! A thread sleeps until a host sends something or the network's next event is due. What is read is
-//! sent into the network at the instant of the clock at which it is read; events happen at the
-//! instants at which they are due, however late the thread wakes for them, so that what is late now
-//! makes nothing late that follows.
+//! A thread sleeps until a host sends data or the network's next event is due. Packets that it
+//! reads enter the network at the time of the clock at which they are read. Events are processed
+//! with the instants at which they were due, however late the thread wakes up, so that delays do
+//! not add up.
 
 use std::array;
 use std::io;
@@ -27,36 +27,36 @@ use crate::hosts::LinuxHosts;
 use crate::shaper::HostQueue;
 use crate::store::Buffer;
 
-/// How many times a host is read before others have their turn, and what is due is done.
+/// Number of times that a host is read before other hosts and due events are served.
 const BATCH: usize = 16;
-/// How long the thread sleeps at most.
+/// Greatest time for which the thread sleeps, in nanoseconds.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
-/// What the loop is asked to do between two turns.
+/// A request to the loop, served between two iterations.
 pub(crate) type Request = Box<dyn FnOnce(&mut Running) + Send>;
 
-/// The network, its hosts, and what is measured of them.
+/// The network, its hosts, and their measurements.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub network: Network<Buffer>,
     pub hosts: LinuxHosts,
-    /// The queues of hosts that hold up their senders.
+    /// Queues of hosts that block their senders.
     pub queues: Vec<HostQueue>,
     pub meter: NetworkMeter,
     pub changes: Timeline<Buffer>,
     pub marks: Marks,
-    /// How late the thread was when it slept until something was due.
+    /// Lateness of the thread's wake-ups for events that were due.
     pub lateness: Histogram,
-    /// How often and long it was later than results can bear.
+    /// Number and duration of delays beyond the plan's limit.
     pub stalls: Stalls,
     /// True if the thread has real-time priority.
     pub real_time: bool,
-    /// Why there is no going on.
+    /// Error that has ended the loop.
     pub failure: Option<io::Error>,
 }
 
 impl Running {
-    /// Lets everything happen up to `now`, reading counters at marks.
+    /// Processes events up to `now`, and reads counters at marks.
     fn advance(&mut self, now: Time) {
         while let Some(mark) = self.marks.due(now) {
             self.network.run(mark, &mut self.hosts);
@@ -66,14 +66,14 @@ impl Running {
         self.network.run(now, &mut self.hosts);
     }
 
-    /// Adds a row to each table for what happened since the last one.
+    /// Adds rows to each table for the interval since the last reading.
     pub fn record(&mut self, now: Time) {
         let stretch = self.marks.read(now);
         self.meter.record(&self.network, stretch);
         self.hosts.losses.record(stretch);
     }
 
-    /// Does what is to change by now.
+    /// Applies the changes that are due.
     pub fn change(&mut self) {
         let now = self.network.now();
         while self.changes.front().is_some_and(|(at, _)| *at <= now) {
@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    /// Changes something now.
+    /// Applies a change now.
     pub fn apply(&mut self, effect: Effect<Buffer>) {
         let other_classes = effect.other_classes();
         effect.apply(&mut self.network);
@@ -92,18 +92,18 @@ impl Running {
         self.follow();
     }
 
-    /// Makes hosts' own queues what their ends of links are.
+    /// Updates the hosts' own queues from their ends of links.
     pub fn follow(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.follow(&self.network));
     }
 
-    /// When something is due next.
+    /// Returns when the next event or change is due.
     fn deadline(&self) -> Time {
         let mark = self.marks.next().unwrap_or(Time::MAX);
         self.network.next_event().unwrap_or(Time::MAX).min(mark)
     }
 
-    /// Reads what a host has sent, as far as it has its turn.
+    /// Reads data from a host, up to the limit of a turn.
     fn read(&mut self, host: NodeId, clock: Clock) {
         for _ in 0..BATCH {
             self.advance(clock.now());
@@ -120,15 +120,15 @@ impl Running {
     }
 }
 
-/// Before the threads of sockets, which have the least priority of those that compute in real time:
-/// a network that waited for its hosts would make all of them late.
+/// Above the priority of the threads of sockets, which have the least real-time priority: a network
+/// that waited for its hosts would delay all of them.
 const PRIORITY: libc::c_int = 2;
 
-/// Gives the calling thread real-time priority (`SCHED_FIFO`) and exact timers. Returns whether its
-/// user may have that priority: the thread then wakes up within a third of a millisecond on an
+/// Gives the calling thread real-time priority (`SCHED_FIFO`) and exact timers. Returns `true` if
+/// the user may have this priority: the thread then wakes up within a third of a millisecond on an
 /// overloaded machine, otherwise within several milliseconds.
 pub(crate) fn take_real_time_priority() -> bool {
-    // Otherwise the kernel may let us sleep for 50 µs more than we ask (PR_SET_TIMERSLACK(2const)).
+    // By default the kernel may add 50 µs to a sleep (PR_SET_TIMERSLACK(2const)).
     let _ = prctl::set_timerslack(1);
     let ahead = libc::sched_param { sched_priority: PRIORITY };
     #[allow(unsafe_code)]
@@ -137,7 +137,7 @@ pub(crate) fn take_real_time_priority() -> bool {
     answer == 0
 }
 
-/// Runs the loop until nobody can ask for anything any more.
+/// Runs the loop until the sender of requests is dropped.
 pub(crate) fn run(
     mut running: Running,
     clock: Clock,
@@ -165,7 +165,7 @@ pub(crate) fn run(
             Ok(number) if sleep > 0 && clock.until(deadline) == 0 => {
                 let late = clock.now().since(deadline);
                 running.stalls.add(late);
-                // Who is woken by a packet may be so long after a deadline that did not matter.
+                // A wake-up by a packet that arrived after the deadline does not count.
                 if number == 0 {
                     running.lateness.add(late);
                 }
@@ -197,7 +197,8 @@ pub(crate) fn run(
     }
 }
 
-/// Sleeps for so many nanoseconds at most; fills `ready` with who has something, none for the bell.
+/// Sleeps for at most `sleep` nanoseconds; fills `ready` with the hosts that have data, and `None`
+/// for a request.
 fn wait(
     fds: &[(NodeId, OwnedFd)],
     bell: &EventFd,
@@ -228,7 +229,7 @@ fn wait(
     Ok(number)
 }
 
-/// Returns the bins that together have a share of what was counted, up to where.
+/// Returns the upper bound of the bins that together have a share of all counts.
 pub(crate) fn quantile(histogram: &Histogram, share: f64) -> Option<Duration> {
     let total: u64 = histogram.bins().map(|(.., count)| count).sum();
     let mut seen = 0;

@@ -1,14 +1,12 @@
-//! A host's own queue, in the host: what its sockets are charged for.
+//! A host's own queue, inside the host, to which its sockets are charged.
 //!
-//! A TUN device takes whatever it is given, and packets that lie in it are no longer charged to the
-//! sockets that have sent them (`tun_net_xmit` orphans them). So nothing would hold up a sender
-//! whose link is slow. A token bucket (tc-tbf(8)) before the device, at the rate of the host's
-//! link, has packets wait where they are charged: blocking sockets block, and TCP keeps its queue
-//! small.
+//! A TUN device takes all packets, and packets in it are no longer charged to the sockets that have
+//! sent them (`tun_net_xmit` orphans them), so that nothing would block a sender on a slow link.
+//! With a token bucket (tc-tbf(8)) before the device, at the rate of the host's link, packets wait
+//! while they are charged: blocking sockets block, and TCP keeps its queue small.
 //!
-//! It stands where the link's queue is a plain FIFO, whose limit it then has. Where a policy or
-//! active queue management decides at the host's end, packets must wait there, or it had nothing to
-//! decide.
+//! The bucket is used if the link's queue is a plain FIFO, whose limit it then has. With a policy
+//! or active queue management at the host's end, packets must wait there for it to have an effect.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,10 +22,10 @@ use crate::netns::Namespace;
 use crate::store::Buffer;
 use crate::tun::NAME;
 
-/// From this rate on, in bits a second, the network and not the bucket is what holds hosts up.
+/// Rate from which on the network and not the bucket limits hosts, in bits per second.
 const FASTEST: u64 = 4_000_000_000;
-/// The bucket of links without overhead holds what they send in this share of a second: what hosts
-/// hand over as one then passes as one on fast links.
+/// Inverse of the time, in seconds, whose transmissions a bucket of links without overhead holds:
+/// several segments that a host hands over as one then pass as one on fast links.
 const BURSTS_A_SECOND: u64 = 1_000;
 
 const HANDLE: u32 = 1 << 16;
@@ -41,10 +39,10 @@ const TCA_TBF_BURST: u16 = 6;
 const TC_H_ROOT: u32 = u32::MAX;
 const LINKLAYER_ETHERNET: u8 = 1;
 const LINKLAYER_ATM: u8 = 2;
-/// AAL5 with LLC/SNAP: 8 bytes of header and 8 of trailer.
+/// Overhead of AAL5 with LLC/SNAP, in bytes: 8 of header and 8 of trailer.
 const ATM_OVERHEAD: u32 = 16;
 
-/// What a host's queue is.
+/// Settings of a host's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     rate: Rate,
@@ -52,25 +50,25 @@ struct Setting {
     limit: Limit,
 }
 
-/// A host's queue, and how it is changed.
+/// A host's queue, and the means to change it.
 #[derive(Debug)]
 pub(crate) struct HostQueue {
     host: NodeId,
-    /// The longest packet.
+    /// Length of the longest packet, in bytes.
     mtu: u32,
     device: u32,
     socket: OwnedFd,
-    /// What stands there; none for the kernel's default.
+    /// Current settings; `None` for the kernel's default.
     now: Option<Setting>,
     /// True if the kernel has refused it.
     pub refused: bool,
 }
 
 impl HostQueue {
-    /// Returns the queue of a host, which is the kernel's default yet.
+    /// Returns the queue of a host, with the kernel's default settings.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     pub fn new(host: NodeId, namespace: &Namespace, mtu: u32) -> io::Result<Self> {
         let (device, socket) = namespace.within(|| {
             io::Result::Ok((Device::named(NAME)?.index()?, open(SockProtocol::NetlinkRoute)?))
@@ -78,12 +76,12 @@ impl HostQueue {
         Ok(Self { host, mtu, device, socket, now: None, refused: false })
     }
 
-    /// Returns `true` if the queue holds up the host's senders.
+    /// Returns `true` if the queue blocks the host's senders.
     pub fn stands(&self) -> bool {
         self.now.is_some()
     }
 
-    /// Makes the queue what the network has at the host's end now.
+    /// Updates the queue from the class at the host's end of its link.
     pub fn follow(&mut self, network: &Network<Buffer>) {
         let wanted = wanted(self.host, network);
         if wanted == self.now || self.refused {
@@ -98,7 +96,7 @@ impl HostQueue {
             Err(_) => {
                 self.refused = true;
                 if self.now.take().is_some() {
-                    // A bucket of the wrong rate is worse than none.
+                    // A bucket with a wrong rate is worse than none.
                     let _ = self.remove();
                 }
             }
@@ -114,7 +112,8 @@ impl HostQueue {
             Overhead::Fixed(bytes) => (LINKLAYER_ETHERNET, bytes),
             Overhead::Atm => (LINKLAYER_ATM, ATM_OVERHEAD),
         };
-        // The overhead is that of each packet: what is handed over as one is then cut before.
+        // The overhead applies to each packet: several segments that are handed over as one are
+        // split before the bucket.
         let one = (overhead.on_wire(perhop_core::Bytes::new(self.mtu.into())).get() as u32) + 64;
         let per_second = rate.bits_per_second() / 8;
         let burst = match overhead {
@@ -168,7 +167,7 @@ impl HostQueue {
     }
 }
 
-/// What should stand before a host's device, if anything.
+/// Returns the settings that the queue before a host's device should have, if any.
 fn wanted(host: NodeId, network: &Network<Buffer>) -> Option<Setting> {
     let port = network.only_port(host)?;
     let wire = network.wire(port.0 / 2);

@@ -1,43 +1,43 @@
-//! Where packets are kept while they are under way.
+//! Memory of packets in transit.
 
 use perhop_wire::PartialChecksum;
 
-/// What precedes a packet in its place, so that it is written with one call.
+/// Room before a packet, so that it is written together with its header by one call.
 pub(crate) const HEADROOM: usize = 16;
-/// How many places are made at a time.
+/// Number of buffers that are allocated at a time.
 const BLOCK: usize = 256;
 
-/// A packet's place.
+/// A packet's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffer(u32);
 
-/// Places for packets of at most a length, taken and given back without allocating once there were
-/// as many. A network under load holds as many as its queues and wires do.
+/// Buffers for packets up to a length. Taking and releasing them does not allocate once there are
+/// enough. Under load, there are as many as queues and wires hold packets.
 #[derive(Debug)]
 pub(crate) struct Store {
     blocks: Vec<Box<[u8]>>,
-    /// The length of a place, headroom included.
+    /// Length of a buffer with its headroom, in bytes.
     stride: usize,
     partial: Vec<Option<PartialChecksum>>,
     free: Vec<Buffer>,
-    /// As many places as there may be.
+    /// Greatest number of buffers.
     limit: usize,
 }
 
 impl Store {
-    /// Creates a store of packets of at most `length` bytes, that takes at most `memory` bytes.
+    /// Creates a store for packets of at most `length` bytes, with at most `memory` bytes.
     pub fn new(length: usize, memory: usize) -> Self {
         let stride = (HEADROOM + length).next_multiple_of(64);
         let limit = (memory / stride).max(BLOCK);
         Self { blocks: Vec::new(), stride, partial: Vec::new(), free: Vec::new(), limit }
     }
 
-    /// Returns the longest packet that has a place.
+    /// Returns the length of the longest packet that fits, in bytes.
     pub fn length(&self) -> usize {
         self.stride - HEADROOM
     }
 
-    /// Returns a place for a packet; none if all are taken.
+    /// Returns a buffer for a packet; `None` if all are in use.
     pub fn take(&mut self) -> Option<Buffer> {
         if self.free.is_empty() {
             self.grow();
@@ -58,7 +58,7 @@ impl Store {
         self.free.extend((places..places + BLOCK).rev().map(|place| Buffer(place as u32)));
     }
 
-    /// Returns a place for the same bytes; none if all are taken.
+    /// Returns a buffer with a copy of the bytes; `None` if all are in use.
     pub fn copy(&mut self, buffer: Buffer) -> Option<Buffer> {
         let copy = self.take()?;
         let bytes = self.place(buffer).to_vec();
@@ -67,45 +67,45 @@ impl Store {
         Some(copy)
     }
 
-    /// A packet is gone.
+    /// Releases the buffer of a packet.
     pub fn release(&mut self, buffer: Buffer) {
         debug_assert!(!self.free.contains(&buffer) || self.free.len() > 64, "released twice");
         self.free.push(buffer);
     }
 
-    /// Returns the packet's bytes, and what is behind it in its place.
+    /// Returns the packet's bytes, and the rest of its buffer.
     pub fn bytes(&self, buffer: Buffer) -> &[u8] {
         &self.place(buffer)[HEADROOM..]
     }
 
-    /// Returns the same, to be written.
+    /// Returns the same, mutably.
     pub fn bytes_mut(&mut self, buffer: Buffer) -> &mut [u8] {
         &mut self.place_mut(buffer)[HEADROOM..]
     }
 
-    /// Returns the checksum that is left to be computed.
+    /// Returns the checksum that is still to be computed, if any.
     pub fn partial(&self, buffer: Buffer) -> Option<PartialChecksum> {
         self.partial[buffer.0 as usize]
     }
 
-    /// A checksum is left to be computed, or is not.
+    /// Sets the checksum that is still to be computed, if any.
     pub fn set_partial(&mut self, buffer: Buffer, partial: Option<PartialChecksum>) {
         self.partial[buffer.0 as usize] = partial;
     }
 
-    /// Returns the whole place, headroom included.
+    /// Returns the whole buffer with its headroom.
     pub fn place(&self, Buffer(place): Buffer) -> &[u8] {
         let (block, at) = (place as usize / BLOCK, place as usize % BLOCK * self.stride);
         &self.blocks[block][at..at + self.stride]
     }
 
-    /// Returns the same, to be written.
+    /// Returns the same, mutably.
     pub fn place_mut(&mut self, Buffer(place): Buffer) -> &mut [u8] {
         let (block, at) = (place as usize / BLOCK, place as usize % BLOCK * self.stride);
         &mut self.blocks[block][at..at + self.stride]
     }
 
-    /// How many packets there are.
+    /// Returns the number of buffers in use.
     #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.partial.len() - self.free.len()

@@ -1,4 +1,4 @@
-//! A host's only device: a TUN, which hands its packets to us instead of to a wire.
+//! A host's only device: a TUN device, whose packets the engine reads and writes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice};
@@ -17,31 +17,31 @@ use crate::icmp::Addresses;
 use crate::netlink::{add_address, add_default_route, set_queue_length};
 use crate::netns::Namespace;
 
-/// The device's name in every host.
+/// Name of the device in every host.
 pub(crate) const NAME: &str = "perhop0";
 
-/// The shortest MTU with which IPv6 works.
+/// Least MTU for IPv6, in bytes.
 pub(crate) const LEAST_MTU_V6: u32 = 1280;
 
-/// How many packets may wait for us in the kernel: as many as come while we are not let run for
-/// tens of milliseconds.
+/// Number of packets that may wait in the kernel: as many as are sent in tens of milliseconds in
+/// which the engine does not run.
 const QUEUE: u32 = 10_000;
 
-/// Cutting what is sent into packets, of UDP; not yet in every libc.
+/// Segmentation offload of UDP, which not every libc defines.
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
-/// Why a host has no device.
+/// Reason why a host's device cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TunError {
-    /// There is no such driver.
+    /// The kernel lacks the driver.
     #[error("there is no /dev/net/tun: load the module `tun`, or give the container the device")]
     NoDriver,
-    /// The user may not use it.
+    /// The user may not use the driver.
     #[error("this user may not use /dev/net/tun: {0}")]
     NotPermitted(io::Error),
-    /// Something went wrong when it was set up.
+    /// The setup failed at this step.
     #[error("a TUN device cannot be {0}: {1}")]
     Setup(&'static str, io::Error),
 }
@@ -50,13 +50,13 @@ pub enum TunError {
 #[derive(Debug)]
 pub(crate) struct Tun {
     fd: OwnedFd,
-    /// True if packets have a header that tells of checksums and super-packets.
+    /// True if packets have a header for checksum and segmentation offloads.
     pub offload: bool,
 }
 
 impl Tun {
-    /// Makes the device of a host: up, with these addresses, and everything goes through it, TCP
-    /// with this congestion control unless a socket asks for another.
+    /// Makes the device of a host and sets it up, with these addresses, the default route, and this
+    /// congestion control for TCP sockets that select none.
     pub fn open(
         namespace: &Namespace,
         addresses: Addresses,
@@ -73,13 +73,13 @@ impl Tun {
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
     }
 
-    /// Makes a device of this name that is down, has no addresses, and gives packets as they are.
+    /// Makes a device with this name that is down, has no addresses, and no offloads.
     pub fn bare(namespace: &Namespace, name: &str) -> Result<Self, TunError> {
         let work = || Ok(Self { fd: attach(name, false)?, offload: false });
         namespace.within(work).map_err(|error| TunError::Setup("made in a namespace", error))?
     }
 
-    /// Reads a packet with what precedes it, if one waits; returns how many bytes.
+    /// Reads a packet with its header, if one waits; returns the number of bytes.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match read(&self.fd, bytes) {
@@ -91,7 +91,7 @@ impl Tun {
         }
     }
 
-    /// Hands a packet to the host, with what precedes it; says whether the host has taken it.
+    /// Hands a packet with its header to the host; returns `true` if the host has taken it.
     pub fn write(&self, bytes: &[u8]) -> bool {
         loop {
             match write(&self.fd, bytes) {
@@ -101,7 +101,7 @@ impl Tun {
         }
     }
 
-    /// Returns the same in pieces.
+    /// Does the same for a packet in several pieces.
     pub fn write_pieces(&self, pieces: &[IoSlice<'_>]) -> bool {
         loop {
             match writev(&self.fd, pieces) {
@@ -118,7 +118,7 @@ impl AsFd for Tun {
     }
 }
 
-/// Returns a device of this name in the thread's namespace, with us at its other end.
+/// Makes a device with this name in the thread's namespace; returns its file descriptor.
 fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
     let file = OpenOptions::new()
         .read(true)
@@ -127,7 +127,7 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
         .open("/dev/net/tun")
         .map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => TunError::NoDriver,
-            // What there is no driver behind.
+            // The device file exists without a driver.
             _ if error.raw_os_error() == Some(libc::ENXIO) => TunError::NoDriver,
             _ => TunError::NotPermitted(error),
         })?;
@@ -144,7 +144,7 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
         let mut length = VNET_HEADER as libc::c_int;
         ioctl(&fd, libc::TUNSETVNETHDRSZ, &mut length).map_err(setup("given headers"))?;
         let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-        // Kernels before 6.2 cut datagrams themselves.
+        // Kernels before 6.2 segment datagrams themselves.
         if ioctl_value(&fd, libc::TUNSETOFFLOAD, tcp | TUN_F_USO4 | TUN_F_USO6).is_err() {
             ioctl_value(&fd, libc::TUNSETOFFLOAD, tcp).map_err(setup("relieved"))?;
         }
@@ -152,7 +152,7 @@ fn attach(name: &str, offload: bool) -> Result<OwnedFd, TunError> {
     Ok(fd)
 }
 
-/// Gives the device its settings, and brings it up.
+/// Configures the device, and sets it up.
 fn configure(
     addresses: Addresses,
     mtu: u32,
@@ -161,17 +161,17 @@ fn configure(
 ) -> Result<(), TunError> {
     let setup = |what| move |error| TunError::Setup(what, error);
     let device = Device::named(NAME).map_err(setup("found"))?;
-    // Nobody advertises routers or asks who is there.
+    // There are no routers to discover, and addresses are assigned.
     let quiet = [("accept_ra", "0"), ("router_solicitations", "0"), ("addr_gen_mode", "1")];
     for (name, value) in quiet {
-        // Where there is no IPv6 there are no such settings.
+        // A kernel without IPv6 has no such settings.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{NAME}/{name}"), value);
     }
     for place in ["all", NAME] {
-        // A host with one device need not ask where replies would go.
+        // A host with one device need not check where replies would go.
         let _ = fs::write(format!("/proc/sys/net/ipv4/conf/{place}/rp_filter"), "0");
     }
-    // Any process may ping, as far as groups are known here.
+    // All users of the host may ping, if groups are mapped here.
     if fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").is_err() {
         let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0");
     }
@@ -184,7 +184,7 @@ fn configure(
         add_default_route(index, address, control).map_err(setup("given a route"))
     };
     address(IpAddr::V4(addresses.v4))?;
-    // IPv6 needs a kernel that has it.
+    // IPv6 needs kernel support.
     if v6 && mtu >= LEAST_MTU_V6 && fs::exists("/proc/sys/net/ipv6").unwrap_or(false) {
         address(IpAddr::V6(addresses.v6))?;
     }

@@ -1,11 +1,10 @@
-//! Wires: what carries packets between two interfaces of Linux, and adds what distance does to
-//! them.
+//! Wires: they carry packets between two interfaces of Linux, with the delays and losses of a link.
 //!
-//! A wire has a TUN device at each end. Linux's own queue before the device decides what is sent
-//! and when; the wire adds the time that a packet's bits take at its rate and that they travel, and
-//! delivers it. Nothing waits in it for its turn: what comes at once arrives at once, as otherwise
-//! there would be a second queue. It drops nothing but what it is told to lose, and what the other
-//! end's device does not take.
+//! A wire has a TUN device at each end. Linux's own queue before the device decides which packet is
+//! sent and when. The wire adds the transmission time at its rate and the propagation delay, and
+//! delivers the packet. Packets do not wait in it for each other: those that come at once arrive at
+//! once, because otherwise there would be a second queue. It drops nothing but its configured
+//! losses, and packets that the device at the other end refuses.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,37 +29,37 @@ use crate::netns::Namespace;
 use crate::running::take_real_time_priority;
 use crate::tun::{Tun, TunError};
 
-/// What one direction of a wire has counted.
+/// Counters of one direction of a wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WireCounters {
-    /// What came from the device at its beginning.
+    /// Packets from the device at its beginning.
     pub carried: LinkCounters,
-    /// Packets that the device at its end did not take.
+    /// Packets that the device at its end refused.
     pub refused: u64,
 }
 
-/// Why there is no wire.
+/// Reason why a wire cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// An end cannot be made.
+    /// The device of an end cannot be made.
     #[error(transparent)]
     Device(#[from] TunError),
-    /// Nothing can carry it.
+    /// The thread cannot be started.
     #[error("a wire cannot be carried: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// An end of a wire: a TUN device of this name and longest packet in a namespace.
+/// An end of a wire: a TUN device with this name and MTU in a namespace.
 #[derive(Clone, Debug)]
 pub struct WireEnd {
-    /// Where it is.
+    /// Namespace of the device.
     pub namespace: Namespace,
-    /// What it is called there.
+    /// Name of the device.
     pub name: String,
 }
 
-/// Wires that are carried by one thread, until this is dropped.
+/// Wires carried by one thread, until this is dropped.
 #[derive(Debug)]
 pub struct Wires {
     shared: Arc<Vec<Mutex<Direction>>>,
@@ -69,18 +68,18 @@ pub struct Wires {
     real_time: bool,
 }
 
-/// How many packets are read from a device before others have their turn.
+/// Number of packets read from a device before others are served.
 const BATCH: usize = 64;
-/// The longest packet.
+/// Length of the longest packet, in bytes.
 const LONGEST: usize = 65_536;
-/// How long the thread sleeps at most.
+/// Greatest time for which the thread sleeps.
 const LONGEST_SLEEP: Wait = Wait::from_secs(3600);
 
 impl Wires {
-    /// Makes the devices, which are down and have no addresses, and begins to carry.
+    /// Makes the devices, which are down and have no addresses, and starts the thread.
     ///
     /// # Errors
-    /// [`WireError`] if a device cannot be made, or there is no thread.
+    /// [`WireError`] if a device cannot be made, or the thread cannot be started.
     pub fn new(wires: &[([WireEnd; 2], Wire)], seed: u64) -> Result<Self, WireError> {
         let mut directions = Vec::new();
         for ([one, two], settings) in wires {
@@ -109,7 +108,7 @@ impl Wires {
         self.real_time
     }
 
-    /// From now on the wire `number` does this.
+    /// Changes the settings of the wire `number`, from now on.
     ///
     /// # Panics
     /// If there is no such wire.
@@ -119,8 +118,8 @@ impl Wires {
         }
     }
 
-    /// What each direction has counted: of the first wire from its first end, back, then of the
-    /// next.
+    /// Returns the counters of each direction: of the first wire from its first end, back, then of
+    /// the next wire.
     pub fn counters(&self) -> Vec<WireCounters> {
         self.shared.iter().map(|direction| lock(direction).counters).collect()
     }
@@ -135,12 +134,12 @@ impl Drop for Wires {
     }
 }
 
-/// Returns a direction, also where the thread that held it has panicked.
+/// Locks a direction, even if a thread that held the lock has panicked.
 fn lock(direction: &Mutex<Direction>) -> std::sync::MutexGuard<'_, Direction> {
     direction.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is under way from one device to another.
+/// Packets in transit from one device to another.
 #[derive(Debug)]
 struct Direction {
     from: Arc<Tun>,
@@ -148,7 +147,7 @@ struct Direction {
     settings: Wire,
     impairments: Impairments,
     counters: WireCounters,
-    /// When what is under way arrives, in which order it came, and in which buffer it is.
+    /// Arrival time, order and buffer of packets in transit.
     under_way: BinaryHeap<Reverse<(Time, u64, usize)>>,
     came: u64,
     buffers: Vec<Vec<u8>>,
@@ -170,7 +169,7 @@ impl Direction {
         }
     }
 
-    /// A packet came at `now`.
+    /// Adds a packet that was read at `now`.
     fn take(&mut self, now: Time, packet: &[u8]) {
         let size = Bytes::new(packet.len() as u64);
         let Self { settings, impairments, counters: WireCounters { carried, .. }, .. } = self;
@@ -198,14 +197,15 @@ impl Direction {
         self.came += 1;
     }
 
-    /// Delivers what has arrived by `now`; says when the next packet does.
+    /// Delivers the packets that have arrived by `now`; returns the next arrival.
     fn deliver(&mut self, now: Time) -> Option<Time> {
         while let Some(&Reverse((arrival, _, place))) = self.under_way.peek() {
             if arrival > now {
                 return Some(arrival);
             }
             self.under_way.pop();
-            // A device that is down, or whose queue is full, refuses; a wire does not wait for it.
+            // A device that is down or has a full queue refuses packets; a wire does not wait for
+            // it.
             if !self.to.write(&self.buffers[place]) {
                 self.counters.refused += 1;
             }
@@ -215,7 +215,7 @@ impl Direction {
     }
 }
 
-/// Carries packets until something comes by `stop`.
+/// Carries packets until `stop` becomes readable.
 fn carry(directions: &[Mutex<Direction>], stop: &File) {
     let sources: Vec<Arc<Tun>> =
         directions.iter().map(|direction| Arc::clone(&lock(direction).from)).collect();
@@ -228,10 +228,10 @@ fn carry(directions: &[Mutex<Direction>], stop: &File) {
         let mut polled = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         polled.extend(sources.iter().zip(&gone).map(|(source, gone)| {
             let of = if *gone { PollFlags::empty() } else { PollFlags::POLLIN };
-            // Who waits for a device that is gone hears of it at once, again and again.
+            // Polling a device that is gone would return at once, again and again.
             PollFd::new(if *gone { stop.as_fd() } else { source.as_fd() }, of)
         }));
-        // An interruption is like nothing having come.
+        // An interruption is treated like a timeout.
         let _ = ppoll(&mut polled, Some(TimeSpec::from_duration(sleep)), None);
         let came: Vec<PollFlags> =
             polled.iter().map(|one| one.revents().unwrap_or(PollFlags::empty())).collect();
@@ -243,7 +243,7 @@ fn carry(directions: &[Mutex<Direction>], stop: &File) {
             if came.contains(PollFlags::POLLIN) {
                 let mut direction = lock(&directions[number]);
                 for _ in 0..BATCH {
-                    // Nothing more there, or a device that is down.
+                    // The device has no more packets, or is down.
                     let Ok(Some(length)) = sources[number].read(&mut packet) else { break };
                     direction.take(clock(), &packet[..length]);
                 }
@@ -257,7 +257,7 @@ fn clock() -> Time {
     Time::from_picos(monotonic() * 1000)
 }
 
-/// How long it is from `now` to `then`.
+/// Returns the time from `now` to `then`.
 fn wait(now: Time, then: Time) -> Wait {
     Wait::from_nanos(then.as_picos().saturating_sub(now.as_picos()).div_ceil(1000))
 }

@@ -1,10 +1,10 @@
-//! What the calendar is asked and what it answers, as values for Python.
+//! Arguments and results of the calendar, as values for Python.
 
 use perhop_calendar as calendar;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A link in one direction, of which bandwidth can be booked.
+/// A link in one direction, with its reservable rates.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct CalendarLink {
     source: u32,
@@ -43,7 +43,7 @@ impl Booking {
     }
 }
 
-/// Where a booking finds too little: how much is free there, and when that is too little.
+/// A resource with too little free bandwidth: the free rate, and the span of the shortage.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct Shortage {
     link: u32,
@@ -60,7 +60,7 @@ impl From<calendar::Shortage> for Shortage {
     }
 }
 
-/// A time in which the same rate is free.
+/// A span with a constant free rate.
 #[pyclass(module = "perhop._core", frozen, get_all, eq, new = "from_fields")]
 #[derive(Debug, PartialEq)]
 pub struct Stretch {
@@ -76,15 +76,15 @@ impl Stretch {
     }
 }
 
-/// From when on a booking fits, if it does, and up to when that was looked for.
+/// Earliest start of a booking, or None, and the instant up to which the search went.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct Fit {
     pub start: Option<u64>,
     pub searched: u64,
 }
 
-/// What a path must keep to: nodes and links to avoid, nodes to touch, links and nanoseconds at
-/// most.
+/// Constraints of a path: nodes and links to avoid, nodes to touch, greatest number of links, and
+/// greatest delay in nanoseconds.
 #[pyclass(module = "perhop._core", frozen)]
 pub struct PathConstraints(pub calendar::Constraints);
 
@@ -109,7 +109,8 @@ impl PathConstraints {
     }
 }
 
-/// A path: its links, its delay in nanoseconds, and what is free on it throughout, if asked.
+/// A path: its links, its delay in nanoseconds, and the rate that is free on it throughout, if
+/// requested.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct CalendarPath {
     links: Vec<u32>,
@@ -123,8 +124,8 @@ impl CalendarPath {
     }
 }
 
-/// A stored path: its links and class, if the network has them, and its lanes, each with whether
-/// its packets go against the direction of the reservation.
+/// A stored path: its links and class, if the network has them, and its lanes, each with True if
+/// the selector is reversed.
 #[pyclass(module = "perhop._core", frozen)]
 pub struct StoredPath(pub calendar::StoredPath);
 
@@ -136,7 +137,7 @@ impl StoredPath {
     }
 }
 
-/// Which booking has packets of a lane, what it is about, and when it ends.
+/// A booking that has packets of a lane: its number, the number of its packets, and its end.
 #[pyclass(module = "perhop._core", frozen, get_all, new = "from_fields")]
 pub struct Claim {
     pub lane: usize,
@@ -145,7 +146,7 @@ pub struct Claim {
     pub end: u64,
 }
 
-/// Returns a span of time in seconds.
+/// Returns a span, in seconds since 1970.
 ///
 /// # Errors
 /// `ValueError` if it is empty.

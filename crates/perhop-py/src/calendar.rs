@@ -11,7 +11,7 @@ use crate::bookings::{
     Stretch, span,
 };
 
-/// Reservations as they are on file.
+/// Stored reservations, before the names in them are resolved.
 #[pyclass(module = "perhop._core")]
 #[derive(Default)]
 pub struct StoredReservations(perhop_calendar::StoredReservations);
@@ -23,31 +23,31 @@ impl StoredReservations {
         Self::default()
     }
 
-    /// Reads lines.
+    /// Reads reservations from lines of text.
     fn read(&mut self, py: Python<'_>, lines: &str) -> PyResult<()> {
         py.detach(|| self.0.read(lines)).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// What has to be understood: path, class and between what, with tabs between them.
+    /// Returns the stored paths: path, class, and the beginning of the array, separated by tabs.
     #[getter]
     fn paths(&self) -> Vec<&str> {
         self.0.paths()
     }
 
-    /// What else has to be: the rests of arrays.
+    /// Returns the selectors: the rests of arrays.
     #[getter]
     fn selectors(&self) -> Vec<&str> {
         self.0.selectors()
     }
 
-    /// How many each owner has.
+    /// Returns the number of reservations of each owner.
     #[getter]
     fn owners(&self) -> BTreeMap<u64, u64> {
         self.0.owners().clone()
     }
 }
 
-/// What is booked on each link when.
+/// The bookings of a network.
 #[pyclass(module = "perhop._core")]
 pub struct Calendar {
     calendar: perhop_calendar::Calendar,
@@ -56,7 +56,7 @@ pub struct Calendar {
 
 #[pymethods]
 impl Calendar {
-    /// Creates an empty calendar from `origin` on.
+    /// Creates an empty calendar whose horizon starts at `origin`.
     #[new]
     fn new(origin: u64, links: Vec<PyRef<'_, CalendarLink>>) -> Self {
         let links: Vec<_> = links.iter().map(|link| link.spec()).collect();
@@ -69,7 +69,7 @@ impl Calendar {
         self.calendar.len()
     }
 
-    /// Books by number, whether or not there is room.
+    /// Adds bookings, by number, without admission.
     fn restore(
         &mut self,
         py: Python<'_>,
@@ -79,7 +79,7 @@ impl Calendar {
         py.detach(|| self.calendar.restore(bookings)).map_err(refused)
     }
 
-    /// Takes in what is on file, whether or not there is room: `restore` of
+    /// Adds stored reservations, without admission: `restore` of
     /// `perhop_calendar::StoredReservations`.
     fn load(
         &mut self,
@@ -95,40 +95,40 @@ impl Calendar {
             .map_err(refused)
     }
 
-    /// Books; if there is too little room anywhere, says where and changes nothing.
+    /// Adds a booking; if there is too little room, returns the shortage and changes nothing.
     fn book(&mut self, number: u64, booking: &Booking) -> PyResult<Option<Shortage>> {
         shortage(self.calendar.book(number, booking.0.clone()))
     }
 
-    /// Puts another booking in the place of one; if there is too little room, changes nothing.
+    /// Replaces a booking; if there is too little room, returns the shortage and changes nothing.
     fn change(&mut self, number: u64, booking: &Booking) -> PyResult<Option<Shortage>> {
         shortage(self.calendar.change(number, booking.0.clone()))
     }
 
-    /// Whether there is room without the booking `mine`, if there is one; if not, where there is
-    /// too little.
+    /// Returns the shortage for a booking, without the booking `mine` if given; None if there is
+    /// room.
     #[pyo3(signature = (booking, mine=None))]
     fn check(&mut self, booking: &Booking, mine: Option<u64>) -> PyResult<Option<Shortage>> {
         shortage(self.calendar.without(mine, |calendar| calendar.check(&booking.0)))
     }
 
-    /// Holds a rate for a booking over another span, whether or not there is room.
+    /// Holds a rate and span for a booking, without admission.
     fn keep(&mut self, number: u64, start: u64, end: u64, rate: u64) -> PyResult<()> {
         self.calendar.keep(number, span(start, end)?, rate).map_err(refused)
     }
 
-    /// Lets go of what is held for a booking.
+    /// Releases the hold of a booking.
     fn let_go(&mut self, number: u64) -> PyResult<()> {
         self.calendar.let_go(number).map_err(refused)
     }
 
-    /// Takes a booking out, with what is held for it.
+    /// Removes a booking and its hold.
     fn release(&mut self, number: u64) -> PyResult<()> {
         self.calendar.release(number).map(|_| ()).map_err(refused)
     }
 
-    /// What is free on all of some links together. Where there are more than `most` stretches, so
-    /// many parts with the least that is free in each.
+    /// Returns the rate that is free on all of some links, as stretches; if there are more than
+    /// `most`, as this many parts with the least free rate in each.
     fn free(
         &self,
         py: Python<'_>,
@@ -148,9 +148,9 @@ impl Calendar {
         Ok(free.iter().map(|one| stretch(one.span.start(), one.span.end(), one.level)).collect())
     }
 
-    /// From when on `rate` is free for `seconds` between `start` and `end` on one of some ways, and
-    /// nobody has the packets of some lanes; and up to when that was looked for. The booking `mine`
-    /// is not in the way.
+    /// Returns the earliest start between `start` and `end` at which `rate` is free for `seconds`
+    /// on one of some paths and no other booking has the packets of some lanes, and the instant up
+    /// to which the search went. The booking `mine` is ignored.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn fit(
         &mut self,
@@ -172,7 +172,7 @@ impl Calendar {
         fit.map(|fit| Fit { start: fit.start, searched: fit.searched }).map_err(refused)
     }
 
-    /// Up to `count` paths on which `rate` is free.
+    /// Returns up to `count` paths on which `rate` is free.
     #[expect(clippy::too_many_arguments, reason = "they come from Python by name")]
     fn paths(
         &self,
@@ -191,7 +191,7 @@ impl Calendar {
         Ok(found.into_iter().map(|path| CalendarPath::new(path, None)).collect())
     }
 
-    /// Returns the path on which most is free throughout.
+    /// Returns the path with the greatest rate that is free throughout.
     fn widest(
         &self,
         py: Python<'_>,
@@ -206,17 +206,18 @@ impl Calendar {
         Ok(widest.map(|(path, rate)| CalendarPath::new(path, Some(rate))))
     }
 
-    /// For each link the first two hosts whose shortest path leads over it.
+    /// Returns, for each link, the first two hosts whose shortest path leads over it.
     fn users(&self, py: Python<'_>, hosts: Vec<u32>) -> Vec<Option<(u32, u32)>> {
         py.detach(|| self.calendar.users(&hosts))
     }
 
-    /// Forgets what was booked before `instant`.
+    /// Removes the bookings that ended by `instant`, and the booked rates before it.
     fn forget_before(&mut self, instant: u64) {
         self.calendar.forget_before(instant);
     }
 
-    /// Keeps what a booking is for, or what is held for it: between which ends, about what, when.
+    /// Adds the packets of a booking or of its hold to the index: ends, number of the packets,
+    /// span.
     fn occupy(
         &mut self,
         ends: u32,
@@ -230,7 +231,7 @@ impl Calendar {
         Ok(())
     }
 
-    /// Takes back what `occupy` kept.
+    /// Removes an entry that `occupy` made.
     fn vacate(
         &mut self,
         ends: u32,
@@ -242,7 +243,7 @@ impl Calendar {
         Ok(self.overlaps.remove(ends, number, held, span(start, end)?))
     }
 
-    /// Returns the number by which packets are known: protocol, ports at both ends, code point.
+    /// Returns the number of a selector of packets: protocol, ports at both ends, DSCP.
     fn about(
         &mut self,
         protocol: Option<u8>,
@@ -253,8 +254,8 @@ impl Calendar {
         self.overlaps.about(Packets { protocol, ports: [sources, destinations], dscp })
     }
 
-    /// Returns the first booking in a span that is for some packets of some lanes, each between
-    /// some ends and about something.
+    /// Returns the first booking in a span that shares packets with one of some lanes, pairs of
+    /// ends and number of packets.
     fn claim(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! What Linux counts in a namespace, as Python has it.
+//! Linux's counters in a namespace, for Python.
 
 use perhop_emu::LinuxCounts;
 use pyo3::prelude::*;
@@ -6,28 +6,28 @@ use pyo3::types::PyDict;
 
 use crate::namespaces::Namespaces;
 
-/// The number of a queue's device, that of its handle, its discipline, and what it has counted.
+/// Device index of a queue, its handle, its discipline, and its counters.
 type Queue<'py> = (u32, u32, String, Bound<'py, PyDict>);
 
-/// A reader of what Linux counts in one namespace: it keeps its sockets open, and runs nothing.
+/// A reader of Linux's counters in one namespace, which keeps its sockets open and runs no process.
 #[pyclass(module = "perhop._core", frozen)]
 pub(crate) struct Counts(LinuxCounts);
 
 #[pymethods]
 impl Counts {
-    /// One for a host.
+    /// Opens the reader for a host.
     #[new]
     fn new(hosts: &Namespaces, host: usize) -> PyResult<Self> {
         Ok(Self(LinuxCounts::new(hosts.host(host)?)?))
     }
 
-    /// Returns the number of a device.
+    /// Returns the index of a device.
     fn device(&self, name: &str) -> PyResult<u32> {
         Ok(self.0.device(name)?)
     }
 
-    /// Of each queue: the number of its device, that of its handle, its discipline, and what it has
-    /// counted, by tc's names.
+    /// Returns, for each queue: its device index, its handle, its discipline, and its counters by
+    /// tc's names.
     fn queues<'py>(&self, py: Python<'py>) -> PyResult<Vec<Queue<'py>>> {
         let queues = py.detach(|| self.0.queues())?.into_iter();
         let row = |queue: perhop_emu::QueueCounts| {
@@ -40,13 +40,13 @@ impl Counts {
         queues.map(row).collect()
     }
 
-    /// Of each named counter of nftables: its name, packets and bytes.
+    /// Returns, for each named counter of nftables: its name, packets and bytes.
     fn rules(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
         let rules = py.detach(|| self.0.rules())?.into_iter();
         Ok(rules.map(|(name, counted)| (name, counted.packets, counted.bytes)).collect())
     }
 
-    /// Of each action of a kind of tc's: its number, packets and bytes.
+    /// Returns, for each action of a kind of tc's: its index, packets and bytes.
     fn actions(&self, py: Python<'_>, kind: &str) -> PyResult<Vec<(u32, u64, u64)>> {
         let actions = py.detach(|| self.0.actions(kind))?.into_iter();
         Ok(actions.map(|(number, counted)| (number, counted.packets, counted.bytes)).collect())

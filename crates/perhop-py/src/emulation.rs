@@ -1,4 +1,4 @@
-//! Emulations, as Python has them.
+//! Emulations, for Python.
 
 use perhop_emu::{EmulationPlan, PortReading, monotonic};
 use perhop_measure::CapturePlan;
@@ -34,18 +34,18 @@ impl Emulation {
         monotonic()
     }
 
-    /// Returns the namespaces of the nodes, in their order; routers have none.
+    /// Returns the namespaces of the nodes, in order; routers have none.
     fn namespaces(&self) -> Namespaces {
         Namespaces(self.0.namespaces().to_vec())
     }
 
-    /// Lets time begin at an instant of the monotonic clock.
+    /// Starts the clock at an instant of the monotonic clock.
     fn start(&mut self, zero_ns: u64) -> PyResult<()> {
         Ok(self.0.start(zero_ns)?)
     }
 
-    /// From now on what passes some interfaces, given as JSON, is written to a file; returns the
-    /// capture's number.
+    /// Captures packets that pass some interfaces, given as JSON, to a file, from now on; returns
+    /// the capture's number.
     fn capture(&mut self, py: Python<'_>, plan: &str, file: Py<PyAny>) -> PyResult<usize> {
         let plan = read::<CapturePlan>(plan)?;
         let sink = Box::new(File::new(file));
@@ -53,18 +53,18 @@ impl Emulation {
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Ends a capture: its file has everything.
+    /// Ends a capture, and writes the rest of it to its file.
     fn end_capture(&mut self, py: Python<'_>, number: usize) -> PyResult<()> {
         Ok(py.detach(|| self.0.end_capture(number))?)
     }
 
-    /// Returns the hosts whose devices were taken away.
+    /// Returns the hosts whose devices were removed.
     fn without_device(&mut self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.0.without_device())
     }
 
-    /// Writes what was captured. Raises what a file raised that is captured to, or why the
-    /// emulation cannot go on.
+    /// Writes all packets captured so far. Raises the error of a capture's file, or the error that
+    /// has ended the emulation.
     fn check(&mut self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
             self.0.write_captures()?;
@@ -73,14 +73,14 @@ impl Emulation {
         Ok(())
     }
 
-    /// Changes something now, given as JSON like an effect of a plan.
+    /// Applies a change now, given as JSON like an effect of a plan.
     fn apply(&mut self, py: Python<'_>, effect: &str, seed: u64) -> PyResult<()> {
         let effect = read::<EffectPlan>(effect)?;
         py.detach(|| self.0.apply(&effect, seed))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// By directed link, what left it by now.
+    /// Returns the counters of links, by directed link.
     fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let links = PyDict::new(py);
         for PortReading { name, link, .. } in py.detach(|| self.0.read()) {
@@ -99,7 +99,7 @@ impl Emulation {
         Ok(links)
     }
 
-    /// By directed link and class, what was counted by now; and the same of reserved classes.
+    /// Returns the counters by directed link and class, and the same of reserved classes.
     fn read<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
         let (classes, reserved) = (PyDict::new(py), PyDict::new(py));
         for port in py.detach(|| self.0.read()) {
@@ -109,7 +109,7 @@ impl Emulation {
         Ok((classes, reserved))
     }
 
-    /// Ends the measurement where it is, and records what was measured so far.
+    /// Ends the measurement now, and records the measurements so far.
     fn stop(&mut self, py: Python<'_>) {
         py.detach(|| self.0.stop());
     }
@@ -119,7 +119,7 @@ impl Emulation {
         self.0.now().as_picos()
     }
 
-    /// What the emulation has counted of itself, by name.
+    /// Returns the counters of the emulation itself, by name.
     fn counters<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counted = py.detach(|| self.0.counters());
         let packets = counted.packets;
@@ -151,15 +151,15 @@ impl Emulation {
         Ok(by_name)
     }
 
-    /// Returns the tables of queues and links: columns by name, each a memory of 64-bit integers or
-    /// floats.
+    /// Returns the tables of queues and links: columns by name, each as a memoryview of 64-bit
+    /// integers or floats.
     fn tables<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)
     }
 }
 
-/// By class, what it has counted.
+/// Returns the counters of classes, by name.
 fn counted<'py>(
     py: Python<'py>,
     classes: Vec<(String, ClassCounters, Backlog)>,

@@ -1,5 +1,5 @@
 //! The Python module `perhop._core`, the only interface between Rust and Python. It converts
-//! values, releases the interpreter while Rust works, and maps errors; it has no logic.
+//! values, releases the interpreter while Rust runs, and maps errors; it has no logic.
 
 mod agent;
 mod bookings;
@@ -40,8 +40,7 @@ impl Simulation {
         })
     }
 
-    /// Runs until `until_ps` or the end, whichever is first. Raises what a file raised that is
-    /// captured to.
+    /// Runs until `until_ps` or the end, whichever is first. Raises the error of a capture's file.
     fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<()> {
         let failure = py.detach(|| {
             self.0.advance(Time::from_picos(until_ps));
@@ -50,14 +49,14 @@ impl Simulation {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// From now on what passes some interfaces, given as JSON, is written to a file.
+    /// Captures packets that pass some interfaces, given as JSON, to a file, from now on.
     fn capture(&mut self, plan: &str, file: Py<PyAny>) -> PyResult<()> {
         let plan = read::<CapturePlan>(plan)?;
         let sink = Box::new(File::new(file));
         self.0.capture(&plan, sink).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Ends the run where it is, and records what was measured so far.
+    /// Ends the run now, and records the measurements so far.
     fn stop(&mut self, py: Python<'_>) {
         py.detach(|| self.0.stop());
     }
@@ -82,20 +81,20 @@ impl Simulation {
         self.0.packet_hops()
     }
 
-    /// Bytes that each flow has delivered so far, by name.
+    /// Returns the bytes that each flow has delivered so far, by name.
     fn delivered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// Returns the tables: by name, columns by name, each a memory of 64-bit integers or floats, or
-    /// names and a memory of the places among them.
+    /// Returns the tables: by name, columns by name, each as a memoryview of 64-bit integers or
+    /// floats, or names and a memoryview of indices.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)
     }
 }
 
-/// Values by name.
+/// Returns values as a dictionary by name.
 fn by_name<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     names: &[String],
@@ -108,7 +107,7 @@ fn by_name<'py, T: IntoPyObject<'py>>(
     Ok(by_name)
 }
 
-/// Tables as dictionaries.
+/// Returns tables as dictionaries.
 fn tables<'py>(
     py: Python<'py>,
     tables: impl IntoIterator<Item = (&'static str, Table)>,
@@ -135,7 +134,7 @@ fn tables<'py>(
     Ok(by_name)
 }
 
-/// A file of Python's, without a buffer, that is written from its beginning.
+/// An unbuffered Python file that is written from its beginning.
 struct File {
     file: Py<PyAny>,
     length: u64,
@@ -162,8 +161,8 @@ impl File {
         Ok(())
     }
 
-    /// Takes back what was written of blocks that are not whole, if the file is of that kind, and
-    /// has the error name the file.
+    /// Removes incomplete blocks from the file, if it can be truncated, and adds the file's name to
+    /// the error.
     fn fail(&self, py: Python<'_>, error: &PyErr) {
         let _ = self.file.call_method1(py, "truncate", (self.length,));
         if error.is_instance_of::<PyOSError>(py) {
@@ -173,9 +172,8 @@ impl File {
     }
 }
 
-/// Returns a column as what Python's buffer protocol calls a memory, of elements of this format. An
-/// array of NumPy's would be the same, but a run would wait longer for NumPy's import than for the
-/// simulation.
+/// Returns a column as a memoryview with elements of this format. An array of NumPy would have the
+/// same data, but a run would wait longer for NumPy's import than for the simulation.
 fn memory<'py, T: Copy>(
     py: Python<'py>,
     format: &str,
@@ -214,7 +212,7 @@ mod _core {
     #[pymodule_export]
     use super::wires::Wires;
 
-    /// The version that this module was built as.
+    /// Version of perhop that this module was built from.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! Namespaces of hosts, as Python has them.
+//! Namespaces of hosts, for Python.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -12,13 +12,14 @@ use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Network namespaces without names, a host each. They end with this object and what runs in them.
+/// Network namespaces without names, one for each host. They end with this object and the processes
+/// in them.
 #[pyclass(module = "perhop._core", frozen)]
 pub(crate) struct Namespaces(pub(crate) Vec<Option<Namespace>>);
 
 #[pymethods]
 impl Namespaces {
-    /// Makes so many.
+    /// Makes `number` namespaces.
     #[new]
     fn new(py: Python<'_>, number: usize) -> PyResult<Self> {
         let made = py.detach(|| (0..number).map(|_| Namespace::new().map(Some)).collect());
@@ -26,27 +27,27 @@ impl Namespaces {
         made.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
-    /// Enters a user namespace where the user may not make network namespaces otherwise. Only a
-    /// process with one thread can.
+    /// Enters a user namespace if the user may not make network namespaces otherwise. Only a
+    /// process with one thread can do so.
     #[staticmethod]
     fn enable() -> PyResult<()> {
         enter_user_namespace().map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
     /// Joins the network namespace to which process `pid` holds the descriptor `link`, on a machine
-    /// called `name`, where the first of each pair of `files` takes the place of the second.
+    /// called `name`, on which the first of each pair of `files` replaces the second.
     #[staticmethod]
     fn join(pid: u32, link: RawFd, name: &str, files: Vec<(PathBuf, PathBuf)>) -> PyResult<()> {
         Ok(join_namespaces(pid, link, name, &files)?)
     }
 
-    /// Returns the file descriptor that stands for a host's namespace.
+    /// Returns the file descriptor of a host's namespace.
     fn fd(&self, host: usize) -> PyResult<RawFd> {
         Ok(self.host(host)?.as_raw_fd())
     }
 
-    /// Runs a command in a host; returns its exit code, negative for a signal, and its output and
-    /// errors.
+    /// Runs a command in a host; returns its exit code, negative for a signal, its standard output
+    /// and its standard error.
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -81,7 +82,7 @@ impl Namespaces {
     }
 }
 
-/// Returns an error that says what it is about.
+/// Returns an error with the name of its object.
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -95,7 +96,7 @@ fn run(host: &Namespace, command: &[String], input: &[u8]) -> PyResult<Output> {
     let mut child = command.spawn().map_err(|error| named(program, &error))?;
     let mut stdin = child.stdin.take();
     let output: io::Result<Output> = thread::scope(|scope| {
-        // Who reads nothing of it breaks the pipe.
+        // A command that does not read its input breaks the pipe.
         scope.spawn(move || stdin.take().map(|mut stdin| stdin.write_all(input)));
         child.wait_with_output()
     });

@@ -1,4 +1,4 @@
-//! Plans, as Python writes them.
+//! Plans as JSON from Python.
 
 use perhop_emu::EmulationPlan;
 use perhop_measure::CapturePlan;
@@ -11,7 +11,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads a plan from JSON; what is wrong with it is said with its path.
+/// Reads a plan from JSON; an error has the path of the invalid value.
 pub(crate) fn read<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut deserializer)
@@ -23,7 +23,7 @@ fn reread<T: DeserializeOwned + Serialize>(json: &str) -> PyResult<String> {
     serde_json::to_string(&plan).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The JSON Schema of every kind of plan, by name, as JSON. Their definitions are shared.
+/// Returns the JSON Schema of every kind of plan, by name, as JSON. The definitions are shared.
 #[pyfunction]
 pub(crate) fn plan_schemas() -> String {
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
@@ -38,7 +38,7 @@ pub(crate) fn plan_schemas() -> String {
     serde_json::Value::Object(generator.take_definitions(true)).to_string()
 }
 
-/// Returns a plan of a kind, given as JSON, as the core writes it.
+/// Reads a plan of a kind from JSON, and returns it as the core writes it.
 #[pyfunction]
 pub(crate) fn reread_plan(kind: &str, json: &str) -> PyResult<String> {
     match kind {

@@ -14,7 +14,8 @@ pub struct Topology {
 
 #[pymethods]
 impl Topology {
-    /// Nodes, given by whether each is a router, and links: two nodes and a delay in picoseconds.
+    /// Creates a network from nodes, with True for each router, and links: two nodes and a delay in
+    /// picoseconds.
     #[new]
     fn new(routers: Vec<bool>, links: Vec<(u16, u16, u64)>) -> PyResult<Self> {
         let nodes = routers.len();
@@ -32,7 +33,7 @@ impl Topology {
         Ok(Self { topology: perhop_net::Topology::new(&kinds, links), links: number })
     }
 
-    /// A link goes up or down.
+    /// Sets a link up or down.
     fn set_up(&mut self, link: usize, up: bool) -> PyResult<()> {
         if link >= self.links {
             return Err(PyValueError::new_err(format!("there is no link {link}")));
@@ -41,8 +42,8 @@ impl Topology {
         Ok(())
     }
 
-    /// For each node the directions that lead to a destination: `2 · link` from the link's first
-    /// end, `2 · link + 1` back.
+    /// Returns, for each node, the directions of links that lead to a destination: `2 · link` from
+    /// the link's first end, `2 · link + 1` back.
     fn ways(&self, py: Python<'_>, destination: u16) -> PyResult<Vec<Vec<u32>>> {
         if usize::from(destination) >= self.topology.nodes() {
             return Err(PyValueError::new_err(format!("there is no node {destination}")));

@@ -1,4 +1,4 @@
-//! Wires between namespaces, as Python has them.
+//! Wires between namespaces, for Python.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -14,22 +14,21 @@ use pyo3::types::PyDict;
 use crate::namespaces::Namespaces;
 use crate::plans::read;
 
-/// Wires with a TUN device at each end, carried by a thread until this object ends.
+/// Wires with a TUN device at each end, carried by a thread until this object is dropped.
 #[pyclass(module = "perhop._core", frozen)]
 pub(crate) struct Wires {
     carried: Carried,
     settings: Mutex<Vec<Wire>>,
-    /// The directed links of each wire.
+    /// Directed links of each wire.
     names: Vec<[String; 2]>,
-    /// The place of the wire that a directed link goes by.
+    /// Index of the wire of each directed link.
     places: BTreeMap<String, usize>,
 }
 
 #[pymethods]
 impl Wires {
-    /// Makes a wire for each link of a network, given as JSON, whose directions have devices: what
-    /// these are called in the namespaces of the senders, which are in the order of the network's
-    /// nodes.
+    /// Makes a wire for each link of a network, given as JSON, whose directed links have devices:
+    /// their names in the namespaces of the senders, which are in the order of the network's nodes.
     #[new]
     fn new(
         py: Python<'_>,
@@ -69,7 +68,8 @@ impl Wires {
         self.carried.real_time()
     }
 
-    /// From now on the wire that a directed link goes by has this rate, delay and loss, both ways.
+    /// Changes rate, delay and loss of the wire of a directed link, in both directions, from now
+    /// on.
     fn change(&self, on: &str, rate: u64, delay: u64, loss: u32) -> PyResult<()> {
         let wire = *self.places.get(on).ok_or_else(|| PyKeyError::new_err(on.to_owned()))?;
         let mut settings =
@@ -83,7 +83,7 @@ impl Wires {
         Ok(())
     }
 
-    /// By directed link, what has gone by its wire.
+    /// Returns the counters of wires, by directed link.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let by_link = PyDict::new(py);
         for (name, one) in self.names.iter().flatten().zip(self.carried.counters()) {

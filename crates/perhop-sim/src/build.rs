@@ -1,4 +1,4 @@
-//! From flows and pings to endpoints.
+//! Builds endpoints from flows and pings.
 
 use perhop_core::{Ecn, Header, NodeId, Protocol, Stream, Time, TrafficClass};
 use perhop_measure::{Pinger, Samples};
@@ -17,7 +17,7 @@ use crate::hosts::{
     UdpSender,
 };
 
-/// Returns the two endpoints of a stream, the sender's first.
+/// Returns the two endpoints of a stream, the sender first.
 pub(crate) fn stream(
     flow: &FlowPlan,
     owner: usize,
@@ -69,10 +69,11 @@ pub(crate) fn stream(
     Ok([endpoint(there, sender + 1, asks, sends), endpoint(back, sender, answers, receives)])
 }
 
-/// What the two ends of a connection say of themselves. The sender takes no data and never has
-/// more than 65535 bytes of window to offer, but scaling is up to both (RFC 7323, section 2.2).
+/// Returns the options that both ends of a connection exchange. The sender receives no data and
+/// never offers more than 65535 bytes of window, but window scaling needs both sides (RFC 7323,
+/// section 2.2).
 fn handshakes(plan: &TcpPlan) -> [Handshake; 2] {
-    // What a packet holds without options is not diminished by those that it will have (RFC 9293,
+    // The MSS is the size of a packet without options; later options do not reduce it (RFC 9293,
     // section 3.7.1).
     let options = if plan.timestamps { TIMESTAMP_BYTES as u16 } else { 0 };
     let says = |shift| Handshake {

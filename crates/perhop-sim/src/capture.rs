@@ -1,5 +1,5 @@
-//! Captures of modelled packets. Their [bytes](wire) are made from what the model knows, and only
-//! while somebody captures.
+//! Captures of modelled packets. Their [bytes](wire) are made from the model's values, and only
+//! while a capture runs.
 
 mod wire;
 
@@ -16,19 +16,20 @@ use crate::hosts::Body;
 #[derive(Debug)]
 pub(crate) struct ModelledCaptures {
     pub captures: Captures,
-    /// By node.
+    /// Addresses, by node.
     addresses: Vec<Ipv4Addr>,
-    /// The packet at hand.
+    /// Bytes of the current packet.
     bytes: Vec<u8>,
 }
 
 impl ModelledCaptures {
-    /// No captures yet, in a network whose nodes have these addresses.
+    /// Creates an empty set of captures in a network whose nodes have these addresses.
     pub fn new(addresses: Vec<Ipv4Addr>) -> Self {
         Self { captures: Captures::default(), addresses, bytes: Vec::new() }
     }
 
-    /// A packet passes an interface; `handshake` is what its sender said of itself, if it is TCP's.
+    /// Captures a packet that passes an interface; `handshake` has the options of its sender if it
+    /// is a TCP segment.
     pub fn packet(
         &mut self,
         at: Time,

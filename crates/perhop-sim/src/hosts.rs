@@ -1,10 +1,10 @@
-//! Modelled hosts: applications and the stacks below them.
+//! Modelled hosts: applications and their network stacks.
 //!
-//! Every flow's stream has an endpoint at each of its two hosts, every ping one at the host that
-//! asks. A packet names the endpoint that it is for, which is what a port number would be looked
-//! up to. An endpoint has one timer; it is set when the endpoint's deadline comes to lie before
-//! the instant for which it is set, and a call that comes too early sets it again, so that a
-//! deadline that is put off with every segment costs nothing.
+//! Every stream of a flow has an endpoint at each of its two hosts, every ping one at the host that
+//! sends requests. A packet carries the number of its endpoint, in place of a lookup by port. An
+//! endpoint has one timer, which is set again when the endpoint's deadline moves before it. If a
+//! timer is due before the deadline, it is set again then, so that a deadline that moves with every
+//! segment costs nothing.
 
 mod bodies;
 mod socket;
@@ -26,19 +26,19 @@ pub(crate) use self::udp::UdpSender;
 
 type Net = Network<BodyId>;
 
-/// Where an endpoint sends to.
+/// Direction in which an endpoint sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// The header of what it sends; only the length changes.
+    /// Header of its packets; only the length varies.
     pub header: Header,
-    /// The endpoint at the other end; a pinger has itself.
+    /// Endpoint at the other end; a pinger has itself.
     pub peer: u32,
-    /// What this end of a TCP connection says of itself when it is opened.
+    /// Options of this end of a TCP connection.
     pub handshake: Option<Handshake>,
 }
 
 impl Line {
-    /// Sends a message in a packet of `size` bytes. Returns the packet and what became of it.
+    /// Sends a message in a packet of `size` bytes. Returns the packet and its state.
     #[inline(always)]
     fn send(
         self,
@@ -69,18 +69,18 @@ impl Line {
     }
 }
 
-/// One end of something.
+/// An endpoint of a stream or of a ping.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub line: Line,
-    /// The flow or ping that it belongs to.
+    /// Number of the flow or ping to which it belongs.
     pub owner: u32,
-    /// When its timer is set for; [`Time::MAX`] if it is not.
+    /// Time for which its timer is set; [`Time::MAX`] if it is not.
     pub timer: Time,
     pub role: Role,
 }
 
-/// What an endpoint does, behind a pointer, so that an endpoint is in one line of a cache.
+/// Behaviour of an endpoint, boxed, so that an endpoint fits into a cache line.
 #[derive(Debug)]
 pub(crate) enum Role {
     TcpSender(Box<TcpSender>),
@@ -104,8 +104,8 @@ impl Endpoint {
     }
 }
 
-/// How many packets have arrived with each code point, by rising code point. Few code points occur,
-/// so that only these have a place.
+/// Number of packets that arrived with each DSCP, in rising order of DSCPs. Few DSCPs occur, and
+/// only these have an entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DscpCounts(Vec<(Dscp, u64)>);
 
@@ -124,13 +124,13 @@ impl DscpCounts {
         self.0.insert(place, (dscp, 1));
     }
 
-    /// Returns the counts since this was last asked.
+    /// Returns the counts since the last call.
     pub fn take(&mut self) -> impl Iterator<Item = (Dscp, u64)> {
         self.0.iter_mut().map(|(dscp, packets)| (*dscp, std::mem::take(packets)))
     }
 }
 
-/// All hosts of a simulation.
+/// All modelled hosts of a simulation.
 #[derive(Debug)]
 pub(crate) struct ModelledHosts {
     pub endpoints: Vec<Endpoint>,
@@ -138,13 +138,13 @@ pub(crate) struct ModelledHosts {
     pub rtts: Vec<Histogram>,
     /// Smoothed round-trip times of each flow.
     pub srtts: Vec<Histogram>,
-    /// How long the data of each flow was under way, since the last cut.
+    /// One-way delays of each flow's data since the last cut.
     pub delays: Vec<Histogram>,
     pub captures: ModelledCaptures,
-    /// Where and why flows lost packets of data.
+    /// Losses of data packets, by flow.
     pub losses: LossMeter,
-    /// The code points with which each flow's packets have arrived since the last mark: data, and
-    /// what answers it.
+    /// DSCPs with which each flow's packets arrived since the last mark: data, and acknowledgements
+    /// or replies.
     pub dscps: Vec<[DscpCounts; 2]>,
     bodies: Bodies,
 }
@@ -153,7 +153,7 @@ pub(crate) struct ModelledHosts {
 pub(crate) const DATAGRAM_HEADER: u32 = 28;
 
 impl ModelledHosts {
-    /// Returns the hosts of so many flows, with their first timers set.
+    /// Creates the hosts of `flows` flows, and sets the first timers.
     pub fn start(
         endpoints: Vec<Endpoint>,
         flows: usize,
@@ -181,7 +181,7 @@ impl ModelledHosts {
         }
     }
 
-    /// Sends whatever a sender's windows let go.
+    /// Sends all segments that a sender's windows permit.
     fn pump(&mut self, network: &mut Net, id: u32) {
         let endpoint = &mut self.endpoints[id as usize];
         let Role::TcpSender(first) = &mut endpoint.role else { return };
@@ -209,11 +209,11 @@ impl Hosts<BodyId> for ModelledHosts {
     #[inline]
     fn receive(&mut self, network: &mut Net, host: NodeId, packet: Packet<BodyId>) {
         let now = network.now();
-        // Read as it lies there: to make a message of it would cost as much as to take it.
+        // Read in place: making a message of it would cost as much as taking it.
         let slot = self.bodies.slot(packet.body);
         let (id, sent, stored) = (slot.endpoint, slot.sent, slot.message);
         if let Stored::Probe { .. } = stored {
-            // Nobody listens there.
+            // No process listens there.
             network.send_icmp_error(host, &packet, IcmpError::PortUnreachable, self);
         }
         let first = self.bodies.arrive(packet.body);
@@ -246,7 +246,7 @@ impl Hosts<BodyId> for ModelledHosts {
                 self.dscps[owner][0].add(dscp);
                 segment.ecn = packet.header.ecn();
                 if !first {
-                    // What came before is not late.
+                    // A duplicate is not a late arrival.
                     segment.flags = segment.flags.with(Flags::RETRANSMISSION);
                 } else if segment.payload > 0 {
                     let delay = now.since(sent);
@@ -272,8 +272,8 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Stored::EchoRequest { sequence }) => {
-                // Whoever is asked answers an echo request as it came: source and destination
-                // change places, the mark stays.
+                // A host or router returns an echo request unchanged: source and destination are
+                // exchanged, and the DSCP stays.
                 let asked = packet.header;
                 debug_assert_eq!(asked.destination, host);
                 let (source, destination) = (host, asked.source);
@@ -315,14 +315,16 @@ impl Hosts<BodyId> for ModelledHosts {
                 return;
             }
             (Role::Pinger(_), Stored::Probe { .. }) => return,
-            // What they say of paths may pass, and ends no connection (RFC 1122, section 4.2.3.9).
+            // An unreachable destination may be temporary and does not end a connection (RFC 1122,
+            // section 4.2.3.9).
             (_, Stored::Error(_)) => return,
             (role, stored) => unreachable!("{stored:?} for {role:?}"),
         }
         self.set_timer(network, id);
     }
 
-    /// The body, its endpoint, and the connection of the endpoint, each in time for the next.
+    /// Prefetches the body, its endpoint, and the endpoint's connection, each before the next is
+    /// needed.
     #[inline(always)]
     fn prefetch(&mut self, &body: &BodyId, after: usize) {
         if after == 2 {
@@ -341,7 +343,7 @@ impl Hosts<BodyId> for ModelledHosts {
         let now = network.now();
         let endpoint = &mut self.endpoints[id as usize];
         if endpoint.timer != now {
-            return; // set anew since, for an earlier instant that has passed
+            return; // it was set again, for an earlier instant that has passed
         }
         endpoint.timer = Time::MAX;
         if endpoint.deadline() <= now {
@@ -429,7 +431,7 @@ impl Hosts<BodyId> for ModelledHosts {
             Message::EchoRequest { sequence } => (Kind::EchoRequest, sequence.into()),
             Message::EchoReply { sequence, .. } => (Kind::EchoReply, sequence.into()),
         };
-        // To the endpoint that sent the packet.
+        // The endpoint that sent the packet.
         let endpoint = self.endpoints[endpoint as usize].line.peer;
         let quoted = packet.header;
         let message = Message::Error { error, quoted, kind, identification, sequence };

@@ -1,8 +1,8 @@
 //! The `sim` engine: modelled hosts on perhop's network, in virtual time.
 //!
-//! A [`Plan`] is a scenario with every name and unit resolved; a [`Simulation`] runs it, in slices
-//! as long as the caller likes, and keeps [tables](perhop_measure::Table) of what was measured. The
-//! same plan and seed give the same tables, however it is sliced.
+//! A [`Plan`] is a scenario with every unit resolved. A [`Simulation`] runs it, in slices of any
+//! length, and keeps [tables](perhop_measure::Table) of measurements. The same plan and seed give
+//! the same tables, whatever the slices.
 
 mod build;
 mod capture;

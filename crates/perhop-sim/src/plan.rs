@@ -1,4 +1,4 @@
-//! A scenario with every unit resolved: what the engine is given.
+//! A scenario with every unit resolved: the input of the engine.
 //!
 //! Units are those of the network's plan.
 
@@ -8,17 +8,17 @@ use perhop_workload::{FlowPlan, PingPlan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Everything that a run needs to know.
+/// Plan of a run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The network, and when it is measured.
+    /// The network, and the times of measurement.
     pub network: NetworkPlan,
-    /// The marks at which the distributions of delays begin anew.
+    /// Marks at which the distributions of delays are reset.
     #[serde(default)]
     pub cuts: Vec<Time>,
-    /// The flows.
+    /// Flows.
     pub flows: Vec<FlowPlan>,
-    /// The pings.
+    /// Pings.
     pub pings: Vec<PingPlan>,
 }

@@ -17,17 +17,18 @@ use crate::capture::ModelledCaptures;
 use crate::hosts::{BodyId, ModelledHosts, Role};
 use crate::plan::*;
 
-/// The network numbers its events and the hosts' timers, one an endpoint, in 24 bits.
+/// Greatest number of endpoints, each with one timer: the network numbers its events and timers in
+/// 24 bits.
 const MAX_ENDPOINTS: usize = 1 << 20;
-/// A stream's endpoints.
+/// Endpoints of a stream.
 #[derive(Debug)]
 struct Stream {
     flow: u32,
-    /// Its number within the flow.
+    /// Number within the flow.
     number: u32,
     sender: u32,
     receiver: u32,
-    /// What it had done by the last mark.
+    /// Counters at the last mark.
     last: StreamCounters,
 }
 
@@ -39,13 +40,13 @@ pub struct Simulation {
     labels: Labels,
     hosts: ModelledHosts,
     streams: Vec<Stream>,
-    /// The endpoints of the pings.
+    /// Endpoints of the pings.
     pingers: Vec<usize>,
     meter: NetworkMeter,
     marks: Marks,
-    /// What is still to change.
+    /// Changes still to come.
     changes: Timeline<BodyId>,
-    /// Of each flow: its destination and its source, and the mark of its packets.
+    /// For each flow: its destination, its source, and the DSCP of its packets.
     ends: Vec<([NodeId; 2], Dscp)>,
     codepoints: Codepoints,
     intervals: Intervals,
@@ -56,7 +57,7 @@ impl Simulation {
     /// Compiles a plan.
     ///
     /// # Errors
-    /// [`BuildError`] says what the plan has wrong.
+    /// [`BuildError`] for an invalid value.
     pub fn new(plan: &Plan) -> Result<Self, BuildError> {
         let marks = Marks::new(&plan.network.marks, &plan.cuts).ok_or(BuildError::Marks)?;
         let streams = plan.flows.iter().map(|flow| 2 * usize::from(flow.streams));
@@ -100,7 +101,7 @@ impl Simulation {
         }
         let mut pingers = Vec::new();
         for (index, ping) in plan.pings.iter().enumerate() {
-            // Routers answer pings too.
+            // Routers reply to pings, too.
             let (from, to) = (host(&ping.from)?, names.node(&ping.to)?);
             pingers.push(endpoints.len());
             endpoints.push(pinger(ping, index, (from, to), endpoints.len())?);
@@ -137,7 +138,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Does what is to change by now.
+    /// Applies the changes that are due.
     fn change(&mut self) {
         let now = self.now();
         while self.changes.front().is_some_and(|(at, _)| *at <= now) {
@@ -150,7 +151,7 @@ impl Simulation {
         }
     }
 
-    /// From now on what passes some interfaces goes to `sink`, as a file of packets.
+    /// Captures packets that pass some interfaces to `sink`, from now on.
     ///
     /// # Errors
     /// [`BuildError::UnknownLink`] if an interface does not exist.
@@ -162,7 +163,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Why a capture has ended before the run, once, if one has. The run goes on without it.
+    /// Returns the cause of a failure that has ended a capture, once. The run continues without the
+    /// capture.
     pub fn take_capture_failure(&mut self) -> Option<io::Error> {
         self.hosts.captures.captures.take_failure()
     }
@@ -172,27 +174,27 @@ impl Simulation {
         self.network.now()
     }
 
-    /// When it ends.
+    /// Returns the end of the run.
     pub fn end(&self) -> Time {
         self.marks.end().unwrap_or(Time::ZERO)
     }
 
-    /// Events processed so far.
+    /// Returns the number of events processed so far.
     pub fn events(&self) -> u64 {
         self.network.events()
     }
 
-    /// Links crossed by packets so far.
+    /// Returns the number of links crossed by packets so far.
     pub fn packet_hops(&self) -> u64 {
         self.network.packet_hops()
     }
 
-    /// What the flows are called, in the order in which the plan has them.
+    /// Returns the names of the flows, in the order of the plan.
     pub fn flows(&self) -> &[String] {
         &self.labels.flows
     }
 
-    /// Bytes that each flow has delivered so far.
+    /// Returns the bytes that each flow has delivered so far.
     pub fn delivered(&self) -> Vec<u64> {
         let mut delivered = vec![0; self.labels.flows.len()];
         for stream in &self.streams {
@@ -201,8 +203,8 @@ impl Simulation {
         delivered
     }
 
-    /// Runs until `until` or the end, whichever is first, reading counters at every mark. Captures
-    /// then go up to here.
+    /// Runs until `until` or the end, whichever is first, and reads counters at every mark.
+    /// Captures are complete up to there.
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.end());
         while let Some(mark) = self.marks.due(until) {
@@ -214,7 +216,7 @@ impl Simulation {
         self.hosts.captures.captures.flush();
     }
 
-    /// Ends the run where it is, and records what was measured since the last mark.
+    /// Ends the run now, and records the measurements since the last mark.
     pub fn stop(&mut self) {
         if let Some(now) = self.marks.stop(self.now()) {
             self.record(now);
@@ -256,7 +258,7 @@ impl Simulation {
         ]
     }
 
-    /// Returns the reorder densities of flows some of whose packets were out of their place.
+    /// Returns the reorder densities of flows with displaced packets.
     fn displacements(&self) -> Displacements {
         let mut table = Displacements::default();
         for streams in self.streams.chunk_by(|one, next| one.flow == next.flow) {
@@ -271,7 +273,7 @@ impl Simulation {
         table
     }
 
-    /// Adds a row to each table for what happened since the last one.
+    /// Adds rows to each table for the interval since the last reading.
     fn record(&mut self, now: Time) {
         let stretch = self.marks.read(now);
         self.intervals.reserve(self.streams.len());

@@ -12,12 +12,12 @@ fn numbers(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// What every queue and action counts.
+/// Returns the counters that every queue and action has.
 fn basic(bytes: u64, packets: u32) -> Vec<u8> {
     put(TCA_STATS_BASIC, &[&bytes.to_ne_bytes()[..], &packets.to_ne_bytes(), &[0; 4]].concat())
 }
 
-/// Returns a message about a queue whose discipline counts `own`.
+/// Returns a message about a queue whose discipline has the counters `own`.
 fn about(kind: &str, own: &[u32]) -> Vec<u8> {
     let stats = [
         basic(1 << 33, 1000),
@@ -35,7 +35,7 @@ fn queues_are_read_as_linux_describes_them() {
     assert_eq!((found.device, found.handle, found.kind.as_str()), (5, 0x12, "pfifo"));
     let counts = [("packets", 1000), ("bytes", 1 << 33), ("qlen", 3), ("backlog", 4000)];
     assert_eq!(found.counts, [&counts[..], &[("drops", 7)]].concat());
-    // Structures of linux/pkt_sched.h with the place of each number as its value.
+    // Structures of linux/pkt_sched.h in which the value of each number is its index.
     let places: Vec<u32> = (0..13).collect();
     for (kind, own) in [
         ("red", vec![("early", 0), ("marked", 3)]),
@@ -101,7 +101,7 @@ fn fuzz_counts() {
     fuzz("counts", &seeds, |bytes| {
         let (queue, rule, mut found) = (queue(bytes), rule(bytes), Vec::new());
         actions(bytes, &mut found);
-        // Nothing is made of more than there is.
+        // The result is not larger than the input permits.
         assert!(16 * found.len() <= bytes.len());
         for name in [queue.as_ref().map(|it| &it.kind), rule.as_ref().map(|it| &it.0)] {
             assert!(name.is_none_or(|name| name.len() < bytes.len()));

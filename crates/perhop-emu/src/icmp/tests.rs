@@ -1,4 +1,4 @@
-//! Errors and replies as whoever reads them expects them.
+//! Errors and replies, compared with the expectations of their receivers.
 
 use perhop_fuzz::fuzz;
 use perhop_wire::number::TCP;
@@ -93,7 +93,7 @@ fn errors_about_errors_and_groups_are_not_sent() {
     assert!(!may(&group));
 }
 
-/// Whatever comes to a router: what it answers is a packet, and right.
+/// For any input, an answer of a router is a valid packet.
 #[test]
 fn fuzz_routers() {
     let mut seeds = vec![

@@ -1,4 +1,4 @@
-//! What is split is what a device would have sent, and joining takes it back.
+//! Splitting gives the packets of a real device, and joining reverses it.
 
 use proptest::prelude::*;
 
@@ -135,7 +135,7 @@ proptest! {
         prop_assert_eq!(seen, payload);
     }
 
-    /// Joining what was split gives the segment that was sent, whatever is lost in between.
+    /// Joining the split packets gives the original segment, whichever packets are lost.
     #[test]
     fn joining_takes_splitting_back(
         is_v4 in any::<bool>(), sequence in any::<u32>(), options in 0..11_usize,
@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// What a host hands over, as the loop takes it apart: its headers, and the packet or the packets.
+/// Data from a host as the loop processes it: its header, and the packet or packets.
 #[test]
 fn fuzz_segmentation() {
     let seed = |is_v4, number, payload: &[u8]| {

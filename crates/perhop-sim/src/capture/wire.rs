@@ -1,7 +1,7 @@
 //! The bytes of a packet: IPv4 (RFC 791) with TCP (RFC 9293), UDP (RFC 768) or ICMP (RFC 792).
 //!
-//! What the model does not have is zero: payloads, but for the number that a datagram begins with,
-//! and urgent pointers. Checksums are those of the whole packet.
+//! Fields without a value in the model are zero: payloads, except for the number at the beginning
+//! of a datagram, and urgent pointers. Checksums are those of the whole packet.
 
 use std::net::Ipv4Addr;
 
@@ -14,11 +14,11 @@ use perhop_wire::{
 
 use crate::hosts::{Body, Kind, Message};
 
-/// What an ICMP error quotes beyond an IP header.
+/// Number of bytes that an ICMP error quotes beyond the IP header.
 const QUOTE: usize = 8;
 
-/// Writes a packet's headers, and of its payload what is not zero. `addresses` are those of the
-/// nodes; `handshake` is what its sender said when the connection was opened.
+/// Writes a packet's headers, and its payload up to the last byte that is not zero. `addresses` are
+/// those of the nodes; `handshake` has the options of the sender.
 pub(super) fn packet(
     out: &mut Vec<u8>,
     addresses: &[Ipv4Addr],
@@ -49,7 +49,7 @@ pub(super) fn packet(
     }
 }
 
-/// Writes at least the bytes that an ICMP error quotes of what a packet carries (RFC 792): eight.
+/// Writes at least the eight bytes behind the IP header that an ICMP error quotes (RFC 792).
 fn quote(out: &mut Vec<u8>, header: &Header, (kind, sequence): (Kind, u32), sender: u32) {
     match kind {
         Kind::Segment => {
@@ -69,7 +69,7 @@ fn ip(out: &mut Vec<u8>, addresses: &[Ipv4Addr], header: &Header, identification
         traffic_class: header.traffic_class,
         total_length: header.size as u16,
         identification,
-        fragment: DONT_FRAGMENT, // none of the model's networks has fragments
+        fragment: DONT_FRAGMENT, // the model has no fragments
         ttl: header.ttl,
         protocol: protocol(header),
         source: addresses[header.source.index()],
@@ -93,7 +93,7 @@ fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<
     let opens = segment.flags.has(Flags::SYN);
     let acknowledges = segment.flags.has(Flags::ACK);
     let seq = segment.seq.0.wrapping_add(first_number(header));
-    // The other side counts from a number of its own.
+    // The other side has its own initial sequence number.
     let theirs = first_number(&reversed(header));
     let ack = if acknowledges { segment.ack.0.wrapping_add(theirs) } else { 0 };
     // A SYN's window is not scaled (RFC 7323, section 2.2).
@@ -121,9 +121,8 @@ fn tcp(out: &mut Vec<u8>, header: &Header, segment: &Segment, handshake: Option<
     seal(out, start, header);
 }
 
-/// Returns the number of a connection's first byte in one direction. It depends on the addresses
-/// and ports (RFC 9293, section 3.4.1), and on nothing else, so that it is the same at every
-/// interface.
+/// Returns the initial sequence number of a connection in one direction. It depends on the
+/// addresses and ports only (RFC 9293, section 3.4.1), so that it is the same at all interfaces.
 fn first_number(header: &Header) -> u32 {
     const ISN: u64 = 0x4953_4e00;
     header.flow_hash(ISN) as u32
@@ -152,7 +151,7 @@ fn control(flags: Flags) -> u16 {
     bits.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, bit)| bit).sum()
 }
 
-/// Options of a SYN: what [`Handshake::option_bytes`] and the timestamps have room for.
+/// Writes the options of a SYN: those of [`Handshake::option_bytes`], and timestamps.
 fn opening_options(out: &mut Vec<u8>, segment: &Segment, handshake: Handshake) {
     use TcpOption::{Mss, Nop, SackPermitted, Timestamps, WindowScale};
     let mut put = |options: &[TcpOption<'_>]| options.iter().for_each(|option| option.write(out));
@@ -171,8 +170,8 @@ fn opening_options(out: &mut Vec<u8>, segment: &Segment, handshake: Handshake) {
     }
 }
 
-/// Options of every other segment, each aligned as RFC 7323, appendix A, has it. What is
-/// selectively acknowledged counts from the other side's first number.
+/// Writes the options of another segment, aligned as in RFC 7323, appendix A. SACK blocks count
+/// from the other side's initial sequence number.
 fn options(out: &mut Vec<u8>, segment: &Segment, first: u32) {
     let mut put = |option: TcpOption<'_>| {
         let aligned = [TcpOption::Nop, TcpOption::Nop, option];
@@ -189,7 +188,7 @@ fn options(out: &mut Vec<u8>, segment: &Segment, first: u32) {
     }
 }
 
-/// A datagram. As iperf's do, it begins with its number, if it is long enough.
+/// Writes a datagram. Like iperf's, it begins with its number if it is long enough.
 fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32) {
     let start = out.len();
     let length = header.size as usize - IPV4_HEADER;
@@ -205,13 +204,13 @@ fn udp(out: &mut Vec<u8>, header: &Header, sequence: u32) {
     seal(out, start, header);
 }
 
-/// An echo request or reply; its identifier is that of the application which asks.
+/// Writes an echo request or reply; its identifier is that of the application that sends requests.
 fn echo(out: &mut Vec<u8>, kind: u8, asker: u32, sequence: u32) {
     out.extend_from_slice(&IcmpRepr::echo(kind, asker as u16, sequence as u16).emit());
 }
 
-/// Computes the checksum of the transport that begins at `start`. What is zero behind what is
-/// written changes nothing in it.
+/// Computes the checksum of the transport that begins at `start`. Zeros behind the written bytes do
+/// not change it.
 fn seal(out: &mut [u8], start: usize, header: &Header) {
     let length = header.size as usize - IPV4_HEADER;
     let packet = &mut out[start - IPV4_HEADER..];

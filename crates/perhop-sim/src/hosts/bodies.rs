@@ -1,18 +1,17 @@
-//! What modelled hosts send, apart from the headers.
+//! Bodies of packets of modelled hosts.
 
 use perhop_core::{Dscp, Header, Time, prefetch};
 use perhop_net::IcmpError;
 use perhop_tcp::{Flags, Segment, Seq};
 
-/// What a modelled host sends, apart from the header.
+/// Body of a packet of a modelled host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    /// The endpoint that the packet is for.
+    /// Endpoint to which the packet is sent.
     pub endpoint: u32,
-    /// What tells the packet from others at every interface that it passes: the identification of
-    /// its IPv4 header.
+    /// Distinguishes the packet at every interface: the identification of its IPv4 header.
     pub identification: u16,
-    /// When it was sent; or, of an error, the packet that it is about.
+    /// Time at which it was sent; for an error, the time of the packet that caused it.
     pub sent: Time,
     pub message: Message,
 }
@@ -26,27 +25,27 @@ pub(crate) enum Message {
     EchoRequest {
         sequence: u32,
     },
-    /// The reply to a request that arrived with this mark.
+    /// Reply to a request that arrived with this DSCP.
     EchoReply {
         sequence: u32,
         arrived: Dscp,
     },
-    /// A datagram to a port on which nobody listens.
+    /// A datagram to a port on which no process listens.
     Probe {
         sequence: u32,
     },
-    /// An ICMP error about a packet with this header, and this number among the others.
+    /// An ICMP error about a packet with this header and this identification.
     Error {
         error: IcmpError,
         quoted: Header,
-        /// What else the packet was.
+        /// Kind of that packet.
         kind: Kind,
         identification: u16,
         sequence: u64,
     },
 }
 
-/// What a packet with a number is.
+/// Kind of a numbered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
@@ -55,8 +54,8 @@ pub(crate) enum Kind {
     EchoReply,
 }
 
-/// A body as a packet carries it. Packets move from ring to ring at every hop, bodies do not: they
-/// wait where they were written.
+/// Body of a packet in the network. Packets are copied between rings at every hop; bodies stay in
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyId(u32);
 
@@ -74,29 +73,29 @@ impl BodyId {
     }
 }
 
-/// A body, and what becomes of the copies of its packet.
+/// A body, and the state of its packet's copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub sent: Time,
     pub message: Stored,
     pub endpoint: u32,
     identification: u16,
-    /// How many copies are under way, whether one has arrived, and whether the packet is charged to
-    /// the socket that has sent it.
+    /// Number of copies in transit, whether one has arrived, and whether the packet is charged to
+    /// its sender's socket.
     copies: u16,
 }
 
-/// A host may send a hundred thousand at once.
+/// A host may send a hundred thousand packets at once.
 const _: () = assert!(size_of::<Slot>() == 40);
 
-/// The bit of [`Slot::copies`] that says that a copy has arrived.
+/// Bit of [`Slot::copies`] that is set when a copy has arrived.
 const ARRIVED: u16 = 1 << 15;
 
-/// The bit of [`Slot::copies`] that says that the packet waits in its host's own queue.
+/// Bit of [`Slot::copies`] that is set while the packet waits in its host's own queue.
 const CHARGED: u16 = 1 << 14;
 
-/// A message as it is kept: most are short, and the others wait elsewhere. What a segment's header
-/// says of ECN is in the header alone.
+/// A message in compact form: most fit, and the others are in [`Bodies::long`]. A segment's ECN
+/// field is in the header only.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stored {
     /// A segment without selective acknowledgements.
@@ -108,7 +107,7 @@ pub(super) enum Stored {
         window: u32,
         timestamps: (u32, u32),
     },
-    /// And without timestamps.
+    /// A segment without SACK blocks and timestamps.
     Bare {
         flags: Flags,
         payload: u16,
@@ -129,38 +128,38 @@ pub(super) enum Stored {
     Probe {
         sequence: u32,
     },
-    /// A segment with selective acknowledgements, and an ICMP error: which of [`Bodies::long`].
+    /// Index in [`Bodies::long`] of a segment with SACK blocks, or of an ICMP error.
     Sacked(u32),
     Error(u32),
 }
 
-/// So many bodies lie in a block.
+/// Number of bodies in a block.
 const PLACES: usize = 64;
-/// So many empty blocks are kept whatever is in use.
+/// Number of empty blocks that are kept in any case.
 const SPARE: usize = 64;
 
-/// The bodies of the packets that are under way.
+/// Bodies of the packets in transit.
 ///
-/// They are written one after the other into blocks, and a block is used again when all of its
-/// packets have arrived or were lost. Packets of an age go together, so that what a burst took is
-/// given back soon after it; one that waits for long holds its block, at most [`PLACES`] times what
-/// waits.
+/// They are written into blocks in order, and a block is used again when all of its packets have
+/// arrived or were lost. Packets of the same age share a block, so that memory that a burst took is
+/// freed soon after it. A packet that waits for long keeps its block, so that at most [`PLACES`]
+/// times the memory of waiting packets is in use.
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
-    /// Without places where the memory was given back.
+    /// Blocks; empty where memory was freed.
     blocks: Vec<Box<[Slot]>>,
-    /// How many bodies of each block are of packets that are under way.
+    /// Number of bodies of packets in transit, for each block.
     live: Vec<u8>,
-    /// The block that is written to, and the next place there; it is full after [`PLACES`].
+    /// Block that is being filled, and its next place; it is full after [`PLACES`].
     filling: usize,
     place: usize,
-    /// Blocks that are empty, and those of them that have no places.
+    /// Empty blocks, and those of them without memory.
     spare: Vec<usize>,
     vacant: Vec<usize>,
-    /// What is too long for a slot, and places for more.
+    /// Messages too long for a slot, and free entries.
     long: Vec<Message>,
     free_long: Vec<u32>,
-    /// The identification of the next packet.
+    /// Identification of the next packet.
     next: u16,
 }
 
@@ -180,12 +179,12 @@ impl Bodies {
         id
     }
 
-    /// Goes on with an empty block.
+    /// Continues with an empty block.
     #[cold]
     fn next_block(&mut self) {
         self.place = 0;
         if self.live.get(self.filling) == Some(&0) {
-            return; // all of its packets have come
+            return; // all of its packets have arrived
         }
         self.filling = match self.spare.pop().or_else(|| self.vacant.pop()) {
             Some(block) => block,
@@ -203,8 +202,8 @@ impl Bodies {
         }
     }
 
-    /// A block that is not written to has become empty. Its memory is given back if there are many
-    /// for what is in use.
+    /// Retires a full block that has become empty. Its memory is freed if there are many empty
+    /// blocks for those in use.
     #[cold]
     fn retire(&mut self, block: usize) {
         let empty = self.spare.len() + self.vacant.len();
@@ -251,7 +250,7 @@ impl Bodies {
         }
     }
 
-    /// Where the body of a packet that is under way lies.
+    /// Returns the slot of the body of a packet in transit.
     #[inline(always)]
     pub fn slot(&self, id: BodyId) -> &Slot {
         &self.blocks[id.block()][id.place()]
@@ -262,12 +261,12 @@ impl Bodies {
         &mut self.blocks[id.block()][id.place()]
     }
 
-    /// The packet waits in its host's own queue, at its socket's expense.
+    /// Records that the packet waits in its host's own queue and is charged to its socket.
     pub fn charge(&mut self, id: BodyId) {
         self.slot_mut(id).copies |= CHARGED;
     }
 
-    /// Removes the packet from there; returns `true` if it was there.
+    /// Removes the charge; returns `true` if there was one.
     pub fn discharge(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);
         let charged = slot.copies & CHARGED > 0;
@@ -275,25 +274,25 @@ impl Bodies {
         charged
     }
 
-    /// Gets a body from memory.
+    /// Prefetches a body.
     #[inline(always)]
     pub fn prefetch(&self, id: BodyId) {
         prefetch(self.slot(id));
     }
 
-    /// Returns the endpoint that a packet is for.
+    /// Returns the endpoint to which a packet is sent.
     #[inline(always)]
     pub fn endpoint(&self, id: BodyId) -> u32 {
         self.slot(id).endpoint
     }
 
-    /// Returns the body of a packet that is under way.
+    /// Returns the body of a packet in transit.
     pub fn get(&self, id: BodyId) -> Body {
         let &Slot { sent, message, endpoint, identification, .. } = self.slot(id);
         Body { endpoint, identification, sent, message: self.message(message) }
     }
 
-    /// What was stored.
+    /// Returns the stored message.
     pub fn message(&self, stored: Stored) -> Message {
         match stored {
             Stored::Tcp { .. } | Stored::Bare { .. } => Message::Tcp(self.segment(stored)),
@@ -305,10 +304,10 @@ impl Bodies {
         }
     }
 
-    /// Returns the segment that was stored.
+    /// Returns the stored segment.
     ///
     /// # Panics
-    /// If it was something else.
+    /// If another message was stored.
     #[inline(always)]
     pub fn segment(&self, stored: Stored) -> Segment {
         match stored {
@@ -327,8 +326,8 @@ impl Bodies {
         }
     }
 
-    /// A copy of the packet is under way as well, and has the same body; none if there are
-    /// too many.
+    /// Records a copy of the packet in transit, with the same body; returns `None` if there are too
+    /// many.
     pub fn copy(&mut self, id: BodyId) -> Option<BodyId> {
         let copies = &mut self.slot_mut(id).copies;
         if *copies & !ARRIVED == !ARRIVED {
@@ -338,8 +337,8 @@ impl Bodies {
         Some(id)
     }
 
-    /// A packet has arrived; says whether it is the first copy. What it says may be read
-    /// until the next packet is sent.
+    /// Records an arrival; returns `true` for the first copy. The message may be read until the
+    /// next packet is sent.
     #[inline(always)]
     pub fn arrive(&mut self, id: BodyId) -> bool {
         let slot = self.slot_mut(id);
@@ -349,7 +348,7 @@ impl Bodies {
         first
     }
 
-    /// A packet was lost; says whether no copy of it will arrive nor has.
+    /// Records a loss; returns `true` if no copy has arrived or will arrive.
     pub fn lose(&mut self, id: BodyId) -> bool {
         let last = self.slot(id).copies == 1;
         self.release(id);
@@ -401,8 +400,8 @@ mod tests {
         }
     }
 
-    /// Bodies are what they were until the last copy of their packet has gone, over a long mixture
-    /// of all that may happen.
+    /// Bodies are unchanged until the last copy of their packet is gone, over a long mixture of
+    /// operations.
     #[test]
     fn a_body_stays_until_the_last_copy_has_gone() {
         let mut random = Stream::new(1, "bodies");

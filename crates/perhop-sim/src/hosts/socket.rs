@@ -1,8 +1,8 @@
-//! What a socket has in its host's own queue, and when that holds up its sender.
+//! Packets of a socket in its host's own queue, and the limits that block its sender.
 //!
-//! As in Linux, a packet is charged to the socket that has sent it until its transmission begins.
-//! The queue before a host's link is the link's: `txqueuelen` packets of drop-tail, if the scenario
-//! says nothing else.
+//! As in Linux, a packet is charged to its sender's socket until its transmission begins. The queue
+//! before a host's link is that of the link: drop-tail with `txqueuelen` packets, unless the
+//! scenario sets another.
 
 use perhop_core::Time;
 use perhop_net::{Departures, Waits};
@@ -11,25 +11,25 @@ use perhop_workload::WhenFull;
 use super::bodies::{Bodies, BodyId, Message, Stored};
 use super::{DATAGRAM_HEADER, Endpoint, ModelledHosts, Net, Role};
 
-/// What a UDP socket may hold, in bytes of memory.
+/// Send buffer of a UDP socket, in bytes of memory.
 pub(crate) const SEND_BUFFER: u64 = perhop_workload::SEND_BUFFER as u64;
 
 /// A socket's packets in its host's own queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Socket {
-    /// Bytes that wait: of IP for TCP, of memory for UDP.
+    /// Waiting bytes: of IP for TCP, of memory for UDP.
     pub queued: u64,
     /// True if its sender waits for room.
     pub blocked: bool,
 }
 
-/// Returns the memory that a datagram of `size` IP bytes takes: Linux's `SKB_TRUESIZE`, with its
-/// structures of 64-bit systems. The payload lies with `skb_shared_info` in a block of `kmalloc`,
-/// whose sizes are powers of two here.
+/// Returns the memory of a datagram of `size` IP bytes: Linux's `SKB_TRUESIZE` with the structures
+/// of 64-bit systems. Payload and `skb_shared_info` are in a block of `kmalloc`, whose sizes are
+/// powers of two here.
 fn truesize(size: u32) -> u64 {
     const SK_BUFF: u64 = 256;
     const SHARED_INFO: u64 = 320;
-    /// Room for the header of Ethernet, aligned, and what ip(7) adds.
+    /// Room for the Ethernet header, aligned, and 15 bytes more (`__ip_append_data`).
     const HEADROOM: u64 = 16 + 15;
     SK_BUFF + (u64::from(size) + HEADROOM + SHARED_INFO).next_power_of_two()
 }
@@ -56,7 +56,7 @@ impl ModelledHosts {
                     }
                 }
                 WhenFull::Retry(after) => {
-                    // The packet that was dropped may be another one.
+                    // Another packet may have been dropped.
                     udp.in_hand = sent.dropped.then_some((packet.0, payload));
                     if sent.dropped {
                         udp.not_before = now + after;
@@ -66,8 +66,8 @@ impl ModelledHosts {
         }
     }
 
-    /// What an endpoint has sent waits in its host's own queue. It is charged for it once that may
-    /// hold it up.
+    /// Handles a packet that waits in its host's own queue. It is charged to its endpoint once that
+    /// may block the sender.
     #[inline(never)]
     pub(super) fn wait(
         &mut self,
@@ -86,7 +86,7 @@ impl ModelledHosts {
             Departures::Scheduled => {
                 let limit = match &endpoints[id as usize].role {
                     Role::TcpSender(tcp) => tcp.sender.queue_limit(),
-                    // The least memory for so many bytes.
+                    // The least memory for that many bytes.
                     _ => SEND_BUFFER / 4,
                 };
                 if waits.bytes.get() > limit {
@@ -98,8 +98,8 @@ impl ModelledHosts {
         }
     }
 
-    /// A packet has left a queue: if that is not at the instant at which it was sent, its host's
-    /// own queue had taken it.
+    /// Handles a packet that was dropped. Its host's own queue has refused it only if it was sent
+    /// at this instant.
     pub(super) fn keep_if_refused(&mut self, now: Time, body: BodyId) {
         let slot = self.bodies.slot(body);
         let peer = self.endpoints[slot.endpoint as usize].line.peer;
@@ -111,7 +111,8 @@ impl ModelledHosts {
         }
     }
 
-    /// What waited does no longer; its sender goes on if there is room again.
+    /// Removes the charge of a packet that has left the queue; its sender continues if there is
+    /// room again.
     pub(super) fn release(&mut self, body: BodyId, size: u32) -> Option<u32> {
         if !self.bodies.discharge(body) {
             return None;
@@ -136,8 +137,7 @@ impl ModelledHosts {
     }
 }
 
-/// Charges a packet of so many bytes, which waits in its host's own queue, to the sender that it
-/// may hold up.
+/// Charges a packet of `size` bytes that waits in its host's own queue to its sender.
 fn charge(endpoints: &mut [Endpoint], bodies: &mut Bodies, (body, size): (BodyId, u32)) {
     if let Stored::Error(_) = bodies.slot(body).message {
         return;

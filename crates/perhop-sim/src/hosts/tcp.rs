@@ -6,13 +6,13 @@ use perhop_tcp::{Receiver, Sender};
 
 use super::socket::Socket;
 
-/// When an application runs and how much it sends.
+/// Start, stop and volume of an application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub start: Time,
-    /// [`Time::MAX`] if it does not stop by itself.
+    /// Stop; [`Time::MAX`] if there is none.
     pub stop: Time,
-    /// [`u64::MAX`] if it has no end.
+    /// Volume in bytes; [`u64::MAX`] if it is unlimited.
     pub volume: u64,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct TcpSender {
     pub phase: StreamPhase,
     pub rtt: Samples,
     pub srtt: Samples,
-    /// When the smoothed round-trip time is to be read again.
+    /// Time of the next reading of the smoothed round-trip time.
     pub srtt_due: Time,
     /// Data segments that the network lost.
     pub lost: u64,
-    /// True if what waits in the host's own queue holds it up.
+    /// True if data in the host's own queue blocks the sender.
     pub small_queues: bool,
     pub socket: Socket,
 }
@@ -35,7 +35,7 @@ pub(crate) struct TcpSender {
 #[derive(Debug)]
 pub(crate) struct TcpReceiver {
     pub receiver: Receiver,
-    /// How long data segments were under way.
+    /// One-way delays of data segments.
     pub delay: Samples,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum StreamPhase {
 }
 
 impl TcpSender {
-    /// Returns `true` if enough of it waits in the host's own queue.
+    /// Returns `true` if the limit of data in the host's own queue is reached.
     #[inline]
     pub fn is_blocked(&mut self) -> bool {
         self.socket.blocked = self.socket.queued > 0 && {
@@ -64,8 +64,8 @@ impl TcpSender {
         }
     }
 
-    /// Returns the smoothed round-trip time, where it is due to be read: once in each multiple of
-    /// [`SRTT_EVERY`] in which there was something to smooth.
+    /// Returns the smoothed round-trip time if a reading is due: once in each multiple of
+    /// [`SRTT_EVERY`] with a new sample.
     #[inline]
     pub fn read_srtt(&mut self, now: Time) -> Option<Duration> {
         if now < self.srtt_due {

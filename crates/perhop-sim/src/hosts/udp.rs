@@ -9,20 +9,20 @@ use super::socket::{SEND_BUFFER, Socket};
 #[derive(Debug)]
 pub(crate) struct UdpSender {
     pub stop: Time,
-    /// Bytes that are left to send; [`u64::MAX`] has no end.
+    /// Bytes left to send; [`u64::MAX`] if unlimited.
     pub left: u64,
     pub sent: u64,
     pub lost: u64,
-    /// When the next datagram is due.
+    /// Time of the next datagram.
     pub due: Time,
     pub pattern: Pattern,
     pub when_full: WhenFull,
     pub socket: Socket,
-    /// The last datagram, with its payload, if something was dropped when it was sent; and the
-    /// payload of one that was refused.
+    /// Last datagram, with its payload, if a packet was dropped when it was sent; and the payload
+    /// of a refused datagram.
     pub in_hand: Option<(BodyId, u32)>,
     pub refused: Option<u32>,
-    /// No attempt is made before, after one that was refused.
+    /// Time of the next attempt after a datagram was refused.
     pub not_before: Time,
 }
 
@@ -33,11 +33,11 @@ impl UdpSender {
         if goes_on { at } else { Time::MAX }
     }
 
-    /// Returns `true` if a datagram goes out now. A sender that was held up makes up for it, until
-    /// it stops.
+    /// Returns `true` if a datagram is sent now. A sender that was blocked catches up, until it
+    /// stops.
     pub fn may_send(&mut self, now: Time) -> bool {
         if now >= self.stop {
-            self.due = Time::MAX; // what it is behind with is never due
+            self.due = Time::MAX; // datagrams that it has not sent are never due
             return false;
         }
         if self.when_full == WhenFull::Wait && self.socket.queued >= SEND_BUFFER {
@@ -46,7 +46,7 @@ impl UdpSender {
         self.deadline() <= now
     }
 
-    /// The host's own queue has refused the last datagram: it is sent again later.
+    /// Records that the host's own queue has refused the last datagram, which is sent again later.
     pub fn on_refused(&mut self, payload: u32) {
         self.in_hand = None;
         self.sent -= 1;
@@ -56,7 +56,7 @@ impl UdpSender {
         self.refused = Some(payload);
     }
 
-    /// Returns the payload of the datagram that is due.
+    /// Returns the payload of the datagram that is due, in bytes.
     pub fn next_payload(&mut self) -> u32 {
         if let Some(payload) = self.refused.take() {
             if self.left != u64::MAX {

@@ -1,4 +1,4 @@
-//! Packets that are written and read back, by a reader that shares nothing with the writer.
+//! Packets that are written, and read back by a reader that shares no code with the writer.
 
 use perhop_core::{Dscp, Ecn, NodeId, Time, TrafficClass};
 use perhop_tcp::SackBlocks;
@@ -36,7 +36,8 @@ fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from(word(bytes, at)) << 16 | u32::from(word(bytes, at + 2))
 }
 
-/// Returns the ones' complement sum of whole words, with the carries: all ones for what is sealed.
+/// Returns the ones' complement sum of 16-bit words, with the carries: all ones for data with its
+/// checksum.
 fn folded(bytes: &[u8]) -> u16 {
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().next_multiple_of(2), 0);
@@ -46,7 +47,8 @@ fn folded(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Checks the IP header, and the checksums; returns what it carries, its payload filled up.
+/// Checks the IP header and the checksums; returns the transport, with its payload padded to full
+/// length.
 fn opened(bytes: &[u8], header: &Header, protocol: u8) -> Vec<u8> {
     let mut whole = bytes.to_vec();
     assert!(whole.len() <= header.size as usize, "longer than the packet");
@@ -71,7 +73,7 @@ fn opened(bytes: &[u8], header: &Header, protocol: u8) -> Vec<u8> {
     payload
 }
 
-/// What options say: kind and value.
+/// Returns the options: kind and value of each.
 fn options_of(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some(&kind) = bytes.first() {
@@ -225,7 +227,7 @@ proptest! {
         prop_assert_eq!((word(&echo, 4), word(&echo, 6)), (7, sequence as u16));
     }
 
-    /// An error quotes the IP header and the first eight bytes of what follows, as they were.
+    /// An error quotes the IP header and the first eight bytes behind it, unchanged.
     #[test]
     fn errors_quote_what_was_sent(
         segment in segments(),
