@@ -31,6 +31,7 @@ LAYERS = [
     "linux",
     "engines",
     "lab",
+    "path",
     "analysis",
     "workers",
     "sweep",
@@ -44,7 +45,8 @@ LAYERS = [
 
 NEVER = {
     "linux": {"gallery", "dataset", "rights", "interruption"},
-    "analysis": {"engines", "gallery", "lab"},
+    "path": {"engines", "gallery", "lab", "dataset", "linux"},
+    "analysis": {"engines", "gallery", "lab", "path"},
     "report": {"engines", "gallery", "lab", "workers", "sweep", "crosscheck"},
     "sweep": {"lab"},
     "crosscheck": {"lab"},
@@ -80,11 +82,12 @@ CRATES: dict[str, set[str]] = {
     "emu": {"core", "fuzz", "wire", "queue", "net", "plan", "measure"},
     "socket": {"fuzz"},
     "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},
+    "path": {"core", "fuzz", "wire", "socket"},
     "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic"},
     "sim": {"core", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),
-        *("traffic", "agent", "sim"),
+        *("traffic", "path", "agent", "sim"),
     },
 }
 """What each crate may depend on."""
@@ -140,7 +143,7 @@ def test_imports_run_downwards(path: Path) -> None:
     own = part(path)
     # The package itself only hands out what the layers have.
     allowed = set(LAYERS[: LAYERS.index(own) + 1] if own else LAYERS)
-    calls = own in {"linux", "engines", "lab"} and path.stem != "__init__"
+    calls = own in {"linux", "engines", "lab", "path"} and path.stem != "__init__"
     inside = path.relative_to(PACKAGE)
     if calls or inside.parts[1:2] == ("resolve",) or str(inside) in {"rights.py", "cli/agent.py"}:
         allowed.add("_core")

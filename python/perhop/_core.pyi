@@ -25,6 +25,7 @@ __all__ = [
     "agent",
     "plan_schemas",
     "reread_plan",
+    "trace_path",
 ]
 
 __version__: str
@@ -298,3 +299,5 @@ class Wires:
     def real_time(self) -> bool: ...
     def change(self, on: str, rate: int, delay: int, loss: int) -> None: ...
     def counters(self) -> dict[str, dict[str, int]]: ...
+
+def trace_path(settings: str) -> str: ...

@@ -7,6 +7,7 @@ mod calendar;
 mod counts;
 mod emulation;
 mod namespaces;
+mod path;
 mod plans;
 mod topology;
 mod traffic;
@@ -203,6 +204,8 @@ mod _core {
     use super::emulation::Emulation;
     #[pymodule_export]
     use super::namespaces::Namespaces;
+    #[pymodule_export]
+    use super::path::trace_path;
     #[pymodule_export]
     use super::plans::{plan_schemas, reread_plan};
     #[pymodule_export]

@@ -21,6 +21,7 @@ from perhop.cli.compare import compare
 from perhop.cli.crosscheck import crosscheck
 from perhop.cli.doctor import doctor
 from perhop.cli.lab import lab
+from perhop.cli.path import path
 from perhop.cli.plugins import PLUGINS
 from perhop.cli.report import report
 from perhop.cli.reproduce import reproduce
@@ -65,6 +66,7 @@ for command in (
     reproduce,
     sweep,
     lab,
+    path,
     list_,
     schema,
     tc,

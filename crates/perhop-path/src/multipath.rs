@@ -1,0 +1,334 @@
+//! Multipath detection: which flows to probe at which hop until every parallel way is found with a
+//! stated confidence (Augustin, Friedman, Teixeira, "Multipath tracing with Paris traceroute",
+//! E2EMON 2007; Veitch et al., "Failure control in multipath route tracing", INFOCOM 2009).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Flows that are tried at most.
+const MOST_FLOWS: u16 = 512;
+/// New flows that are tried at a time.
+const BATCH: usize = 16;
+/// How often a probe is sent to a hop that has never answered, …
+const ATTEMPTS_SILENT: u32 = 3;
+/// … and to one that has answered others.
+const ATTEMPTS: u32 = 12;
+
+/// What is at a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The host that probes: hop 0.
+    Source,
+    /// A router that answered.
+    Router(IpAddr),
+    /// The destination, or whoever ends the way.
+    End(IpAddr),
+    /// A router that does not answer. All those of a hop count as one.
+    Silent,
+}
+
+/// A probe to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ask {
+    /// Time to live.
+    pub ttl: u8,
+    /// Number of the flow.
+    pub flow: u16,
+}
+
+/// A link between two hops, at the time to live of its far end.
+pub type Link = (u8, Place, Place);
+
+/// Return how many flows must have gone through a router, all to one of `found` next hops, before
+/// the probability is at most `risk` that it has one more: the probability that `n` flows, each to
+/// one of `K = found + 1` next hops at random, leave out at least one of them is
+/// `Σ (-1)^(i+1) C(K, i) (1 - i/K)^n`, with i from 1 to K (Veitch et al., section III).
+pub fn flows_needed(found: usize, risk: f64) -> usize {
+    let ways = found + 1;
+    let missed = |flows: usize| {
+        let (mut sum, mut combinations) = (0.0, 1.0);
+        for i in 1..=ways {
+            combinations *= (ways - i + 1) as f64 / i as f64;
+            let sign = if i % 2 == 1 { 1.0 } else { -1.0 };
+            sum += sign * combinations * (1.0 - i as f64 / ways as f64).powi(flows as i32);
+        }
+        sum
+    };
+    (ways..).find(|&flows| missed(flows) <= risk).unwrap_or(ways)
+}
+
+/// The ways that flows take, as far as they are known.
+#[derive(Debug)]
+pub struct Multipath {
+    risk: f64,
+    longest: u8,
+    found: BTreeMap<Ask, Place>,
+    attempts: BTreeMap<Ask, u32>,
+    /// Routers of which too few flows were found, with their hop.
+    unsure: BTreeSet<(u8, Place)>,
+}
+
+impl Multipath {
+    /// Nothing is known yet. `risk` is the probability to miss a next hop of a router that shares
+    /// load evenly among its next hops; `longest` is the greatest time to live.
+    pub fn new(risk: f64, longest: u8) -> Self {
+        Self {
+            risk,
+            longest,
+            found: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            unsure: BTreeSet::new(),
+        }
+    }
+
+    /// Record the answer to a probe: its sender, and whether the way ends there. `None` if nobody
+    /// answered.
+    pub fn take(&mut self, ask: Ask, answer: Option<(IpAddr, bool)>) {
+        *self.attempts.entry(ask).or_default() += 1;
+        match answer {
+            Some((address, true)) => self.found.insert(ask, Place::End(address)),
+            Some((address, false)) => self.found.insert(ask, Place::Router(address)),
+            None => None,
+        };
+    }
+
+    /// Return the place of a flow at a hop; `None` while it is not known.
+    fn place(&self, ask: Ask) -> Option<Place> {
+        if ask.ttl == 0 {
+            return Some(Place::Source);
+        }
+        if let Some(&place) = self.found.get(&ask) {
+            return Some(place);
+        }
+        let tries = self.attempts.get(&ask).copied().unwrap_or(0);
+        let most = if self.answers(ask.ttl) { ATTEMPTS } else { ATTEMPTS_SILENT };
+        (tries >= most).then_some(Place::Silent)
+    }
+
+    /// Whether somebody at this hop has answered.
+    fn answers(&self, ttl: u8) -> bool {
+        let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
+        self.found.range(hop).next().is_some()
+    }
+
+    /// Whether a flow has no answer at a hop that answers others: it is not known where it is.
+    fn is_lost(&self, ttl: u8, place: Place) -> bool {
+        place == Place::Silent && self.answers(ttl)
+    }
+
+    /// Flows that were tried at a hop.
+    fn tried(&self, ttl: u8) -> impl Iterator<Item = u16> {
+        let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
+        self.attempts.range(hop).map(|(ask, _)| ask.flow)
+    }
+
+    /// Flows by the place at which they are at a hop.
+    fn flows(&self, ttl: u8) -> BTreeMap<Place, Vec<u16>> {
+        let mut places: BTreeMap<Place, Vec<u16>> = BTreeMap::new();
+        if ttl == 0 {
+            places.insert(Place::Source, (0..MOST_FLOWS).collect());
+            return places;
+        }
+        for flow in self.tried(ttl) {
+            if let Some(place) = self.place(Ask { ttl, flow }) {
+                places.entry(place).or_default().push(flow);
+            }
+        }
+        places
+    }
+
+    /// Return the probes to send next, all of one hop; none if every way is known. Send them, and
+    /// tell [`Multipath::take`] of each.
+    pub fn next_probes(&mut self) -> Vec<Ask> {
+        for ttl in 0..self.longest {
+            // What was asked before, and not answered, is asked again.
+            let again: Vec<Ask> = self
+                .tried(ttl + 1)
+                .map(|flow| Ask { ttl: ttl + 1, flow })
+                .filter(|&ask| self.place(ask).is_none())
+                .collect();
+            if !again.is_empty() {
+                return again;
+            }
+            let (mut asks, mut lacking) = (Vec::new(), 0);
+            for (place, flows) in self.flows(ttl) {
+                if matches!(place, Place::End(_))
+                    || self.unsure.contains(&(ttl, place))
+                    || self.is_lost(ttl, place)
+                {
+                    continue;
+                }
+                let known: Vec<Place> = flows
+                    .iter()
+                    .filter_map(|&flow| self.place(Ask { ttl: ttl + 1, flow }))
+                    .collect();
+                let different: BTreeSet<Place> = known.iter().copied().collect();
+                let answered = known.iter().filter(|&&place| place != Place::Silent).count();
+                // Nothing tells silent routers apart.
+                let silent = answered == 0 && known.len() >= ATTEMPTS_SILENT as usize;
+                let needed = match different.iter().filter(|&&p| p != Place::Silent).count() {
+                    _ if silent => 0,
+                    found => flows_needed(found.max(1), self.risk),
+                };
+                let more = needed.saturating_sub(answered);
+                let unknown = flows
+                    .iter()
+                    .map(|&flow| Ask { ttl: ttl + 1, flow })
+                    .filter(|&ask| self.place(ask).is_none());
+                let first = if answered == 0 { more.min(ATTEMPTS_SILENT as usize) } else { more };
+                let before = asks.len();
+                asks.extend(unknown.take(first));
+                if asks.len() == before && more > 0 {
+                    // A router's flows come by chance: try others at its own hop.
+                    lacking += more;
+                    if self.tried(ttl).count() >= usize::from(MOST_FLOWS) || ttl == 0 {
+                        self.unsure.insert((ttl, place));
+                        lacking -= more;
+                    }
+                }
+            }
+            if !asks.is_empty() {
+                return asks;
+            }
+            if lacking > 0 {
+                let tried: BTreeSet<u16> = self.tried(ttl).collect();
+                return (0..MOST_FLOWS)
+                    .filter(|flow| !tried.contains(flow))
+                    .map(|flow| Ask { ttl, flow })
+                    .take(lacking.clamp(1, BATCH))
+                    .collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// Return all links that flows were seen to take.
+    pub fn links(&self) -> BTreeSet<Link> {
+        let mut links = BTreeSet::new();
+        for ttl in 1..=self.longest {
+            for flow in self.tried(ttl) {
+                let far = self.place(Ask { ttl, flow });
+                let near = self.place(Ask { ttl: ttl - 1, flow });
+                if let (Some(near), Some(far)) = (near, far)
+                    && !self.is_lost(ttl - 1, near)
+                    && !self.is_lost(ttl, far)
+                {
+                    links.insert((ttl, near, far));
+                }
+            }
+        }
+        links
+    }
+
+    /// Return the places of a hop, with how many flows went through each.
+    pub fn places(&self, ttl: u8) -> BTreeMap<Place, usize> {
+        self.flows(ttl).into_iter().map(|(place, flows)| (place, flows.len())).collect()
+    }
+
+    /// Return a flow that comes to an address at a hop.
+    pub fn flow_through(&self, ttl: u8, address: IpAddr) -> Option<u16> {
+        self.flows(ttl)
+            .into_iter()
+            .find(
+                |(place, _)| matches!(place, Place::Router(it) | Place::End(it) if *it == address),
+            )
+            .and_then(|(_, flows)| flows.first().copied())
+    }
+
+    /// Whether the ways behind every router are known with the confidence that was asked for.
+    pub fn is_sure(&self) -> bool {
+        self.unsure.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use perhop_core::Stream;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The stopping points of Augustin et al. (2007), table 1, for a risk of 5%.
+    #[test]
+    fn the_number_of_flows_is_that_of_the_papers() {
+        let found: Vec<usize> = (1..=6).map(|found| flows_needed(found, 0.05)).collect();
+        assert_eq!(found, [6, 11, 16, 21, 27, 33]);
+        assert_eq!(flows_needed(1, 0.001), 11);
+    }
+
+    fn router(hop: u8, number: usize) -> IpAddr {
+        Ipv4Addr::new(10, 0, hop, number as u8).into()
+    }
+
+    /// Which router of a hop a flow comes to, from router to router at random.
+    fn place_of(widths: &[usize], seed: u64, ttl: u8, flow: u16) -> (IpAddr, bool) {
+        let mut at = 0;
+        for hop in 1..=ttl {
+            let Some(&width) = widths.get(usize::from(hop) - 1) else {
+                return (router(99, 1), true);
+            };
+            let mut stream = Stream::new(seed, &format!("{hop} {at} {flow}"));
+            at = stream.up_to(width as u64 - 1) as usize;
+        }
+        (router(ttl, at), false)
+    }
+
+    proptest! {
+        /// Over hops with one to four routers each, some of which answer only now and then, every
+        /// link is found, and none that there is not.
+        #[test]
+        fn every_way_is_found(
+            widths in prop::collection::vec(1_usize..=4, 1..6),
+            seed: u64,
+            limited in prop::collection::vec(any::<bool>(), 6),
+        ) {
+            let mut paths = Multipath::new(1e-9, 12);
+            let (mut sent, mut lost) = (0, Stream::new(seed, "lost"));
+            loop {
+                let asks = paths.next_probes();
+                if asks.is_empty() {
+                    break;
+                }
+                for ask in asks {
+                    sent += 1;
+                    let limited = limited.get(usize::from(ask.ttl) - 1) == Some(&true);
+                    let silent = limited && lost.up_to(9) < 3;
+                    let place = place_of(&widths, seed, ask.ttl, ask.flow);
+                    paths.take(ask, (!silent).then_some(place));
+                }
+                prop_assert!(sent < 30_000);
+            }
+            prop_assert!(paths.is_sure());
+            let mut expected = 1;
+            for pair in widths.windows(2) {
+                expected += pair[0] * pair[1];
+            }
+            expected += widths[0] - 1 + widths[widths.len() - 1];
+            let links = paths.links();
+            let known = |(_, a, b): &&Link| *a != Place::Silent && *b != Place::Silent;
+            prop_assert_eq!(links.iter().filter(known).count(), expected, "{:?}", links);
+        }
+    }
+
+    #[test]
+    fn hops_that_never_answer_cost_few_probes() {
+        let mut paths = Multipath::new(0.001, 5);
+        let mut sent = 0;
+        while let asks @ [_, ..] = &paths.next_probes()[..] {
+            for &ask in asks {
+                sent += 1;
+                let answer = match ask.ttl {
+                    1 => Some((router(1, 1), false)),
+                    4.. => Some((router(9, 9), true)),
+                    _ => None,
+                };
+                paths.take(ask, answer);
+            }
+        }
+        assert_eq!(paths.places(2), BTreeMap::from([(Place::Silent, 3)]));
+        assert!(paths.places(4).contains_key(&Place::End(router(9, 9))));
+        assert!(sent < 70, "{sent}");
+    }
+}

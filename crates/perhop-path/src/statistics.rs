@@ -1,0 +1,75 @@
+//! Statistics of series of observations.
+
+use serde::Serialize;
+
+/// Summary of times, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Minimum.
+    pub min: f64,
+    /// Median.
+    pub median: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Summarise times; `None` if there are none.
+    pub fn of(times: &[f64]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            min: *sorted.first()?,
+            median: quantile(&sorted, 0.5),
+            p95: quantile(&sorted, 0.95),
+            max: *sorted.last()?,
+        })
+    }
+}
+
+/// Return the quantile of sorted values, between neighbours in proportion; NaN of none.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    low + (high - low) * place.fract()
+}
+
+/// Return the probability that the first of two samples has at least `lost_a` of the losses of
+/// both, if both have the same loss: the one-sided exact test of Fisher (1922).
+///
+/// A sample is a number of losses and of probes.
+pub fn fisher((lost_a, sent_a): (u64, u64), (lost_b, sent_b): (u64, u64)) -> f64 {
+    let (lost, sent) = (lost_a + lost_b, sent_a + sent_b);
+    let ln = |n: u64| (1..=n).map(|k| (k as f64).ln()).sum::<f64>();
+    let choose = |n: u64, k: u64| ln(n) - ln(k) - ln(n - k);
+    let all = choose(sent, lost);
+    let most = lost.min(sent_a);
+    (lost_a..=most)
+        .filter(|&a| lost - a <= sent_b)
+        .map(|a| (choose(sent_a, a) + choose(sent_b, lost - a) - all).exp())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_of_times() {
+        assert_eq!(Spread::of(&[]), None);
+        let spread = Spread::of(&[3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.0, 3.0));
+        assert!((spread.p95 - 2.9).abs() < 1e-12);
+    }
+
+    /// Fisher's tea-tasting experiment: three or more of four right by chance has 17 of 70.
+    #[test]
+    fn fishers_test_is_exact() {
+        assert!((fisher((3, 4), (1, 4)) - 17.0 / 70.0).abs() < 1e-12);
+        assert!((fisher((0, 10), (5, 10)) - 1.0).abs() < 1e-9);
+        assert!(fisher((10, 20), (0, 20)) < 0.001);
+    }
+}

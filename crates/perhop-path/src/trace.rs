@@ -1,0 +1,477 @@
+//! A path, hop by hop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use perhop_core::{Stream, TrafficClass};
+use perhop_socket::Nanos;
+use serde::Deserialize;
+
+use crate::answer::{Answer, Kind};
+use crate::hops::{Mark, Silence, judge, rewrites};
+use crate::mtu::{HopMtu, MtuSearch, Outcome};
+use crate::multipath::{Ask, Multipath, Place};
+use crate::probe::{Probe, ProbeProtocol};
+use crate::prober::{Ends, GoOn, Observation, ProbeError, Prober, random};
+use crate::report::{Address, Hop, LinkBetween, MarkSeen, Report};
+use crate::statistics::Spread;
+
+/// How a path is probed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source address; by default that of the route.
+    #[serde(default)]
+    pub source: Option<IpAddr>,
+    /// Protocol of the probes.
+    #[serde(default)]
+    pub protocol: ProbeProtocol,
+    /// Source port of the first flow, or identifier of its echo requests.
+    #[serde(default)]
+    pub source_port: Option<u16>,
+    /// Destination port of UDP probes.
+    pub port: u16,
+    /// IPv6 flow label of the first flow.
+    #[serde(default)]
+    pub flow_label: Option<u32>,
+    /// Traffic classes of the probes, as octets: DSCP and ECN. At least one.
+    pub marks: Vec<u8>,
+    /// Probes per hop and mark.
+    pub count: u32,
+    /// Greatest time to live.
+    pub max_hops: u8,
+    /// Probes a second at most, at least one.
+    pub rate: u32,
+    /// Probability with which all next hops of a router are to be found.
+    pub confidence: f64,
+    /// Whether parallel ways are enumerated.
+    pub multipath: bool,
+    /// Whether the path MTU is measured.
+    pub mtu: bool,
+    /// Seconds after which probing ends with an error.
+    pub limit_s: u64,
+}
+
+impl Settings {
+    fn ends(&self) -> Ends {
+        Ends {
+            source: self.source,
+            destination: self.destination,
+            protocol: self.protocol,
+            source_port: self.source_port,
+            destination_port: self.port,
+            flow_label: self.flow_label,
+        }
+    }
+}
+
+const MILLISECOND: Nanos = 1_000_000;
+/// How long answers may take before any round-trip time is known.
+const FIRST_PATIENCE: Nanos = 1_000 * MILLISECOND;
+/// Bounds of how long answers may take then.
+const LEAST_PATIENCE: Nanos = 300 * MILLISECOND;
+const MOST_PATIENCE: Nanos = 3_000 * MILLISECOND;
+/// Probes that may wait for answers at the same time: fewer than there are identities.
+const AT_ONCE: usize = 10_000;
+/// Hops that are tried at once.
+const WINDOW: u8 = 8;
+/// Time between probes to routers that limit their errors: Cisco's default allows one in 500 ms.
+const SLOW: Nanos = 600 * MILLISECOND;
+/// Passes of such probes.
+const SLOW_PASSES: usize = 4;
+/// Hops beyond the destination's distance, for flows that take longer ways.
+const DETOUR: u8 = 4;
+
+/// Probe a path.
+///
+/// # Errors
+/// [`ProbeError`] if sockets cannot be used, the time is over, or `go_on` answers false.
+pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
+    let prober = Prober::new(&settings.ends(), settings.limit_s, go_on)?;
+    let gap = 1_000 * MILLISECOND / Nanos::from(settings.rate.max(1));
+    let mut tracer = Tracer { settings, prober, gap, patience: FIRST_PATIENCE };
+    let found = tracer.discover()?;
+    let mut paths = tracer.multipath(&found)?;
+    let series = tracer.rounds(found.hops)?;
+    let mtus = if settings.mtu { tracer.mtu(found.hops, &series)? } else { BTreeMap::new() };
+    Ok(tracer.report(&found, &mut paths, &series, &mtus))
+}
+
+/// What the first flow's probes have found.
+struct Found {
+    /// Hops of the first flow.
+    hops: u8,
+    reached: bool,
+    /// Whether each hop answered, by time to live.
+    answers: BTreeMap<u8, (IpAddr, bool)>,
+}
+
+/// Observations by hop and mark, with the traffic class that they were sent with.
+type Series = BTreeMap<(u8, u8), Vec<Observation>>;
+
+struct Tracer<'a> {
+    settings: &'a Settings,
+    prober: Prober,
+    gap: Nanos,
+    patience: Nanos,
+}
+
+impl Tracer<'_> {
+    fn probe(&self, flow: u16, ttl: u8, octet: u8) -> Probe {
+        let size = self.prober.target().shortest();
+        Probe { flow, ttl, class: TrafficClass::from_octet(octet), size }
+    }
+
+    fn first_mark(&self) -> u8 {
+        self.settings.marks.first().copied().unwrap_or(0)
+    }
+
+    /// Whether an answer is of the end of a way: no probe goes further.
+    fn ends(&self, answer: &Answer) -> bool {
+        answer.kind.is_final() || answer.from == self.settings.destination
+    }
+
+    /// Follow the first flow until its way ends.
+    fn discover(&mut self) -> Result<Found, ProbeError> {
+        let (mut answers, mut reached) = (BTreeMap::new(), None);
+        let mut last = 0;
+        let mut slowest = 0;
+        while reached.is_none() && last < self.settings.max_hops {
+            let until = last.saturating_add(WINDOW).min(self.settings.max_hops);
+            let mut missing: Vec<u8> = (last + 1..=until).collect();
+            for _ in 0..3 {
+                let probes: Vec<Probe> =
+                    missing.iter().map(|&ttl| self.probe(0, ttl, self.first_mark())).collect();
+                let seen = self.prober.probe(&probes, self.gap, self.patience)?;
+                for (&ttl, observation) in missing.iter().zip(&seen) {
+                    let Some((_, answer)) = &observation.answer else { continue };
+                    slowest = slowest.max(observation.round_trip().unwrap_or(0));
+                    answers.insert(ttl, (answer.from, self.ends(answer)));
+                    if self.ends(answer) {
+                        reached = Some(reached.unwrap_or(ttl).min(ttl));
+                    }
+                }
+                let end = reached.unwrap_or(until);
+                missing.retain(|ttl| *ttl <= end && !answers.contains_key(ttl));
+                if missing.is_empty() {
+                    break;
+                }
+            }
+            let silent = (last + 1..=until).all(|ttl| !answers.contains_key(&ttl));
+            last = until;
+            if silent {
+                break;
+            }
+        }
+        if slowest > 0 {
+            self.patience = (3 * slowest).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+        }
+        let farthest = answers.keys().next_back().copied().unwrap_or(0);
+        let hops = reached.unwrap_or(farthest);
+        answers.retain(|&ttl, _| ttl <= hops);
+        Ok(Found { hops, reached: reached.is_some(), answers })
+    }
+
+    /// Find parallel ways.
+    fn multipath(&mut self, found: &Found) -> Result<Multipath, ProbeError> {
+        let longest = match found.reached {
+            true => found.hops.saturating_add(DETOUR).min(self.settings.max_hops),
+            false => found.hops,
+        };
+        let mut paths = Multipath::new(1.0 - self.settings.confidence, longest);
+        for (&ttl, &answer) in &found.answers {
+            paths.take(Ask { ttl, flow: 0 }, Some(answer));
+        }
+        if !self.settings.multipath {
+            return Ok(paths);
+        }
+        loop {
+            let asks = paths.next_probes();
+            if asks.is_empty() {
+                return Ok(paths);
+            }
+            let probes: Vec<Probe> =
+                asks.iter().map(|ask| self.probe(ask.flow, ask.ttl, self.first_mark())).collect();
+            let seen = self.prober.probe(&probes, self.gap, self.patience)?;
+            for (ask, observation) in asks.into_iter().zip(&seen) {
+                let answer =
+                    observation.answer.map(|(_, answer)| (answer.from, self.ends(&answer)));
+                paths.take(ask, answer);
+            }
+        }
+    }
+
+    /// Probe every hop with every mark, time and again.
+    fn rounds(&mut self, hops: u8) -> Result<Series, ProbeError> {
+        let mut series = Series::new();
+        let marks: BTreeSet<u8> = self.settings.marks.iter().copied().collect();
+        let round: Vec<(u8, u8)> =
+            (1..=hops).flat_map(|ttl| marks.iter().map(move |&mark| (ttl, mark))).collect();
+        // Many rounds at once, so that not every round waits for routers that do not answer.
+        let mut order = Stream::new(random(), "order");
+        let mut left = self.settings.count as usize;
+        while left > 0 {
+            let rounds = left.min((AT_ONCE / round.len().max(1)).max(1));
+            // In random order, so that no balancer that takes turns is in step with the probes.
+            let mut keys = round.repeat(rounds);
+            for place in (1..keys.len()).rev() {
+                keys.swap(place, order.up_to(place as u64) as usize);
+            }
+            self.pass(&keys, self.gap, &mut series)?;
+            left -= rounds;
+        }
+        // Routers that limit their errors answer few of so many probes.
+        for _ in 0..SLOW_PASSES {
+            let answers = |key: &(u8, u8)| {
+                series.get(key).is_some_and(|all| all.iter().any(|one| one.answer.is_some()))
+            };
+            let missing: Vec<(u8, u8)> = round
+                .iter()
+                .filter(|key| !answers(key) && marks.iter().any(|&mark| answers(&(key.0, mark))))
+                .copied()
+                .collect();
+            if missing.is_empty() {
+                break;
+            }
+            let mut slow = Series::new();
+            self.pass(&missing, SLOW.max(self.gap), &mut slow)?;
+            // They show marks; as they are sent at another rate, they do not count as loss.
+            for (key, all) in slow {
+                let answered = all.into_iter().filter(|one| one.answer.is_some());
+                series.entry(key).or_default().extend(answered);
+            }
+        }
+        Ok(series)
+    }
+
+    fn pass(
+        &mut self,
+        keys: &[(u8, u8)],
+        gap: Nanos,
+        series: &mut Series,
+    ) -> Result<(), ProbeError> {
+        let probes: Vec<Probe> = keys.iter().map(|&(ttl, mark)| self.probe(0, ttl, mark)).collect();
+        let seen = self.prober.probe(&probes, gap, self.patience)?;
+        for (key, observation) in keys.iter().zip(seen) {
+            series.entry(*key).or_default().push(observation);
+        }
+        Ok(())
+    }
+
+    /// Measure the path MTU to each hop that answers.
+    fn mtu(&mut self, hops: u8, series: &Series) -> Result<BTreeMap<u8, HopMtu>, ProbeError> {
+        let answering: Vec<u8> = (1..=hops)
+            .filter(|ttl| {
+                series
+                    .iter()
+                    .any(|((hop, _), all)| hop == ttl && all.iter().any(|one| one.answer.is_some()))
+            })
+            .collect();
+        let least = match self.settings.destination {
+            IpAddr::V4(_) => 68,
+            IpAddr::V6(_) => 1280,
+        };
+        let Some(&first) = answering.first() else { return Ok(BTreeMap::new()) };
+        let longest = self.device_mtu(first, least)?;
+        let mut search = MtuSearch::new(&answering, least, longest);
+        while let Some((ttl, size)) = search.next_probe() {
+            let mut probe = self.probe(0, ttl, self.first_mark());
+            probe.size = u16::try_from(size).unwrap_or(u16::MAX);
+            let seen = self.prober.probe(&[probe], self.gap, self.patience)?;
+            search.take(match seen[0].answer {
+                Some((_, Answer { kind: Kind::TooBig(mtu), .. })) => Outcome::TooBig(mtu),
+                Some(_) => Outcome::Passed,
+                None if seen[0].sent == 0 => Outcome::TooBig(0),
+                None => Outcome::Silent,
+            });
+        }
+        Ok(search.found().iter().copied().collect())
+    }
+
+    /// Return the longest packet that this host's device takes.
+    fn device_mtu(&mut self, ttl: u8, least: u32) -> Result<u32, ProbeError> {
+        let (mut taken, mut refused) = (least, u32::from(u16::MAX) + 1);
+        // Usual lengths first.
+        let mut guess = 1501;
+        while refused > taken + 1 {
+            let size = guess;
+            let mut probe = self.probe(0, ttl, self.first_mark());
+            probe.size = u16::try_from(size).unwrap_or(u16::MAX);
+            // Nobody needs to answer.
+            if self.prober.probe(&[probe], self.gap, 0)?[0].sent > 0 {
+                taken = size;
+            } else {
+                refused = size;
+            }
+            guess = match (taken, refused) {
+                (_, 1501) if taken < 1500 => 1500,
+                _ => taken + (refused - taken) / 2,
+            };
+        }
+        Ok(taken)
+    }
+
+    fn report(
+        &self,
+        found: &Found,
+        paths: &mut Multipath,
+        series: &Series,
+        mtus: &BTreeMap<u8, HopMtu>,
+    ) -> Report {
+        let target = self.prober.target();
+        let counts: Vec<(u64, u64)> =
+            (1..=found.hops).map(|ttl| count(&observations(series, ttl))).collect();
+        let judged = judge(&counts);
+        let hops: Vec<Hop> = (1..=found.hops)
+            .zip(counts.iter().zip(judged))
+            .map(|(ttl, (&counts, silence))| {
+                let mut hop = self.hop(ttl, counts, silence, series, paths);
+                hop.mtu = mtus.get(&ttl).copied();
+                hop
+            })
+            .collect();
+        let mut changes = Vec::new();
+        for &octet in &self.settings.marks {
+            let sent = Mark::from(TrafficClass::from_octet(octet));
+            let seen: Vec<Option<Mark>> = hops.iter().map(|hop| received(hop, sent)).collect();
+            changes.extend(rewrites(sent, &seen));
+        }
+        let links = paths.links().into_iter().map(|(ttl, near, far)| LinkBetween {
+            ttl,
+            from: match near {
+                Place::Source => Some(target.source),
+                other => address(other),
+            },
+            to: address(far),
+        });
+        Report {
+            source: target.source,
+            destination: target.destination,
+            protocol: target.protocol,
+            source_port: target.source_port,
+            destination_port: target.destination_port,
+            flow_label: target.source.is_ipv6().then_some(target.flow_label),
+            reached: found.reached,
+            links: links.collect(),
+            confidence: self.settings.confidence,
+            complete: self.settings.multipath && paths.is_sure(),
+            rewrites: changes,
+            path_mtu: hops.iter().filter_map(|hop| hop.mtu?.mtu).next_back(),
+            packets_sent: self.prober.sent.0,
+            bytes_sent: self.prober.sent.1,
+            hops,
+        }
+    }
+
+    fn hop(
+        &self,
+        ttl: u8,
+        (answered, sent): (u64, u64),
+        silence: Silence,
+        series: &Series,
+        paths: &Multipath,
+    ) -> Hop {
+        let all = observations(series, ttl);
+        let target = self.prober.target();
+        let mut addresses: Vec<Address> = Vec::new();
+        let own = usual(all.iter().filter_map(|one| Some(one.answer?.1.from)));
+        let places = paths.places(ttl);
+        let flows_of = |wanted: IpAddr| {
+            places
+                .iter()
+                .filter(|(place, _)| address(**place) == Some(wanted))
+                .map(|(_, n)| n)
+                .sum()
+        };
+        let nodes: BTreeSet<IpAddr> = places
+            .keys()
+            .filter_map(|&place| address(place))
+            .chain(all.iter().filter_map(|one| Some(one.answer?.1.from)))
+            .collect();
+        for node in own.into_iter().chain(nodes.into_iter().filter(|&node| Some(node) != own)) {
+            let flow = if own == Some(node) { Some(0) } else { paths.flow_through(ttl, node) };
+            addresses.push(Address {
+                address: node,
+                flows: flows_of(node),
+                source_port: target.port_of(flow.unwrap_or(0)),
+            });
+        }
+        let marks: Vec<MarkSeen> = series
+            .iter()
+            .filter(|((hop, _), _)| *hop == ttl)
+            .map(|((_, octet), all)| mark_seen(*octet, all))
+            .collect();
+        let per_packet = series.iter().any(|((hop, _), all)| {
+            let from = all.iter().filter_map(|one| Some(one.answer?.1.from));
+            *hop == ttl && from.collect::<BTreeSet<_>>().len() > 1
+        });
+        Hop {
+            ttl,
+            addresses,
+            sent,
+            answered,
+            silence,
+            loss: match silence {
+                Silence::None | Silence::Loss if sent > 0 => {
+                    Some((sent - answered) as f64 / sent as f64)
+                }
+                _ => None,
+            },
+            rtt_s: Spread::of(&times(&all)),
+            per_packet,
+            translated: all.iter().any(|one| one.answer.is_some_and(|(_, it)| it.translated)),
+            marks,
+            mtu: None,
+        }
+    }
+}
+
+fn address(place: Place) -> Option<IpAddr> {
+    match place {
+        Place::Router(address) | Place::End(address) => Some(address),
+        Place::Source | Place::Silent => None,
+    }
+}
+
+fn received(hop: &Hop, sent: Mark) -> Option<Mark> {
+    hop.marks.iter().find(|seen| seen.sent == sent)?.received
+}
+
+/// All observations of a hop.
+fn observations(series: &Series, ttl: u8) -> Vec<Observation> {
+    series.iter().filter(|((hop, _), _)| *hop == ttl).flat_map(|(_, all)| all.clone()).collect()
+}
+
+/// Answers and probes.
+fn count(all: &[Observation]) -> (u64, u64) {
+    (all.iter().filter(|one| one.answer.is_some()).count() as u64, all.len() as u64)
+}
+
+/// Round-trip times in seconds.
+fn times(all: &[Observation]) -> Vec<f64> {
+    all.iter().filter_map(Observation::round_trip).map(|nanos| nanos as f64 / 1e9).collect()
+}
+
+/// Return the value that comes most often.
+fn usual<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
+}
+
+fn mark_seen(octet: u8, all: &[Observation]) -> MarkSeen {
+    let answers = || all.iter().filter_map(|one| Some(one.answer?.1));
+    let (answered, probes) = count(all);
+    MarkSeen {
+        sent: TrafficClass::from_octet(octet).into(),
+        received: usual(answers().filter_map(|answer| Some(Mark::from(answer.class?)))),
+        address: usual(answers().map(|answer| answer.from)),
+        probes,
+        answered,
+        rtt_s: Spread::of(&times(all)),
+    }
+}

@@ -1,0 +1,181 @@
+"""`perhop path`: what is on the way to another host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+__all__ = ["path"]
+
+_EXAMPLES = """\b
+Examples:
+  perhop path example.net
+  perhop path --dscp ef --dscp be 192.0.2.1 198.51.100.9
+  perhop lab exec office -- perhop path cloud
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("ends", nargs=-1, required=True, metavar="[SOURCE] DESTINATION")
+@click.option("-4", "family", flag_value=4, type=int, help="Use IPv4.")
+@click.option("-6", "family", flag_value=6, type=int, help="Use IPv6.")
+@click.option(
+    "--protocol",
+    default="udp",
+    show_default=True,
+    type=click.Choice(["udp", "icmp"]),
+    help="The protocol of the probes.",
+)
+@click.option(
+    "--dscp",
+    "dscps",
+    multiple=True,
+    metavar="DSCP",
+    help="A DSCP to probe with, such as ef. Repeatable; be, ef, af11 and cs1 unless set.",
+)
+@click.option(
+    "--ecn",
+    default="ect0",
+    show_default=True,
+    type=click.Choice(["not-ect", "ect0", "ect1", "ce"]),
+    help="The ECN field of the probes.",
+)
+@click.option(
+    "--port",
+    default=33434,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="The destination port of UDP probes.",
+)
+@click.option(
+    "--source-port",
+    type=click.IntRange(1, 65535),
+    help="The source port of the first flow; a free one unless set.",
+)
+@click.option(
+    "--flow-label",
+    type=click.IntRange(0, 2**20 - 1),
+    help="The IPv6 flow label of the first flow; a random one unless set.",
+)
+@click.option(
+    "--count",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="The probes per hop and DSCP.",
+)
+@click.option(
+    "--max-hops",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1, 255),
+    help="The greatest time to live.",
+)
+@click.option(
+    "--rate",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="The greatest number of probes per second.",
+)
+@click.option(
+    "--confidence",
+    default=0.999,
+    show_default=True,
+    type=click.FloatRange(0.5, 1 - 1e-9, max_open=False),
+    help="The probability to find all next hops of a router that shares load.",
+)
+@click.option("--no-multipath", is_flag=True, help="Do not look for parallel ways.")
+@click.option("--no-mtu", is_flag=True, help="Do not measure the path MTU.")
+@click.option("--names", "with_names", is_flag=True, help="Ask DNS for the names of routers.")
+@click.option(
+    "--limit",
+    default=300,
+    show_default=True,
+    type=click.IntRange(1, 86_400),
+    metavar="SECONDS",
+    help="The time after which probing ends with an error.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write a page, path.html, into this folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def path(
+    ends: tuple[str, ...],
+    family: int | None,
+    protocol: str,
+    dscps: tuple[str, ...],
+    ecn: str,
+    port: int,
+    source_port: int | None,
+    flow_label: int | None,
+    count: int,
+    max_hops: int,
+    rate: int,
+    confidence: float,
+    no_multipath: bool,
+    no_mtu: bool,
+    with_names: bool,
+    limit: int,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Show what is on the way from this host to another one.
+
+    Prints every hop with its address, round-trip times, loss and path MTU, the hops that change a
+    DSCP or an ECN field, and the routers that share load. SOURCE is an address of this host.
+
+    Raw sockets need root or CAP_NET_RAW.
+    """
+    from perhop.errors import UsageError
+    from perhop.path import ECN, names, trace
+    from perhop.scenario import parse_dscp
+
+    if len(ends) > 2:
+        raise UsageError("expected a destination, or a source and a destination")
+    *source, destination = ends
+    try:
+        codes = [parse_dscp(text) for text in dscps or ("be", "ef", "af11", "cs1")]
+    except ValueError as error:
+        raise UsageError(f"--dscp: {error}") from None
+    report = trace(
+        destination,
+        source=source[0] if source else None,
+        family=family,
+        protocol=protocol,
+        dscp=codes,
+        ecn=ECN[ecn],
+        port=port,
+        source_port=source_port,
+        flow_label=flow_label,
+        count=count,
+        max_hops=max_hops,
+        rate=rate,
+        confidence=confidence,
+        multipath=not no_multipath,
+        mtu=not no_mtu,
+        limit_s=limit,
+    )
+    known = names(report) if with_names else {}
+    if as_json:
+        click.echo(json.dumps({**report, "names": known}, indent=2, allow_nan=False))
+    if as_json and out is None:
+        return 0
+    from perhop.report.path import lead, path_tables, save_path
+
+    if not as_json:
+        from perhop.cli.render import print_table
+
+        click.echo(lead(report))
+        for table in path_tables(report, known):
+            click.echo()
+            print_table(table)
+    if out is not None:
+        for file in save_path(report, out, known):
+            click.echo(file, err=as_json)
+    return 0

@@ -1,0 +1,122 @@
+"""Probing of a network path from this host: hops, loss, marks, parallel ways, MTU."""
+
+from __future__ import annotations
+
+import json
+import socket
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+from perhop._core import trace_path
+from perhop.errors import UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ECN", "PORT", "names", "trace"]
+
+PORT: Final = 33434
+"""The destination port of UDP probes: the first one of traceroute, which should be closed."""
+
+ECN: Final = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
+"""ECN field by name (RFC 3168, section 5)."""
+
+
+def trace(
+    destination: str,
+    *,
+    source: str | None = None,
+    family: int | None = None,
+    protocol: str = "udp",
+    dscp: Iterable[int] = (0, 46, 10, 8),
+    ecn: int = 2,
+    port: int = PORT,
+    source_port: int | None = None,
+    flow_label: int | None = None,
+    count: int = 10,
+    max_hops: int = 30,
+    rate: int = 100,
+    confidence: float = 0.999,
+    multipath: bool = True,
+    mtu: bool = True,
+    limit_s: int = 300,
+) -> dict[str, Any]:
+    """Probe the path to a host.
+
+    Args:
+        destination: Name or address of the host.
+        source: Address or name of this host from which to probe; by default that of the route.
+        family: 4 or 6 for that version of IP; by default that of the first address.
+        protocol: Protocol of the probes, `udp` or `icmp`.
+        dscp: Code points of the probes; each is tried at every hop.
+        ecn: ECN field of the probes, from 0 to 3.
+        port: Destination port of UDP probes.
+        source_port: Source port of the first flow, or identifier of its echo requests; by default
+            a free one.
+        flow_label: IPv6 flow label of the first flow; by default a random one.
+        count: Probes per hop and code point.
+        max_hops: Greatest time to live.
+        rate: Greatest number of probes per second.
+        confidence: Probability with which all next hops of a router are found that shares load
+            evenly by flow.
+        multipath: Whether to look for parallel ways.
+        mtu: Whether to measure the path MTU.
+        limit_s: Seconds after which probing ends with an error.
+
+    Returns:
+        The report: the object that `perhop path --json` prints.
+
+    Raises:
+        UsageError: `destination` or `source` has no address, or the time limit is over.
+        UnsupportedError: This host cannot probe; the message says what to do.
+    """
+    target = _address(destination, family)
+    settings = {
+        "destination": target,
+        "source": None if source is None else _address(source, ip_address(target).version),
+        "protocol": protocol,
+        "marks": [code << 2 | ecn for code in dict.fromkeys(dscp)],
+        "port": port,
+        "source_port": source_port,
+        "flow_label": flow_label,
+        "count": count,
+        "max_hops": max_hops,
+        "rate": rate,
+        "confidence": confidence,
+        "multipath": multipath,
+        "mtu": mtu,
+        "limit_s": limit_s,
+    }
+    try:
+        report: dict[str, Any] = json.loads(trace_path(json.dumps(settings)))
+    except TimeoutError as error:
+        raise UsageError(f"{destination}: {error}; set a greater limit or rate") from None
+    except OSError as error:
+        raise UnsupportedError(f"{destination}: {error}") from None
+    except ValueError as error:
+        raise UsageError(f"{destination}: {error}") from None
+    return report
+
+
+def names(report: dict[str, Any]) -> dict[str, str]:
+    """Ask DNS for the names of all nodes of a report; addresses without a name are left out."""
+    found = {}
+    for hop in report["hops"]:
+        for node in hop["addresses"]:
+            address = node["address"]
+            try:
+                found[address] = socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0]
+            except OSError:
+                continue
+    return found
+
+
+def _address(host: str, family: int | None) -> str:
+    """Return the first address of a host."""
+    families = {4: socket.AF_INET, 6: socket.AF_INET6, None: socket.AF_UNSPEC}
+    try:
+        found = socket.getaddrinfo(host, None, families[family], socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        version = f"IPv{family} " if family else ""
+        raise UsageError(f"{host} has no {version}address; give an address or a name") from None
+    return str(found[0][4][0]).partition("%")[0]

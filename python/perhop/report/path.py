@@ -1,0 +1,199 @@
+"""The report of a path: tables, and a page."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from perhop.report import text
+from perhop.report.document import document, grid
+from perhop.report.html import element, join
+from perhop.report.output import write_all
+from perhop.report.tables import Column, Table
+from perhop.scenario import format_dscp
+
+__all__ = ["path_page", "path_tables", "save_path"]
+
+_ECN = ("not-ECT", "ECT(1)", "ECT(0)", "CE")
+
+_SILENCE = {
+    "none": "",
+    "loss": "",
+    "limited": "limits its ICMP errors",
+    "silent": "does not answer",
+}
+
+
+def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Table]:
+    """Return the tables of a path: its hops, changes of marks, parallel ways."""
+    known = names or {}
+    tables = [_hops(report, known), _marks(report), _rewrites(report), _ways(report, known)]
+    return [table for table in tables if table is not None]
+
+
+def path_page(report: dict[str, Any], names: Mapping[str, str] | None = None) -> str:
+    """Return the report of a path as one HTML document without external references."""
+    title = f"Path from {report['source']} to {report['destination']}"
+    body = join(
+        element("h1", title),
+        element("p", lead(report), class_="lead"),
+        *(grid(table) for table in path_tables(report, names)),
+    )
+    return document(title, body)
+
+
+def save_path(
+    report: dict[str, Any], folder: Path, names: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Write `path.html` into a folder.
+
+    Raises:
+        OutputError: The folder cannot be written.
+    """
+    return write_all(folder.resolve(), {"path.html": path_page(report, names).encode()})
+
+
+def lead(report: dict[str, Any]) -> str:
+    """Return the summary of a path in a few sentences."""
+    hops = report["hops"]
+    reached = (
+        f"{report['destination']} is {len(hops)} hops away."
+        if report["reached"]
+        else f"{report['destination']} did not answer; {len(hops)} hops did."
+    )
+    mtu = report["path_mtu"]
+    ways = sum(len(hop["addresses"]) > 1 for hop in hops)
+    return " ".join(
+        [
+            reached,
+            *([f"The path MTU is {mtu} B."] if mtu else []),
+            *([f"{ways} hops have more than one router."] if ways else []),
+        ]
+    )
+
+
+def mark(found: Mapping[str, int]) -> str:
+    """Return a DSCP and an ECN field for people: `ef ECT(0)`."""
+    return f"{format_dscp(found['dscp'])} {_ECN[found['ecn']]}"
+
+
+def _node(node: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
+    if node is None:
+        return "*"
+    address = node["address"]
+    return f"{names[address]} ({address})" if address in names else address
+
+
+def _hops(report: dict[str, Any], names: Mapping[str, str]) -> Table:
+    rows = []
+    for hop in report["hops"]:
+        rtt = hop["rtt_s"] or {}
+        first = hop["addresses"][0] if hop["addresses"] else None
+        mtu = hop["mtu"] and hop["mtu"]["mtu"]
+        rows.append(
+            (
+                str(hop["ttl"]),
+                _node(first, names),
+                f"{hop['answered']} of {hop['sent']}",
+                text.share(hop["loss"]),
+                *(text.duration(rtt.get(key)) for key in ("min", "median", "p95", "max")),
+                text.ABSENT if mtu is None else f"{mtu} B",
+                "; ".join(_remarks(hop)),
+            )
+        )
+    columns = (
+        Column("hop"),
+        Column("address", "left"),
+        *map(Column, ("answered", "loss", "RTT min", "median", "p95", "max", "MTU")),
+        Column("remarks", "left"),
+    )
+    note = "Loss up to the hop and back. A hop that limits its errors does not show its loss."
+    return Table("Hops of the first flow", columns, tuple(rows), note)
+
+
+def _remarks(hop: dict[str, Any]) -> Iterator[str]:
+    if said := _SILENCE[hop["silence"]]:
+        yield said
+    if len(hop["addresses"]) > 1:
+        yield f"{len(hop['addresses'])} routers in parallel"
+    if hop["per_packet"]:
+        yield "packets of one flow take different ways"
+    if hop["translated"]:
+        yield "behind network address translation"
+    if hop["mtu"] and hop["mtu"]["black_hole"]:
+        yield "longer packets vanish without an error"
+
+
+def _marks(report: dict[str, Any]) -> Table | None:
+    hops = report["hops"]
+    if not hops or len(hops[0]["marks"]) < 2:
+        return None
+    rows = []
+    for hop in hops:
+        for seen in hop["marks"]:
+            rtt = seen["rtt_s"] or {}
+            rows.append(
+                (
+                    str(hop["ttl"]),
+                    mark(seen["sent"]),
+                    text.ABSENT if seen["received"] is None else mark(seen["received"]),
+                    seen["address"] or "*",
+                    f"{seen['answered']} of {seen['probes']}",
+                    text.duration(rtt.get("min")),
+                    text.duration(rtt.get("median")),
+                )
+            )
+    columns = (
+        Column("hop"),
+        *(Column(name, "left") for name in ("sent", "received", "address")),
+        *map(Column, ("answered", "RTT min", "median")),
+    )
+    return Table("Hops by mark", columns, tuple(rows))
+
+
+def _rewrites(report: dict[str, Any]) -> Table | None:
+    rows = tuple(
+        (
+            mark(found["sent"]),
+            f"{found['after_hop']} and {found['by_hop']}",
+            mark(found["before"]),
+            mark(found["after"]),
+        )
+        for found in report["rewrites"]
+    )
+    if not rows:
+        return None
+    columns = (
+        *(Column(name, "left") for name in ("sent", "between hops", "before")),
+        Column("after", "left"),
+    )
+    note = "Errors quote what a hop received. Hop 0 is this host."
+    return Table("Changes of marks", columns, rows, note)
+
+
+def _ways(report: dict[str, Any], names: Mapping[str, str]) -> Table | None:
+    if all(len(hop["addresses"]) < 2 for hop in report["hops"]):
+        return None
+    rows = []
+    for hop in report["hops"]:
+        for node in hop["addresses"]:
+            before = sorted(
+                {
+                    link["from"] or "*"
+                    for link in report["links"]
+                    if link["ttl"] == hop["ttl"] and link["to"] == node["address"]
+                }
+            )
+            row = (str(hop["ttl"]), _node(node, names), ", ".join(before))
+            rows.append((*row, str(node["source_port"])))
+    columns = (
+        Column("hop"),
+        Column("address", "left"),
+        Column("from", "left"),
+        Column("a source port"),
+    )
+    note = (
+        f"With a confidence of {report['confidence']:.4g} per router that shares load by flow."
+        if report["complete"]
+        else "There may be more: too few flows went through some routers."
+    )
+    return Table("Parallel ways", columns, tuple(rows), note)

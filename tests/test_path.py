@@ -1,0 +1,212 @@
+"""`perhop path` in labs, whose truth is known."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import PERHOP, REAL_HOSTS, Outcome
+from perhop.errors import UnsupportedError
+from perhop.lab import Lab, up
+from perhop.scenario import parse
+from tools import need, unable
+
+MIXED = """
+perhop: 1
+name: mixed
+nodes:
+  a: host
+  r1: router
+  r2a: router
+  r2b: router
+  r2c: router
+  r3: {kind: router, icmp_interval: 500 ms}
+  r4: {kind: router, icmp_errors: false}
+  r5: router
+  b: host
+links:
+  - {ends: [a, r1], rate: 1 Gbps, delay: 1 ms}
+  - {ends: [r1, r2a], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r1, r2b], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r1, r2c], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r2a, r3], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r2b, r3], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r2c, r3], rate: 100 Mbps, delay: 1 ms}
+  - {ends: [r3, r4], rate: 50 Mbps, delay: 1 ms, mtu: 1400 B, remark: {r4: {ef: af41}}}
+  - {ends: [r4, r5], rate: 200 Mbps, delay: 1 ms}
+  - {ends: [r5, b], rate: 1 Gbps, delay: 1 ms}
+"""
+
+
+@contextmanager
+def standing(text: str) -> Iterator[Lab]:
+    """A lab, for as long as it is needed."""
+    try:
+        lab = up(parse(text, "path.yaml"))
+    except UnsupportedError as error:
+        unable(error)
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+def probe(lab: Lab, *arguments: str, host: str = "a", code: int = 0) -> dict[str, Any]:
+    """What `perhop path --json` prints in a host."""
+    command = [str(PERHOP), "path", *arguments, "--json"]
+    with lab.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+def node(host: int, version: int) -> str:
+    """The address of the node of this number."""
+    return f"10.0.0.{host}" if version == 4 else f"fd70:6572:686f:7000::a00:{host:x}"
+
+
+@REAL_HOSTS
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("protocol", ["udp", "icmp"])
+def test_a_path_is_what_the_lab_has(lab_folder: Path, version: int, protocol: str) -> None:
+    assert lab_folder.is_dir()
+    with standing(MIXED) as lab:
+        options = ("--protocol", protocol, "--rate", "1000", "--dscp", "be", "--dscp", "ef")
+        report = probe(lab, f"-{version}", "b", *options)
+    hops = report["hops"]
+    assert report["reached"]
+    assert report["complete"]
+    found = [{each["address"] for each in hop["addresses"]} for hop in hops]
+    true: list[set[int]] = [{2}, {3, 4, 5}, {6}, set(), {8}, {9}]
+    if protocol == "icmp":
+        # Emulated routers hash ports, of which echo requests have none.
+        true[1] &= {
+            int(address.rsplit(":" if version == 6 else ".", 1)[1], 16) & 0xF
+            for address in found[1]
+        }
+        assert len(true[1]) == 1
+    assert found == [{node(each, version) for each in hop} for hop in true]
+    said = [hop["silence"] for hop in hops]
+    assert said == ["none", "none", "limited", "silent", "none", "none"]
+    assert [hop["mtu"] and hop["mtu"]["mtu"] for hop in hops] == [
+        1500,
+        1500,
+        1500,
+        None,
+        1400,
+        1400,
+    ]
+    assert report["path_mtu"] == 1400
+    ef, af41 = {"dscp": 46, "ecn": 2}, {"dscp": 34, "ecn": 2}
+    (rewrite,) = report["rewrites"]
+    assert (rewrite["sent"], rewrite["before"], rewrite["after"]) == (ef, ef, af41)
+    assert (rewrite["after_hop"], rewrite["by_hop"]) == (3, 5)
+    for hop, rtt in zip(hops, (2, 4, 6, None, 10, 12), strict=True):
+        if rtt is not None:
+            assert rtt <= 1e3 * hop["rtt_s"]["min"] < rtt + 3
+    links = {(link["ttl"], link["from"], link["to"]) for link in report["links"]}
+    for router in true[1]:
+        assert {
+            (2, node(2, version), node(router, version)),
+            (3, node(router, version), node(6, version)),
+        } <= links
+
+
+@REAL_HOSTS
+def test_loss_on_a_link_is_loss_behind_it(lab_folder: Path) -> None:
+    assert lab_folder.is_dir()
+    text = """
+perhop: 1
+name: lossy
+nodes: {a: host, r1: router, r2: router, r3: router, b: host}
+links:
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 100 Mbps, loss: 20%}
+  - {ends: [r2, r3], rate: 100 Mbps}
+  - {ends: [r3, b], rate: 100 Mbps}
+"""
+    with standing(text) as lab:
+        report = probe(lab, "b", "--rate", "1000", "--count", "50")
+    assert [hop["silence"] for hop in report["hops"]] == ["none", "loss", "loss", "loss"]
+    # Twice over a link that loses a fifth.
+    for hop in report["hops"][1:]:
+        assert 0.25 < hop["loss"] < 0.47
+
+
+@REAL_HOSTS
+def test_packets_that_take_turns_are_told_from_flows(lab_folder: Path) -> None:
+    assert lab_folder.is_dir()
+    text = """
+perhop: 1
+name: turns
+nodes:
+  r1: {kind: router, balance: per-packet}
+  a: host
+  r2: router
+  r3: router
+  r4: router
+  b: host
+links:
+  - {ends: [a, r1], rate: 100 Mbps}
+  - {ends: [r1, r2], rate: 100 Mbps}
+  - {ends: [r1, r3], rate: 100 Mbps}
+  - {ends: [r2, r4], rate: 100 Mbps}
+  - {ends: [r3, r4], rate: 100 Mbps}
+  - {ends: [r4, b], rate: 100 Mbps}
+"""
+    with standing(text) as lab:
+        report = probe(lab, "b", "--rate", "1000")
+    assert [hop["per_packet"] for hop in report["hops"]] == [False, True, False, False]
+    assert {each["address"] for each in report["hops"][1]["addresses"]} == {"10.0.0.3", "10.0.0.4"}
+
+
+@REAL_HOSTS
+def test_a_page_and_tables_of_a_path(lab_folder: Path, tmp_path: Path) -> None:
+    assert lab_folder.is_dir()
+    with standing(MIXED) as lab:
+        command = [str(PERHOP), "path", "b", "--rate", "1000", "--out", str(tmp_path / "page")]
+        with lab.start("a", command, stdout=subprocess.PIPE) as process:
+            out = process.communicate(timeout=120)[0].decode()
+    page = (tmp_path / "page" / "path.html").read_text("utf-8")
+    for part in ("limits its ICMP errors", "does not answer", "3 and 5", "1400 B", "10.0.0.6"):
+        assert part in out
+        assert part in page
+    assert "3 routers in parallel" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("host.invalid",), "host.invalid has no address"),
+        (("a", "b", "c"), "expected a destination, or a source and a destination"),
+        (("192.0.2.1", "--dscp", "eff"), "did you mean `ef`?"),
+        (("-6", "127.0.0.1"), "127.0.0.1 has no IPv6 address"),
+    ],
+)
+def test_wrong_arguments(
+    perhop: Callable[..., Outcome], arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = perhop("path", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_who_may_not_open_raw_sockets_is_told_what_to_do() -> None:
+    need("setpriv")
+    command = [shutil.which("setpriv") or "", "--reuid=65534", "--clear-groups", "--inh-caps=-all"]
+    arguments = ["-m", "perhop", "path", "127.0.0.1"]
+    done = subprocess.run(
+        [*command, sys.executable, *arguments], capture_output=True, text=True, timeout=60, cwd="/"
+    )
+    if "setresuid" in done.stderr or "Permission denied" in done.stderr:
+        unable(done.stderr)
+    assert done.returncode == 3
+    assert "cannot open a raw socket" in done.stderr
+    assert "CAP_NET_RAW" in done.stderr
