@@ -1,4 +1,5 @@
-//! Bytes of packets: IPv4, IPv6, ICMP, TCP and UDP, and the header that Linux puts before them.
+//! Bytes of packets: IPv4, IPv6, ICMP, TCP, UDP and STAMP, and the header that Linux puts before
+//! them.
 //!
 //! Views are apart from values. A view ([`Ipv4Header`], [`TcpHeader`], …) reads and writes fields
 //! in place. It holds an array of the header's length, so that no accessor can fail. A value
@@ -14,6 +15,7 @@ mod icmp;
 mod ip;
 mod ipv4;
 mod ipv6;
+mod stamp;
 mod tcp;
 mod udp;
 mod view;
@@ -30,6 +32,11 @@ pub use ipv4::{
     fill_ipv4_checksum,
 };
 pub use ipv6::{FRAGMENT_HEADER, IPV6_HEADER, Ipv6Header, Ipv6Repr};
+pub use stamp::{
+    ClassOfService, DirectMeasurement, STAMP_HMAC, STAMP_PORT, STAMP_TLV_HEADER, StampError,
+    StampFormat, StampMode, StampReply, StampRequest, StampTlv, push_stamp_tlv, stamp_tlv,
+    stamp_tlvs,
+};
 pub use tcp::{
     SackBlocks, TCP_CHECKSUM, TCP_HEADER, TcpHeader, TcpOption, TcpOptions, TcpRepr, TcpSegment,
     flags,

@@ -3,6 +3,7 @@
 mod fuzz;
 mod ip;
 mod linux;
+mod stamp;
 mod transports;
 
 /// The Internet checksum word by word (RFC 1071, section 4.1), which shares nothing with the
