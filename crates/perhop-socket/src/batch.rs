@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
+use crate::clock::put_off;
 use crate::raw::{Room, receive_many, send_many};
 use crate::{Nanos, Socket};
 
@@ -19,6 +20,10 @@ pub struct Control {
     pub traffic_class: Option<u8>,
     /// Datagrams of how many bytes it consists of; the last may be shorter.
     pub segment: Option<usize>,
+    /// Its TTL or hop limit.
+    pub ttl: Option<u8>,
+    /// The address of this host that it was sent to.
+    pub to: Option<IpAddr>,
 }
 
 /// A datagram that has arrived, or several of the same sender's, one behind the other.
@@ -101,12 +106,23 @@ fn control_of(mut bytes: &[u8]) -> Control {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                 let part = |at| number(data, at).map(u64::from_ne_bytes);
                 if let (Some(seconds), Some(nanos)) = (part(0), part(8)) {
-                    control.stamp = Some(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos));
+                    let stamp = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
+                    control.stamp = Some(put_off(stamp));
                 }
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => control.traffic_class = data.first().copied(),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 control.traffic_class = int().map(|class| class as u8);
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                control.ttl = int().and_then(|ttl| u8::try_from(ttl).ok());
+            }
+            // `struct in_pktinfo`: the interface, the address to answer from, the destination.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                control.to = number::<4>(data, 4).map(|octets| Ipv4Addr::from(octets).into());
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                control.to = number::<16>(data, 0).map(|octets| Ipv6Addr::from(octets).into());
             }
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let size = int().and_then(|size| usize::try_from(size).ok());
@@ -229,14 +245,21 @@ mod tests {
         let stamp = [7_u64.to_ne_bytes(), 9_u64.to_ne_bytes()].concat();
         let class = message(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &0xb8_i32.to_ne_bytes());
         let segment = message(libc::SOL_UDP, libc::UDP_GRO, &1400_i32.to_ne_bytes());
-        [message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp), class, segment].concat()
+        let ttl = message(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &61_i32.to_ne_bytes());
+        let to = message(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &[1; 20]);
+        [message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &stamp), class, segment, ttl, to].concat()
     }
 
     #[test]
     fn control_messages_are_read() {
         let stamp = Some(7_000_000_009);
-        let expected = Control { stamp, traffic_class: Some(0xb8), segment: Some(1400) };
+        let to = Some(Ipv6Addr::from([1; 16]).into());
+        let (traffic_class, segment, ttl) = (Some(0xb8), Some(1400), Some(61));
+        let expected = Control { stamp, traffic_class, segment, ttl, to };
         assert_eq!(control_of(&messages()), expected);
+        let four =
+            message(libc::IPPROTO_IP, libc::IP_PKTINFO, &[0, 0, 0, 1, 10, 0, 0, 1, 9, 9, 9, 9]);
+        assert_eq!(control_of(&four).to, Some(Ipv4Addr::new(10, 0, 0, 1).into()));
         let class = message(libc::IPPROTO_IP, libc::IP_TOS, &[0x28]);
         assert_eq!(control_of(&class).traffic_class, Some(0x28));
     }

@@ -1,6 +1,7 @@
 //! Clocks, and how threads are woken.
 
 use std::io;
+use std::sync::OnceLock;
 
 use nix::sys::prctl::set_timerslack;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -26,7 +27,41 @@ pub fn monotonic() -> Nanos {
 
 /// The clock that the kernel stamps packets with.
 pub fn realtime() -> Nanos {
-    read(ClockId::CLOCK_REALTIME)
+    put_off(read(ClockId::CLOCK_REALTIME))
+}
+
+/// An error of the real-time clock: nanoseconds at an instant of it, and their growth in ppb.
+static PUT_OFF: OnceLock<(Nanos, i64, i64)> = OnceLock::new();
+
+/// Puts the real-time clock off for this process, and the kernel's time stamps with it: by an
+/// offset in nanoseconds, which grows by a rate in ppb from now on. For tests of what measures
+/// clocks. Only the first call of a process counts.
+pub fn put_clock_off(offset: i64, rate: i64) {
+    let _ = PUT_OFF.set((read(ClockId::CLOCK_REALTIME), offset, rate));
+}
+
+/// What the clock shows, with the error that it was given.
+pub(crate) fn put_off(at: Nanos) -> Nanos {
+    let Some(&(since, offset, rate)) = PUT_OFF.get() else { return at };
+    let age = i128::from(at) - i128::from(since);
+    let drift = (age * i128::from(rate) / i128::from(PER_SECOND)) as i64;
+    at.wrapping_add_signed(offset).wrapping_add_signed(drift)
+}
+
+/// What the kernel knows of the real-time clock (adjtimex(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockQuality {
+    /// Whether a program keeps it synchronised with UTC.
+    pub synchronized: bool,
+    /// Its largest error, in nanoseconds.
+    pub error: Nanos,
+}
+
+/// Asks the kernel how good the real-time clock is.
+pub fn clock_quality() -> ClockQuality {
+    let (synchronized, error) = raw::clock_status();
+    let synchronized = synchronized && PUT_OFF.get().is_none();
+    ClockQuality { synchronized, error: error.saturating_mul(1_000) }
 }
 
 /// Sleeps until the monotonic clock shows `at`, or a signal comes.
@@ -57,4 +92,24 @@ pub fn unlimit_files() -> io::Result<u64> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     Ok(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In one test, because a process puts its clock off once.
+    #[test]
+    fn a_clock_is_put_off_once_and_drifts() {
+        let before = realtime();
+        put_clock_off(-3_200_000_000, 50_000);
+        put_clock_off(7, 7);
+        let away = before - realtime();
+        assert!((3_100_000_000..3_200_000_000).contains(&away), "{away}");
+        let (since, ..) = *PUT_OFF.get().unwrap();
+        // After 100 s, 50 ppm are 5 ms.
+        let later = since + 100 * PER_SECOND;
+        assert_eq!(put_off(later), later - 3_200_000_000 + 5_000_000);
+        assert!(!clock_quality().synchronized);
+    }
 }

@@ -12,7 +12,10 @@ mod socket;
 mod tcp_info;
 
 pub use batch::{Batch, Control, Datagram, Train};
-pub use clock::{Nanos, be_prompt, monotonic, realtime, sleep_until, unlimit_files};
+pub use clock::{
+    ClockQuality, Nanos, be_prompt, clock_quality, monotonic, put_clock_off, realtime, sleep_until,
+    unlimit_files,
+};
 pub use epoll::{Epoll, Event, Interest};
 pub use socket::{Level, Socket};
 pub use tcp_info::TcpInfo;

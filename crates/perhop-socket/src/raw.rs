@@ -139,6 +139,19 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Resul
     done(unsafe { libc::sendmmsg(fd.as_raw_fd(), pointer, count, 0) })
 }
 
+/// Whether the real-time clock is synchronised, and its largest error in microseconds
+/// (adjtimex(2)).
+pub(crate) fn clock_status() -> (bool, u64) {
+    // SAFETY: a timex is numbers; with modes of zero the kernel only writes it.
+    let (state, timex) = unsafe {
+        let mut timex: libc::timex = mem::zeroed();
+        (libc::adjtimex(&raw mut timex), timex)
+    };
+    let synchronized =
+        (0..libc::TIME_ERROR).contains(&state) && timex.status & libc::STA_UNSYNC == 0;
+    (synchronized, u64::try_from(timex.maxerror).unwrap_or(0))
+}
+
 /// `struct sched_attr` of sched_setattr(2), as first published.
 #[repr(C)]
 #[derive(Default)]

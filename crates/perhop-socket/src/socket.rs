@@ -1,12 +1,13 @@
 //! Sockets.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::sendfile::sendfile;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6, sendmsg};
 use socket2::{Domain, Protocol, SockFilter, Type};
 
 use crate::raw;
@@ -71,6 +72,30 @@ impl Socket {
         match like {
             IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_RECVTOS), 1),
             IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS), 1),
+        }
+    }
+
+    /// Has the kernel report the TTL or hop limit of each received packet.
+    pub fn report_ttl(&self, like: IpAddr) -> io::Result<()> {
+        match like {
+            IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_RECVTTL), 1),
+            IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT), 1),
+        }
+    }
+
+    /// Has the kernel report the address that each packet was sent to.
+    pub fn report_destination(&self, like: IpAddr) -> io::Result<()> {
+        match like {
+            IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_PKTINFO), 1),
+            IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), 1),
+        }
+    }
+
+    /// Sets the TTL or hop limit of what it sends.
+    pub fn set_ttl(&self, like: IpAddr, ttl: u8) -> io::Result<()> {
+        match like {
+            IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_TTL), ttl.into()),
+            IpAddr::V6(_) => self.set((libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS), ttl.into()),
         }
     }
 
@@ -175,6 +200,50 @@ impl Socket {
     /// (`MSG_TRUNC`, tcp(7)): nothing is written to the room.
     pub fn discard(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         self.0.recv_with_flags(room, libc::MSG_TRUNC)
+    }
+
+    /// Sends a datagram from one of this host's addresses, with a DSCP and ECN field of its own.
+    pub fn send_from(
+        &self,
+        bytes: &[u8],
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        class: u8,
+    ) -> io::Result<usize> {
+        let pieces = [IoSlice::new(bytes)];
+        let (fd, flags) = (self.as_raw_fd(), MsgFlags::empty());
+        let wide = libc::c_int::from(class);
+        let sent = match to {
+            SocketAddr::V4(to) => {
+                let to = SockaddrIn::from(to);
+                let class = ControlMessage::Ipv4Tos(&class);
+                match from {
+                    Some(IpAddr::V4(from)) => {
+                        let from = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
+                        let any = libc::in_addr { s_addr: 0 };
+                        let from =
+                            libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: from, ipi_addr: any };
+                        let from = ControlMessage::Ipv4PacketInfo(&from);
+                        sendmsg(fd, &pieces, &[class, from], flags, Some(&to))
+                    }
+                    _ => sendmsg(fd, &pieces, &[class], flags, Some(&to)),
+                }
+            }
+            SocketAddr::V6(to) => {
+                let to = SockaddrIn6::from(to);
+                let class = ControlMessage::Ipv6TClass(&wide);
+                match from {
+                    Some(IpAddr::V6(from)) => {
+                        let from = libc::in6_addr { s6_addr: from.octets() };
+                        let from = libc::in6_pktinfo { ipi6_addr: from, ipi6_ifindex: 0 };
+                        let from = ControlMessage::Ipv6PacketInfo(&from);
+                        sendmsg(fd, &pieces, &[class, from], flags, Some(&to))
+                    }
+                    _ => sendmsg(fd, &pieces, &[class], flags, Some(&to)),
+                }
+            }
+        };
+        Ok(sent?)
     }
 
     /// Sends a datagram.
