@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::{key, serve};
+use crate::{key, serve, stamp};
 
 /// What a command does with the arguments behind its name.
 type Run = fn(&[String]) -> ExitCode;
@@ -16,6 +16,7 @@ const COMMANDS: &[(&str, &str, Run)] = &[
         key::command,
     ),
     ("serve", "serve the controllers that are allowed", serve::command),
+    ("stamp", "answer or send STAMP packets: delay, loss, DSCP and ECN each way", stamp::command),
 ];
 
 /// Wrong arguments, as every command of perhop has it.

@@ -11,6 +11,7 @@ mod options;
 mod serve;
 mod session;
 mod tls;
+pub mod stamp;
 
 pub use command::main;
 pub use controller::{LiveError, Peer};

@@ -48,6 +48,30 @@ impl Dscp {
     pub const fn get(self) -> u8 {
         self.0
     }
+
+    /// Return its name in capitals, such as `EF`, `CS1` or `AF41` (RFC 2474, RFC 2597, RFC 3246,
+    /// RFC 5865, RFC 8622), or its number where it has none. `CS0` is what 0 is called.
+    pub fn name(self) -> String {
+        match self.0 {
+            1 => "LE".into(),
+            44 => "VA".into(),
+            46 => "EF".into(),
+            value if value % 8 == 0 => format!("CS{}", value / 8),
+            value if value % 2 == 0 && value % 8 < 7 && (8..40).contains(&value) => {
+                format!("AF{}{}", value / 8, value % 8 / 2)
+            }
+            value => value.to_string(),
+        }
+    }
+
+    /// Return the code point of a name, in any case, or of a number.
+    pub fn named(name: &str) -> Option<Self> {
+        let number = name.parse().ok().and_then(|value| Self::new(value).ok());
+        let name = name.to_ascii_uppercase();
+        number
+            .or_else(|| (name == "BE" || name == "DF").then_some(Self::DEFAULT))
+            .or_else(|| Self::all().find(|dscp| dscp.name() == name))
+    }
 }
 
 impl TryFrom<u8> for Dscp {
@@ -147,6 +171,23 @@ impl TrafficClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_read() {
+        for (value, name) in [(0, "CS0"), (1, "LE"), (8, "CS1"), (10, "AF11"), (38, "AF43")] {
+            assert_eq!(Dscp(value).name(), name);
+        }
+        assert_eq!(
+            (Dscp(46).name(), Dscp(44).name(), Dscp(7).name()),
+            ("EF".into(), "VA".into(), "7".into())
+        );
+        for dscp in Dscp::all() {
+            assert_eq!(Dscp::named(&dscp.name().to_lowercase()), Some(dscp));
+            assert_eq!(Dscp::named(&dscp.to_string()), Some(dscp));
+        }
+        assert_eq!(Dscp::named("be"), Some(Dscp::DEFAULT));
+        assert_eq!((Dscp::named("64"), Dscp::named("AF50"), Dscp::named("")), (None, None, None));
+    }
 
     #[test]
     fn the_scavenger_mark_is_tos_0x20() {

@@ -246,6 +246,17 @@ impl Socket {
         Ok(sent?)
     }
 
+    /// The address and port that it is bound to.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        let address = self.0.local_addr()?;
+        address.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Sends a datagram through a connected socket.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes)
+    }
+
     /// Sends a datagram.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.0.send_to(bytes, &to.into())

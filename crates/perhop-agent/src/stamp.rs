@@ -1,0 +1,26 @@
+//! STAMP (RFC 8762, RFC 8972): a session-sender and a session-reflector, which serve TWAMP Light's
+//! ends, too, and the clocks of other agents, measured by them.
+//!
+//! `packet` and `sessions` decide, without sockets, what is replied to a packet; `reflector` and
+//! `sender` own the sockets.
+
+mod command;
+mod key;
+mod limits;
+mod packet;
+mod peer;
+mod reflector;
+mod sender;
+mod sessions;
+mod summary;
+mod text;
+
+pub use command::{CLOCK_DRIFT, CLOCK_OFFSET, clock_options, command};
+pub use key::{Key, KeyFileError};
+pub use peer::PeerClock;
+pub use reflector::{Counts, Reflector, ReflectorSettings};
+pub use sender::{Answer, Sender, SenderSettings};
+pub use summary::{Clock, Delays, Direction, Summary};
+
+#[cfg(test)]
+mod tests;

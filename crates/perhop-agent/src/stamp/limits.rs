@@ -1,0 +1,93 @@
+//! How many packets a reflector answers.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use perhop_socket::Nanos;
+
+const SECOND: u64 = 1_000_000_000;
+/// Sources that are counted at a time.
+const SOURCES: usize = 4096;
+
+/// A token bucket of packets, which holds those of a tenth of a second, or 20.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// When it was full, were it never limited: theoretical arrival times, as in GCRA.
+    full_at: Nanos,
+}
+
+impl Bucket {
+    /// Takes a packet if there is one, at so many a second.
+    fn take(&mut self, now: Nanos, rate: u32) -> bool {
+        let (each, depth) = (SECOND / u64::from(rate.max(1)), u64::from((rate / 10).max(20)));
+        let full_at = self.full_at.max(now) + each;
+        let allowed = rate > 0 && full_at <= now + depth * each;
+        if allowed {
+            self.full_at = full_at;
+        }
+        allowed
+    }
+}
+
+/// Limits of packets a second, for each source address and for all.
+#[derive(Debug)]
+pub(super) struct Limits {
+    source_rate: u32,
+    rate: u32,
+    all: Bucket,
+    sources: HashMap<IpAddr, Bucket>,
+}
+
+impl Limits {
+    pub(super) fn new(source_rate: u32, rate: u32) -> Self {
+        Self { source_rate, rate, all: Bucket { full_at: 0 }, sources: HashMap::new() }
+    }
+
+    /// Whether a packet of a source is answered now. Where too many sources send at a time, those
+    /// that are new are not.
+    pub(super) fn allow(&mut self, source: IpAddr, now: Nanos) -> bool {
+        if self.sources.len() >= SOURCES && !self.sources.contains_key(&source) {
+            self.sources.retain(|_, bucket| bucket.full_at > now);
+            if self.sources.len() >= SOURCES {
+                return false;
+            }
+        }
+        let bucket = self.sources.entry(source).or_insert(Bucket { full_at: 0 });
+        bucket.take(now, self.source_rate) && self.all.take(now, self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// Packets answered of those that a source sends, one a microsecond for two seconds.
+    fn answered(limits: &mut Limits, sources: u32) -> u32 {
+        let mut count = 0;
+        for number in 0..2_000_000_u32 {
+            let source = Ipv4Addr::from(number % sources).into();
+            count += u32::from(limits.allow(source, u64::from(number) * 1_000));
+        }
+        count
+    }
+
+    #[test]
+    fn a_source_gets_its_rate_and_all_get_theirs() {
+        // 2 s, and a tenth of one that the bucket held.
+        assert!(answered(&mut Limits::new(100, 1_000_000), 1).abs_diff(220) <= 1);
+        assert!(answered(&mut Limits::new(1_000, 5_000), 100).abs_diff(10_500) <= 1);
+        assert_eq!(answered(&mut Limits::new(0, 5_000), 1), 0);
+        assert_eq!(answered(&mut Limits::new(5_000, 0), 1), 0);
+    }
+
+    #[test]
+    fn sources_are_forgotten() {
+        let mut limits = Limits::new(10, 1_000_000);
+        answered(&mut limits, 1_000_000);
+        assert!(limits.sources.len() <= SOURCES);
+        assert!(limits.allow(Ipv4Addr::LOCALHOST.into(), 10 * SECOND));
+        assert!(limits.sources.len() <= SOURCES);
+    }
+}

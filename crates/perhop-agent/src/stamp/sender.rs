@@ -1,0 +1,278 @@
+//! The session-sender.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use perhop_core::{Dscp, TrafficClass};
+use perhop_measure::Exchange;
+use perhop_socket::{
+    Batch, Datagram, Epoll, Event, Interest, Nanos, Socket, clock_quality, monotonic, realtime,
+};
+use perhop_wire::{
+    ClassOfService, DirectMeasurement, STAMP_HMAC, STAMP_TLV_HEADER, StampError, StampFormat,
+    StampReply, StampRequest, push_stamp_tlv, stamp_tlv,
+};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::key::Key;
+use super::packet::{authenticate, is_authentic, mode, usable};
+
+/// What a session-sender sends.
+#[derive(Clone, Debug)]
+pub struct SenderSettings {
+    /// Key of the authenticated mode.
+    pub key: Option<Key>,
+    /// Format of time stamps.
+    pub format: StampFormat,
+    /// DSCP and ECN field of packets.
+    pub class: TrafficClass,
+    /// DSCP that is asked for on replies.
+    pub reply_dscp: Dscp,
+    /// Whether packets have TLVs: Class of Service, and Direct Measurement. Without, they are those
+    /// of RFC 8762.
+    pub extended: bool,
+    /// Length of packets in bytes, without UDP and IP; longer if what they hold is.
+    pub size: usize,
+    /// How long a reply is waited for.
+    pub patience: Duration,
+}
+
+impl Default for SenderSettings {
+    fn default() -> Self {
+        Self {
+            key: None,
+            format: StampFormat::Ntp,
+            class: TrafficClass::from_octet(0),
+            reply_dscp: Dscp::DEFAULT,
+            extended: false,
+            size: 0,
+            patience: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A reply, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Sequence number of the packet.
+    pub sequence: u32,
+    /// Sequence number of the reply.
+    pub reply_sequence: u32,
+    /// When both were sent and received.
+    pub exchange: Exchange,
+    /// Error estimate of the reflector's clock.
+    pub error: StampError,
+    /// TTL or hop limit that the packet arrived with.
+    pub ttl_forward: u8,
+    /// TTL or hop limit that the reply arrived with.
+    pub ttl_backward: Option<u8>,
+    /// DSCP and ECN field that the packet arrived with, and whether the reflector refused the DSCP
+    /// that was asked for, if the reflector knows the Class of Service TLV.
+    pub class_forward: Option<(TrafficClass, bool)>,
+    /// DSCP and ECN field that the reply arrived with.
+    pub class_backward: Option<TrafficClass>,
+    /// Packets of the session, if the reflector counts them.
+    pub counters: Option<DirectMeasurement>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    sequence: u32,
+    timestamp: u64,
+    sent: Nanos,
+    until: Nanos,
+}
+
+/// Packets whose replies are waited for.
+const WAITING: usize = 1 << 16;
+/// Bytes of the longest packet.
+const LONGEST: usize = 65_507;
+const BATCH: usize = 32;
+
+/// A session with a reflector.
+pub struct Sender {
+    socket: Socket,
+    epoll: Epoll,
+    batch: Batch,
+    settings: SenderSettings,
+    ssid: u16,
+    next: u32,
+    waiting: VecDeque<Waiting>,
+    stray: u64,
+}
+
+impl Sender {
+    /// Opens a session with a reflector, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// If there is no socket or no route, or the size is more than a datagram has.
+    pub fn new(to: SocketAddr, settings: SenderSettings) -> io::Result<Self> {
+        if settings.size > LONGEST {
+            let what = format!("a packet of {} B: expected at most {LONGEST} B", settings.size);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let socket = Socket::like(to, libc::SOCK_DGRAM, 0)?;
+        socket.report_traffic_class(to.ip())?;
+        socket.report_ttl(to.ip())?;
+        // RFC 8762, section 4.1 by way of RFC 5357, 4.1.2.
+        socket.set_ttl(to.ip(), 255)?;
+        socket.set_traffic_class(to.ip(), settings.class.octet())?;
+        socket.stamp_arrivals()?;
+        socket.connect(to)?;
+        let epoll = Epoll::new()?;
+        epoll.add(socket.as_fd(), 0, Interest::Readable)?;
+        let mut random = [0; 2];
+        let _ = SystemRandom::new().fill(&mut random);
+        let ssid = u16::from_be_bytes(random).max(1);
+        let batch = Batch::new(BATCH, LONGEST);
+        let (next, waiting, stray) = (0, VecDeque::new(), 0);
+        Ok(Self { socket, epoll, batch, settings, ssid, next, waiting, stray })
+    }
+
+    /// Packets sent.
+    pub fn sent(&self) -> u32 {
+        self.next
+    }
+
+    /// Packets that arrived and are no reply to one that is waited for.
+    pub fn stray(&self) -> u64 {
+        self.stray
+    }
+
+    /// The address that packets are sent from.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn address(&self) -> io::Result<IpAddr> {
+        Ok(self.socket.local_address()?.ip())
+    }
+
+    /// Sends the next packet.
+    ///
+    /// # Errors
+    /// If the kernel does not send it; the packet counts as sent.
+    pub fn send(&mut self) -> io::Result<()> {
+        let sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        let (quality, format) = (clock_quality(), self.settings.format);
+        let error = StampError::new(quality.error, quality.synchronized, format);
+        let mut request = StampRequest { sequence, timestamp: 0, error, ssid: self.ssid };
+        let key = self.settings.key.as_ref();
+        let tlvs = self.tlvs(sequence);
+        let until = monotonic() + self.settings.patience.as_nanos() as u64;
+        let sent = realtime();
+        request.timestamp = format.bits(sent);
+        let mut packet = request.emit(mode(key));
+        authenticate(&mut packet, key);
+        packet.extend(tlvs);
+        if self.waiting.len() == WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Waiting { sequence, timestamp: request.timestamp, sent, until });
+        self.socket.send(&packet).map(|_| ())
+    }
+
+    fn tlvs(&self, sequence: u32) -> Vec<u8> {
+        let (mut tlvs, key) = (Vec::new(), self.settings.key.as_ref());
+        if self.settings.extended {
+            let received = TrafficClass::from_octet(0);
+            let class = ClassOfService { wanted: self.settings.reply_dscp, received, reverse: 0 };
+            push_stamp_tlv(&mut tlvs, stamp_tlv::CLASS_OF_SERVICE, &class.emit());
+            let sent = sequence.wrapping_add(1);
+            let counters = DirectMeasurement { sent, ..DirectMeasurement::default() };
+            push_stamp_tlv(&mut tlvs, stamp_tlv::DIRECT_MEASUREMENT, &counters.emit());
+            if let Some(key) = key {
+                let tag: [u8; STAMP_HMAC] = key.tag(&[&sequence.to_be_bytes(), &tlvs]);
+                push_stamp_tlv(&mut tlvs, stamp_tlv::HMAC, &tag);
+            }
+        }
+        let length = mode(key).length() + tlvs.len();
+        if let Some(missing) = self.settings.size.checked_sub(length + STAMP_TLV_HEADER) {
+            push_stamp_tlv(&mut tlvs, stamp_tlv::EXTRA_PADDING, &vec![0; missing]);
+        }
+        tlvs
+    }
+
+    /// Hands over what is replied until the monotonic clock shows `until`, or nothing more is
+    /// waited for.
+    ///
+    /// # Errors
+    /// If waiting fails.
+    pub fn receive(&mut self, until: Nanos, mut take: impl FnMut(Answer)) -> io::Result<()> {
+        loop {
+            let now = monotonic();
+            while self.waiting.front().is_some_and(|first| first.until <= now) {
+                self.waiting.pop_front();
+            }
+            if now >= until || self.waiting.is_empty() {
+                return Ok(());
+            }
+            let first = self.waiting.front().map_or(until, |first| first.until.min(until));
+            let mut events = [Event { events: 0, u64: 0 }; 1];
+            self.epoll.wait(&mut events, first)?;
+            // An error is ICMP's answer to a packet before, which is lost.
+            let count = self.batch.receive(&self.socket).unwrap_or(0);
+            for number in 0..count {
+                match answer(&self.batch.get(number), &self.settings, self.ssid, &mut self.waiting)
+                {
+                    Some(answer) => take(answer),
+                    None => self.stray += 1,
+                }
+            }
+        }
+    }
+
+    /// Whether replies are waited for.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+/// Reads the reply to a packet that is waited for, which it then is no more.
+fn answer(
+    datagram: &Datagram<'_>,
+    settings: &SenderSettings,
+    ssid: u16,
+    waiting: &mut VecDeque<Waiting>,
+) -> Option<Answer> {
+    let (bytes, control, key) = (datagram.bytes, datagram.control, settings.key.as_ref());
+    let returned = control.stamp.unwrap_or_else(realtime);
+    let reply = StampReply::parse(mode(key), bytes).filter(|_| is_authentic(bytes, key))?;
+    // A reflector that does not know RFC 8972 returns zeros for the identifier.
+    let known = [ssid, 0].contains(&reply.ssid);
+    let place = waiting.iter().position(|sent| {
+        known && sent.sequence == reply.sender_sequence && sent.timestamp == reply.sender_timestamp
+    })?;
+    let sent = waiting.remove(place)?;
+    let (mut class_forward, mut counters) = (None, None);
+    for (kind, value) in usable(bytes, key) {
+        match kind {
+            stamp_tlv::CLASS_OF_SERVICE => {
+                let class = ClassOfService::parse(value);
+                class_forward = class.map(|class| (class.received, class.reverse != 0));
+            }
+            stamp_tlv::DIRECT_MEASUREMENT => counters = DirectMeasurement::parse(value),
+            _ => {}
+        }
+    }
+    let instant = |bits| reply.error.format.nanos(bits, sent.sent);
+    Some(Answer {
+        sequence: reply.sender_sequence,
+        reply_sequence: reply.sequence,
+        exchange: Exchange {
+            sent: sent.sent,
+            received: instant(reply.received),
+            replied: instant(reply.timestamp),
+            returned,
+        },
+        error: reply.error,
+        ttl_forward: reply.ttl,
+        ttl_backward: control.ttl,
+        class_forward,
+        class_backward: control.traffic_class.map(TrafficClass::from_octet),
+        counters,
+    })
+}
