@@ -75,10 +75,10 @@ fn replies_have_the_form_of_the_figures() {
 /// RFC 8972, figure 11.
 #[test]
 fn classes_of_service_have_the_form_of_the_figure() {
-    let received = TrafficClass::from_octet(0b101010_11);
-    let wanted = Dscp::new(0b110011).unwrap();
+    let received = TrafficClass::from_octet(0b10_10_10_11);
+    let wanted = Dscp::new(0b11_00_11).unwrap();
     let bytes = ClassOfService { wanted, received, reverse: 1 }.emit();
-    assert_eq!(bytes, [0b110011_10, 0b1010_11_01, 0, 0]);
+    assert_eq!(bytes, [0b11_00_11_10, 0b10_10_11_01, 0, 0]);
 }
 
 #[test]
