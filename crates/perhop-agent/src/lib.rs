@@ -10,8 +10,8 @@ mod limits;
 mod options;
 mod serve;
 mod session;
-mod tls;
 pub mod stamp;
+mod tls;
 
 pub use command::main;
 pub use controller::{LiveError, Peer};

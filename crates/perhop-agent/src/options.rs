@@ -125,6 +125,11 @@ impl Arguments {
         self.all(name).last()
     }
 
+    /// Whether an option was given.
+    pub fn has(&self, name: &str) -> bool {
+        self.last(name).is_some()
+    }
+
     /// The last value of an option, read by `parse`, one of the functions of this module or a
     /// `FromStr`. Reports a value that `parse` refuses.
     ///
@@ -248,7 +253,7 @@ mod tests {
         let read = read(&["--allow", "a b", "file", "--allow=c=d", "--quick"]).unwrap();
         assert_eq!(read.all("--allow").collect::<Vec<_>>(), ["a b", "c=d"]);
         assert_eq!(read.last("--allow"), Some("c=d"));
-        assert!(read.last("--quick").is_some() && read.last("--max-rate").is_none());
+        assert!(read.has("--quick") && !read.has("--max-rate"));
         assert_eq!(read.positional, ["file"]);
     }
 

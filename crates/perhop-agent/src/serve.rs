@@ -19,6 +19,7 @@ use crate::key::{self, Identity, PublicKey};
 use crate::limits::{self, Limits};
 use crate::options::{Opt, Usage, wrong};
 use crate::session::{Refusal, Session, program_name};
+use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, Reflector, clock_options};
 use crate::tls;
 
 /// Connections at most whose other side has not said who it is. The oldest makes room for a new
@@ -300,6 +301,13 @@ const USAGE: Usage = Usage {
         limits::OPTIONS[4],
         limits::OPTIONS[5],
         limits::OPTIONS[6],
+        Opt {
+            name: "--stamp",
+            value: "ADDRESS:PORT",
+            help: "answer STAMP and TWAMP Light packets there, too; repeatable",
+        },
+        CLOCK_OFFSET,
+        CLOCK_DRIFT,
     ],
 };
 
@@ -308,7 +316,8 @@ const LISTEN: &str = "127.0.0.1:4861";
 /// The command `perhop-agent serve`.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     match server(arguments) {
-        Ok(server) => {
+        // The reflectors answer as long as the agent serves.
+        Ok((server, _reflectors)) => {
             let at = server.address().map_or_else(|_| "?".into(), |address| address.to_string());
             println!("{} serves at {at}", program_name());
             println!("key: {}", server.public());
@@ -318,8 +327,9 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn server(arguments: &[String]) -> Result<Server, ExitCode> {
+fn server(arguments: &[String]) -> Result<(Server, Vec<Reflector>), ExitCode> {
     let arguments = USAGE.read(arguments)?;
+    clock_options(&arguments)?;
     let failed = |error: &dyn std::fmt::Display| {
         eprintln!("perhop-agent serve: {error}");
         ExitCode::FAILURE
@@ -341,7 +351,10 @@ fn server(arguments: &[String]) -> Result<Server, ExitCode> {
         None => key::default_file(),
     };
     let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
-    Server::new(Settings { identity, allowed, listen, limits }).map_err(|error| failed(&error))
+    let settings = Settings { identity, allowed, listen, limits };
+    let server = Server::new(settings).map_err(|error| failed(&error))?;
+    let reflectors = stamp::reflectors("serve", &arguments, "--stamp", &Default::default())?;
+    Ok((server, reflectors))
 }
 
 #[cfg(test)]

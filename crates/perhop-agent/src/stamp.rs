@@ -15,7 +15,7 @@ mod sessions;
 mod summary;
 mod text;
 
-pub use command::{CLOCK_DRIFT, CLOCK_OFFSET, clock_options, command};
+pub(crate) use command::{CLOCK_DRIFT, CLOCK_OFFSET, clock_options, command, reflectors};
 pub use key::{Key, KeyFileError};
 pub use peer::PeerClock;
 pub use reflector::{Counts, Reflector, ReflectorSettings};

@@ -1,6 +1,6 @@
 //! `perhop-agent stamp reflect` and `perhop-agent stamp send`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,10 +20,10 @@ use crate::options::{Arguments, Opt, Usage, count, duration, wrong};
 
 /// The first of two options that put this process's clock off, for tests of what measures clocks;
 /// [`clock_options`] reads both.
-pub const CLOCK_OFFSET: Opt =
+pub(crate) const CLOCK_OFFSET: Opt =
     Opt { name: "--clock-offset", value: "TIME", help: "for tests: put the clock off" };
 /// The second of them.
-pub const CLOCK_DRIFT: Opt =
+pub(crate) const CLOCK_DRIFT: Opt =
     Opt { name: "--clock-drift", value: "PPM", help: "for tests: let the clock drift" };
 
 const KEY: Opt = Opt {
@@ -92,7 +92,7 @@ const MOST: u64 = 1_000_000;
 const SHORTEST: u64 = 10_000;
 
 /// Runs `perhop-agent stamp …`.
-pub fn command(arguments: &[String]) -> ExitCode {
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let result = match arguments.split_first() {
         Some((word, rest)) if word == "reflect" => reflect(rest),
         Some((word, rest)) if word == "send" => send(rest),
@@ -110,7 +110,7 @@ pub fn command(arguments: &[String]) -> ExitCode {
 ///
 /// # Errors
 /// The exit code of the process.
-pub fn clock_options(arguments: &Arguments) -> Result<(), ExitCode> {
+pub(crate) fn clock_options(arguments: &Arguments) -> Result<(), ExitCode> {
     let offset = arguments.value("--clock-offset", |text| {
         let (sign, rest) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
@@ -169,29 +169,42 @@ fn reflect(arguments: &[String]) -> Result<(), ExitCode> {
         rate: number(&arguments, "--max-rate", default.rate)?,
         sessions: number(&arguments, "--max-sessions", default.sessions as u32)? as usize,
     };
-    let mut addresses: Vec<&str> = arguments.all("--listen").collect();
-    if addresses.is_empty() {
-        addresses.push("127.0.0.1:862");
+    let mut started = reflectors("stamp reflect", &arguments, "--listen", &settings)?;
+    if started.is_empty() {
+        started.push(open("stamp reflect", "127.0.0.1:862", &settings)?);
     }
-    let mut reflectors = Vec::new();
-    for text in addresses {
-        let address = resolve(text, "stamp reflect")?;
-        let reflector = Reflector::start(address, settings.clone()).map_err(|error| {
-            let rights = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => {
-                    "; ports below 1024 need CAP_NET_BIND_SERVICE, or take another one"
-                }
-                _ => "",
-            };
-            fail("stamp reflect", &format!("{address}: {error}{rights}"))
-        })?;
-        println!("stamp: listening on {}", reflector.address());
-        reflectors.push(reflector);
-    }
-    let _ = std::io::stdout().flush();
     loop {
         thread::park_timeout(Duration::from_secs(3600));
     }
+}
+
+/// Starts a reflector at each address that an option gives, and says so.
+///
+/// # Errors
+/// The exit code of the process.
+pub(crate) fn reflectors(
+    command: &str,
+    arguments: &Arguments,
+    option: &str,
+    settings: &ReflectorSettings,
+) -> Result<Vec<Reflector>, ExitCode> {
+    arguments.all(option).map(|text| open(command, text, settings)).collect()
+}
+
+fn open(command: &str, text: &str, settings: &ReflectorSettings) -> Result<Reflector, ExitCode> {
+    let address = resolve(text, command)?;
+    let reflector = Reflector::start(address, settings.clone()).map_err(|error| {
+        let rights = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                "; ports below 1024 need CAP_NET_BIND_SERVICE: give it, or take another port"
+            }
+            _ => "",
+        };
+        fail(command, &format!("cannot answer STAMP packets at {address}: {error}{rights}"))
+    })?;
+    println!("stamp: listening on {}", reflector.address());
+    let _ = io::stdout().flush();
+    Ok(reflector)
 }
 
 /// Resolves `HOST`, `HOST:PORT` or `[HOST]:PORT`.
