@@ -130,8 +130,8 @@ fn spread(nanoseconds: &mut [u64]) -> [f64; 3] {
     [0.5, 0.99, 1.0].map(|share| nanoseconds[(last * share) as usize] as f64 / 1e3)
 }
 
-/// For each link its bookings; a request collects those that overlap, sorts where they begin and
-/// end, and finds the peak.
+/// The bookings of each link. A request collects those that overlap, sorts their starts and ends,
+/// and finds the peak.
 #[derive(Default)]
 struct SortedList(Vec<Vec<(u64, u64, u64)>>);
 
@@ -162,7 +162,7 @@ impl SortedList {
         })
     }
 
-    /// Returns the earliest start from which on there is room, by sorting all that ends later.
+    /// Returns the earliest start with room, by sorting all bookings that end later.
     fn earliest(&self, booking: &Booking) -> u64 {
         let mut steps: Vec<(u64, u32, i64)> = Vec::new();
         for &link in &booking.links {

@@ -1,4 +1,4 @@
-//! From when on something fits, against looking at every second, and what the search may cost.
+//! The earliest fit, compared with a search second by second, and the cost of the search.
 
 use perhop_calendar::{Booking, Calendar, Effort, LinkSpec, Overlaps, Packets, Span, Wanted};
 use proptest::prelude::*;
@@ -22,8 +22,8 @@ fn wanted<'a>(ways: &'a [Vec<u32>], seconds: u64, lanes: &'a [(u32, u32)]) -> Wa
     Wanted { ways, class: None, within: span(0, 2 * YEAR), seconds, rate: 1, lanes, mine: None }
 }
 
-/// A second is looked for in a link that is full for two years, by one booking or by many: what
-/// there is to look at are its changes, and not its seconds.
+/// The search for a free second in a link that is full for two years, by one booking or by many,
+/// examines changes and not seconds.
 #[test]
 fn a_full_link_is_jumped_over() {
     let ways = [vec![0]];
@@ -44,7 +44,7 @@ fn a_full_link_is_jumped_over() {
     }
 }
 
-/// A year of gaps that are all a second too short is given up, and how far the search came is said.
+/// A search in a year of gaps that are a second too short ends, and returns how far it went.
 #[test]
 fn a_search_has_an_end() {
     let mut calendar = one_link();
@@ -79,8 +79,8 @@ fn packets() -> impl Strategy<Value = Packets> {
 }
 
 proptest! {
-    /// The earliest start with room on one of the ways, and with packets that nobody else has. What
-    /// is the own, or held for it, is not in the way.
+    /// The earliest start is found at which one of the paths has room and no other reservation has
+    /// the packets. The booking to be replaced and its hold are ignored.
     #[test]
     fn what_fits_is_found(
         bookings in prop::collection::vec(
@@ -102,7 +102,7 @@ proptest! {
             let about = overlaps.about(packets);
             overlaps.add(ends, id, false, about, when);
             kept.push((id, when, rate, link, ends, packets));
-            // Half of them are held for longer, so that it is the held terms that count.
+            // Half of them have a longer hold, so that the hold decides.
             if id % 2 == 1 {
                 let when = span(start, start + seconds + 40);
                 calendar.keep(id, when, rate).expect("it makes sense");

@@ -1,4 +1,4 @@
-//! The calendar against one that looks at every booking, and paths against all that there are.
+//! The calendar compared with one that examines every booking, and its paths with all paths.
 
 use perhop_calendar::{
     Booking, Calendar, Constraints, Effort, Fit, LinkSpec, Overlaps, Packets, Path, Refusal, Span,
@@ -9,18 +9,18 @@ const ORIGIN: u64 = 1_700_000_000;
 const NODES: u32 = 5;
 const CLASSES: u32 = 2;
 
-/// What a calendar does, done by looking at every booking.
+/// A calendar that examines every booking.
 #[derive(Clone, Debug)]
 struct Reference {
     links: Vec<LinkSpec>,
     bookings: Vec<Known>,
 }
 
-/// A booking's number, the booking, and the terms that are held for it.
+/// A booking's number, the booking, and its hold.
 type Known = (u64, Booking, Option<(Span, u64)>);
 
 impl Reference {
-    /// What is booked on a link, of a class or in all, in a second.
+    /// Returns the rate booked on a link, in a class or in all, at a second.
     fn level(&self, link: u32, class: Option<u32>, second: u64) -> u64 {
         self.bookings
             .iter()
@@ -38,7 +38,7 @@ impl Reference {
         class.map_or(spec.reservable, |class| spec.classes[class as usize])
     }
 
-    /// What is free on all links in a second.
+    /// Returns the rate free on all links at a second.
     fn free_at(&self, links: &[u32], class: Option<u32>, second: u64) -> u64 {
         let free = |link: u32, class| {
             self.reservable(link, class).saturating_sub(self.level(link, class, second))
@@ -50,7 +50,7 @@ impl Reference {
         links.iter().map(of).min().unwrap()
     }
 
-    /// Returns the seconds in a span at which what is free may change.
+    /// Returns the seconds in a span at which the free rate may change.
     fn edges(&self, span: Span) -> Vec<u64> {
         let spans = self.bookings.iter().flat_map(|(_, b, held)| {
             [Some(b.span), held.map(|(span, _)| span)].into_iter().flatten()
@@ -67,7 +67,7 @@ impl Reference {
         self.edges(span).iter().map(|&edge| self.free_at(links, class, edge)).min().unwrap()
     }
 
-    /// Something can begin where the search does, or where a booking ends.
+    /// Returns the earliest start, which is that of the span or the end of a booking.
     fn earliest(
         &self,
         links: &[u32],
@@ -82,7 +82,7 @@ impl Reference {
         })
     }
 
-    /// All ways without a loop.
+    /// Collects all paths without a loop.
     fn ways(&self, from: u32, to: u32, so_far: &mut Vec<u32>, all: &mut Vec<Vec<u32>>) {
         let at = so_far.last().map_or(from, |&link| self.links[link as usize].ends[1]);
         if at == to {
@@ -128,7 +128,7 @@ fn links() -> impl Strategy<Value = Vec<LinkSpec>> {
 }
 
 fn second() -> impl Strategy<Value = u64> {
-    // Close to the edges of hours, and across a few of them.
+    // Near the edges of hours, and across a few of them.
     let near =
         (1_u64..6, 0_u64..5).prop_map(|(hour, off)| ORIGIN - ORIGIN % 3600 + hour * 3600 + off - 2);
     prop_oneof![near, ORIGIN..ORIGIN + 5 * 3600]
@@ -154,10 +154,10 @@ enum Action {
     Book(u64, Booking),
     Change(u64, Booking),
     Release(u64),
-    /// Holds, whether or not there is room.
+    /// Holds a rate, without admission.
     Keep(u64, Span, u64),
     LetGo(u64),
-    /// Asks without a booking.
+    /// Checks a booking without another one.
     Without(u64, Booking),
 }
 
@@ -241,7 +241,7 @@ fn apply(
     Ok(())
 }
 
-/// Whether there is room, and that the calendar says so, with what is in the way.
+/// Checks that the calendar admits a booking if there is room, and names the shortage otherwise.
 fn admits(
     reference: &Reference,
     booking: &Booking,
@@ -266,7 +266,7 @@ fn admits(
     }
     let Err(Refusal::Shortage(shortage)) = answer else { panic!("{answer:?}") };
     prop_assert_eq!(shortage.free, free);
-    // At the first second of it there is too little, and before it there is not.
+    // The first second of the shortage has too little, and no second before it.
     let least = |second| {
         let (link, class) = (shortage.link, shortage.class);
         reference.reservable(link, class).saturating_sub(reference.level(link, class, second))
@@ -282,9 +282,9 @@ fn admits(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is booked, changed, held and released: what is admitted is what there is room for,
-    /// a refusal changes nothing, and what is free, the earliest fit, the paths and the widest path
-    /// are those of looking at everything.
+    /// Through any sequence of bookings, changes, holds and releases: a booking is admitted if
+    /// there is room, a refusal changes nothing, and free rates, earliest fits, paths and the
+    /// widest path agree with the reference.
     #[test]
     fn a_calendar_is_never_wrong(
         links in links(),
@@ -297,7 +297,7 @@ proptest! {
             apply(&mut calendar, &mut reference, action)?;
         }
         prop_assert_eq!(calendar.len(), reference.bookings.len());
-        // What was admitted fits; what is held may be more than there is.
+        // Admitted bookings fit; holds may exceed the capacity.
         let mut admitted = reference.clone();
         admitted.bookings.iter_mut().for_each(|(.., held)| *held = None);
         for link in 0..admitted.links.len() as u32 {
@@ -330,7 +330,8 @@ proptest! {
                 let expected =
                     within.and_then(|span| reference.earliest(&links, class, span, seconds, rate));
                 prop_assert_eq!(found.start, expected);
-                // With less effort it is found as well, or cannot be before what was searched.
+                // With less effort the search finds it as well, or it is not before the searched
+                // instant.
                 let few = calendar.earliest(&links, class, span, seconds, rate, &mut Effort(3));
                 match (few.unwrap(), expected) {
                     (Fit { start: Some(start), .. }, _) => prop_assert_eq!(Some(start), expected),
@@ -447,7 +448,7 @@ fn what_is_over_is_forgotten() {
     calendar.check(&booking(50_000, 100_001)).unwrap();
 }
 
-/// What is kept between two ends: number, about what, when.
+/// Entries between two ends: number, number of the packets, span.
 fn kept() -> impl Strategy<Value = Vec<(u32, u32, Span)>> {
     let span = (0_u64..400, 1_u64..120).prop_map(|(start, length)| {
         Span::new(ORIGIN + start, ORIGIN + start + length).expect("not empty")
@@ -456,7 +457,8 @@ fn kept() -> impl Strategy<Value = Vec<(u32, u32, Span)>> {
 }
 
 proptest! {
-    /// Those that meet a span are found, in order, and no others; also after some are gone.
+    /// The entries that overlap with a span are found, in order, and no others; also after
+    /// removals.
     #[test]
     fn overlaps_are_those_that_meet(
         all in kept(),
@@ -492,7 +494,7 @@ proptest! {
     }
 }
 
-/// Held terms may start with the own ones: they are apart, and gone with neither.
+/// A hold may start with the booking: both are separate entries, and removing one keeps the other.
 #[test]
 fn held_packets_are_apart() {
     let mut overlaps = Overlaps::default();
@@ -510,7 +512,7 @@ fn held_packets_are_apart() {
     assert_eq!(overlaps.meeting(0, span), [(7, one, ORIGIN + 60)]);
 }
 
-/// What is held for a booking outlasts it, and is forgotten when it is over itself.
+/// A hold that outlasts its booking is kept until it ends itself.
 #[test]
 fn held_terms_are_kept_until_they_are_over() {
     let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: vec![] };
@@ -531,7 +533,7 @@ fn held_terms_are_kept_until_they_are_over() {
     assert!(calendar.is_empty());
 }
 
-/// A link that has become smaller keeps what was promised, and takes nothing more.
+/// A link with reduced capacity keeps its bookings, and admits no more.
 #[test]
 fn what_was_promised_is_restored() {
     let link = LinkSpec { ends: [0, 1], delay_ns: 0, reservable: 10, classes: Vec::new() };

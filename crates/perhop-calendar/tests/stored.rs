@@ -1,4 +1,4 @@
-//! What is read from a file and taken in at once, against the same booked one by one.
+//! Stored reservations added at once, compared with the same ones booked one by one.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use proptest::prelude::*;
 const ORIGIN: u64 = 1_700_000_000;
 const LINKS: u32 = 4;
 const PATHS: [&[u32]; 4] = [&[0], &[0, 1, 2], &[3, 1], &[2]];
-/// A path of links that there are not.
+/// Index of a path with unknown links.
 const GONE: usize = PATHS.len();
 const BETWEEN: [&str; 3] =
     [r#"["a","b","forward""#, r#"["b","a","both""#, r#"["a \", [\\","c","reverse""#];
 const PACKETS: [&str; 3] =
     [r#","tcp",null,[80,90],null]"#, ",null,null,null,46]", r#","udp",[1,2],[3,3],0]"#];
 
-/// A reservation on file; `between` and `packets` are paths in what there is.
+/// A stored reservation; `between` and `packets` are indices.
 #[derive(Clone, Debug)]
 struct Row {
     span: Span,
@@ -31,7 +31,7 @@ struct Row {
 }
 
 fn row() -> impl Strategy<Value = Row> {
-    // Around the edges of hours, before and after the calendar's beginning.
+    // Near the edges of hours, before and after the calendar's origin.
     let second = || {
         let near = (0_u64..5, 0_u64..5)
             .prop_map(|(hour, off)| (ORIGIN / 3600 - 1) * 3600 + hour * 3600 + off - 2);
@@ -53,7 +53,8 @@ fn row() -> impl Strategy<Value = Row> {
     )
 }
 
-/// Between which ends, and whether packets are turned round: `a`, `b` and `c` are 0, 1 and 2.
+/// Returns the ends of each direction, and `true` if packets are reversed: `a`, `b` and `c` are 0,
+/// 1 and 2.
 fn lanes(between: usize) -> Vec<(u32, bool)> {
     [vec![(1, false)], vec![(10, false), (1, true)], vec![(20, true)]][between].clone()
 }
@@ -88,7 +89,7 @@ proptest! {
             stored.read(&page.join("\n")).expect("lines");
         }
 
-        // What the words mean, understood from the words.
+        // Paths resolved from their text.
         let paths: Vec<StoredPath> = stored.paths().iter().map(|words| {
             let words: Vec<&str> = words.split('\t').collect();
             let path: usize = words[0].parse().expect("a path");
@@ -134,7 +135,7 @@ proptest! {
                 prop_assert_eq!(overlaps.meeting(ends, row.span), meant.meeting(ends, row.span));
             }
         }
-        // It goes on as if booked, too.
+        // Later operations have the same results, too.
         for id in 0..rows.len() as u64 {
             prop_assert_eq!(calendar.booking(id), expected.booking(id));
             prop_assert_eq!(calendar.release(id), expected.release(id));
@@ -196,7 +197,8 @@ fn nothing_is_restored_twice() {
     assert_eq!(overlaps.meeting(0, Span::new(ORIGIN, ORIGIN + 1).expect("a span")).len(), 1);
 }
 
-/// Damaged text in the place of what is on file. What is read is taken in, whatever numbers it has.
+/// Damaged text in place of stored reservations. Rows that are read are added, whatever their
+/// numbers.
 #[test]
 fn fuzz_stored_reservations() {
     let line = |id: u64, between: usize, packets: usize| {

@@ -1,8 +1,8 @@
-//! What a packet costs among few and many classes: `cargo bench -p perhop-queue`.
+//! Cost of a packet with few and with many classes: `cargo bench -p perhop-queue`.
 //!
-//! Classes are told apart by port. Every class has two packets waiting on average; one packet comes
-//! for each that goes, the classes taking turns in a scattered order. `classes SHARING CLASSES
-//! PACKETS` runs one case only, for a profiler that counts instructions.
+//! Classes match by port. Every class has two waiting packets on average; a packet arrives for each
+//! that leaves, and the classes are served in a scattered order. `classes SHARING CLASSES PACKETS`
+//! runs one case only, for a profiler that counts instructions.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Sends so many packets; returns their bytes.
+/// Sends `packets` packets; returns their bytes.
 fn run(sharing: Sharing, classes: u16, packets: u64) -> u64 {
     let spec = |class: u16| ClassSpec {
         matches: match class + 1 == classes {

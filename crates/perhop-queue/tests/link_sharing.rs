@@ -1,4 +1,4 @@
-//! Random trees of classes under random loads, against the shares that a fluid server would give.
+//! Random trees of classes under random loads, compared with the shares of a fluid server.
 
 use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
@@ -19,12 +19,13 @@ struct ShareClass {
     ceiling: Option<u64>,
     priority: u8,
     children: Vec<ShareClass>,
-    /// What is offered to a leaf, in bits per second, and the size of its packets.
+    /// Load of a leaf, in bits per second, and the size of its packets.
     load: u64,
     size: u32,
 }
 
-/// Shapes of a tree: parts of the parent's guarantee in 1/64, ceilings relative to the guarantee.
+/// Shape of a tree: shares of the parent's guarantee in 1/64, and ceilings relative to the
+/// guarantee.
 #[derive(Clone, Debug)]
 struct Sketch {
     part: u64,
@@ -59,7 +60,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
     })
 }
 
-/// Returns a node of what its parent guarantees it.
+/// Returns a node with the guarantee from its parent.
 fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> ShareClass {
     let sum: u64 = sketch.children.iter().map(|child| child.part).sum();
     let part = |child: &Sketch| node(child, guarantee * child.part / sum, priorities);
@@ -73,7 +74,7 @@ fn node(sketch: &Sketch, guarantee: u64, priorities: bool) -> ShareClass {
     }
 }
 
-/// Returns the root, which has the whole link.
+/// Returns the root, with the whole link.
 fn tree(children: &[Sketch], priorities: bool) -> ShareClass {
     let root = Sketch {
         part: 1,
@@ -88,7 +89,7 @@ fn tree(children: &[Sketch], priorities: bool) -> ShareClass {
 
 // The reference: water filling.
 
-/// What a node can take.
+/// Returns the greatest rate that a node can use.
 fn demand(node: &ShareClass) -> f64 {
     let wanted = match node.children.is_empty() {
         true => node.load as f64,
@@ -97,7 +98,7 @@ fn demand(node: &ShareClass) -> f64 {
     node.ceiling.map_or(wanted, |ceiling| wanted.min(ceiling as f64))
 }
 
-/// Divides `rate` in proportion to `weights`, nobody getting more than `wanted`.
+/// Divides `rate` in proportion to `weights`, with at most `wanted` for each.
 fn fill(mut rate: f64, weights: &[f64], wanted: &[f64]) -> Vec<f64> {
     let mut got = vec![0.0; weights.len()];
     loop {
@@ -106,7 +107,7 @@ fn fill(mut rate: f64, weights: &[f64], wanted: &[f64]) -> Vec<f64> {
         if open.is_empty() || rate < 1e-6 {
             return got;
         }
-        // The level rises until somebody has enough, or nothing is left.
+        // The level rises until one has enough, or nothing is left.
         let level =
             open.iter().map(|&i| (wanted[i] - got[i]) / weights[i]).fold(rate / sum, f64::min);
         for i in open {
@@ -116,7 +117,7 @@ fn fill(mut rate: f64, weights: &[f64], wanted: &[f64]) -> Vec<f64> {
     }
 }
 
-/// What each leaf gets of `rate`: guarantees first, the rest by priority and guarantee.
+/// Computes the share of each leaf of `rate`: guarantees first, the rest by priority and guarantee.
 fn reference(node: &ShareClass, rate: f64, shares: &mut Vec<f64>) {
     if node.children.is_empty() {
         return shares.push(rate);
@@ -143,9 +144,9 @@ fn reference(node: &ShareClass, rate: f64, shares: &mut Vec<f64>) {
     }
 }
 
-// The real thing.
+// The tested tree.
 
-/// DSCPs tell leaves apart: a class matches those of its leaves.
+/// Builds a class whose leaves have different DSCPs; a class matches those of its leaves.
 fn build(node: &ShareClass, sharing: Sharing, next: &mut u8) -> (Class<usize>, Vec<Dscp>) {
     let (queue, dscps) = if node.children.is_empty() {
         *next += 1;
@@ -179,15 +180,15 @@ fn leaves<'a>(node: &'a ShareClass, found: &mut Vec<&'a ShareClass>) {
     }
 }
 
-/// A departure: when it began, of which leaf, how many bytes.
+/// A departure: its begin, leaf and bytes.
 type Sent = (Time, usize, u64);
 
-/// Feeds every leaf at its load for `span` and drains the root through the link.
+/// Feeds every leaf at its load for `span`, and drains the root through the link.
 fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> {
     let mut found = Vec::new();
     leaves(tree, &mut found);
     let rate = Rate::new(LINK).unwrap();
-    // Leaves come up one after the other, so that they are not in step.
+    // Leaves start one after the other, so that they are not synchronised.
     let mut arrivals: Vec<(Time, usize)> = found
         .iter()
         .enumerate()
@@ -198,7 +199,7 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
     let (mut now, mut sent) = (Time::ZERO, Vec::new());
     let mut ledger = Ledger::new();
     let mut waiting = 0_u64;
-    // The next instant at which the root is asked.
+    // The next instant at which the root is polled.
     let mut ask = Time::MAX;
     while now < end {
         let due = arrivals.iter().enumerate().min_by_key(|(_, arrival)| **arrival);
@@ -248,8 +249,9 @@ fn run(root: &mut Class<usize>, tree: &ShareClass, span: Duration) -> Vec<Sent> 
     sent
 }
 
-/// Every node's departures stay below its ceiling's curve; `first` is its first leaf. Exactly, but
-/// that inside another ceiling (`held`) a packet may be held back until the next one's time.
+/// Checks that every node's departures stay below its ceiling's curve; `first` is its first leaf.
+/// The bound is exact, except inside another ceiling (`held`), where a packet may wait for the next
+/// one's time.
 fn check_ceilings(
     node: &ShareClass,
     first: usize,
@@ -264,7 +266,7 @@ fn check_ceilings(
         next = check_ceilings(child, next, sent, held || node.ceiling.is_some())?;
     }
     if let Some(ceiling) = node.ceiling {
-        // A bucket of our own: the debt since the bucket was last full must not exceed the burst.
+        // An independent bucket: the debt since the bucket was last full must not exceed the burst.
         const BYTE: u128 = 8_000_000_000_000;
         let burst = u128::from(CEILING_BURST) + if held { 1_500 } else { 0 };
         let (mut debt, mut last) = (0_u128, Time::ZERO);
@@ -280,8 +282,8 @@ fn check_ceilings(
     Ok(next)
 }
 
-/// For each leaf how many packets its bucket and those of the classes around it hold: a class's
-/// bucket has room for a packet of each of its siblings, and for two of its own.
+/// Collects, for each leaf, how many packets its bucket and those of the classes around it hold: a
+/// class's bucket has room for one packet of each of its siblings, and for two of its own.
 fn tokens_above(node: &ShareClass, above: u32, packets: &mut Vec<u32>) {
     if node.children.is_empty() {
         packets.push(above);
@@ -302,8 +304,8 @@ fn check(sketches: &[Sketch], priorities: bool, sharing: Sharing) -> Result<(), 
     check_ceilings(&tree, 0, &sent, false)?;
     let mut shares = Vec::new();
     reference(&tree, demand(&tree).min(LINK as f64), &mut shares);
-    // At either end of the interval a class may be a packet ahead or behind, of each of three
-    // levels; where guarantees go first, what the buckets of guaranteed tokens above it hold.
+    // At either end of the interval a class may be a packet ahead or behind, at each of three
+    // levels; with guarantees, by the content of the buckets above it.
     let mut packets = Vec::new();
     match sharing {
         Sharing::LinkShare => tokens_above(&tree, 0, &mut packets),

@@ -1,5 +1,5 @@
-//! What every set of classes must keep, whatever arrives: a link in virtual time drives random
-//! policies with random packets, and each property is checked on the record of what happened.
+//! Properties of all sets of classes: a link in virtual time drives random policies with random
+//! packets, and each property is checked on the record.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 const MTU: u64 = 1500;
 
-/// A packet's body: its place in the sequence of arrivals.
+/// Body of a packet: its index in the sequence of arrivals.
 type Id = usize;
 
 #[derive(Clone, Debug)]
@@ -29,18 +29,18 @@ struct ClassPlan {
     strict: bool,
     weight: u64,
     limit: Limit,
-    /// The limit again, as the checker's own arithmetic takes it.
+    /// The limit again, for the independent arithmetic of the checks.
     limits: (u64, u64),
     police: Option<(u64, u64)>,
 }
 
-/// One packet's fate.
+/// Record of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     class: u8,
     size: u64,
     arrived: Time,
-    /// When its transmission began and ended; `None` if it was dropped.
+    /// Begin and end of its transmission; `None` if it was dropped.
     sent: Option<(Time, Time)>,
 }
 
@@ -65,7 +65,7 @@ fn packet(id: Id, arrival: &Arrival) -> Packet<Id> {
     Packet { header, body: id }
 }
 
-/// Classes told apart by DSCP: class i takes DSCP i.
+/// Classes by DSCP: class i takes DSCP i.
 fn classes(plans: &[ClassPlan]) -> Class<Id> {
     let spec = |(index, plan): (usize, &ClassPlan)| {
         let matches = Match { dscps: vec![Dscp::new(index as u8).unwrap()], ..Match::default() };
@@ -148,8 +148,8 @@ impl Link {
         self.work_until(now, run);
     }
 
-    /// Transmits whatever may begin by `until`; the last thing that happened was an arrival at
-    /// that time or an earlier one.
+    /// Transmits all packets that may begin by `until`; the last event was an arrival at that time
+    /// or earlier.
     fn work_until(&mut self, until: Time, run: &mut Run) {
         while self.waiting.packets > 0 && self.free <= until {
             let head = run.classes.head(self.free);
@@ -206,7 +206,7 @@ fn policy_and_traffic() -> impl Strategy<Value = (Vec<ClassPlan>, Vec<Arrival>)>
     })
 }
 
-/// Weighted classes without policers and with room for everything.
+/// Weighted classes without policers and without a limit.
 fn fair_policy_and_traffic() -> impl Strategy<Value = (Vec<ClassPlan>, Vec<Arrival>)> {
     policy_and_traffic().prop_map(|(mut plans, arrivals)| {
         for plan in &mut plans {
@@ -254,7 +254,7 @@ proptest! {
         }
     }
 
-    /// The transmitter is busy from the first arrival of a busy period until nothing waits.
+    /// The transmitter is busy from the first arrival of a busy period until no packet waits.
     #[test]
     fn the_link_never_idles_while_a_packet_waits((plans, arrivals) in policy_and_traffic()) {
         let run = run(classes(&plans), link(), &arrivals, &plans);
@@ -286,8 +286,8 @@ proptest! {
         }
     }
 
-    /// While two classes are both backlogged, what they get differs from the ratio of their
-    /// weights by what one packet ahead of, or behind, the fluid share of each allows.
+    /// While two classes are both backlogged, their amounts differ from the ratio of their weights
+    /// by what one packet ahead of, or behind, the fluid share of each allows.
     #[test]
     fn shares_hold_within_one_packet((plans, arrivals) in fair_policy_and_traffic()) {
         let run = run(classes(&plans), link(), &arrivals, &plans);
@@ -298,9 +298,9 @@ proptest! {
         }
     }
 
-    /// WFQ's delay bound (Parekh and Gallager; Goyal, Lam and Vin for the form used here): a
-    /// packet leaves at most one maximum packet's time after a server of its own, of its class's
-    /// guaranteed rate, would have sent it.
+    /// WFQ's delay bound (Parekh and Gallager; Goyal, Lam and Vin for the form used here): a packet
+    /// leaves at most one maximum packet's time after a dedicated server with its class's
+    /// guaranteed rate would have sent it.
     #[test]
     fn the_delay_bound_of_wfq_holds((plans, arrivals) in fair_policy_and_traffic()) {
         let run = run(classes(&plans), link(), &arrivals, &plans);
@@ -313,7 +313,7 @@ proptest! {
                 * u128::from(sum) / u128::from(plans[class].weight);
             clocks[class] = clocks[class].max(u128::from(fate.arrived.as_picos())) + alone;
             let (_, end) = fate.sent.unwrap();
-            // Rounding: a picosecond a packet at most.
+            // Rounding: at most a picosecond per packet.
             let bound = clocks[class] + slack + id as u128 + 1;
             prop_assert!(u128::from(end.as_picos()) <= bound, "{id}: {end:?} > {bound}");
         }
@@ -344,7 +344,7 @@ proptest! {
 
 /// Compares two classes over every stretch in which both have a packet waiting or in service.
 fn check_shares(run: &Run, plans: &[ClassPlan], a: usize, b: usize) -> Result<(), TestCaseError> {
-    // A class is backlogged from an arrival until the last packet that came before then is sent.
+    // A class is backlogged from an arrival until the last earlier packet is sent.
     let busy = |class: usize| {
         let mut stretches: Vec<(Time, Time)> = Vec::new();
         for fate in run.fates.iter().filter(|fate| usize::from(fate.class) == class) {

@@ -1,4 +1,4 @@
-//! Reserved classes come, change and go, and what stands behind them does not notice.
+//! Reserved classes are added, changed and removed without effect on the class behind them.
 
 use perhop_core::{
     Bytes, Dscp, Duration, Header, NodeId, Packet, Protocol, Rate, Time, TrafficClass,
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 type Id = usize;
 
-/// Code points below are the rest's, the others of one reservation each.
+/// Lowest DSCP of a reservation; those below belong to the class behind them.
 const FIRST_RESERVED: u8 = 4;
 const RESERVATIONS: u8 = 3;
 
@@ -23,8 +23,8 @@ enum Step {
     },
     Send,
     Pause(u64),
-    /// For each reservation its rate and burst, or that it is not there; and whether the order is
-    /// the other way round.
+    /// For each reservation its rate and burst, or `None` if it does not exist; and true if the
+    /// order is reversed.
     Reserve([Option<(u64, u64)>; RESERVATIONS as usize], bool),
 }
 
@@ -46,8 +46,8 @@ fn packet(id: Id, dscp: u8, size: u32) -> Packet<Id> {
     Packet { header, body: id }
 }
 
-/// Returns a link's classes: strict, policed, shaped, and one with classes inside; or a queue. The
-/// link may be shaped as a whole.
+/// Returns a link's class: strict, policed and shaped classes and one with classes inside; or a
+/// queue. The link may have a shaper.
 fn rest(kind: u8) -> Class<Id> {
     let rate = |mbps: u64| Rate::new(mbps * 1_000_000).unwrap();
     let queue = || Class::new(Queue::Fifo(Fifo::new(Limit::packets(6))));
@@ -71,7 +71,7 @@ fn rest(kind: u8) -> Class<Id> {
     }
 }
 
-/// A link, and the reservations that it has, by their number and in their order.
+/// A link, and its reservations, by number and in order.
 struct Link {
     class: Class<Id>,
     reserved: Vec<(u8, (u64, u64))>,
@@ -140,8 +140,8 @@ proptest! {
         cases: 400, failure_persistence: None, ..Default::default()
     })]
 
-    /// Whatever is reserved and released, packets that are nobody's reservation fare to the
-    /// picosecond as if nothing had been, and so do their counters.
+    /// Packets without a reservation are sent at the same picosecond as without any reservations,
+    /// and so are their counters.
     #[test]
     fn others_do_not_notice(kind in 0_u8..4, steps in steps(0..FIRST_RESERVED)) {
         let mut with = Link { class: rest(kind), reserved: Vec::new() };
@@ -155,7 +155,8 @@ proptest! {
                     let lost = offer(&mut with.class, now, packet);
                     prop_assert_eq!(lost, offer(&mut without, now, packet));
                 }
-                // As a link does: it asks where something waits, and not before it may.
+                // Like a link, the test polls only when packets wait, and not before the given
+                // instant.
                 Step::Send if now < not_before || without.backlog().packets == 0 => {}
                 Step::Send => {
                     let next_without = next(&mut without, now);
@@ -175,15 +176,15 @@ proptest! {
             prop_assert_eq!(&rest[1..], &expected[1..]);
             prop_assert_eq!(reserved.len(), with.reserved.len());
             prop_assert!(reserved.iter().all(|each| *each == Default::default()));
-            // What a link has sent that is shaped is counted behind its shaper.
+            // The counters of a shaped link are those behind its shaper.
             if kind < 2 {
                 prop_assert_eq!(rest[0], expected[0]);
             }
         }
     }
 
-    /// Every packet has one fate; what is reserved keeps its order and counters while it stays,
-    /// goes before the rest, and is no more than its buckets allow.
+    /// Each packet is sent or dropped, once. A reservation that stays keeps its order and counters,
+    /// precedes the rest, and sends no more than its bucket allows.
     #[test]
     fn reservations_keep_what_is_theirs(
         kind in 0_u8..2, steps in steps(0..FIRST_RESERVED + RESERVATIONS),
@@ -192,7 +193,7 @@ proptest! {
         let mut now = Time::ZERO;
         let mut fates: Vec<Option<bool>> = vec![None; steps.len()];
         let mut counted = [ClassCounters::default(); RESERVATIONS as usize];
-        // What each bucket may have let in by now, in millionths of a bit.
+        // Amount that each bucket may have passed by now, in millionths of a bit.
         let mut allowed = [0_u128; RESERVATIONS as usize];
         let dscp_of = |id: Id| match steps[id] { Step::Arrive { dscp, .. } => dscp, _ => 255 };
         let mut sent_last = [None::<Id>; RESERVATIONS as usize];
@@ -209,7 +210,7 @@ proptest! {
                     prop_assert_eq!(fates[packet.body].replace(true), None);
                     let number = dscp_of(packet.body).wrapping_sub(FIRST_RESERVED);
                     let place = |number| before.iter().position(|(other, _)| *other == number);
-                    // What came before its reservation waits among the rest.
+                    // Packets that arrived before their reservation wait in the class behind it.
                     let theirs = number < RESERVATIONS && packet.body > began[usize::from(number)];
                     if let (true, Some(place)) = (theirs, place(number)) {
                         let last = sent_last[usize::from(number)].replace(packet.body);

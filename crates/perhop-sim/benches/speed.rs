@@ -1,12 +1,12 @@
-//! How fast the simulator is: `cargo bench -p perhop-sim`, part of `make bench`.
+//! Speed of the simulator: `cargo bench -p perhop-sim`, part of `make bench`.
 //!
-//! Two cases that other simulators publish figures for, and how cost grows with flows and classes.
-//! Each is run a few times and the best is printed, since a busy machine only ever makes a run
-//! slower. Arguments name the cases that are wanted; `--once` runs each once, for an instrument
-//! that counts instructions (`bench/instructions.py`).
+//! Two cases with published figures of other simulators, and the growth of the cost with flows and
+//! classes. Each is run a few times and the best is printed, since a busy machine only makes a run
+//! slower. Arguments select cases; `--once` runs each once, for an instrument that counts
+//! instructions (`bench/instructions.py`).
 //!
-//! The last two columns are the memory that a run takes, by stream: the most that it had at once,
-//! and what it has when it ends.
+//! The last two columns are the memory of a run, per stream: the maximum, and the memory at its
+//! end.
 #![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
 
 #[path = "../tests/simulation/spell.rs"]
@@ -23,14 +23,13 @@ use serde_json::{Value, json};
 const SECOND: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = SECOND / 1_000;
 
-/// The system's allocator, which knows how many bytes it has given out, and the most that it ever
-/// had.
+/// The system's allocator, with counters of the bytes in use and of their maximum.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is handed on to the system's allocator as it came.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -39,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both may exist for a moment, and do where the block cannot grow in its place.
+        // Both may exist for a moment, if the block cannot grow in place.
         let both = HELD.fetch_add(size, Relaxed) + size;
         MOST.fetch_max(both, Relaxed);
         HELD.fetch_sub(layout.size(), Relaxed);
@@ -55,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What it is called, its plan, and how many seconds it lasts.
+/// Name of a case, its plan, and its duration in seconds.
 type Case = (&'static str, fn() -> Value, u64);
 
 fn main() {
@@ -100,15 +99,15 @@ fn report(name: &str, plan: &Value, seconds: u64, once: bool) {
     }
 }
 
-/// A run, as it went.
+/// Results of a run.
 struct Run {
-    /// Wall seconds.
+    /// Wall-clock time, in seconds.
     wall: f64,
     /// Packet hops.
     hops: u64,
     /// Bytes delivered.
     bytes: u64,
-    /// Bytes of memory, at most and at last.
+    /// Bytes of memory: maximum, and at the end.
     most: usize,
     held: usize,
 }
@@ -136,7 +135,7 @@ fn fifo(packets: u64) -> Value {
     json!({"fifo": {"packets": packets}})
 }
 
-/// As many classes, by DSCP as far as there are some and then by port; the traffic has the second.
+/// Classes by DSCP as far as there are any, and by port beyond; the traffic is in the second.
 fn classes(number: u16) -> Value {
     let class = |matches: Value, weight: u16| {
         let queue = fifo(64);

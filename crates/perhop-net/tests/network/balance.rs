@@ -1,4 +1,4 @@
-//! Load sharing: what each of several ways gets, and in which order it arrives.
+//! Load sharing: the share and the order of packets on each of several paths.
 
 use perhop_core::{NodeId, Time};
 use perhop_net::{Balance, LinkSpec, Network, NodeKind, PortId};
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use crate::lab::*;
 
 const RATE: u64 = 8_000_000_000;
-/// 1000 bytes at [`RATE`].
+/// Transmission time of 1000 bytes at [`RATE`].
 const PACKET: u64 = MICROSECOND;
 
-/// Hosts 0 and 1 behind routers 2 and 3 that these links join.
+/// Hosts 0 and 1 behind routers 2 and 3, which these links join.
 fn joined(between: &[u64]) -> Vec<LinkSpec<Line>> {
     let access = [link([0, 2], wire(RATE, 0)), link([3, 1], wire(RATE, 0))];
     access.into_iter().chain(between.iter().map(|&delay| link([2, 3], wire(RATE, delay)))).collect()
@@ -18,8 +18,8 @@ fn joined(between: &[u64]) -> Vec<LinkSpec<Line>> {
 
 const NODES: [NodeKind; 4] = [Host, Host, Router, Router];
 
-/// Sends packets whose source ports are given, a packet a microsecond, and says which link each
-/// took: its delay tells, as no two are equal.
+/// Sends packets with these source ports, one per microsecond; returns the link of each, identified
+/// by its delay, as no two are equal.
 fn ways(balance: Balance, delays: &[u64], seed: u64, ports: &[u16]) -> Vec<usize> {
     let mut network = Network::new(&NODES, joined(delays), seed).unwrap();
     network.set_balance(NodeId(2), balance);
@@ -40,7 +40,7 @@ fn carried(network: &Network<Line>, links: usize) -> Vec<u64> {
     (0..links as u32).map(|link| network.link_counters(forth(2 + link)).packets).collect()
 }
 
-/// A host that takes whatever comes.
+/// A host that takes every packet.
 struct Sink;
 
 impl perhop_net::Hosts<Line> for Sink {
@@ -92,8 +92,8 @@ fn per_destination_ignores_ports() {
 
 #[test]
 fn turns_over_links_of_unequal_length_reorder_by_their_difference() {
-    // The second link is 10 packets longer: what takes it is overtaken by the next five or six of
-    // the first.
+    // The delay of the second link is longer by 10 packets: the next five or six packets on the
+    // first overtake one on it.
     let script: Vec<Send> =
         (0..100).map(|n| Send { at: n * PACKET, from: 0, to: 1, size: 1000 }).collect();
     let mut network = Network::new(&NODES, joined(&[0, 10 * PACKET]), 1).unwrap();
@@ -158,7 +158,7 @@ fn what_waits_before_a_link_that_goes_down_waits_and_the_rest_goes_around() {
 }
 
 proptest! {
-    /// Whatever goes up and down, a packet arrives if there is a way, and none arrives twice.
+    /// However links go up and down, a packet arrives if there is a path, and none arrives twice.
     #[test]
     fn packets_are_conserved_when_links_change(
         changes in prop::collection::vec((0_u64..200, 2_u32..5, any::<bool>()), 0..20),

@@ -1,4 +1,4 @@
-//! In any network, under any traffic, every packet arrives once or is reported lost once.
+//! In any network, under any traffic, every packet arrives once or is reported as lost once.
 
 use perhop_core::{Bytes, Dscp, Duration, Overhead, Rate, Time};
 use perhop_net::{LinkSpec, Loss, Network, NodeKind, PortId, Reorder, Wire};
@@ -98,7 +98,7 @@ prop_compose! {
             (0..50 * MILLISECOND, 0..nodes, 0..nodes, 20_u32..1500, 1_usize..8), 0..60,
         ),
     ) -> Vec<Send> {
-        // Some come in bursts, which fill queues.
+        // Some arrive in bursts, which fill queues.
         let burst = |(at, from, to, size, count)| vec![Send { at, from, to, size }; count];
         sends.into_iter().flat_map(burst).collect()
     }
@@ -121,7 +121,7 @@ proptest! {
         let arrived = hosts.arrivals.iter().map(|&(.., line)| line);
         let mut fates: Vec<Line> =
             arrived.chain(hosts.losses.iter().map(|&(line, _)| line)).collect();
-        // Of ICMP errors those that were lost are in the record too.
+        // The record also has ICMP errors that were lost.
         fates.retain(|line| line & ERROR == 0);
         fates.sort_unstable();
         prop_assert!(fates.into_iter().eq(0..script.len() as Line), "not one fate each");
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// Ports count what they did with packets, as the record has it.
+/// Checks that the ports' counters agree with the record.
 fn check_counters(network: &Network<Line>, hosts: &Scripted) -> Result<(), TestCaseError> {
     let lost_at = |port: PortId, cause: Loss| {
         let told = hosts.losses.iter().zip(&hosts.lost_at);

@@ -1,4 +1,4 @@
-//! Time: timers, slices, and what a run costs.
+//! Timers, slices, and the cost of a run.
 
 use perhop_core::{Duration, NodeId, Packet, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, PortId, TimerId, Wire};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::lab::*;
 
-/// Hosts that write down their timers, and set a timer again for as often as they are told.
+/// Hosts that record their timers, and set a timer again as often as requested.
 #[derive(Default)]
 struct Clock {
     called: Vec<(u64, u32)>,
@@ -75,7 +75,7 @@ fn a_driver_may_sleep_until_the_next_event() {
     let mut network = two_hosts();
     let mut hosts = Clock::default();
     assert_eq!(network.next_event(), None);
-    // A driver that hands over real packets sends between runs.
+    // A driver with real packets sends between runs.
     network.run(Time::from_picos(500), &mut hosts);
     network.send(NodeId(0), packet(0, 1, 1000, 0));
     let arrival = Time::from_picos(500 + 2 * MILLISECOND);
@@ -98,7 +98,7 @@ fn what_is_lost_between_runs_is_reported_by_the_next_run() {
     .unwrap();
     let mut hosts = Scripted::default();
     network.send(NodeId(0), packet(0, 2, 1000, 7));
-    // One is under way, one waits, the third finds no room.
+    // One is in transmission, one waits, and the third is dropped.
     for line in 0..3 {
         network.send(NodeId(0), packet(0, 1, 1000, line));
     }
@@ -167,7 +167,7 @@ fn the_seed_decides_everything() {
 }
 
 proptest! {
-    /// However a run is sliced, the same happens.
+    /// The result of a run does not depend on its slices.
     #[test]
     fn slices_change_nothing(slices in prop::collection::vec(0_u64..20 * MILLISECOND, 0..200)) {
         let (mut network, mut hosts) = busy(1);

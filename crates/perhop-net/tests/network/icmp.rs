@@ -1,4 +1,4 @@
-//! Routers that use up a packet's time to live, or know no way, and what they say.
+//! Routers at which the time to live is used up, or without a route, and their ICMP errors.
 
 use perhop_core::{Dscp, Duration, Header, NodeId, Packet, Protocol, Time};
 use perhop_net::{IcmpError, IcmpErrors, LinkSpec, Loss, Network, NodeKind};
@@ -8,7 +8,7 @@ use crate::lab::*;
 
 const RATE: u64 = 8_000_000_000;
 
-/// Two hosts, the first and the last node, and so many routers between them in a row.
+/// Returns two hosts, the first and the last node, and `routers` routers between them in a row.
 fn row(routers: u16) -> (Vec<NodeKind>, Vec<LinkSpec<Line>>) {
     let inner = vec![Router; usize::from(routers)];
     let nodes = [vec![Host], inner, vec![Host]].concat();
@@ -59,7 +59,7 @@ fn a_router_that_uses_up_the_time_to_live_says_so() {
 fn as_many_routers_as_the_time_to_live_less_one_are_crossed() {
     let hosts = probe(3, 4, IcmpErrors::All);
     assert_eq!((hosts.arrivals.len(), hosts.losses.len(), hosts.quoted.len()), (1, 0, 0));
-    // A host takes what is for it, whatever is left (RFC 1122, section 3.2.1.7).
+    // A host accepts packets to it with any time to live (RFC 1122, section 3.2.1.7).
     assert_eq!(probe(0, 1, IcmpErrors::All).arrivals.len(), 1);
     assert_eq!(probe(0, 0, IcmpErrors::All).arrivals.len(), 1);
 }
@@ -71,7 +71,7 @@ fn a_router_that_must_not_speak_is_silent() {
     assert_eq!((hosts.errors.len(), hosts.quoted.len()), (0, 0));
 }
 
-/// Sends packets with a TTL of 1 to a router that may send one error a millisecond, after two.
+/// Sends packets with a TTL of 1 to a router that may send one error per millisecond, after two.
 #[test]
 fn errors_beyond_the_limit_are_not_sent() {
     let (nodes, links) = row(1);
@@ -106,7 +106,7 @@ fn without_a_way_a_router_says_so_and_a_host_does_not() {
     // The second host has no link that is up; the first sends to its router in any case.
     assert_eq!(hosts.losses, [(1, Loss::NoRoute), (0, Loss::NoRoute)]);
     let [(_, error)] = hosts.errors[..] else { panic!("{:?}", hosts.errors) };
-    // The first router knows at once: there is no routing protocol that has to tell it.
+    // The first router knows at once, because there is no routing protocol.
     assert_eq!((error.header.source, error.body), (NodeId(1), ERROR));
     assert_eq!(hosts.quoted[0].2, IcmpError::NetUnreachable);
 }
@@ -116,7 +116,7 @@ fn no_error_is_sent_about_an_error() {
     let (nodes, links) = row(2);
     let mut network = Network::new(&nodes, links, 1).unwrap();
     let mut hosts = Scripted::default();
-    // An error that comes to its end on the way.
+    // An error whose time to live is used up.
     let mut sent = packet(0, 3, 56, ERROR);
     sent.header.ttl = 2;
     network.send(NodeId(0), sent);
@@ -134,14 +134,14 @@ fn a_host_can_send_an_error_about_a_port() {
     network.send_icmp_error(NodeId(2), &asked, IcmpError::PortUnreachable, &mut hosts);
     network.run(Time::MAX, &mut hosts);
     let [(_, error)] = hosts.errors[..] else { panic!("{:?}", hosts.errors) };
-    // It quotes no more than there is.
+    // It quotes no more than the packet has.
     assert_eq!((error.header.size, error.header.dscp()), (48, Dscp::DEFAULT));
     assert_eq!((error.header.source, error.body), (NodeId(2), 7 | ERROR));
 }
 
 proptest! {
-    /// Along any row: what arrives crossed fewer routers than its TTL, and what does not is
-    /// answered by the router at which the TTL was used up.
+    /// In any row: a packet that arrives has crossed fewer routers than its TTL, and for others the
+    /// router at which the TTL was used up sends an error.
     #[test]
     fn the_time_to_live_counts_routers(routers in 0_u16..12, ttl in 1_u8..16) {
         let hosts = probe(routers, ttl, IcmpErrors::All);

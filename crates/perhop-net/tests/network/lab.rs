@@ -12,13 +12,13 @@ pub const MICROSECOND: u64 = 1_000_000;
 pub const MILLISECOND: u64 = 1_000 * MICROSECOND;
 pub const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// A packet's body: its line in the script.
+/// Body of a packet: its line in the script.
 pub type Line = u32;
 
 /// Set in the body of an ICMP error about the packet of that line.
 pub const ERROR: Line = 1 << 31;
 
-/// A packet to send: when, from and to which node, how long.
+/// A packet to send: time, source and destination node, length.
 #[derive(Clone, Copy, Debug)]
 pub struct Send {
     pub at: u64,
@@ -27,25 +27,25 @@ pub struct Send {
     pub size: u32,
 }
 
-/// Hosts that send by a script and record what the network calls them for.
+/// Hosts that send by a script and record the callbacks of the network.
 #[derive(Clone, Debug, Default)]
 pub struct Scripted {
     script: Vec<Send>,
-    /// When a packet arrived, where, and which.
+    /// Arrivals: time, node and packet.
     pub arrivals: Vec<(Time, NodeId, Line)>,
     pub losses: Vec<(Line, Loss)>,
-    /// Where each of them was.
+    /// Place of each loss.
     pub lost_at: Vec<Option<PortId>>,
-    /// Packets that have left queues whose departures are reported, or were dropped there.
+    /// Packets that have left queues with reported departures, or were dropped there.
     pub departed: Vec<Line>,
-    /// ICMP errors that arrived: when, and the packet.
+    /// ICMP errors that arrived: time and packet.
     pub errors: Vec<(Time, Packet<Line>)>,
-    /// What was quoted: by which node, of which packet, and why.
+    /// Quotes: by which node, of which packet, and the error.
     pub quoted: Vec<(NodeId, Packet<Line>, IcmpError)>,
 }
 
 impl Scripted {
-    /// Hosts for this script, whose timers are set.
+    /// Creates hosts for this script, and sets their timers.
     pub fn new(script: Vec<Send>, network: &mut Network<Line>) -> Self {
         for (line, send) in script.iter().enumerate() {
             network.set_timer(Time::from_picos(send.at), TimerId(line as u32));
@@ -53,7 +53,7 @@ impl Scripted {
         Self { script, ..Self::default() }
     }
 
-    /// When each packet of the script arrived, in picoseconds; none if it was lost.
+    /// Returns the arrival of each packet of the script, in picoseconds; `None` if it was lost.
     pub fn arrived(&self) -> Vec<Option<u64>> {
         let mut times = vec![None; self.script.len()];
         for &(at, _, line) in &self.arrivals {
@@ -89,7 +89,7 @@ impl Hosts<Line> for Scripted {
     }
 
     fn departed(&mut self, _network: &mut Network<Line>, line: Line, size: u32) {
-        // Some tests send what is in no script.
+        // Some tests send packets that are not in the script.
         assert!(self.script.get(line as usize).is_none_or(|send| send.size == size));
         self.departed.push(line);
     }
@@ -129,7 +129,8 @@ pub fn packet(from: u16, to: u16, size: u32, line: Line) -> Packet<Line> {
     Packet { header, body: line }
 }
 
-/// `rate` in bits per second, `delay` in picoseconds; nothing else in the way.
+/// Returns a wire with this `rate` in bits per second and `delay` in picoseconds, without
+/// impairments.
 pub fn wire(rate: u64, delay: u64) -> Wire {
     Wire {
         rate: Rate::new(rate).unwrap(),
@@ -142,12 +143,12 @@ pub fn wire(rate: u64, delay: u64) -> Wire {
     }
 }
 
-/// Returns a link with endless queues, named after its ends.
+/// Returns a link with unlimited queues, named after its ends.
 pub fn link(ends: [u16; 2], wire: Wire) -> LinkSpec<Line> {
     link_with(ends, wire, || fifo(Limit::bytes(Bytes::MAX)))
 }
 
-/// Returns a link with a queue of one's own at both ends.
+/// Returns a link with this queue at both ends.
 pub fn link_with(
     ends: [u16; 2],
     wire: Wire,
@@ -162,7 +163,7 @@ pub fn fifo(limit: Limit) -> Class<Line> {
     Class::new(Queue::Fifo(Fifo::new(limit)))
 }
 
-/// Plays a script to its end on a network of its own.
+/// Plays a script to its end on a new network.
 pub fn play(
     nodes: &[NodeKind],
     links: Vec<LinkSpec<Line>>,

@@ -1,11 +1,11 @@
-//! Links: when a packet that was sent arrives, if it does.
+//! Links: arrival times and losses.
 
 use perhop_core::{Bytes, Duration, Overhead};
 use perhop_net::{LinkCounters, Loss, Reorder};
 
 use crate::lab::*;
 
-/// A host, two routers, a host; each link with a rate, a delay and an overhead of its own.
+/// A host, two routers, a host; each link with its own rate, delay and overhead.
 const RATES: [u64; 3] = [10_000_000, 155_520_007, 2_999_999];
 const DELAYS: [u64; 3] = [MILLISECOND + 1, 37, 20 * MILLISECOND];
 const OVERHEADS: [Overhead; 3] = [Overhead::Fixed(38), Overhead::Atm, Overhead::NONE];
@@ -18,7 +18,7 @@ fn three_links() -> Vec<perhop_net::LinkSpec<Line>> {
     (0..3).map(hop).collect()
 }
 
-/// AAL5: 16 bytes more, in cells of 53 that carry 48 (RFC 2684).
+/// Returns the length over AAL5: 16 bytes more, in cells of 53 that carry 48 (RFC 2684).
 fn atm(size: u64) -> u64 {
     (size + 16).div_ceil(48) * 53
 }
@@ -66,7 +66,7 @@ fn the_slowest_link_spaces_packets_and_faster_ones_keep_the_space() {
     ];
     let script = vec![Send { at: 0, from: 0, to: 3, size: 1500 }; 100];
     let (_, hosts) = play(&[Host, Router, Router, Host], links, 1, script);
-    // 12 µs, 1.2 ms and 120 µs a packet; the second link works without a pause.
+    // 12 µs, 1.2 ms and 120 µs per packet; the second link sends without a pause.
     let first = 12 * MICROSECOND + 1_200 * MICROSECOND + 120 * MICROSECOND + 50 + 200 + 70;
     let expected = (0..100).map(|packet| Some(first + packet * 1_200 * MICROSECOND));
     assert_eq!(hosts.arrived(), expected.collect::<Vec<_>>());
@@ -97,7 +97,8 @@ fn directions_of_a_link_do_not_touch_each_other() {
 
 const JITTER: u64 = 5 * MILLISECOND;
 
-/// How late each packet is that was sent every `gap` over a link with jitter.
+/// Returns the additional delay of each packet when one is sent every `gap` over a link with
+/// jitter.
 fn lateness(gap: u64, packets: u64) -> Vec<u64> {
     let wire = perhop_net::Wire {
         jitter: Duration::from_picos(JITTER),
@@ -130,15 +131,15 @@ fn jitter_keeps_order_and_its_bound_where_packets_are_close() {
     assert!(lateness.iter().any(|&late| late > JITTER / 2));
 }
 
-/// Returns the packets of 20,000 that a link from node 0 to node 1 with 2% loss loses, with other
-/// links beside it.
+/// Returns the packets of 20,000 that are lost on a link from node 0 to node 1 with 2% loss, with
+/// other links beside it.
 fn lost(seed: u64, others: Vec<perhop_net::LinkSpec<Line>>) -> Vec<Line> {
     let wire = perhop_net::Wire { loss: 20_000_000, ..wire(1_000_000_000, 0) };
     let mut links = vec![link([0, 1], wire)];
     links.extend(others);
     let mut script: Vec<Send> =
         (0..20_000).map(|n| Send { at: n * MICROSECOND, from: 0, to: 1, size: 125 }).collect();
-    // Packets on the other links draw numbers of their own, and so does the way back.
+    // Packets on the other links and in the reverse direction draw from other streams.
     script.extend((0..1_000).map(|n| Send { at: n * MICROSECOND + 7, from: 2, to: 0, size: 125 }));
     script.extend((0..1_000).map(|n| Send { at: n * MICROSECOND + 9, from: 1, to: 0, size: 125 }));
     let (network, hosts) = play(&[Host, Host, Router], links, seed, script);
@@ -192,7 +193,7 @@ fn a_lost_packet_takes_its_time_on_the_link() {
     assert_eq!(network.next_event().unwrap().as_picos(), 2 * MILLISECOND);
 }
 
-/// When packets arrive that are sent every microsecond over a millisecond, in order of arrival.
+/// Returns the arrivals of packets that are sent every microsecond over a millisecond, in order.
 fn arrivals(changes: perhop_net::Wire, packets: u64) -> (Vec<(u64, Line)>, LinkCounters) {
     let script =
         (0..packets).map(|n| Send { at: n * MICROSECOND, from: 0, to: 1, size: 125 }).collect();
@@ -223,7 +224,7 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
             let in_time = arrivals.iter().filter(|&&(at, line)| at == due(line)).count();
             assert_eq!((late as u64, in_time as u64), (counters.delayed, 20_000 - late as u64));
         } else {
-            // Whoever takes none keeps its place among those that take none.
+            // Packets that are not reordered keep their order among each other.
             let mut straight = arrivals.iter().map(|&(_, line)| line).collect::<Vec<_>>();
             straight.retain(|&line| {
                 let place = arrivals.iter().position(|&(_, of)| of == line).unwrap();
@@ -234,7 +235,7 @@ fn reordered_packets_are_overtaken_and_lose_nothing_else() {
     }
 }
 
-/// One packet waits on the wire, and others overtake it: what was due last is due first.
+/// The only packet on the wire can be overtaken: the last one due becomes the first.
 #[test]
 fn the_only_packet_on_the_wire_can_be_overtaken() {
     let wire = perhop_net::Wire {
@@ -257,6 +258,6 @@ fn copies_arrive_right_behind_their_packets() {
     assert!(arrivals.is_sorted());
     let pairs = arrivals.windows(2).filter(|pair| pair[0] == pair[1]).count();
     assert_eq!(pairs as u64, counters.duplicated);
-    // The transmitter knows nothing of them.
+    // The transmitter does not count copies.
     assert_eq!(counters.packets, 20_000);
 }

@@ -1,5 +1,5 @@
-//! What the network promises whoever drives it, with hosts that only send by a script and write
-//! down what happens.
+//! Guarantees of the network to its drivers, tested with hosts that send by a script and record the
+//! callbacks.
 
 mod balance;
 mod conservation;

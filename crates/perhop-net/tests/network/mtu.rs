@@ -1,4 +1,4 @@
-//! Links that do not take every packet.
+//! Links with an MTU.
 
 use perhop_core::{NodeId, Packet, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, PortId, TimerId};
@@ -7,7 +7,7 @@ use crate::lab::*;
 
 const RATE: u64 = 8_000_000_000;
 
-/// Returns a host, a router, a host; the second link takes 1000 bytes.
+/// Returns a network of a host, a router and a host; the second link has an MTU of 1000 bytes.
 fn network() -> Network<Line> {
     let hop = |n| link([n, n + 1], wire(RATE, MILLISECOND));
     let mut network = Network::new(&[Host, Router, Host], vec![hop(0), hop(1)], 1).unwrap();
@@ -58,7 +58,7 @@ fn the_other_links_take_any() {
     assert_eq!(hosts.arrivals.len(), 1);
 }
 
-/// Hosts that have packets divided into two.
+/// Hosts that divide packets into two fragments.
 #[derive(Default)]
 struct Dividing(Vec<(Time, u32, Line)>);
 

@@ -1,4 +1,4 @@
-//! Routes: fewest hops, then least delay; hosts end paths.
+//! Routes: fewest hops, then least delay; hosts are at the ends of paths.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use crate::lab::*;
 
 const RATE: u64 = 8_000_000_000;
 
-/// Which links carry one packet from the first node to the last; none if it does not arrive.
+/// Returns the links that carry a packet from the first node to the last; `None` if it does not
+/// arrive.
 fn path(nodes: &[NodeKind], links: &[([u16; 2], u64)]) -> Option<Vec<usize>> {
     let (network, hosts) = send_one(nodes, links);
     match hosts.losses[..] {
@@ -77,7 +78,8 @@ fn a_network_may_be_empty() {
     assert_eq!((network.next_event(), network.events()), (None, 0));
 }
 
-/// Returns the least (hops, delay) from the first node to the last, by Bellman and Ford.
+/// Returns the least (hops, delay) from the first node to the last, by Bellman and Ford's
+/// algorithm.
 fn least_cost(nodes: &[NodeKind], links: &[([u16; 2], u64)]) -> Option<(u64, u64)> {
     let mut best = vec![None; nodes.len()];
     best[0] = Some((0, 0));
@@ -96,7 +98,7 @@ fn least_cost(nodes: &[NodeKind], links: &[([u16; 2], u64)]) -> Option<(u64, u64
 }
 
 proptest! {
-    /// In any network the time that a packet takes is that of the best path.
+    /// In any network the delay of a packet is that of the best path.
     #[test]
     fn paths_are_shortest(
         kinds in prop::collection::vec(prop::bool::weighted(0.8), 0..6),
@@ -111,12 +113,12 @@ proptest! {
             .map(|&(a, distance, delay)| ([a % count, (a % count + distance) % count], delay))
             .filter(|([a, b], _)| a != b)
             .collect();
-        // Parallel links share what goes their way, and need not be as long as each other.
+        // Parallel links share packets, and may have different delays.
         let joined: BTreeSet<[u16; 2]> =
             links.iter().map(|&([a, b], _)| [a.min(b), a.max(b)]).collect();
         prop_assume!(joined.len() == links.len());
         let (_, hosts) = send_one(&nodes, &links);
-        // A packet of 1000 bytes takes 1 µs a hop.
+        // A packet of 1000 bytes takes 1 µs per hop.
         let expected = least_cost(&nodes, &links).map(|(hops, delay)| hops * MICROSECOND + delay);
         prop_assert_eq!(hosts.arrived(), [expected]);
         if let Some((_, host, _)) = hosts.arrivals.first() {

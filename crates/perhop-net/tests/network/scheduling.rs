@@ -1,4 +1,4 @@
-//! Plain queues schedule transmissions in advance, which must not change any result.
+//! Plain queues schedule transmissions in advance, without effect on any result.
 
 use perhop_core::{Bytes, Duration, Protocol, Rate, Stream, Time};
 use perhop_net::{Network, Wire};
@@ -9,7 +9,7 @@ use perhop_queue::{
 
 use crate::lab::*;
 
-/// One class alone is a queue that is not scheduled.
+/// A single class, which is a queue that is not scheduled.
 fn class_of_its_own(limit: Limit) -> Class<Line> {
     let service = ClassService::Share(Weight::new(1).unwrap(), 0);
     let spec = ClassSpec { matches: Match::default(), service, class: fifo(limit) };
@@ -23,9 +23,9 @@ enum Change {
     Loss(u32),
     Up(bool),
     Limit(Limit),
-    /// Nothing is reserved, or for nobody, or for everybody.
+    /// Reserves nothing, for no packet, or for all packets.
     Reserve(Option<Protocol>),
-    /// Somebody watches the interface, or nobody does any more.
+    /// Starts or ends the reports of an interface.
     Watch(bool),
     Nothing,
 }
@@ -38,11 +38,11 @@ fn limit(random: &mut Stream) -> Limit {
     }
 }
 
-/// What can be seen of a run: arrivals, losses, and the second link's counters at every stop.
+/// Observable results: arrivals, losses, and the second link's counters at every stop.
 type Seen = (Vec<Option<u64>>, Vec<Line>, Vec<(u64, Bytes, ClassCounters, Backlog)>);
 
-/// Lets a script and changes happen; with `reports` the hosts are told of departures, from changes
-/// on.
+/// Runs a script with changes; with `reports`, departures are reported to the hosts from the first
+/// change on.
 fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
     let random = &mut Stream::new(seed, "booking");
     let limits = [limit(random), limit(random)];
@@ -74,7 +74,7 @@ fn run(seed: u64, queue: fn(Limit) -> Class<Line>, reports: bool) -> Seen {
                 6 => Change::Watch(random.up_to(1) == 0),
                 _ => Change::Nothing,
             };
-            // Often several at once.
+            // Several changes are often at one instant.
             (random.up_to(at / MILLISECOND / 10) * 10 * MILLISECOND, change)
         })
         .collect();
@@ -164,12 +164,12 @@ fn plain_queues_cost_no_events() {
         assert_eq!(network.packet_hops(), 500);
         network.events()
     };
-    // Packets wait before the first link only: it spaces them for the others.
+    // Packets wait before the first link only, which spaces them for the others.
     assert_eq!(saturated(fifo), 500 + 100);
     assert_eq!(saturated(class_of_its_own), 500 + 100 + 99);
 }
 
-/// A queue whose departures are reported says so of what waits, once, and is scheduled again when
+/// A queue with reported departures reports each waiting packet once, and is scheduled again when
 /// it is empty.
 #[test]
 fn departures_are_reported_until_a_queue_is_empty() {

@@ -1,4 +1,4 @@
-//! Watching an interface: what passes it, when, and which way.
+//! Watching an interface: packets that pass, with time and direction.
 
 use perhop_core::{NodeId, Packet, Time};
 use perhop_net::{Hosts, IcmpError, Loss, Network, Passage, PortId, TimerId, Wire};
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use crate::lab::*;
 
-/// A packet that passed: when, where, which way, which.
+/// A packet that passed: time, interface, direction, packet.
 type Sight = (u64, PortId, Passage, Line);
 
-/// Scripted hosts that also write down what passes.
+/// Scripted hosts that also record packets that pass.
 struct Watching {
     hosts: Scripted,
     seen: Vec<Sight>,
-    /// How many losses had been told of at each of them.
+    /// Number of losses that had been reported at each of them.
     losses_before: Vec<usize>,
 }
 
@@ -56,7 +56,8 @@ fn play_watched(script: Vec<Send>, loss: u32, interfaces: &[PortId]) -> Watching
     watching
 }
 
-/// A thousand bytes take 100 µs on the first link, 1 ms on the second, and 1 ms on the way of each.
+/// A thousand bytes take 100 µs on the first link and 1 ms on the second, and each link delays them
+/// by 1 ms.
 #[test]
 fn packets_are_seen_when_they_begin_to_leave_and_when_they_have_come() {
     let send = |from, to| Send { at: 0, from, to, size: 1000 };
@@ -68,7 +69,7 @@ fn packets_are_seen_when_they_begin_to_leave_and_when_they_have_come() {
     let expected = [
         (at(1100), forth(1), sent, 0),
         (at(2000), forth(1), received, 2),
-        (at(2100), forth(1), sent, 1), // the first is being transmitted until then
+        (at(2100), forth(1), sent, 1), // the first is in transmission until then
     ];
     assert_eq!(router.seen, expected);
 
@@ -77,7 +78,7 @@ fn packets_are_seen_when_they_begin_to_leave_and_when_they_have_come() {
         (0, forth(0), sent, 0),
         (0, back(1), sent, 2),
         (at(100), forth(0), sent, 1),
-        (at(3100), back(1), received, 0), // was on its way earlier
+        (at(3100), back(1), received, 0), // was on the wire before
         (at(3100), forth(0), received, 2),
         (at(4100), back(1), received, 1),
     ];
@@ -96,8 +97,9 @@ fn what_the_link_loses_was_sent() {
 }
 
 proptest! {
-    /// At every interface: sent is what was offered less what queues dropped, received is what was
-    /// sent at the other end less what the link lost, and order and instants are the network's.
+    /// At every interface, the sent packets are those offered less the drops of queues, the
+    /// received ones are those sent at the other end less the losses of the link, and order and
+    /// times are the network's.
     #[test]
     fn nothing_passes_unseen(
         sends in prop::collection::vec((0_u64..20_000, any::<bool>(), 40_u32..2_000), 0..80),
@@ -146,7 +148,7 @@ proptest! {
             seen.sort_unstable();
             prop_assert_eq!(seen, received);
         }
-        // Watching changes nothing.
+        // Watching does not change the results.
         let unwatched = play_watched(script, loss, &[]);
         prop_assert_eq!(unwatched.hosts.arrivals, run.hosts.arrivals);
         prop_assert_eq!(unwatched.hosts.losses, run.hosts.losses);

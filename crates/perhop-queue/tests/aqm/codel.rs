@@ -1,4 +1,4 @@
-//! CoDel's drop times, computed from RFC 8289's words and not from its pseudocode.
+//! CoDel's drop times, computed from RFC 8289's text and not from its pseudocode.
 
 use perhop_core::{Duration, Ecn, Time};
 use perhop_queue::{Codel, CodelConfig, Limit};
@@ -16,8 +16,8 @@ fn config() -> CodelConfig {
     }
 }
 
-/// Offers a packet a millisecond and serves one every two, from one time to another; returns when
-/// something was dropped, and how many packets were sent marked.
+/// Offers a packet every millisecond and serves one every two, from one time to another; returns
+/// the times of drops, and the marked packets.
 fn overload(queue: &mut Codel<Id>, from_ms: u64, to_ms: u64, ecn: Ecn) -> (Vec<u64>, Vec<u64>) {
     let (mut drops, mut marks) = (Vec::new(), Vec::new());
     for at in from_ms..to_ms {
@@ -33,7 +33,7 @@ fn overload(queue: &mut Codel<Id>, from_ms: u64, to_ms: u64, ecn: Ecn) -> (Vec<u
     (drops, marks)
 }
 
-/// When drops are due, in microseconds: at `first`, and then by the control law, each at the first
+/// Returns the times of drops, in microseconds: `first`, then by the control law, each at the first
 /// service not before it.
 fn due(first: u64, count: u32, until: u64) -> Vec<u64> {
     let mut times = vec![first];
@@ -49,8 +49,8 @@ fn due(first: u64, count: u32, until: u64) -> Vec<u64> {
     times
 }
 
-/// Of packets 0, 1, 2 … ms, the n-th service takes the n-th at 2n ms: it has waited n ms. That is
-/// not below 5 ms from the one at 10 ms on, and the first service 100 ms later drops.
+/// Of packets 0, 1, 2 … ms, the n-th service takes the n-th at 2n ms, after a wait of n ms. That is
+/// at least 5 ms from the one at 10 ms on, and the first service 100 ms later drops.
 const FIRST_DROP_US: u64 = 110_000;
 
 #[test]
@@ -71,7 +71,7 @@ fn marks_come_when_drops_would() {
     assert!(!overload(&mut queue, 0, 1_000, Ecn::Ect0).0.is_empty());
 }
 
-/// Empties a queue, without regard to what it drops meanwhile.
+/// Empties a queue, whatever it drops meanwhile.
 fn drain(queue: &mut Codel<Id>, now: Time) {
     while next(queue, now).0.is_some() {}
 }
@@ -81,7 +81,8 @@ fn a_new_episode_begins_where_the_last_one_got_to() {
     let mut queue = Codel::new(config());
     let (_, marks) = overload(&mut queue, 0, 1_000, Ecn::Ect0);
     drain(&mut queue, millis(1_000));
-    // The second begins 110 ms after its first packet, with what the first one added to its one.
+    // The second episode begins 110 ms after its first packet, and continues at the count of the
+    // first.
     let (_, again) = overload(&mut queue, 1_002, 1_700, Ecn::Ect0);
     let signals = marks.len() as u32;
     assert_eq!(again, due(1_002_000 + FIRST_DROP_US, signals - 1, 1_700_000));
@@ -93,7 +94,7 @@ fn a_new_episode_begins_where_the_last_one_got_to() {
 
 #[test]
 fn a_queue_of_one_packet_is_not_a_standing_queue() {
-    // Each packet has waited 50 ms, but behind it there is never more than one.
+    // Each packet has waited 50 ms, but no more than one is behind it at any time.
     let mut queue = Codel::new(config());
     for id in 0..200_u64 {
         let _ = offer(&mut queue, millis(50 * id), packet(id as usize, 1, 1500, Ecn::NotEct));
@@ -108,7 +109,7 @@ fn a_queue_of_one_packet_is_not_a_standing_queue() {
 fn a_delay_below_the_target_starts_the_interval_again() {
     let mut queue = Codel::new(config());
     let mut id = 0;
-    // 90 ms above the target, then a moment without a queue, for ever.
+    // 90 ms above the target, then a moment without a queue, repeatedly.
     for round in 0..50 {
         for ms in 0..90 {
             let _ = offer(&mut queue, millis(100 * round + ms), packet(id, 1, 1000, Ecn::NotEct));

@@ -1,4 +1,4 @@
-//! DualPI2 against RFC 9332: the coupling, the controller, the threshold and the shares.
+//! DualPI2 compared with RFC 9332: coupling, controller, threshold and shares.
 
 use perhop_core::{Duration, Ecn, Time};
 use perhop_queue::{Cause, Discipline, DualPi2, DualPi2Config, Limit};
@@ -48,12 +48,12 @@ fn the_base_probability_is_that_of_the_pi_controller() {
             });
         }
     }
-    // 2 thousand packets come a second, 1.25 thousand leave: three in eight go.
+    // 2000 packets arrive per second and 1250 leave: three in eight are dropped.
     assert!((base * base - 0.375).abs() < 0.05, "{base}");
 }
 
-/// Returns a queue whose coupled probability has just come to be this at least, with its Classic
-/// packets kept waiting; and the instant, after which no update comes for 15 ms.
+/// Returns a queue whose coupled probability has just reached `coupled`, with waiting Classic
+/// packets, and the instant, after which there is no update for 15 ms.
 fn with_probability(coupled: f64) -> (DualPi2<Id>, Time) {
     let mut queue = DualPi2::new(config());
     for update in 0.. {
@@ -66,8 +66,8 @@ fn with_probability(coupled: f64) -> (DualPi2<Id>, Time) {
     unreachable!("the delay grows, and so does the probability")
 }
 
-/// Offers so many packets of a kind at once and takes all that there is: how many were sent
-/// without a mark, sent with one, and dropped.
+/// Offers `count` packets of a kind at once and takes all packets out; returns the numbers of
+/// packets sent without a mark, sent with one, and dropped.
 fn fates(queue: &mut DualPi2<Id>, now: Time, count: usize, ecn: Ecn) -> [f64; 3] {
     for id in 0..count {
         assert!(offer(queue, now, packet(id, 1, 1000, ecn)).0.is_empty());
@@ -89,8 +89,8 @@ fn signals_come_as_often_as_the_coupling_says() {
     let base = queue.coupled_probability() / 2.0;
     assert!((0.15..0.5).contains(&base));
     assert_close(queue.classic_probability(), base * base);
-    let _ = fates(&mut queue, now, 0, Ecn::NotEct); // those that waited
-    // To the packet, as signals are spaced.
+    let _ = fates(&mut queue, now, 0, Ecn::NotEct); // the waiting ones
+    // Exact to the packet, because signals are evenly spaced.
     let [_, marked, dropped] = fates(&mut queue, now, 10_000, Ecn::Ect1);
     assert!(dropped == 0.0 && (marked - 10_000.0 * 2.0 * base).abs() <= 1.0, "{marked}");
     let [_, marked, dropped] = fates(&mut queue, now, 10_000, Ecn::Ect0);
@@ -99,8 +99,8 @@ fn signals_come_as_often_as_the_coupling_says() {
     assert!(marked == 0.0 && (dropped - 10_000.0 * base * base).abs() <= 1.0, "{dropped}");
 }
 
-/// Appendix A.2: when L4S packets are all marked they are dropped as well, as Classic ones are, of
-/// which none is marked any more.
+/// Appendix A.2: when all L4S packets are marked, they are also dropped like Classic ones, none of
+/// which is marked any more.
 #[test]
 fn in_overload_all_are_dropped_alike() {
     let (mut queue, now) = with_probability(1.0);
@@ -110,7 +110,7 @@ fn in_overload_all_are_dropped_alike() {
     for ecn in [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct] {
         let [unmarked, marked, dropped] = fates(&mut queue, now, 10_000, ecn);
         assert!((dropped - 10_000.0 * classic).abs() <= 1.0, "{ecn:?}: {dropped}");
-        // The first mark comes when the likelihoods exceed one.
+        // The first mark comes when the sum of probabilities exceeds one.
         let (few, rest) = if ecn == Ecn::Ect1 { (unmarked, marked) } else { (marked, unmarked) };
         assert!(few <= 1.0 && few + rest + dropped == 10_000.0, "{ecn:?}: {few}");
     }
@@ -125,7 +125,8 @@ fn a_step_marks_from_its_threshold_on() {
         for id in 0..2 {
             let _ = offer(&mut queue, millis(1), packet(id, 1, 1000, Ecn::Ect1));
         }
-        // A mark is due when the likelihoods since the last one exceed one: the second time.
+        // A mark is due when the sum of probabilities since the last one exceeds one: the second
+        // time.
         let marks = [2, 3].map(|id| {
             let _ = offer(&mut queue, millis(1), packet(id, 1, 1000, Ecn::Ect1));
             let (sent, _) = next(&mut queue, micros(1_000 + waited));
@@ -137,7 +138,7 @@ fn a_step_marks_from_its_threshold_on() {
 
 #[test]
 fn a_ramp_marks_in_proportion() {
-    // 900 µs is a quarter of the way from 800 to 1200.
+    // 900 µs is a quarter of the range from 800 to 1200.
     let mut queue = DualPi2::new(config());
     let mut marks = 0;
     for id in 0..1_001 {
@@ -148,7 +149,7 @@ fn a_ramp_marks_in_proportion() {
         marks += u32::from(sent.unwrap().header.ecn() == Ecn::Ce);
     }
     assert!(marks.abs_diff(250) <= 1, "{marks}");
-    // The last has nothing behind it.
+    // No packet is behind the last one.
     assert_eq!(next(&mut queue, millis(9)).0.unwrap().header.ecn(), Ecn::Ect1);
 }
 

@@ -1,4 +1,4 @@
-//! FQ-CoDel: fair shares, sparse flows first, and who pays when all is full.
+//! FQ-CoDel: fair shares, sparse flows first, and drops when all queues are full.
 
 use perhop_core::{Duration, Ecn};
 use perhop_queue::{
@@ -36,8 +36,8 @@ fn flows_get_equal_bytes_whatever_their_packets() {
             id += 1;
         }
     }
-    // All within the first interval, so that nothing is dropped. At any time two backlogged flows
-    // are apart by less than a quantum and a packet each (Shreedhar and Varghese, 1995).
+    // All within the first interval, so that no packet is dropped. At any time two backlogged flows
+    // differ by less than a quantum and a packet each (Shreedhar and Varghese, 1995).
     let mut sent = [0_i64; 4];
     while sent.iter().all(|bytes| *bytes < 190_000) {
         let head = queue.head(millis(1));
@@ -58,7 +58,7 @@ fn a_sparse_flow_waits_for_no_other() {
     for id in 0..1_000 {
         let _ = offer(&mut queue, millis(0), packet(id, (id % 10) as u16, 1500, Ecn::NotEct));
     }
-    // The bulk flows are all in their stride; a sparse one sends a packet every 20 services.
+    // The bulk flows are backlogged; a sparse one sends a packet every 20 services.
     for round in 0..30 {
         for _ in 0..20 {
             assert!(next(&mut queue, millis(1)).0.is_some());
@@ -83,7 +83,8 @@ fn a_flow_that_sends_more_than_its_quantum_is_sparse_no_longer() {
     }
     let flows: Vec<u16> =
         (0..12).map(|_| next(&mut queue, millis(1)).0.unwrap().header.source_port).collect();
-    // A quantum holds a packet and a bit: two at first, as one begun is sent whole, then by turns.
+    // A quantum holds one packet and part of another: two at first, because packets are sent whole,
+    // then in turn.
     assert_eq!(&flows[..2], [2, 2]);
     assert_eq!(flows.iter().filter(|flow| **flow == 2).count(), 7, "{flows:?}");
 }
@@ -125,8 +126,8 @@ fn an_overflow_takes_half_of_the_bytes() {
     assert_eq!(drops.len(), 34);
 }
 
-/// Linux: `fq_codel_drop` adds what it drops to CoDel's count. Returns the times in milliseconds of
-/// CoDel's drops from a flow that is never idle; at 150 ms `excess` packets are too many.
+/// Linux: `fq_codel_drop` adds its drops to CoDel's count. Returns the times in milliseconds of
+/// CoDel's drops from a flow that is never idle, with `excess` packets too many at 150 ms.
 fn drops_with(excess: usize) -> Vec<u64> {
     let mut queue = FqCodel::new(config(Limit::packets(1_000)), &mut random(1));
     let (mut drops, mut id) = (Vec::new(), 0);
@@ -146,8 +147,8 @@ fn drops_with(excess: usize) -> Vec<u64> {
 
 #[test]
 fn an_overflow_makes_codel_drop_more_often() {
-    // The packet of 5 ms is the first that is above the target, and that of 105 ms the first to
-    // be dropped. From then on the control law holds, with the drops of an overflow.
+    // The packet of 5 ms is the first above the target, and that of 105 ms the first to be dropped.
+    // From then on the control law applies, with the drops of an overflow.
     for (excess, dropped) in [(0, 0.0), (1, 64.0)] {
         let (mut due, mut count) = (205.0, 1.0 + dropped);
         let mut expected = vec![105];
@@ -161,7 +162,7 @@ fn an_overflow_makes_codel_drop_more_often() {
 }
 
 /// RFC 8289, section 5.6, and Linux's `codel_should_drop`: an empty queue has no delay, so that
-/// what waits after it begins an interval of its own.
+/// later packets begin an interval of their own.
 #[test]
 fn a_flow_queue_that_was_empty_begins_anew() {
     let mut queue = FqCodel::new(
@@ -169,7 +170,7 @@ fn a_flow_queue_that_was_empty_begins_anew() {
         &mut random(1),
     );
     for ms in 0..1_000 {
-        // Ten flows that were idle send a packet each every 20 ms: the last waits for 10 ms.
+        // Ten idle flows send a packet each every 20 ms: the last waits for 10 ms.
         if ms % 20 == 0 {
             for flow in 0..10 {
                 let _ = offer(&mut queue, millis(ms), packet(0, flow, 1500, Ecn::NotEct));
@@ -181,8 +182,8 @@ fn a_flow_queue_that_was_empty_begins_anew() {
     }
 }
 
-/// Flows of which one packet waits at a time, served by turns: each waits a round of 20 ms. Returns
-/// when the first flow's packets were marked, in milliseconds.
+/// Returns the times in milliseconds of marks of the first of several flows with one waiting packet
+/// each, served in turn: each waits a round of 20 ms.
 fn marks_of_one_of_twenty(standing: StandingBacklog) -> Vec<u64> {
     let mut queue = FqCodel::new(
         FqCodelConfig { quantum: 1500, standing, ..config(Limit::packets(1_000)) },
@@ -205,12 +206,12 @@ fn marks_of_one_of_twenty(standing: StandingBacklog) -> Vec<u64> {
 }
 
 /// Linux compares the backlog of all flow queues with the MTU (`fq_codel_dequeue`), so that many
-/// flows of one packet each make a standing queue; CoDel on each queue by itself sees none.
+/// flows of one packet each make a standing queue; CoDel on each queue alone detects none.
 #[test]
 fn many_flows_of_one_packet_each_are_a_standing_queue() {
-    // The first packet of flow 0 leaves at 1 ms, without having waited; the next ones every 20 ms
-    // from 21 ms on. The first of these begins the interval; it has passed at 121 ms, and from then
-    // on the control law holds.
+    // The first packet of flow 0 leaves at 1 ms, without waiting; the next ones every 20 ms from 21
+    // ms on. The first of these begins the interval, which has passed at 121 ms; from then on the
+    // control law applies.
     let mut expected = vec![121];
     let mut due = 121.0 + 100.0;
     for count in 2_u32.. {

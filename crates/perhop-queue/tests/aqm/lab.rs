@@ -1,4 +1,4 @@
-//! Packets and a queue under a microscope.
+//! Packets and single queues for tests.
 
 use perhop_core::{
     Dscp, Duration, Ecn, Header, NodeId, Packet, Protocol, Stream, Time, TrafficClass,
@@ -8,7 +8,7 @@ use perhop_queue::{Cause, Dequeue, Discipline, Dropped, Ledger};
 /// A packet's body: its number.
 pub type Id = usize;
 
-/// Returns a packet of a flow, which is its source port.
+/// Returns a packet of a flow; the source port is the flow's number.
 pub fn packet(id: Id, flow: u16, size: u32, ecn: Ecn) -> Packet<Id> {
     let header = Header {
         size,
@@ -41,7 +41,7 @@ pub fn random(seed: u64) -> Stream {
     Stream::new(seed, "queue")
 }
 
-/// What became of an arrival.
+/// Offers a packet; returns the drops and the number of marks.
 pub fn offer(
     queue: &mut impl Discipline<Id>,
     now: Time,
@@ -52,14 +52,14 @@ pub fn offer(
     (ledger.drops, ledger.marks)
 }
 
-/// Returns `true` if an arrival was dropped before the queue was full; nothing else may be.
+/// Returns `true` if an arrival was dropped before the queue was full; no other packet may be.
 pub fn dropped_early(queue: &mut impl Discipline<Id>, now: Time, packet: Packet<Id>) -> bool {
     let (drops, _) = offer(queue, now, packet);
     assert!(drops.iter().all(|drop| drop.packet.body == packet.body && drop.cause == Cause::Early));
     !drops.is_empty()
 }
 
-/// What a queue sends, and what it drops in doing so.
+/// Returns the packet that a queue sends, and those that it drops meanwhile.
 pub fn next(queue: &mut impl Discipline<Id>, now: Time) -> (Option<Packet<Id>>, Vec<Id>) {
     let mut ledger = Ledger::new();
     let sent = match queue.dequeue(now, &mut ledger) {

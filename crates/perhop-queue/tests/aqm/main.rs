@@ -1,4 +1,4 @@
-//! Active queue management against the arithmetic of its sources.
+//! Active queue management compared with the arithmetic of its sources.
 
 mod codel;
 mod dualpi2;

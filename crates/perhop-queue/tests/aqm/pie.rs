@@ -1,4 +1,4 @@
-//! PIE's probability, update by update, against the text of RFC 8033, sections 4.2 to 5.5.
+//! PIE's probability, update by update, compared with the text of RFC 8033, sections 4.2 to 5.5.
 
 use perhop_core::{Duration, Ecn};
 use perhop_queue::{Cause, Discipline, Limit, Pie, PieConfig};
@@ -17,12 +17,12 @@ fn config() -> PieConfig {
     }
 }
 
-/// The RFC's update in milliseconds, kept apart from the code under test.
+/// The RFC's update in milliseconds, independent of the tested code.
 struct Reference {
     p: f64,
     old_ms: f64,
     burst_ms: f64,
-    /// How long the last packet that was sent had waited.
+    /// Waiting time of the last packet that was sent.
     delay_us: u64,
 }
 
@@ -48,7 +48,7 @@ impl Reference {
     }
 }
 
-/// Offers a packet every `gap` and serves one a millisecond; returns the share that was signalled.
+/// Offers a packet every `gap` and serves one per millisecond; returns the share of signals.
 fn load(
     pie: &mut Pie<Id>,
     reference: &mut Reference,
@@ -58,7 +58,7 @@ fn load(
 ) -> f64 {
     let (mut offered, mut signalled) = (0_u32, 0_u32);
     for at in from..to {
-        // Times in steps of 100 µs; an update comes before what happens at its instant.
+        // Times in steps of 100 µs; an update precedes other events of its instant.
         if at % 150 == 0 {
             let waits = pie.backlog().packets > 0;
             reference.update(if waits { reference.delay_us as f64 / 1000.0 } else { 0.0 });
@@ -85,12 +85,12 @@ fn load(
 fn the_probability_is_that_of_the_rfc_at_every_update() {
     let mut pie = Pie::new(config(), random(1));
     let mut reference = START;
-    // Twice the service rate, so that half must go; every step of the table is passed.
+    // Twice the service rate, so that half must be dropped; every step of the table is passed.
     load(&mut pie, &mut reference, (0, 100_000), 5, Ecn::NotEct);
     assert!(pie.probability() > 0.3, "{}", pie.probability());
     let share = load(&mut pie, &mut reference, (100_000, 300_000), 5, Ecn::NotEct);
     assert!((share - 0.5).abs() < 0.02, "{share}");
-    // Half the service rate: it ends, and the burst allowance comes back.
+    // Half the service rate: drops end, and the burst allowance is restored.
     load(&mut pie, &mut reference, (300_000, 400_000), 20, Ecn::NotEct);
     assert_eq!(pie.probability(), 0.0);
     assert_eq!(pie.burst_allowance(), Duration::from_millis(150));
@@ -101,7 +101,7 @@ fn a_long_silence_is_as_many_updates() {
     let mut pie = Pie::new(config(), random(1));
     let mut reference = START;
     load(&mut pie, &mut reference, (0, 30_000), 5, Ecn::NotEct);
-    // The update at 3 s comes before the queue is emptied then.
+    // The update at 3 s precedes the emptying of the queue.
     while next(&mut pie, millis(3_000)).0.is_some() {}
     reference.update(reference.delay_us as f64 / 1000.0);
     (0..40).for_each(|_| reference.update(0.0));
@@ -115,7 +115,7 @@ fn a_long_silence_is_as_many_updates() {
 #[test]
 fn a_burst_is_let_through() {
     let mut pie = Pie::new(config(), random(1));
-    // 140 ms of any load at all.
+    // 140 ms of any load.
     for id in 0..1_400 {
         let now = micros(100 * id);
         assert!(!dropped_early(&mut pie, now, packet(id as usize, 1, 1500, Ecn::NotEct)));
@@ -129,8 +129,8 @@ fn a_burst_is_let_through() {
 fn packets_are_marked_up_to_a_tenth_and_dropped_above() {
     let mut pie = Pie::new(config(), random(3));
     let (mut marks, mut drops) = (0, 0);
-    // A packet leaves every millisecond; they come a little faster, so that the probability rises
-    // slowly.
+    // A packet leaves every millisecond; arrivals are a little faster, so that the probability
+    // rises slowly.
     let mut free = 0;
     for id in 0..40_000_u64 {
         let at = 970 * id;
@@ -148,7 +148,7 @@ fn packets_are_marked_up_to_a_tenth_and_dropped_above() {
     assert!(marks > 10 && drops > 10, "{marks} marks, {drops} drops");
 }
 
-/// Section 5.4: between two drops the probabilities sum to 0.85 at least, and to 8.5 at most.
+/// Section 5.4: between two drops the sum of probabilities is at least 0.85, and at most 8.5.
 #[test]
 fn drops_are_neither_bunched_nor_rare() {
     let mut pie = Pie::new(config(), random(4));
@@ -170,8 +170,8 @@ fn drops_are_neither_bunched_nor_rare() {
     assert!(drops > 1_000, "{drops}");
 }
 
-/// Section 5.4, with appendix B: since the last drop, of whatever cause, the probabilities amount
-/// to 0.85 at least.
+/// Section 5.4, with appendix B: since the last drop, of whatever cause, the sum of probabilities
+/// is at least 0.85.
 #[test]
 fn drops_keep_their_distance_from_those_of_a_full_queue() {
     let limited = PieConfig { limit: Limit::packets(40), ..config() };
@@ -190,7 +190,7 @@ fn drops_keep_their_distance_from_those_of_a_full_queue() {
             }
             accumulated = 0.0;
         }
-        // Half of what comes is served, and in every other second much less.
+        // Half of the arrivals are served, and in every other second much less.
         if at % 2 == 0 && (at / 2_000 % 2 == 0 || at % 8 == 0) {
             let _ = next(&mut pie, now);
         }

@@ -1,5 +1,5 @@
-//! What every discipline must keep, whatever arrives: a link in virtual time drives it with random
-//! packets, and each property is checked on the record of what happened.
+//! Properties of every discipline: a link in virtual time drives it with random packets, and each
+//! property is checked on the record.
 
 use perhop_core::{Bytes, Duration, Ecn, Packet, Rate, Time};
 use perhop_queue::{
@@ -30,7 +30,7 @@ prop_compose! {
     }
 }
 
-/// Every discipline, with times short enough that each does what it does.
+/// Every discipline, with times short enough for all its mechanisms to act.
 fn queues(limit: Limit) -> [Queue<Id>; 9] {
     let codel = CodelConfig {
         limit,
@@ -84,16 +84,16 @@ fn queues(limit: Limit) -> [Queue<Id>; 9] {
     ]
 }
 
-/// A run's record.
+/// Record of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Record {
-    /// What was sent, and when its transmission began.
+    /// Packets sent, with the begin of their transmission.
     sent: Vec<(Time, Packet<Id>)>,
     dropped: Vec<Id>,
     marks: u64,
 }
 
-/// Sends arrivals through a link of 100 Mb/s and checks the accounts as it goes.
+/// Sends arrivals through a link of 100 Mb/s, and checks the counters at each step.
 fn run(queue: &mut Class<Id>, arrivals: &[Arrival], limits: (u64, u64)) -> Record {
     let rate = Rate::new(100_000_000).unwrap();
     let mut record = Record::default();
@@ -102,7 +102,7 @@ fn run(queue: &mut Class<Id>, arrivals: &[Arrival], limits: (u64, u64)) -> Recor
     for id in 0..=arrivals.len() {
         let arrival = arrivals.get(id);
         let until = arrival.map_or(Time::MAX, |arrival| now + Duration::from_micros(arrival.gap));
-        // What may begin before the arrival or with it.
+        // Transmissions that may begin before the arrival or with it.
         while packets > 0 && free <= until {
             let at = free.max(now);
             let mut ledger = Ledger::new();
@@ -184,7 +184,8 @@ fn check(
     fates.extend(&record.dropped);
     fates.sort_unstable();
     prop_assert_eq!(&fates, &(0..arrivals.len()).collect::<Vec<_>>(), "{}", name);
-    // Order: no flow's packets of a kind overtake each other; L4S and Classic ones may.
+    // Order: no flow's packets of a kind overtake each other; L4S and Classic ones may overtake
+    // each other.
     for flow in 0..5 {
         for l4s in [false, true] {
             let of_kind = record.sent.iter().map(|(_, packet)| packet.body).filter(|id| {
@@ -194,7 +195,7 @@ fn check(
             prop_assert!(of_kind.is_sorted(), "{} reordered flow {}", name, flow);
         }
     }
-    // Marks: counted once each, on packets that understand them, and nothing else is touched.
+    // Marks: each is counted once, only ECN-capable packets have them, and nothing else changes.
     let mut marks = 0;
     for (_, packet) in &record.sent {
         let before = arrivals[packet.body].ecn;
@@ -225,12 +226,12 @@ proptest! {
         for index in 0..queues(limit(bounds)).len() {
             let queue = || queues(limit(bounds)).into_iter().nth(index).unwrap();
             let record = check(queue(), &arrivals, bounds)?;
-            // The same again is the same again.
+            // A repetition has the same result.
             prop_assert_eq!(record, check(queue(), &arrivals, bounds)?);
         }
     }
 
-    /// Every discipline in a class of its own beside the others, one class a flow.
+    /// Every discipline in one of several classes, one class per flow.
     #[test]
     fn disciplines_keep_them_in_classes(
         arrivals in prop::collection::vec(arrival(), 1..300), bounds in limits(),

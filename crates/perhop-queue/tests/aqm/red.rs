@@ -1,4 +1,4 @@
-//! RED against the formulae of Floyd and Jacobson (1993).
+//! RED compared with the formulae of Floyd and Jacobson (1993).
 
 use perhop_core::{Bytes, Duration, Ecn, Time};
 use perhop_queue::{Cause, Discipline, Limit, Measure, Pass, Red, RedConfig, RedProfile};
@@ -19,7 +19,7 @@ fn config() -> RedConfig {
     }
 }
 
-/// The average is the present length.
+/// Returns settings with which the average is the present length.
 fn immediate() -> RedConfig {
     RedConfig { weight: 1.0, ..config() }
 }
@@ -28,7 +28,7 @@ fn red(config: RedConfig, profile: RedProfile) -> Red<Id> {
     Red::new(config, &[profile], [0; 64], random(1))
 }
 
-/// Returns a queue that holds so many packets, which got in before any threshold counted.
+/// Returns a queue of `length` packets, which arrived before any threshold had an effect.
 fn filled(config: RedConfig, profile: RedProfile, length: usize, size: u32) -> Red<Id> {
     let mut queue = red(config, profile);
     let mut id = 0;
@@ -39,7 +39,7 @@ fn filled(config: RedConfig, profile: RedProfile, length: usize, size: u32) -> R
     queue
 }
 
-/// Offers packets to a queue that is kept at its length; the gaps from signal to signal.
+/// Offers packets to a queue that is kept at its length; returns the gaps between signals.
 fn gaps(queue: &mut Red<Id>, arrivals: usize, size: u32) -> Vec<usize> {
     let mut gaps = Vec::new();
     let mut gap = 0;
@@ -105,7 +105,7 @@ fn halves_of_packet_times_add_up_while_nothing_gets_in() {
     let mut queue = filled(RedConfig { weight: 0.1, limit, ..config() }, never, 60, 1000);
     let average = queue.average();
     while next(&mut queue, Time::ZERO).0.is_some() {}
-    // What is larger than the queue, at half a packet's time from each other.
+    // More packets than the queue holds, at intervals of half a packet's time.
     for half in 1..=6 {
         let (drops, _) = offer(&mut queue, micros(500 * half), packet(1, 1, 60_001, Ecn::NotEct));
         assert_eq!(drops[0].cause, Cause::Limit);
@@ -113,8 +113,8 @@ fn halves_of_packet_times_add_up_while_nothing_gets_in() {
     }
 }
 
-/// As the authors' own implementation has it: whatever the average, a queue that is as good as
-/// empty takes what comes.
+/// As in the authors' own implementation: whatever the average, an almost empty queue accepts
+/// arrivals.
 #[test]
 fn nothing_is_taken_while_one_packet_waits_at_most() {
     let mut queue = red(RedConfig { weight: 0.001, ..config() }, PROFILE);
@@ -135,7 +135,7 @@ fn nothing_is_taken_while_one_packet_waits_at_most() {
 
 #[test]
 fn gaps_are_uniform_from_one_to_the_inverse_of_the_probability() {
-    // A length of ten is half way: p = 0.05, so that gaps are 1 to 20, each as likely.
+    // A length of ten is in the middle: p = 0.05, so that gaps of 1 to 20 are equally likely.
     let mut queue = filled(immediate(), PROFILE, 10, 1000);
     let gaps = gaps(&mut queue, 400_000, 1000);
     assert!(gaps.iter().all(|gap| (1..=20).contains(gap)));
@@ -144,14 +144,14 @@ fn gaps_are_uniform_from_one_to_the_inverse_of_the_probability() {
         .map(|gap| gaps.iter().filter(|other| **other == gap).count() as f64 - expected)
         .map(|difference| difference * difference / expected)
         .sum();
-    // 19 degrees of freedom: beyond 43.8 once in a thousand.
+    // 19 degrees of freedom: beyond 43.8 once in a thousand cases.
     assert!(gaps.len() > 30_000 && chi_squared < 43.8, "{chi_squared} of {}", gaps.len());
 }
 
 #[test]
 fn gentle_rises_to_one_at_twice_the_upper_threshold() {
     let gentle = RedConfig { gentle: true, ..immediate() };
-    // 0.1 + 0.9 · (24 - 15) / 15 = 0.64: gaps are 1 or 2, as 0.64 is to 0.36.
+    // 0.1 + 0.9 · (24 - 15) / 15 = 0.64: gaps are 1 or 2, with probabilities 0.64 and 0.36.
     let mut queue = filled(gentle, PROFILE, 24, 1000);
     let gaps = gaps(&mut queue, 200_000, 1000);
     let once = gaps.iter().filter(|gap| **gap == 1).count() as f64 / gaps.len() as f64;
@@ -161,7 +161,7 @@ fn gentle_rises_to_one_at_twice_the_upper_threshold() {
     while full.len() < 100 {
         full.push(offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::Ect0)).0.len());
     }
-    // One more gets in at most, with a mark; from 30 on nothing does.
+    // At most one more is accepted, with a mark; from 30 on none is.
     assert_eq!(full[10..], [1; 90]);
 }
 
@@ -184,7 +184,7 @@ fn without_harddrop_what_understands_is_marked_above_the_threshold() {
         let (drops, marks) = offer(&mut queue, Time::ZERO, packet(id, 1, 1000, Ecn::NotEct));
         assert_eq!((drops.len(), marks), (1, 0));
     }
-    // Nor does it where nothing is to be marked.
+    // Nor does it without ECN.
     let deaf = RedConfig { ecn: false, ..soft };
     let mut queue = filled(deaf, RedProfile { min: 14.0, ..PROFILE }, 15, 1000);
     assert_eq!(offer(&mut queue, Time::ZERO, packet(0, 1, 1000, Ecn::Ect0)).0.len(), 1);
@@ -212,8 +212,8 @@ fn in_bytes_a_packet_counts_by_its_length() {
         ..immediate()
     };
     let profile = RedProfile { min: 5_000.0, max: 15_000.0, probability: 0.1 };
-    // At 10,000 bytes a packet of 100 has a tenth of the chance of one of 1000: a gap of 105 in
-    // the mean.
+    // At 10,000 bytes a packet of 100 has a tenth of the probability of one of 1000: a mean gap of
+    // 105.
     let mut queue = filled(bytes, profile, 100, 100);
     let short = gaps(&mut queue, 400_000, 100);
     let mean = short.iter().sum::<usize>() as f64 / short.len() as f64;
@@ -230,7 +230,7 @@ fn each_dscp_has_its_thresholds() {
         let ef = with_dscp(packet(id, 1, 1000, Ecn::NotEct), 46);
         let _ = offer(&mut queue, Time::ZERO, ef);
     }
-    // At this length everything of one goes, and about one in twenty of the other.
+    // At this length every packet of one profile is dropped, and about one in twenty of the other.
     let mut drops = [0; 2];
     for id in 0..2_000 {
         for (index, dscp) in [0, 46].into_iter().enumerate() {

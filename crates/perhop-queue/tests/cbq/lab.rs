@@ -52,10 +52,10 @@ pub fn packet(dscp: u8, size: u32, number: u64) -> Packet<u64> {
     Packet { header, body: number }
 }
 
-/// A transmission: when it began, of which DSCP, how many bytes, which packet.
+/// A transmission: its begin, DSCP, bytes and packet number.
 pub type Sent = (Time, u8, u64, u64);
 
-/// Offers `arrivals` in their order and sends into a wire of this rate until `end`.
+/// Offers `arrivals` in order and sends into a wire of this rate until `end`.
 pub fn run(
     cbq: &mut Cbq<u64>,
     arrivals: &[(Time, Packet<u64>)],
@@ -105,8 +105,8 @@ pub fn run(
     }
 }
 
-/// What each DSCP gets, in bits per second, from one second to six, of queues that are always full
-/// and to which nothing is added.
+/// Returns the rate of each DSCP, in bits per second, from one second to six, with queues that
+/// never become empty and no new arrivals.
 pub fn drain(config: CbqConfig, classes: Vec<CbqSpec<u64>>, size: u32, wire: u64) -> Vec<f64> {
     let dscps = classes.len() as u8;
     let mut cbq = Cbq::new(config, classes);

@@ -1,4 +1,4 @@
-//! Class-based queueing as ALTQ has it: its faults by mechanism, and what holds in spite of them.
+//! Class-based queueing as in ALTQ: its deficiencies by mechanism, and its invariants.
 
 mod lab;
 mod mechanisms;

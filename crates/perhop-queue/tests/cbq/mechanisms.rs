@@ -1,5 +1,5 @@
-//! What the estimator, the timers and the regulator make of queues that are always full, and to
-//! which nothing is added, so that nothing but timers and transmissions asks for the next packet.
+//! Effects of the estimator, the timers and the regulator on queues that never become empty,
+//! without new arrivals, so that only timers and transmissions poll for the next packet.
 
 use perhop_core::Duration;
 use perhop_queue::{CbqConfig, CbqPart, CbqSpec, Match};
@@ -10,13 +10,13 @@ fn megabits(shares: Vec<f64>) -> Vec<f64> {
     shares.into_iter().map(|share| share / 1e6).collect()
 }
 
-/// Returns a class with half of the root that may not borrow.
+/// Returns the rate of a class with half of the root that may not borrow.
 fn half_alone(config: CbqConfig, wire: u64) -> f64 {
     let half = config.rate.bits_per_second() / 2;
     megabits(drain(config, vec![leaf(0, half, false, u64::MAX)], 1500, wire))[0]
 }
 
-/// Two classes with 40% and 60%, of which the first or both may borrow.
+/// Returns the rates of two classes with 40% and 60%, of which the first or both may borrow.
 fn two(config: CbqConfig, second_borrows: bool, wire: u64) -> Vec<f64> {
     let part = |tenths| config.rate.bits_per_second() / 10 * tenths;
     let classes =
@@ -28,15 +28,15 @@ fn equal(measured: f64, expected: f64) {
     assert!((measured - expected).abs() < 1e-3 * expected, "{measured}, expected {expected}");
 }
 
-/// Its average idle time lasts for 18 packets (by hand in the estimator's tests). Then it sleeps,
-/// and is asked again at the next tick: 18 · 1500 B in 10 ms.
+/// The average idle time is used up after 18 packets (by hand in the estimator's tests). Then the
+/// class sleeps, and is polled at the next tick: 18 · 1500 B in 10 ms.
 #[test]
 fn a_class_gets_a_burst_a_tick() {
     let config = config(100 * MEGABIT);
     equal(half_alone(config, 100 * MEGABIT), 21.6);
-    // Nobody asks at ticks without the token bucket. The timer takes two.
+    // Without the token bucket there is no poll at ticks. The timer takes two.
     equal(half_alone(CbqConfig { token_bucket: false, ..config }, 100 * MEGABIT), 10.8);
-    // Its burst is what decides.
+    // The length of its burst decides.
     let short = CbqConfig { maxburst: Some(8), ..config };
     equal(half_alone(short, 100 * MEGABIT), 10.0 * 1500.0 * 8.0 / 0.01 / 1e6);
     let long = CbqConfig { maxburst: Some(32), ..config };
@@ -54,8 +54,8 @@ fn a_clock_of_a_millisecond_gives_a_class_its_rate() {
     equal(root.iter().sum(), 100.0);
 }
 
-/// A driver that is asked at ticks alone takes what the token bucket holds: 4 packets of 10 Mb/s,
-/// 8 of 100 Mb/s, 24 of 1 Gb/s.
+/// A driver that is polled at ticks only takes the content of the token bucket: 4 packets at 10
+/// Mb/s, 8 at 100 Mb/s, 24 at 1 Gb/s.
 #[test]
 fn without_a_kick_the_token_bucket_is_emptied_once_a_tick() {
     for (root, packets) in [(10, 4.0), (100, 8.0), (1000, 24.0)] {
@@ -75,7 +75,7 @@ fn while_the_wire_is_the_bottleneck_shares_are_kept() {
     }
 }
 
-/// On a faster wire the first borrower that is over its limit is sent though everybody is.
+/// On a faster wire the first borrower over its limit sends although all classes are over theirs.
 #[test]
 fn efficient_links_exceed_the_root_without_the_token_bucket() {
     let efficient = CbqConfig { efficient: true, token_bucket: false, ..config(100 * MEGABIT) };
@@ -95,9 +95,9 @@ fn efficient_links_exceed_the_root_without_the_token_bucket() {
     }
 }
 
-/// A class below one that may not borrow, alone. What it borrows drags its own average down, and
-/// where its parent is over its limit too, it sleeps for as long as its own average needs: it gets
-/// little more than the 2 Mb/s of its own, not the 5 of its parent. (The experiments of 1999 have
+/// A single class below one that may not borrow. Borrowed bandwidth lowers its own average, and
+/// while its parent is over its limit, too, it sleeps until its own average has recovered: it gets
+/// little more than its own 2 Mb/s, instead of the 5 of its parent. (The experiments of 1999 have
 /// 253 kb/s for a class of 200 below one of 500.)
 #[test]
 fn borrowing_ends_at_a_class_that_does_not() {
@@ -114,7 +114,8 @@ fn borrowing_ends_at_a_class_that_does_not() {
     assert!((9.0..10.1).contains(&free), "{free}");
 }
 
-/// A priority goes first while it is within its limit, and gets no more for it.
+/// A class of a higher priority sends first while it is within its limit, and gets no more
+/// bandwidth by that.
 #[test]
 fn priorities_go_first_within_their_limits() {
     let config = CbqConfig { tick: Duration::from_millis(1), ..config(10 * MEGABIT) };

@@ -1,4 +1,4 @@
-//! What holds for every tree, every setting and every arrival.
+//! Properties of all trees, settings and arrivals.
 
 use perhop_core::{Bytes, Dscp, Duration, Time};
 use perhop_queue::{Cbq, CbqConfig, CbqPart, CbqSpec, Match};
@@ -8,7 +8,7 @@ use super::lab::*;
 
 const ROOT: u64 = 10 * MEGABIT;
 
-/// A leaf: its part of its parent, whether it borrows, its priority.
+/// A leaf: its share of its parent, true if it borrows, its priority.
 type Leaf = (u64, bool, u8);
 
 /// Leaves, or classes with leaves.
@@ -21,7 +21,8 @@ fn tree() -> impl Strategy<Value = Tree> {
     prop::collection::vec(class, 1..4).prop_map(Tree)
 }
 
-/// Returns the tree's classes; leaves take their numbers as DSCPs. A class without leaves is one.
+/// Returns the tree's classes; the DSCPs of leaves are their numbers. A class without leaves is
+/// one.
 fn build(tree: &Tree, limit: u64) -> (Vec<CbqSpec<u64>>, u8) {
     let mut next = 0;
     let sum: u64 = tree.0.iter().map(|class| class.0).sum();
@@ -89,8 +90,8 @@ fn schedule(arrivals: &[(u64, u8, u32)], leaves: u8) -> Vec<(Time, perhop_core::
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Everything that comes is sent or dropped, and what a leaf sends is in order. The lab says
-    /// that nothing stalls and that the backlog is right.
+    /// Every arrival is sent or dropped, and each leaf sends in order. The lab checks that the link
+    /// never stalls and that the backlog is right.
     #[test]
     fn nothing_is_lost_or_reordered(
         tree in tree(), config in settings(), arrivals in arrivals(), limit in 1_u64..60,
@@ -108,15 +109,16 @@ proptest! {
         }
     }
 
-    /// The token bucket bounds what leaves in any time t: what it holds, what it may have been
-    /// owed since it was last filled, a packet that overdraws it, and the root's rate times t.
+    /// The token bucket bounds the output in any time t: its depth, the tokens since it was last
+    /// filled, a packet that overdraws it, and the root's rate times t.
     #[test]
     fn the_token_bucket_bounds_the_root(
         tree in tree(), config in settings(), arrivals in arrivals(),
     ) {
         let (specs, leaves) = build(&tree, u64::MAX);
         let arrivals = schedule(&arrivals, leaves);
-        // The driver of an infinitely fast wire, so that transmissions are when packets are given.
+        // A driver of an infinitely fast wire, so that transmissions begin when packets are handed
+        // over.
         let config = CbqConfig { token_bucket: true, kick: true, ..config };
         let mut cbq = Cbq::new(config, specs);
         let (sent, _) = run(&mut cbq, &arrivals, 1_000_000 * MEGABIT, at(100_000_000));
@@ -132,12 +134,12 @@ proptest! {
         }
     }
 
-    /// A class that may not borrow gets its rate and its bursts, not more.
+    /// A class that may not borrow gets its rate and its bursts, and no more.
     #[test]
     fn a_class_that_does_not_borrow_keeps_its_rate(
         config in settings(), share in 1_u64..10, size in 200_u32..1501,
     ) {
-        // `efficient` asks for a class that may borrow.
+        // `efficient` requires a class that may borrow.
         let bps = ROOT * share / 10;
         let shares = drain(config, vec![leaf(0, bps, false, u64::MAX)], size, 20 * MEGABIT);
         let burst = f64::from(config.maxburst.unwrap_or(16).max(2) + 3) * 1500.0 * 8.0 / 5.0;

@@ -1,4 +1,4 @@
-//! A run in its stride does not allocate.
+//! A run in its steady state does not allocate.
 #![allow(unsafe_code, reason = "an allocator cannot be had otherwise")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// The system's allocator, counting what this thread asks of it: other tests run beside.
+/// The system's allocator, with a count of this thread's calls, because other tests run beside.
 struct Counting;
 
 thread_local! {
@@ -21,7 +21,7 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
 }
 
-// SAFETY: everything is handed on to the system's allocator as it came.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations and packet hops from `from` to `to`, between which there must be no mark.
+/// Returns allocations and packet hops from `from` to `to`, between which there must be no mark.
 fn between(plan: &Value, from: u64, to: u64) -> (u64, u64) {
     let mut simulation = build(plan).unwrap();
     simulation.advance(Time::from_picos(from));
@@ -82,7 +82,7 @@ fn a_run_in_its_stride_does_not_allocate() {
     let flows = [
         tcp(0, 3, json!({}), json!({"streams": 5})),
         tcp(3, 0, json!({"congestion_control": "reno"}), json!({})),
-        // Overloads its class, so that packets are dropped at every turn.
+        // Overloads its class, so that packets are always being dropped.
         udp(0, 3, 100_000_000, 1000, json!({})),
         udp(0, 3, 60_000_000, 200, json!({"dscp": 46})),
     ];
@@ -90,11 +90,11 @@ fn a_run_in_its_stride_does_not_allocate() {
     let (allocations, hops) = between(&plan, 5 * SECOND, 7 * SECOND);
     println!("{allocations} allocations in {hops} hops");
     assert!(hops > 200_000, "{hops} hops");
-    // A window that grows beyond what it ever was may still make a ring buffer grow.
+    // A window that grows beyond its maximum so far may still grow a ring buffer.
     assert!(allocations < 20, "{allocations} allocations in {hops} hops");
 }
 
-/// BBR's snapshots and lists of losses are kept, as every other ring is.
+/// BBR's snapshots and lists of losses are reused, like all other buffers.
 #[test]
 fn congestion_controls_do_not_allocate_in_their_stride() {
     let codel = json!({"codel": {

@@ -1,4 +1,4 @@
-//! BBR: what its model is to achieve (draft-ietf-ccwg-bbr-06, section 3).
+//! BBR: the goals of its model (draft-ietf-ccwg-bbr-06, section 3).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::lab::*;
 
 const RATE: u64 = 50_000_000;
 const RTT: u64 = 40 * MILLISECOND;
-/// What TCP's payload is of a link's rate.
+/// Share of a link's rate that is TCP's payload.
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
 fn bbr(changes: Value) -> Value {
@@ -14,8 +14,8 @@ fn bbr(changes: Value) -> Value {
     tcp(0, 2, settings, changes)
 }
 
-/// Returns a host, a router, the bottleneck with a queue of so many bandwidth-delay products, a
-/// host.
+/// Returns the results for a host, a router, the bottleneck with a queue of `products`
+/// bandwidth-delay products, and a host.
 fn over(products: f64, loss_ppb: u32, flows: &[Value], marks: &[u64]) -> Results {
     let packets = (products * (RATE * (RTT / MICROSECOND) / 1_000_000 / 12_000) as f64) as u64;
     let slow = json!({"queues": [fifo(packets), fifo(1 << 40)], "loss_ppb": loss_ppb});
@@ -31,15 +31,15 @@ fn share(results: &Results, flow: usize, marks: &[u64]) -> f64 {
     results.goodput(flow, marks[0], marks[marks.len() - 1]) / (RATE as f64 * PAYLOAD)
 }
 
-/// What is lost of what is sent after the first mark.
+/// Returns the share of packets lost after the first mark.
 fn loss(results: &Results, flow: usize) -> f64 {
     let [lost, packets] = ["lost", "packets"]
         .map(|column| results.of_rows("intervals", column, "flow", flow)[1..].iter().sum::<i64>());
     lost as f64 / (lost + packets) as f64
 }
 
-/// A full pipe and next to no queue: the rate is that of delivery, and the window, of two products
-/// at most, binds only while probing. ProbeRTT costs two per cent (section 5.3.4.2).
+/// A full pipe and almost no queue: the rate is the delivery rate, and the window, of at most two
+/// products, limits only while probing. ProbeRTT costs two per cent (section 5.3.4.2).
 #[test]
 fn alone_it_fills_a_deep_queue_by_much_less_than_a_product() {
     let marks = every(SECOND / 10, 60 * SECOND)[99..].to_vec();
@@ -57,8 +57,8 @@ fn alone_it_fills_a_deep_queue_by_much_less_than_a_product() {
 }
 
 /// Random loss below its threshold of 2% ends no probe. In each of some sixty round trips between
-/// probes what is not delivered is taken off the rate (section 5.3.3.8.3): at 1%, a quarter of it
-/// by the mean of 0.99ⁿ. Reno and CUBIC have a twelfth of the link.
+/// probes, losses reduce the rate (section 5.3.3.8.3): at 1%, by a quarter according to the mean of
+/// 0.99ⁿ. Reno and CUBIC have a twelfth of the link.
 #[test]
 fn one_per_cent_of_random_loss_costs_a_quarter() {
     let marks = [10 * SECOND, 60 * SECOND];
@@ -69,7 +69,7 @@ fn one_per_cent_of_random_loss_costs_a_quarter() {
     assert!(cubic < 0.2);
 }
 
-/// Shallow buffers: throughput stays, and loss is bounded by the threshold (section 5.5.10.2).
+/// Shallow buffers: throughput stays, and the threshold bounds the loss (section 5.5.10.2).
 #[test]
 fn shallow_buffers_leave_it_its_throughput() {
     for (products, least) in [(0.1, 0.85), (0.25, 0.9), (0.5, 0.9)] {
@@ -95,8 +95,8 @@ fn two_of_them_share() {
     }
 }
 
-/// Section 5.3.3.8: its probes leave room for Reno and CUBIC. What the share is depends on the
-/// buffer; nobody starves.
+/// Section 5.3.3.8: its probes leave room for Reno and CUBIC. The share depends on the buffer;
+/// neither flow starves.
 #[test]
 fn beside_cubic_neither_starves() {
     for products in [1.0, 4.0] {
@@ -110,7 +110,7 @@ fn beside_cubic_neither_starves() {
     }
 }
 
-/// Another random stream, other probes; the same, the same bytes.
+/// Another seed gives other probes, and the same seed the same results.
 #[test]
 fn probes_are_drawn_from_the_seed() {
     let bytes = |seed: u64| {
@@ -126,13 +126,13 @@ fn probes_are_drawn_from_the_seed() {
     assert_ne!(bytes(1), bytes(2));
 }
 
-/// Version 1, which Linux has.
+/// Version 1, as in Linux.
 fn bbr1(changes: Value) -> Value {
     with(bbr(changes), json!({"transport": {"tcp": {"congestion_control": "bbr1"}}}))
 }
 
-/// Version 1 alone: a full link but for ProbeRTT, 200 ms in ten seconds; a probe of a round trip in
-/// eight puts a quarter of the product into the queue.
+/// Version 1 alone: a full link except in ProbeRTT, 200 ms in ten seconds; a probe of one round
+/// trip in eight puts a quarter of the product into the queue.
 #[test]
 fn version_1_alone_fills_a_deep_queue_by_a_quarter_of_a_product() {
     let marks = every(SECOND / 10, 60 * SECOND)[99..].to_vec();
@@ -146,8 +146,8 @@ fn version_1_alone_fills_a_deep_queue_by_a_quarter_of_a_product() {
     assert_eq!(loss(&results, 0), 0.0);
 }
 
-/// Cardwell et al., BBR (ACM Queue 14, 2016), figure 8: random loss costs little more than what is
-/// lost, far below the 20% at which a probe gains nothing.
+/// Cardwell et al., *BBR* (ACM Queue 14, 2016), figure 8: random loss costs little more than the
+/// lost packets, far below the 20% at which a probe gains nothing.
 #[test]
 fn version_1_does_not_mind_random_loss() {
     let marks = [10 * SECOND, 60 * SECOND];
@@ -159,8 +159,8 @@ fn version_1_does_not_mind_random_loss() {
     }
 }
 
-/// Ware et al., Modeling BBR's Interactions with Loss-Based Congestion Control (IMC 2019): beside
-/// CUBIC its window of two products decides. In shallow buffers it takes most of the link, in deep
+/// Ware et al., *Modeling BBR's Interactions with Loss-Based Congestion Control* (IMC 2019): beside
+/// CUBIC its window of two products decides. In shallow buffers it takes most of the link; in deep
 /// ones its share falls as the buffer grows.
 #[test]
 fn version_1_beside_cubic_has_what_its_window_holds() {

@@ -1,5 +1,4 @@
-//! Captures as files: their blocks, what is in them, what they cost, and what a sink that fails
-//! does.
+//! Captures as files: their blocks and content, their cost, and failures of a sink.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// Keeps what it is given, up to so many bytes.
+/// A sink that keeps up to a number of bytes.
 #[derive(Clone)]
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -50,7 +49,7 @@ fn capture_plan(ports: &[u32], snaplen: u32) -> CapturePlan {
     serde_json::from_value(plan).unwrap()
 }
 
-/// Begins a capture that has room for everything.
+/// Begins a capture without a limit.
 fn tap(simulation: &mut Simulation, ports: &[u32], snaplen: u32) -> Kept {
     let kept = Kept::new(usize::MAX);
     simulation.capture(&capture_plan(ports, snaplen), Box::new(kept.clone())).unwrap();
@@ -77,7 +76,7 @@ fn blocks(mut file: &[u8]) -> Vec<Block> {
     found
 }
 
-/// Options by code; they end with the one that says so, and nothing is behind it.
+/// Returns options by code; they end with the end-of-options option, and no bytes follow.
 fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let mut found = Vec::new();
     loop {
@@ -94,7 +93,7 @@ fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     }
 }
 
-/// A packet in a file: its interface, its time in ns, its length, what is kept of it, its
+/// A packet in a file: its interface, its time in ns, its length, its captured bytes, its
 /// direction.
 type Entry = (u32, u64, u32, Vec<u8>, u32);
 
@@ -139,7 +138,7 @@ fn a_file_begins_with_its_section_and_its_interfaces() {
     }
 }
 
-/// However a run is sliced, a capture is the same; and it changes nothing.
+/// A capture does not depend on slices, and does not change the results.
 #[test]
 fn captures_do_not_depend_on_slices_nor_results_on_captures() {
     let plan = everything(3, &every(SECOND / 2, 4 * SECOND));
@@ -162,7 +161,7 @@ fn captures_do_not_depend_on_slices_nor_results_on_captures() {
     assert_eq!(without.events(), whole.2);
 }
 
-/// What the links' own counters say: packets sent, and those that arrive, at both ends of a link.
+/// At both ends of a link, a capture agrees with the link's counters of packets sent and received.
 #[test]
 fn a_capture_has_every_packet() {
     let plan = everything(2, &[4 * SECOND]);
@@ -183,14 +182,14 @@ fn a_capture_has_every_packet() {
         let under_way = sent - lost - count(port ^ 1, 1);
         assert!(under_way < 100, "{under_way} packets of port {port} have not arrived");
     }
-    // Whole packets, each as long as it says.
+    // Whole packets, each with the stated length.
     for (_, _, length, bytes, _) in &entries {
         assert_eq!(bytes.len(), *length as usize);
         assert_eq!(u32::from(u16::from_be_bytes([bytes[2], bytes[3]])), *length);
     }
 }
 
-/// The same packet has the same bytes at every interface on its way, but for what routers change.
+/// A packet has the same bytes at every interface, except for fields that routers change.
 #[test]
 fn a_packet_is_the_same_everywhere() {
     let mut simulation = build(&everything(2, &[SECOND])).unwrap();
@@ -199,7 +198,7 @@ fn a_packet_is_the_same_everywhere() {
     let [sent, arrived] = kept.map(|kept| packets(&kept.bytes.lock().unwrap()));
     let unmarked = |entry: &Entry| {
         let mut bytes = entry.3.clone();
-        // The mark, the time to live, and the checksum that covers them.
+        // DSCP, time to live, and the checksum that covers them.
         [1, 8, 10, 11].iter().for_each(|&place| bytes[place] = 0);
         bytes
     };
@@ -224,7 +223,7 @@ fn a_snapshot_keeps_no_more_than_it_says() {
     }
 }
 
-/// What fits is kept, in whole blocks; the run goes on, and other captures with it.
+/// Whole blocks that fit are kept; the run and other captures continue.
 #[test]
 fn a_sink_that_fails_ends_its_capture_alone() {
     let plan = everything(1, &[4 * SECOND]);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// Returns a host, a router and a host; the second link is the narrow one.
+/// Returns a plan of a host, a router and a host; the second link is the narrow one.
 fn narrow(rate: u64, queue: Value, flows: Value, changes: Value) -> Value {
     let second = link_with([1, 2], rate, MILLISECOND, json!({"queues": [queue, fifo(1000)]}));
     json!({
@@ -24,21 +24,21 @@ fn policed(rate: u64, burst: u64) -> Value {
     json!({"classes": [class]})
 }
 
-/// What the flow delivered in each second.
+/// Returns the bytes that the flow delivered in each second.
 fn delivered(plan: Value) -> Vec<i64> {
     run(&plan).integers("intervals", "bytes").to_vec()
 }
 
 #[test]
 fn a_link_sends_at_its_new_rate_from_the_next_packet_on() {
-    // 972 bytes and 28 of headers, far more than the link takes.
+    // 972 bytes and 28 of headers, far more than the link carries.
     let flow = udp(0, 2, 50_000_000, 972, json!({"stop": 4 * SECOND}));
     let wire = json!({"link": 1, "rate": 4_000_000, "delay": MILLISECOND, "loss_ppb": 0});
     let changes = json!([{"at": 2 * SECOND, "effect": {"wire": wire}}]);
     let bytes = delivered(narrow(8_000_000, fifo(10), json!([flow]), changes));
     assert_eq!(bytes[1], 1000 * 972);
     assert_eq!(bytes[3], 500 * 972);
-    // What was on its way is not slowed down.
+    // Packets in transit are not slowed down.
     assert!((500 * 972..=502 * 972).contains(&bytes[2]), "{bytes:?}");
 }
 
@@ -62,10 +62,10 @@ fn a_policer_follows_its_new_curve_to_the_byte() {
     let plan = narrow(100_000_000, policed(8_000_000, 20_000), json!([flow]), changes);
     let tables = run(&plan);
     let conformed = tables.of_rows("queues", "conformed_bytes", "class", 3);
-    // A burst, and what comes in a second less the millisecond on the first link.
+    // A burst, and the arrivals of a second less the millisecond on the first link.
     assert!((1_018_000..=1_019_000).contains(&conformed[0]), "{conformed:?}");
     assert_eq!(conformed[1], 1_000_000);
-    // The bucket was as good as empty, and stays so.
+    // The bucket was almost empty, and stays so.
     assert!((99_000..=101_000).contains(&conformed[2]), "{conformed:?}");
     assert!((99_000..=101_000).contains(&conformed[3]), "{conformed:?}");
     let exceeded = tables.of_rows("queues", "exceeded_bytes", "class", 3);
@@ -92,7 +92,7 @@ fn a_link_that_is_down_loses_what_has_no_other_way() {
     let packets = tables.integers("intervals", "packets");
     let lost = tables.integers("intervals", "lost");
     assert_eq!(lost[0], 0);
-    // What was transmitted by then arrives. What was on its way to the router is lost there.
+    // Transmitted packets arrive. Packets on their way to the router are lost there.
     assert!((0..=2).contains(&packets[1]), "{packets:?}");
     assert!((998..=1002).contains(&lost[1]), "{lost:?}");
     assert_eq!((packets[2], lost[2]), (0, 1000));
@@ -102,7 +102,7 @@ fn a_link_that_is_down_loses_what_has_no_other_way() {
 
 #[test]
 fn what_waits_moves_to_the_new_policy() {
-    // 200 packets wait when the plain queue gives way to a class, which takes all of them.
+    // 200 packets wait when a class replaces the plain queue, and takes all of them.
     let flow = udp(0, 2, 50_000_000, 972, json!({"volume": 220 * 972}));
     let queue = json!({"port": 2, "queue": {"classes": [class(json!({}), 1, fifo(1000))]}});
     let effect = |queue| json!([{"at": SECOND, "effect": {"queue": queue}}]);
@@ -112,11 +112,11 @@ fn what_waits_moves_to_the_new_policy() {
     assert_eq!(tables.flow(0, "packets") as i64, 220);
     assert_eq!(tables.flow(0, "reordered") as i64, 0);
     let sent = |class| tables.of_rows("queues", "sent_packets", "class", class);
-    // Ports 0, 1, 2 and 3 have a class each; then come the new root and the class inside it.
+    // Ports 0, 1, 2 and 3 have a class each, followed by the new root and the class inside it.
     assert_eq!(sent(2), [10]);
     assert_eq!((sent(4), sent(5)), (vec![210], vec![210]));
 
-    // A new queue of ten drops the others, and says so.
+    // A new queue of ten drops the others, and counts them.
     let tables = run(&with(
         plan(effect(json!({"port": 2, "queue": fifo(10)}))),
         json!({"network": {"marks": [SECOND, 30 * SECOND]}}),

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use crate::lab::*;
 
 const RATE: u64 = 20_000_000;
-/// What TCP's payload is of a link's rate.
+/// Share of a link's rate that is TCP's payload.
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
-/// CoDel that marks what understands it, with the defaults of RFC 8289.
+/// CoDel with marks for ECN-capable packets, with the defaults of RFC 8289.
 fn codel() -> Value {
     json!({"codel": {
         "limit": {"packets": 1000}, "target": 5 * MILLISECOND, "interval": 100 * MILLISECOND,
@@ -16,7 +16,8 @@ fn codel() -> Value {
     }})
 }
 
-/// Returns a host, a router, the bottleneck with `queue`, a host; a round trip of 40 ms.
+/// Returns the results for a host, a router, the bottleneck with `queue`, and a host; a round trip
+/// of 40 ms.
 fn run_over(queue: &Value, flows: &[Value], marks: &[u64]) -> Results {
     let slow = json!({"queues": [queue, fifo(1 << 40)]});
     let links = [
@@ -26,7 +27,7 @@ fn run_over(queue: &Value, flows: &[Value], marks: &[u64]) -> Results {
     run(&with(plan("hrh", &links, marks), json!({"flows": flows})))
 }
 
-/// RFC 3168, section 1: congestion is told of without loss.
+/// RFC 3168, section 1: congestion is signalled without loss.
 #[test]
 fn marks_come_in_the_place_of_losses_and_are_echoed() {
     for control in ["reno", "cubic"] {
@@ -47,21 +48,22 @@ fn marks_come_in_the_place_of_losses_and_are_echoed() {
             }
             assert_eq!((lost, again), (0, 0));
             assert!(marked > 5);
-            // The third port is the bottleneck's; a mark may be on its way at the end.
+            // The third port is the bottleneck's; a mark may be in transit at the end.
             let class = results.class(2, "marked_packets");
             assert!(marked <= class && class <= marked + 2, "{marked} of {class}");
             if ecn == "accurate" {
                 assert!(echoed <= marked && marked <= echoed + 2, "{echoed} of {marked}");
             } else {
-                // Until the sender has answered, a round trip of acknowledgements repeats it.
+                // Until the sender has responded, the acknowledgements of a round trip repeat the
+                // echo.
                 assert!(echoed > 10 * marked, "{echoed} of {marked}");
             }
         }
     }
 }
 
-/// The response to a mark is that to a loss, so that flows of either kind share. Two flows may keep
-/// in step for a whole run, hence the mean over starts.
+/// The response to a mark is that to a loss, so that flows of both kinds share. Two flows may stay
+/// synchronised for a whole run, hence the mean over starts.
 #[test]
 fn a_flow_with_marks_and_one_with_losses_share() {
     let flow = |ecn, start| {

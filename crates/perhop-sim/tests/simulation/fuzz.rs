@@ -1,4 +1,4 @@
-//! Damaged text in the place of a plan: an error, or a run.
+//! Damaged text in place of a plan causes an error, or a run.
 
 use perhop_core::Time;
 use perhop_fuzz::fuzz_slow;
@@ -15,7 +15,7 @@ fn fuzz_plans() {
     fuzz_slow("plans", &seeds, |bytes| {
         let Ok(plan) = serde_json::from_slice::<Plan>(bytes) else { return false };
         let Ok(mut simulation) = Simulation::new(&plan) else { return true };
-        // Not for long: an event a picosecond is slow, but it is what was asked for.
+        // For a short time only: a plan may request an event per picosecond, which is slow.
         simulation.advance(Time::from_picos(20_000));
         simulation.tables();
         simulation.stop();

@@ -1,4 +1,4 @@
-//! Plans that no scenario compiles to: an error, or a run; never a panic, never a hang.
+//! Plans that no scenario compiles to cause an error, or a run, but never a panic or a hang.
 
 use perhop_core::Time;
 use perhop_sim::{Plan, Simulation};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::lab::*;
 use crate::spell::spelled;
 
-/// What a plan with these changes at these places is refused with.
+/// Returns the error of a plan with these changes at these places, if it is refused.
 fn refused(changes: &[(&str, Value)]) -> Option<String> {
     let mut plan = spelled(&everything(1, &[SECOND]));
     for (place, change) in changes {
@@ -72,18 +72,18 @@ fn what_goes_beyond_the_model_is_refused() {
     let mut flow = plan["flows"][0].clone();
     flow["streams"] = json!(65_535);
     let cases = [
-        // A datagram would take less than a picosecond: time would stand still.
+        // A datagram would take less than a picosecond, so that time would not advance.
         vec![("/flows/3/transport/udp/rate", json!(8_000_000_000_000_001_u64))],
         vec![("/flows/3/transport/udp/rate", json!(u64::MAX))],
-        // What no packet holds.
+        // Sizes that no packet holds.
         vec![
             ("/flows/3/transport/udp/layer", json!("application")),
             ("/flows/3/transport/udp/size", json!(65_508)),
         ],
-        // Less than a datagram in a burst, of which many would make a gap.
+        // Less than a datagram in a burst, so that a gap would extend over many bursts.
         vec![("/flows/3/transport/udp/bursts/on", json!(1))],
         vec![("/flows/3/transport/udp/bursts/lengths/pareto", json!(1_000))],
-        // All at once, for ever.
+        // All at once, endlessly.
         vec![(
             "/flows/3/transport/udp/replay",
             json!({"packets": [[0, 100], [1, 100]], "repeat": true}),
@@ -98,7 +98,7 @@ fn what_goes_beyond_the_model_is_refused() {
         let said = refused(&changes).unwrap_or_default();
         assert!(said.starts_with("too large: "), "{}: {said}", changes[0].0);
     }
-    // The end of time, where nothing can be after anything.
+    // The end of the clock, after which no event can be.
     let said = refused(&[("/network/marks", json!([u64::MAX]))]);
     assert!(said.is_some_and(|said| said.starts_with("marks must rise")));
 }
@@ -132,7 +132,7 @@ fn a_run_may_last_until_the_clock_ends() {
     assert!(results.rtts(0).iter().all(Option::is_none));
 }
 
-/// The places of every value in a plan.
+/// Collects the places of all values in a plan.
 fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     match value {
@@ -180,14 +180,14 @@ proptest! {
         let mut all = Vec::new();
         places(&plan, "", &mut all);
         for (place, change) in changes {
-            // Another change may have taken the place away.
+            // An earlier change may have removed the place.
             if let Some(value) = plan.pointer_mut(place.get::<String>(&all[1..])) {
                 *value = change;
             }
         }
         let Ok(plan) = serde_json::from_value::<Plan>(plan) else { return Ok(()) };
         if let Ok(mut simulation) = Simulation::new(&plan) {
-            // Not for long: an event a picosecond is slow, but it is what was asked for.
+            // For a short time only: a plan may request an event per picosecond, which is slow.
             simulation.advance(Time::from_picos(until));
             simulation.tables();
             simulation.stop();

@@ -1,13 +1,13 @@
-//! Scalable congestion controls: DCTCP against its arithmetic, Prague through a dual queue.
+//! Scalable congestion controls: DCTCP compared with its arithmetic, Prague through a dual queue.
 
 use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// What TCP's payload is of a link's rate.
+/// Share of a link's rate that is TCP's payload.
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
-/// Returns a host, a router, the bottleneck with `queue`, a host.
+/// Returns a plan of a host, a router, the bottleneck with `queue`, and a host.
 fn over(queue: &Value, rate: u64, rtt: u64, flows: &[Value], marks: &[u64]) -> Value {
     let slow = json!({"queues": [queue, fifo(1 << 40)]});
     let links = [
@@ -25,8 +25,8 @@ fn prague() -> Value {
     json!({"congestion_control": "prague", "ecn": "accurate", "rack": true, "prr": true})
 }
 
-/// RED that marks everything while `packets` or more wait, by twice which it drops: what DCTCP asks
-/// of a switch (RFC 8257, section 3.1).
+/// RED that marks every packet while `packets` or more wait, and drops from twice that on: the
+/// marking that DCTCP requires of a switch (RFC 8257, section 3.1).
 fn step(packets: u64) -> Value {
     json!({"red": {
         "config": {
@@ -75,7 +75,7 @@ fn dctcp_makes_the_sawtooth_of_its_analysis() {
     let retransmits = results.integers("intervals", "retransmits");
     assert_eq!(retransmits[1..].iter().sum::<i64>(), 0);
     assert!(goodput > 0.999, "{goodput}");
-    // A round trip passes before the first mark is heard of, in which the window grows by one.
+    // A round trip passes before the first mark is echoed, in which the window grows by one.
     assert!(most(&backlog) <= threshold as f64 + 3.0);
     assert!(least(&backlog) >= threshold as f64 - amplitude);
     assert!((swing / amplitude - 1.0).abs() < 0.25, "{swing}, expected {amplitude}");
@@ -90,8 +90,8 @@ fn dual_queue(rate: u64) -> Value {
     }})
 }
 
-/// RFC 9332, section 1.2: the queue of L4S traffic stays about a millisecond, and flows of either
-/// kind share.
+/// RFC 9332, section 1.2: the queue of L4S traffic stays at about a millisecond, and flows of both
+/// kinds share.
 #[test]
 fn prague_and_cubic_share_a_dual_queue_and_prague_has_the_low_delay() {
     let (rate, rtt) = (50_000_000_u64, 20 * MILLISECOND);

@@ -16,7 +16,7 @@ pub const TCP_HEADER: u64 = 40;
 /// Header bytes of UDP and of an ICMP echo over IPv4.
 pub const DATAGRAM_HEADER: u64 = 28;
 
-/// `base` with the members of `changes` put in, at any depth.
+/// Returns `base` with the members of `changes` merged, at any depth.
 pub fn with(mut base: Value, changes: Value) -> Value {
     match (&mut base, changes) {
         (Value::Object(members), Value::Object(changes)) => {
@@ -30,7 +30,7 @@ pub fn with(mut base: Value, changes: Value) -> Value {
     }
 }
 
-/// Nodes from a string: `h` is a host, `r` a router.
+/// Returns nodes from a string: `h` is a host, `r` a router.
 pub fn nodes(kinds: &str) -> Vec<Value> {
     let kind = |kind| if kind == 'h' { "host" } else { "router" };
     kinds.chars().map(|letter| json!({"kind": kind(letter)})).collect()
@@ -45,7 +45,7 @@ pub fn class(matches: Value, weight: u64, queue: Value) -> Value {
     json!({"matches": matches, "weight": weight, "police": null, "queue": queue})
 }
 
-/// Returns a link with endless queues.
+/// Returns a link with unlimited queues.
 pub fn link(ends: [u16; 2], rate: u64, delay: u64) -> Value {
     link_with(ends, rate, delay, json!({}))
 }
@@ -66,7 +66,8 @@ fn flow(from: u16, to: u16, transport: Value) -> Value {
     })
 }
 
-/// A TCP flow with what Linux has: CUBIC, SACK, ten segments at first, ACKs delayed by 40 ms.
+/// Returns a TCP flow with Linux's settings: CUBIC, SACK, an initial window of ten segments, ACKs
+/// delayed by 40 ms.
 pub fn tcp(from: u16, to: u16, settings: Value, changes: Value) -> Value {
     let linux = json!({
         "congestion_control": "cubic", "send_window": 64 << 20, "receive_window": 64 << 20,
@@ -76,7 +77,7 @@ pub fn tcp(from: u16, to: u16, settings: Value, changes: Value) -> Value {
     with(flow(from, to, json!({"tcp": with(linux, settings)})), changes)
 }
 
-/// A UDP flow of `rate` bits of payload per second in datagrams of `size` bytes.
+/// Returns a UDP flow of `rate` bits of payload per second in datagrams of `size` bytes.
 pub fn udp(from: u16, to: u16, rate: u64, size: u64, changes: Value) -> Value {
     with(flow(from, to, json!({"udp": {"rate": rate, "size": size}})), changes)
 }
@@ -90,7 +91,7 @@ pub fn ping(from: u16, to: u16, every: u64, changes: Value) -> Value {
     with(ping, changes)
 }
 
-/// Marks every `interval` up to `end`, a multiple of it.
+/// Returns marks every `interval` up to `end`, a multiple of it.
 pub fn every(interval: u64, end: u64) -> Vec<u64> {
     (1..=end / interval).map(|mark| mark * interval).collect()
 }
@@ -103,7 +104,7 @@ pub fn plan(kinds: &str, links: &[Value], marks: &[u64]) -> Value {
     })
 }
 
-/// Returns a plan with everything at once: TCP and UDP, losses and jitter, classes and policers,
+/// Returns a plan with many features at once: TCP and UDP, losses and jitter, classes and policers,
 /// pings. It takes four seconds.
 pub fn everything(seed: u64, marks: &[u64]) -> Value {
     let mut policed = class(json!({"dscps": [8]}), 20, fifo(20));
@@ -158,12 +159,12 @@ pub fn build(plan: &Value) -> Result<Simulation, BuildError> {
     Simulation::new(&plan)
 }
 
-/// What a plan is refused with, with the place of what cannot be read.
+/// Returns the error of a plan, with the path of a value that cannot be read.
 pub fn refusal(plan: &Value) -> String {
     refusal_of(&spelled(plan)).expect("the plan has something wrong")
 }
 
-/// Returns the same of a plan with names; none if it is not refused.
+/// Returns the error of a plan with names; `None` if it is accepted.
 pub fn refusal_of(plan: &Value) -> Option<String> {
     match serde_path_to_error::deserialize::<_, Plan>(plan) {
         Ok(plan) => Simulation::new(&plan).err().map(|error| error.to_string()),
@@ -192,7 +193,7 @@ impl Results {
         &found.expect("a column's name").1
     }
 
-    /// Returns a column of whole numbers, or of names by number.
+    /// Returns a column of integers, or of names as numbers.
     pub fn integers(&self, table: &str, column: &str) -> &[i64] {
         match self.column(table, column) {
             Column::Integers(values) | Column::Names(_, values) => values,
@@ -211,7 +212,7 @@ impl Results {
         }
     }
 
-    /// Returns a column of measures.
+    /// Returns a column of floats.
     pub fn floats(&self, table: &str, column: &str) -> &[f64] {
         match self.column(table, column) {
             Column::Floats(values) => values,
@@ -226,22 +227,22 @@ impl Results {
         rows.map(|(_, cell)| *cell).collect()
     }
 
-    /// Returns a class's count of something over the whole run.
+    /// Returns the sum of a column for a class over the whole run.
     pub fn class(&self, class: usize, column: &str) -> u64 {
         self.of_rows("queues", column, "class", class).iter().sum::<i64>() as u64
     }
 
-    /// Returns a flow's count of something over the whole run.
+    /// Returns the sum of a column for a flow over the whole run.
     pub fn flow(&self, flow: usize, column: &str) -> u64 {
         self.of_rows("intervals", column, "flow", flow).iter().sum::<i64>() as u64
     }
 
-    /// Returns a port's count of something over the whole run.
+    /// Returns the sum of a column for a port over the whole run.
     pub fn port(&self, port: usize, column: &str) -> u64 {
         self.of_rows("links", column, "link", port).iter().sum::<i64>() as u64
     }
 
-    /// Goodput of a flow between two instants that are marks, in bits per second.
+    /// Returns the goodput of a flow between two marks, in bits per second.
     pub fn goodput(&self, flow: usize, from: u64, to: u64) -> f64 {
         let seconds = |picos: u64| picos as f64 / SECOND as f64;
         let flows =
@@ -255,14 +256,14 @@ impl Results {
         bytes as f64 * 8.0 / seconds(to - from)
     }
 
-    /// Round-trip times of a ping, in seconds; none for what was lost.
+    /// Returns the round-trip times of a ping, in seconds; `None` for lost ones.
     pub fn rtts(&self, ping: usize) -> Vec<Option<f64>> {
         let rows = self.integers("pings", "ping").iter().zip(self.floats("pings", "rtt_s"));
         let of_ping = rows.filter(|(of, _)| **of == ping as i64);
         of_ping.map(|(_, rtt)| (!rtt.is_nan()).then_some(*rtt)).collect()
     }
 
-    /// Every cell of every table as it is in memory, so that NaN equals NaN.
+    /// Returns every cell of every table as its bits in memory, so that NaN equals NaN.
     pub fn bits(&self) -> Vec<Vec<u64>> {
         let bits = |column: &Column| match column {
             Column::Integers(values) | Column::Names(_, values) => {
@@ -277,7 +278,7 @@ impl Results {
     }
 }
 
-/// Picoseconds as the tables have them.
+/// Returns picoseconds in the unit of the tables.
 pub fn seconds(picos: u64) -> f64 {
     picos as f64 / SECOND as f64
 }

@@ -1,4 +1,4 @@
-//! The `sim` engine against theory, through plans as the scenario compiler writes them.
+//! The `sim` engine compared with theory, with plans as the scenario compiler writes them.
 
 mod allocations;
 mod bbr;

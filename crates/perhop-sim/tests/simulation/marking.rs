@@ -1,4 +1,4 @@
-//! Nodes that mark what arrives anew: what downstream makes of it, and what is counted.
+//! Nodes that remark arriving packets: the effect downstream, and the counters.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use crate::lab::*;
 
 const RATE: u64 = 1_000_000_000;
 
-/// Returns a host, two routers, a host; the first router marks what the first host sends by these
-/// rules, the second what comes from the first.
+/// Returns the results for a host, two routers and a host; the first router remarks packets of the
+/// first host by these rules, the second those of the first router.
 fn row(first: Value, second: Value, flows: &[Value], pings: &[Value]) -> Results {
     let by_dscp = json!({"classes": [
         class(json!({"dscps": [8]}), 1, fifo(100)), class(json!({}), 1, fifo(100)),
@@ -34,7 +34,7 @@ fn clear() -> Value {
     json!([rule(json!({}), 0)])
 }
 
-/// (flow, node, code point on arrival, packets) over the run.
+/// Returns (flow, node, DSCP on arrival, packets) over the run.
 fn arrived(results: &Results) -> Vec<(i64, i64, i64, i64)> {
     let column = |name| results.integers("codepoints", name);
     let mut found: Vec<(i64, i64, i64, i64)> = Vec::new();

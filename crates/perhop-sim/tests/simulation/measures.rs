@@ -1,4 +1,4 @@
-//! What is measured of a stream's packets: delays, jitter, order.
+//! Measurements of a stream's packets: delays, jitter, order.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn the_delay_of_a_datagram_is_exact() {
     assert_eq!(results.integers("delays", "samples"), [26]);
 }
 
-/// Two flows meet at a link: the second waits for the first at every turn, or never.
+/// Two flows share a link: the second always waits for the first, or never.
 #[test]
 fn waiting_is_delay() {
     let marks = [SECOND];
@@ -49,7 +49,7 @@ fn waiting_is_delay() {
 fn delays_of_data_over_tcp_are_measured_too() {
     let settings = json!({"send_window": 1460 * 5, "initial_window": 5});
     let results = run(&one_link(&[tcp(0, 1, settings, json!({}))], json!({}), &[SECOND]));
-    // Five segments fill the window, of which the last waits for four at first and later for none.
+    // Five segments fill the window; the last waits for four at first and for none later.
     let least = seconds(5 * MILLISECOND + transmission(1500, RATE));
     let found = results.floats("intervals", "owd_min_s")[0];
     assert!((found / least - 1.0).abs() < 1e-12, "{found}, not {least}");
@@ -77,7 +77,7 @@ fn distributions_begin_anew_at_cuts() {
     assert_eq!(within(0.0), packets[..2].iter().sum::<i64>());
     assert_eq!(within(1.0), packets[2..6].iter().sum::<i64>());
     assert_eq!(within(3.0), packets[6..].iter().sum::<i64>());
-    // In all they are what they are without cuts.
+    // In sum they equal those without cuts.
     let uncut = run(&whole);
     assert_eq!(
         uncut.integers("delays", "samples").iter().sum::<i64>(),
@@ -85,7 +85,7 @@ fn distributions_begin_anew_at_cuts() {
     );
 }
 
-/// Two ways of unlike length in turn: every other packet is late.
+/// Two paths of different delay in turn: every other packet is late.
 #[test]
 fn packets_that_take_turns_on_unlike_ways_are_reordered() {
     let links = [
@@ -96,19 +96,19 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
     ];
     let mut network = plan("hrrh", &links, &[SECOND]);
     network["network"]["nodes"][1]["balance"] = json!("per-packet");
-    // A datagram every 10 ms: the odd ones come 35 ms late, behind the third after them.
+    // A datagram every 10 ms: the odd ones are 35 ms late, behind the third after them.
     let flow = udp(0, 3, 8 * SIZE * 100, SIZE, json!({}));
     let results = run(&with(network, json!({"flows": [flow]})));
     let packets = results.flow(0, "packets");
-    assert_eq!(packets, 98); // of 100, but the last two on the long way are still there
-    // Odd packet n comes after n + 1 and n + 3, and between them n - 2, which is late as well:
+    assert_eq!(packets, 98); // of 100; the last two on the long path have not arrived
+    // Odd packet n arrives after n + 1 and n + 3, and between them n - 2, which is late as well:
     // three places behind n + 1, two for the first of them.
     assert_eq!(results.flow(0, "reordered"), 48);
     assert_eq!(results.flow(0, "reordered_by_3"), 0);
     assert_eq!(results.integers("intervals", "extent_max"), [3]);
     let extent = results.floats("intervals", "extent")[0];
     assert!((extent - (47.0 * 3.0 + 2.0) / 48.0).abs() < 1e-12, "{extent}");
-    // The jitter is 16 sixteenths of the 35 ms by which every delay differs from the last.
+    // The jitter is 16 sixteenths of the 35 ms by which each delay differs from the last.
     let jitter = results.floats("intervals", "jitter_s")[0];
     assert!((jitter - 0.035).abs() < 0.001, "{jitter}");
     assert_eq!(results.of_rows("displacements", "early", "flow", 0).iter().sum::<i64>(), 49);
@@ -117,7 +117,7 @@ fn packets_that_take_turns_on_unlike_ways_are_reordered() {
 #[test]
 fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
     let flow = udp(0, 1, 8 * SIZE * 1_000, SIZE, json!({"stop": 20 * SECOND}));
-    // Half of the copies, and of those that are late, are lost behind the link that makes them.
+    // Half of the copies, and of the late packets, are lost behind the link that causes them.
     let changes = json!({"duplicate_ppb": 20_000_000, "detour": [10_000_000, 7_500 * MICROSECOND]});
     let fast = |ends, changes| link_with(ends, 1_000_000_000, MILLISECOND, changes);
     for lossy in [false, true] {
@@ -133,12 +133,12 @@ fn what_a_link_does_to_packets_is_what_is_measured_of_them() {
         assert_eq!(results.port(2, "lost_packets") + arrived + duplicates, 20_000 + copies);
         if !lossy {
             assert_eq!((lost, reordered, duplicates), (0, late, copies));
-            // Seven packets overtake a late one, but for those of them that are late themselves,
-            // and those from before that are may come in between.
+            // Seven packets overtake a late one, except for those that are late themselves, and
+            // earlier late ones may arrive in between.
             assert!((7..=10).contains(&results.integers("intervals", "extent_max")[0]));
             assert!(late - results.flow(0, "reordered_by_3") < 20);
         } else {
-            // A packet with a copy arrives with a probability of 3/4, both with 1/4.
+            // A packet with a copy arrives with a probability of 3/4, and both with 1/4.
             assert!(duplicates.abs_diff(copies / 4) < 50, "{duplicates} of {copies}");
             assert!(lost.abs_diff(10_000 - copies / 4) < 400, "{lost}");
         }
@@ -157,7 +157,7 @@ fn tcp_delivers_all_in_order_however_a_link_treats_it() {
         assert_eq!(results.flow(0, "bytes"), 3_000_000);
         assert!(results.flow(0, "reordered") > 10);
     }
-    // Copies alone are not disorder.
+    // Copies alone are not reordering.
     let flow = tcp(0, 1, json!({}), json!({"volume": 3_000_000}));
     let results = run(&one_link(&[flow], json!({"duplicate_ppb": 100_000_000}), &[60 * SECOND]));
     assert_eq!((results.flow(0, "bytes"), results.flow(0, "reordered")), (3_000_000, 0));

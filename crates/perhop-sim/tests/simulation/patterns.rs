@@ -1,4 +1,4 @@
-//! Patterns of traffic against the theory of queues, which knows what they lead to.
+//! Patterns of traffic compared with results of queueing theory.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,18 @@ use crate::lab::*;
 
 const RATE: u64 = 100_000_000;
 const SIZE: u64 = 1000;
-/// What a packet of the mean size takes.
+/// Transmission time of a packet of the mean size.
 const SERVICE: u64 = SIZE * 8 * SECOND / RATE;
 
-/// Returns a flow that loads a link to `load` per mille with IP packets of `SIZE` bytes on average.
+/// Returns a plan of a flow that loads a link to `load` per mille with IP packets of `SIZE` bytes
+/// on average.
 fn loaded(load: u64, settings: Value, marks: &[u64]) -> Value {
     let settings = json!({"transport": {"udp": with(json!({"layer": "ip"}), settings)}});
     let flow = udp(0, 1, RATE / 1000 * load, SIZE, settings);
     with(plan("hh", &[link([0, 1], RATE, 0)], marks), json!({"flows": [flow]}))
 }
 
-/// Returns the mean number of packets that wait, and the share of the time that the link is busy.
+/// Returns the mean number of waiting packets, and the share of the time in which the link is busy.
 fn queue(load: u64, settings: Value) -> (f64, f64) {
     let results = run(&loaded(load, settings, &every(17 * SERVICE, 4_000_000 * SERVICE)));
     let waiting = results.of_rows("queues", "backlog_packets", "class", 0);
@@ -53,7 +54,7 @@ fn regular_arrivals_never_queue() {
     assert_eq!(queue(999, json!({})).0, 0.0);
 }
 
-/// A Poisson process: counts in equal stretches have a variance equal to their mean.
+/// A Poisson process: counts in equal intervals have a variance equal to their mean.
 #[test]
 fn poisson_counts_vary_as_much_as_they_are() {
     let marks = every(100 * SERVICE, 1_000_000 * SERVICE);
@@ -96,7 +97,7 @@ fn a_replay_sends_what_is_written() {
         let network = plan("hh", &[link([0, 1], 1_000_000_000, 0)], &marks);
         let results = run(&with(network, json!({"flows": [flow]})));
         assert_eq!(results.flow(0, "bytes"), expected);
-        // 128 bytes at 1 Gb/s take a microsecond, so that what is sent at a mark comes after it.
+        // 128 bytes at 1 Gb/s take a microsecond, so that packets sent at a mark arrive after it.
         assert_eq!(results.integers("intervals", "packets")[4..8], [0, 1, 2, 0]);
     }
 }

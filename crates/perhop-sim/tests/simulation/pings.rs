@@ -1,10 +1,11 @@
-//! Pings: what they measure, and what becomes of their mark.
+//! Pings: their measurements, and their DSCP.
 
 use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// Returns a host, a router, a host; 1 Gb/s and 1 ms to the router, then what `second` says.
+/// Returns the results for a host, a router and a host; 1 Gb/s and 1 ms to the router, then the
+/// link `second`.
 fn path(second: Value, flows: &[Value], pings: &[Value], end: u64) -> Results {
     let links = [link([0, 1], 1_000_000_000, MILLISECOND), second];
     run(&with(plan("hrh", &links, &[end]), json!({"flows": flows, "pings": pings})))
@@ -35,12 +36,12 @@ fn pings_go_out_from_start_until_before_stop() {
     let results =
         path(link([1, 2], 1_000_000_000, MILLISECOND), &[], &pings, 2 * SECOND + MILLISECOND);
     assert_eq!(results.rtts(0).len(), 2);
-    // The third of the other way goes out at 2 s and is still under way.
+    // The third one in the other direction is sent at 2 s and still in transit.
     let other = results.rtts(1);
     assert_eq!(other.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
 }
 
-/// The wait behind a full queue: its limit, and what is left of the packet under way.
+/// The wait behind a full queue: its limit, and the rest of the packet in transmission.
 #[test]
 fn under_load_the_queues_limit_bounds_the_round_trip() {
     const RATE: u64 = 10_000_000;
@@ -80,7 +81,7 @@ fn a_lost_ping_has_no_round_trip_time() {
     assert_eq!(results.port(2, "lost_packets") + results.port(3, "lost_packets"), lost as u64);
 }
 
-/// Returns a class that remarks beyond 1 kb/s, which the first packet uses up for the rest of the
+/// Returns a class that remarks above 1 kb/s, which the first packet uses up for the rest of the
 /// test.
 fn remarking(dscp: u8) -> Value {
     let mut class = class(json!({}), 1, fifo(1000));

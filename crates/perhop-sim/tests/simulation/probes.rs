@@ -1,22 +1,23 @@
-//! Probes whose time to live ends on the way, and what comes back of them.
+//! Probes whose time to live is used up, and the answers.
 
 use serde_json::{Value, json};
 
 use crate::lab::*;
 
 const RATE: u64 = 1_000_000_000;
-/// What comes back.
+/// Name of the answer.
 const ECHO: &str = "echo reply";
 const EXCEEDED: &str = "time exceeded";
 const UNREACHABLE_PORT: &str = "port unreachable";
 
-/// Returns a host, three routers, a host, a millisecond between each two.
+/// Returns a plan of a host, three routers and a host, with a millisecond between each two.
 fn row(pings: &[Value], end: u64) -> Value {
     let links: Vec<Value> = (0..4).map(|n| link([n, n + 1], RATE, MILLISECOND)).collect();
     with(plan("hrrrh", &links, &[end]), json!({"pings": pings}))
 }
 
-/// Returns the round trip of a probe of `size` bytes to the n-th node, and an answer of `answer`
+/// Returns the round-trip time of a probe of `size` bytes to the n-th node, with an answer of
+/// `answer` bytes.
 /// bytes.
 fn round_trip(hops: u64, size: u64, answer: u64) -> f64 {
     seconds(hops * (2 * MILLISECOND + transmission(size, RATE) + transmission(answer, RATE)))
@@ -36,9 +37,9 @@ fn every_router_on_the_way_answers_and_then_the_destination() {
             .map(|hops| Some(round_trip(hops, size, if hops == 4 { echo } else { 56 })))
             .collect();
         assert_eq!(results.rtts(0), expected);
-        // Spread evenly over the round.
+        // Evenly spaced over the round.
         assert_eq!(results.floats("pings", "sent_s"), [0.0, 0.25, 0.5, 0.75]);
-        // Routers mark their errors CS6, hosts do not mark theirs; an echo keeps its mark.
+        // Routers mark their errors CS6, hosts do not mark theirs; an echo keeps its DSCP.
         assert_eq!(results.integers("pings", "dscp_echoed"), [48, 48, 48, 0]);
         assert_eq!(results.integers("pings", "dscp_arrived"), [0; 4]);
     }
@@ -56,7 +57,7 @@ fn a_router_answers_pings_itself() {
 fn later_rounds_stop_at_the_destination() {
     let changes = json!({"ttl": [1, 30], "stop": 3 * SECOND});
     let results = run(&row(&[ping(0, 4, SECOND, changes)], 4 * SECOND));
-    // Those of the first round are under way by the time the answer comes back: 33 ms apart.
+    // Those of the first round are in transit when the answer arrives: 33 ms apart.
     assert_eq!(results.integers("pings", "ttl"), [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4]);
     assert!(results.rtts(0).iter().all(Option::is_some));
 }
@@ -80,7 +81,8 @@ fn trains_are_sent_back_to_back_and_spread_by_the_narrowest_link() {
         let arrived: Vec<f64> = (5 * train..5 * train + 5).map(|n| sent[n] + rtts[n]).collect();
         arrived.windows(2).map(|pair| pair[1] - pair[0]).collect()
     };
-    // Packet-pair dispersion: before the narrow link at the first link's rate, behind it at its.
+    // Packet-pair dispersion: before the narrow link at the rate of the first link, behind it at
+    // its own.
     for (train, rate) in [(0, RATE), (1, NARROW)] {
         let expected = seconds(transmission(1500, rate));
         assert!(gaps(train).iter().all(|gap| (gap - expected).abs() < 1e-10), "{:?}", gaps(train));
@@ -99,7 +101,7 @@ fn routers_limit_what_they_say_and_may_be_silent() {
     assert_eq!(answered, [0, 10]);
 }
 
-/// Returns a class that remarks beyond 1 b/s, which the first packet uses up for the rest of the
+/// Returns a class that remarks above 1 b/s, which the first packet uses up for the rest of the
 /// test.
 fn remarking(dscp: u8) -> Value {
     let mut class = class(json!({}), 1, fifo(1000));

@@ -1,4 +1,4 @@
-//! Queues under traffic at constant rates, where everything can be computed.
+//! Queues under traffic at constant rates, for which all results can be computed.
 
 use serde_json::{Value, json};
 
@@ -32,27 +32,27 @@ fn a_volume_ends_with_a_shorter_datagram() {
 fn an_overloaded_queue_carries_its_rate_and_drops_the_rest() {
     // Twice what the link carries: 2000 packets of 1000 bytes in a second.
     let flow = udp(0, 1, 2 * 7_776_000, 972, json!({"stop": SECOND}));
-    // A mark takes in what happens at its instant, such as the transmission that begins at 1 s.
+    // A mark includes the events of its instant, such as the transmission that begins at 1 s.
     let results = run(&direct(fifo(20), &[flow], &[SECOND - 1, SECOND, 2 * SECOND]));
     let count = |column| results.of_rows("queues", column, "class", 0);
-    // The transmitter never rests, and 20 wait in the end.
+    // The transmitter never idles, and 20 wait in the end.
     assert_eq!(count("sent_packets"), [1000, 1, 19]);
     assert_eq!(count("dropped_limit"), [2000 - 1000 - 20, 0, 0]);
     assert_eq!(count("backlog_packets"), [20, 19, 0]);
     assert_eq!(count("backlog_bytes"), [20_000, 19_000, 0]);
     assert_eq!(results.flow(0, "lost"), results.class(0, "dropped_packets"));
-    // The last that arrives within the first second was sent out 2 ms before its end.
+    // The last datagram that arrives within the first second was sent 2 ms before its end.
     assert_eq!(results.goodput(0, 0, SECOND), 999.0 * 972.0 * 8.0);
 }
 
 /// Flows at constant rates and a ping through one queue, N·D/D/1: each ping waits as long as
-/// Lindley's recursion says (D. V. Lindley, *The theory of queues with a single server*, 1952).
+/// Lindley's recursion predicts (D. V. Lindley, *The theory of queues with a single server*, 1952).
 #[test]
 fn pings_wait_as_lindleys_recursion_says() {
     const RATE: u64 = 10_000_007;
     const DELAY: u64 = 3 * MILLISECOND;
-    // Period, offset and IP length of each flow; the load is 0.95, and periods that share no
-    // factor bring about every pattern of arrivals.
+    // Period, offset and IP length of each flow; the load is 0.95, and coprime periods cause all
+    // patterns of arrivals.
     let sources =
         [(4_999_999_991, 0, 1500), (3_000_000_019, 777_777, 500), (7_000_000_003, 13, 1400)];
     let period = 11_000_000_017;
@@ -110,7 +110,7 @@ fn cumulated(results: &Results, class: usize, column: &str) -> Vec<u64> {
     per_stretch.iter().scan(0, sum).collect()
 }
 
-/// What a token bucket promises: no more than burst + rate · t over any time t.
+/// The guarantee of a token bucket: no more than burst + rate · t over any time t.
 #[test]
 fn a_policer_passes_no_more_than_its_burst_and_rate() {
     const BURST: u64 = 20_000;
@@ -152,7 +152,7 @@ fn saturated_classes_share_by_weight_to_within_a_packet() {
     let results = run(&direct(json!({"classes": classes}), &flows, &marks));
 
     let sent: Vec<Vec<u64>> = (1..=3).map(|n| cumulated(&results, n, "sent_bytes")).collect();
-    // Each flow's first packet has come after a transmission; from then on all are backlogged.
+    // Each flow's first packet arrives after a transmission; from then on all are backlogged.
     for mark in 0..marks.len() {
         let total: u64 = sent.iter().map(|class| class[mark]).sum();
         for class in 0..3 {
@@ -177,7 +177,7 @@ fn a_strict_class_goes_first_up_to_its_policed_rate() {
     let strict = results.class(1, "sent_bytes");
     assert_eq!(strict, results.class(1, "conformed_bytes"));
     assert!((2_499_000..=2_503_000).contains(&strict), "{strict} of 2.5 MB in 10 s");
-    // The other class has the rest of 10 MB, but for the first packet of all.
+    // The other class has the rest of 10 MB, except for the first packet.
     let both = strict + results.class(2, "sent_bytes");
     assert!((9_999_000..=10_001_000).contains(&both), "{both}");
     assert_eq!(results.class(1, "dropped_limit"), 0);
@@ -199,8 +199,8 @@ fn a_strict_class_waits_for_one_packet_at_most() {
     assert!(rtts.iter().any(|&rtt| rtt > idle + 0.9 * one_packet));
 }
 
-/// Each criterion of a class picks its packets out of the same traffic. Hosts 0 and 1 send to
-/// hosts 2 and 3 over the link between routers 4 and 5.
+/// Each criterion of a class selects its packets from the same traffic. Hosts 0 and 1 send to hosts
+/// 2 and 3 over the link between routers 4 and 5.
 #[test]
 fn classes_take_what_they_match() {
     let flows = [
@@ -244,7 +244,7 @@ fn classes_take_what_they_match() {
     }
 }
 
-/// The way back: acknowledgements have the ports the other way round and the mark of the data.
+/// The reverse direction: acknowledgements have exchanged ports and the DSCP of the data.
 #[test]
 fn acknowledgements_are_classified_too() {
     let cases = [
@@ -262,7 +262,7 @@ fn acknowledgements_are_classified_too() {
             link_with([0, 1], 8_000_000, MILLISECOND, json!({"queues": [fifo(1000), queue]}));
         let flow = tcp(0, 1, json!({}), json!({"port": 4000, "volume": 100_000, "dscp": 10}));
         let results = run(&with(plan("hh", &[link], &[SECOND]), json!({"flows": [flow]})));
-        // Class 0 is the queue of the way there.
+        // Class 0 is the queue of the forward direction.
         assert!(results.class(2, "sent_packets") > 30, "{matches}");
         assert_eq!(results.class(3, "sent_packets"), 0, "{matches}");
     }
@@ -277,7 +277,7 @@ fn nested_classes_divide_their_parents_share() {
     let flows: Vec<Value> = (0..3).map(|n| udp(0, 1, 8_000_000, 972, json!({"dscp": n}))).collect();
     let results = run(&direct(classes, &flows, &[10 * SECOND]));
     let sent: Vec<u64> = (0..5).map(|class| results.class(class, "sent_packets")).collect();
-    // Root, parent, its two, the other; of 10,000 packets, to within one a level.
+    // Root, parent, its two, the other; of 10,000 packets, to within one per level.
     for (class, expected) in [10_000_u64, 4_000, 3_000, 1_000, 6_000].into_iter().enumerate() {
         assert!(sent[class].abs_diff(expected) <= 2, "{sent:?}");
     }

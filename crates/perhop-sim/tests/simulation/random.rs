@@ -1,11 +1,11 @@
-//! Random networks and traffic: nothing panics, nothing is lost uncounted, no link is overrun.
+//! Random networks and traffic: no panic, no loss without a count, no link above its rate.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// Two routers between up to three hosts a side.
+/// Two routers between up to three hosts on each side.
 const SIDE: u16 = 3;
 const LEFT: u16 = 2 * SIDE;
 const RIGHT: u16 = LEFT + 1;
@@ -59,7 +59,7 @@ fn matches() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Returns a plain queue or classes, which may have classes inside.
+/// A plain queue or classes, which may have classes inside.
 fn queue() -> impl Strategy<Value = Value> {
     limit().prop_recursive(2, 8, 4, |inner| {
         let weight = prop::option::weighted(0.8, 1_u64..1_000_000);
@@ -158,7 +158,8 @@ prop_compose! {
         let settings = json!({"transport": {"udp": {
             "layer": layer, "gaps": gaps, "sizes": sizes,
         }}});
-        // One byte at 5 Mb/s is a packet every 1.6 µs, and half a million of them tell no more.
+        // One byte at 5 Mb/s is a packet every 1.6 µs, and half a million of them would not show
+        // more.
         udp(from, to, rate.min(size * 8 * 2_000), size, with(schedule, settings))
     }
 }
@@ -202,7 +203,7 @@ proptest! {
     }
 }
 
-/// The sums over the classes inside a class are those of the class. Returns each port's
+/// Checks that the sums over the classes inside a class are those of the class. Returns each port's
 /// root.
 fn check_classes(
     plan: &Value,
@@ -234,7 +235,7 @@ fn check_classes(
                 backlog[number]
             );
         }
-        // What is dropped inside counts outside, too.
+        // Drops inside count outside, too.
         let inside =
             |column| children.iter().map(|&child| results.class(child, column)).sum::<u64>();
         let [total, limit, policer, exceeded, violated] = [
@@ -261,8 +262,8 @@ fn check_classes(
     Ok(roots)
 }
 
-/// A link carries what its queue sent, and no more than its rate and the packet in
-/// transmission at either end of a stretch.
+/// Checks that a link carries the packets that its queue sent, and no more than its rate and the
+/// packet in transmission at either end of an interval.
 fn check_links(plan: &Value, results: &Results, roots: &[usize]) -> Result<(), TestCaseError> {
     let links = plan["network"]["links"].as_array().unwrap();
     for (port, &root) in roots.iter().enumerate() {
@@ -281,7 +282,8 @@ fn check_links(plan: &Value, results: &Results, roots: &[usize]) -> Result<(), T
     Ok(())
 }
 
-/// What reached a router left it, was dropped there, waits there, or is still on the way to it.
+/// Packets that reached a router left it, were dropped there, wait there, or are still in transit
+/// to it.
 fn check_routers(
     plan: &Value,
     results: &Results,
@@ -299,7 +301,7 @@ fn check_routers(
             if to == u64::from(router) {
                 came += results.port(port, "sent_packets") - results.port(port, "lost_packets")
                     + results.port(port, "duplicated_packets");
-                // The shortest packet has 20 bytes and more.
+                // The shortest packet has at least 20 bytes.
                 let detour = link["detour"][1].as_u64().unwrap();
                 let flight = count("delay") + count("jitter") + detour;
                 under_way += flight / transmission(20, count("rate")) + 1;
@@ -316,7 +318,7 @@ fn check_routers(
     Ok(())
 }
 
-/// Nothing is delivered that was not sent, and every loss has a place and a cause.
+/// No more is delivered than was sent, and every loss has a place and a cause.
 fn check_flows(plan: &Value, results: &Results) -> Result<(), TestCaseError> {
     for (number, flow) in plan["flows"].as_array().unwrap().iter().enumerate() {
         if let Some(volume) = flow["volume"].as_u64() {

@@ -1,11 +1,11 @@
-//! Plans of tests spelled out.
+//! Expands the short plans of tests.
 //!
-//! Tests number nodes, flows, pings and links' ends, and say of a queue only what matters; a plan
-//! has names, of which these are made.
+//! Tests number nodes, flows, pings and links' ends, and set only what matters of a queue; a plan
+//! has names, which are made from the numbers.
 
 use serde_json::{Map, Value, json};
 
-/// Returns the name of a node, a flow or a ping, or whatever else stands there.
+/// Returns the name of a node, a flow or a ping, or any other value unchanged.
 fn name(number: &Value) -> Value {
     number.as_u64().map_or_else(|| number.clone(), |number| json!(number.to_string()))
 }
@@ -84,7 +84,7 @@ fn spelled_link(link: &Value, names: &mut Vec<String>) -> Value {
     link
 }
 
-/// Returns a discipline, `above` being how the names of its classes begin.
+/// Returns a discipline; `above` is the prefix of the names of its classes.
 pub fn spelled_discipline(short: &Value, above: &str) -> Value {
     for (key, scheduler) in [("classes", "wfq"), ("drr", "drr"), ("link-sharing", "link-sharing")] {
         if let Some(classes) = short.get(key).and_then(Value::as_array) {

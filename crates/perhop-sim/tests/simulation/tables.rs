@@ -1,4 +1,4 @@
-//! What tables promise: sums, slices, marks, determinism.
+//! Guarantees of tables: sums, slices, marks, determinism.
 
 use perhop_core::Time;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::lab::*;
 
 const END: u64 = 4 * SECOND;
 
-/// The columns that count, whose sums do not depend on where the marks are.
+/// Columns of counters, whose sums do not depend on the marks.
 const COUNTS: [(&str, &[&str], &str); 3] = [
     (
         "intervals",
@@ -109,15 +109,15 @@ fn agree_with_the_histogram(results: &Results, name: &str) {
         for (_, (low, high)) in
             of_flow.filter(|(of, (low, _))| **of == flow as i64 && !low.is_nan())
         {
-            // No sample is outside the bins that were hit.
+            // No sample is outside the non-empty bins.
             assert!(results.floats(table, "low_s")[bins[0]] <= *low);
             assert!(*high < results.floats(table, "high_s")[*bins.last().unwrap()]);
         }
     }
 }
 
-/// Of a flow with one segment at a time, which takes a little more than 10 ms to and fro, the
-/// smoothed round-trip time is what each of them measured, and read once in every 10 ms.
+/// For a flow with one segment at a time and a round trip a little above 10 ms, the smoothed
+/// round-trip time equals each measurement, and is read once in every 10 ms.
 #[test]
 fn a_smoothed_round_trip_time_is_read_every_ten_milliseconds() {
     let end = 2 * SECOND;
@@ -126,7 +126,7 @@ fn a_smoothed_round_trip_time_is_read_every_ten_milliseconds() {
     plan["flows"] = json!([tcp(0, 1, json!({"send_window": 1460, "delayed_ack": 0}), json!({}))]);
     let results = run(&plan);
     for column in ["srtt_s", "srtt_min_s", "srtt_max_s"] {
-        // In the second second: the handshake's packets are small.
+        // In the second second, because the handshake's packets are small.
         let [smoothed, sampled] =
             [column, "rtt_s"].map(|column| results.floats("intervals", column)[1]);
         assert!((smoothed - sampled).abs() < 1e-9, "{column}: {smoothed} and {sampled}");
@@ -136,7 +136,7 @@ fn a_smoothed_round_trip_time_is_read_every_ten_milliseconds() {
     assert!((190..200).contains(&read), "{read}");
 }
 
-/// Smoothing takes the extremes off: it goes an eighth of the way to each sample (RFC 6298).
+/// Smoothing removes the extremes: it moves by an eighth towards each sample (RFC 6298).
 #[test]
 fn a_smoothed_round_trip_time_is_narrower_than_what_segments_measure() {
     let results = run(&everything(1, &[END]));
@@ -176,13 +176,13 @@ fn a_column_for_every_row() {
     }
 }
 
-/// The distance of marks in a run that is stopped; the last of them is where it ends at the latest.
+/// Interval of the marks in a run that is stopped; the run ends at the last one at the latest.
 const STEP: u64 = 300 * MILLISECOND;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// However a run is sliced, every cell is the same.
+    /// Every cell is independent of the slices of a run.
     #[test]
     fn slices_change_nothing(
         slices in prop::collection::vec(prop_oneof![0..MILLISECOND, 0..SECOND], 0..50),
@@ -204,7 +204,7 @@ proptest! {
         prop_assert_eq!(sliced.packet_hops(), whole.packet_hops());
     }
 
-    /// A run that is stopped has in its tables all that happened until then.
+    /// The tables of a stopped run include all measurements until then.
     #[test]
     fn a_stopped_run_keeps_what_was_measured(at in 0..=END / STEP * STEP) {
         let mut simulation = build(&everything(1, &every(STEP, END))).unwrap();
@@ -214,14 +214,14 @@ proptest! {
         let delivered: Vec<u64> = (0..4).map(|flow| results.flow(flow, "bytes")).collect();
         prop_assert_eq!(&delivered, &simulation.delivered());
         prop_assert_eq!(results.floats("links", "end_s").last().copied(), Some(seconds(at)));
-        // The same as a run that was meant to end there.
+        // Equal to a run with this end.
         if at > 0 {
             let marks = every(STEP, at).into_iter().chain([at]);
             let mut marks: Vec<u64> = marks.collect();
             marks.dedup();
             prop_assert_eq!(results.bits(), run(&everything(1, &marks)).bits());
         }
-        // It has ended: nothing more happens, however often it is told to go on or to stop.
+        // The run has ended: further calls to advance or stop have no effect.
         let events = simulation.events();
         simulation.advance(Time::MAX);
         simulation.stop();

@@ -1,4 +1,4 @@
-//! TCP against theory: ceilings, windows, fairness, recovery, and what random loss leaves.
+//! TCP compared with theory: ceilings, windows, fairness, recovery, and random loss.
 
 use perhop_core::Stream;
 use proptest::prelude::*;
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::lab::*;
 
-/// Returns a host on a fast link, a router, the bottleneck, a host. The bottleneck has a queue of
-/// `limit` packets there and loses `loss_ppb` in both directions; `rtt` is without the time that
-/// transmissions take.
+/// Returns the links between a host on a fast link, a router and, over the bottleneck, a host. The
+/// bottleneck has a queue of `limit` packets there and loses `loss_ppb` in both directions; `rtt`
+/// does not include transmission times.
 fn bottleneck(rate: u64, rtt: u64, limit: u64, loss_ppb: u32) -> [Value; 2] {
     let changes = json!({"loss_ppb": loss_ppb, "queues": [fifo(limit), fifo(1 << 40)]});
     let slow = link_with([1, 2], rate, rtt / 2 - MICROSECOND, changes);
@@ -19,11 +19,11 @@ fn over(links: &[Value], flows: &[Value], marks: &[u64]) -> Value {
     with(plan("hrh", links, marks), json!({"flows": flows}))
 }
 
-/// What TCP's payload is of a link's rate.
+/// Share of a link's rate that is TCP's payload.
 const PAYLOAD: f64 = 1460.0 / 1500.0;
 
-/// A window of twice the bandwidth-delay product that is halved leaves the link just busy
-/// (Appenzeller, Keslassy and McKeown, *Sizing Router Buffers*, 2004, section 2).
+/// Halving a window of twice the bandwidth-delay product leaves the link just busy (Appenzeller,
+/// Keslassy and McKeown, *Sizing Router Buffers*, 2004, section 2).
 #[test]
 fn one_flow_fills_the_link_if_the_buffer_holds_a_round_trip() {
     let (rate, rtt) = (10_000_000, 40 * MILLISECOND);
@@ -39,7 +39,7 @@ fn one_flow_fills_the_link_if_the_buffer_holds_a_round_trip() {
     }
 }
 
-/// Throughput is window / RTT where the window is the limit; whole segments fill it.
+/// Throughput is window / RTT if the window is the limit; whole segments fill it.
 #[test]
 fn a_window_bounds_throughput() {
     let rtt = 100 * MILLISECOND;
@@ -60,7 +60,7 @@ fn a_window_bounds_throughput() {
             assert!((ratio - 1.0).abs() < 0.01, "{window} of {bytes} B: {ratio}");
         }
     }
-    // An odd number of segments leaves one whose acknowledgement is delayed every round trip.
+    // With an odd number of segments, the acknowledgement of one is delayed every round trip.
     let odd =
         |delayed_ack| ratio(json!({"send_window": 8 << 10, "delayed_ack": delayed_ack}), 8 << 10);
     assert!((odd(0) - 1.0).abs() < 0.01);
@@ -72,7 +72,7 @@ fn equal_flows_share_equally_in_the_long_run() {
     for control in ["reno", "cubic"] {
         let flow =
             |start| tcp(0, 2, json!({"congestion_control": control}), json!({"start": start}));
-        // The second finds the first with the whole link.
+        // The second flow starts when the first has the whole link.
         let flows = [flow(0), flow(5 * SECOND + 1)];
         let marks = [30 * SECOND, 330 * SECOND];
         let plan = over(&bottleneck(10_000_000, 40 * MILLISECOND, 40, 0), &flows, &marks);
@@ -84,14 +84,15 @@ fn equal_flows_share_equally_in_the_long_run() {
     }
 }
 
-/// Two paths of the same length, by node 1 and by node 2; the first link of that by node 1 loses.
+/// Two paths of the same length, by node 1 and by node 2; the first link of the path by node 1
+/// loses.
 fn lossy_one_way(rate: u64, rtt: u64, loss_ppb: u32) -> Vec<Value> {
     let hop = |ends, loss_ppb| link_with(ends, rate, rtt / 4, json!({"loss_ppb": loss_ppb}));
     vec![hop([0, 1], loss_ppb), hop([3, 2], 0), hop([1, 3], 0), hop([2, 0], 0)]
 }
 
-/// Returns a port for which hosts 0 and 3 share their load so that data goes by node 1, where it is
-/// lost, and acknowledgements by node 2, where they are not.
+/// Returns a port for which hosts 0 and 3 share their load so that data takes the path by node 1,
+/// with loss, and acknowledgements the one by node 2, without.
 fn port_of_one_way_loss(seed: u64) -> u64 {
     let links = lossy_one_way(10_000_000_000, MILLISECOND, 0);
     let divided = |port: &u64| {
@@ -103,7 +104,8 @@ fn port_of_one_way_loss(seed: u64) -> u64 {
     (5001..6000).find(divided).expect("one port of four is such a one")
 }
 
-/// Goodput in segments a second under random loss of data, and its standard error, over seeds.
+/// Returns the goodput in segments per second under random loss of data, and its standard error,
+/// over seeds.
 fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -> (f64, f64) {
     let rates: Vec<f64> = (1..=seeds)
         .map(|seed| {
@@ -121,10 +123,10 @@ fn under_loss(control: &str, rtt: u64, loss_ppb: u32, length: u64, seeds: u64) -
     (mean, (variance / seeds as f64).sqrt())
 }
 
-/// PFTK, in segments a second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno Performance*,
-/// ToN 8(2), 2000, the model with timeouts, where the receiver's window is never the limit. The
-/// window grows by 1 / `b` of a segment a round trip; `p` is how many indications of loss there are
-/// for a segment sent.
+/// PFTK, in segments per second: Padhye, Firoiu, Towsley and Kurose, *Modeling TCP Reno
+/// Performance*, ToN 8(2), 2000, the model with timeouts, if the receiver's window is never the
+/// limit. The window grows by 1 / `b` of a segment per round trip; `p` is the number of loss
+/// indications per segment sent.
 fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
     let arrives = 1.0 - p;
     let c = (2.0 + b) / (3.0 * b);
@@ -138,9 +140,9 @@ fn pftk(p: f64, rtt: f64, timeout: f64, b: f64) -> f64 {
         / (rtt * (b / 2.0 * window + 1.0) + timeouts * timeout * backoff / arrives)
 }
 
-/// How many indications of loss there are for a segment when each is lost with probability `loss`:
-/// what is lost in the window after the first is part of the same. A window has grown to 4/3 of its
-/// mean when it meets a loss.
+/// Returns the number of loss indications per segment if each segment is lost with probability
+/// `loss`: further losses in the window after the first belong to the same indication. A window has
+/// grown to 4/3 of its mean when it meets a loss.
 fn indications(loss: f64, mean_window: f64) -> f64 {
     loss / (1.0 + loss * mean_window * 4.0 / 3.0)
 }
@@ -152,10 +154,10 @@ fn mathis(p: f64, rtt: f64) -> f64 {
     1.31 / (rtt * p.sqrt())
 }
 
-/// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment a round trip
-/// as if they were not: b = 1. A timeout is at its floor, 200 ms and a round trip. PFTK puts means
-/// for what varies; where losses are independent, that takes 7% off (1.22 for Mathis' 1.31), and
-/// the rest of the 10% is what SACK saves in timeouts. Losses at even distances, with which it is
+/// Acknowledgements are delayed, but the window grows by bytes (RFC 3465), a segment per round trip
+/// as if they were not: b = 1. A timeout is at its minimum, 200 ms plus a round trip. PFTK replaces
+/// random variables by their means; with independent losses, that costs 7% (1.22 for Mathis' 1.31),
+/// and the rest of the 10% are timeouts that SACK saves. Evenly spaced losses, with which it is
 /// exact, are in perhop-tcp's tests.
 #[test]
 fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
@@ -172,18 +174,18 @@ fn reno_under_random_loss_has_the_throughput_of_pftk_and_mathis() {
             "Reno, p = {p}: {measured:.1} ± {error:.1} segments/s, {pftk:.3} of PFTK, \
              {mathis:.3} of Mathis"
         );
-        // PFTK leaves out the round trip of recovery, one beside five of growth where p is 5%.
+        // PFTK omits the round trip of recovery, one beside five of growth at a p of 5%.
         let least = if p > 0.02 { 0.8 } else { 0.9 };
         assert!((least..1.1).contains(&pftk), "p = {p}: {pftk} of PFTK");
-        // Where windows are large: without timeouts, and where the round trips until a loss is
-        // detected and of recovery, which Mathis leaves out, are few beside those of growth.
+        // With large windows: without timeouts, and if the round trips until a loss is detected and
+        // of recovery, which Mathis omits, are few beside those of growth.
         assert!(p > 0.002 || (0.9..1.1).contains(&mathis), "p = {p}: {mathis} of Mathis");
     }
 }
 
-/// RFC 9438's window where each segment is lost with probability `p`, in segments a second: its
-/// equations as a fluid, Reno-friendly region and slow start left out, over twenty thousand
-/// losses. A round trip repairs a loss; what else is lost in it belongs to the same.
+/// Returns RFC 9438's throughput if each segment is lost with probability `p`, in segments per
+/// second: its equations as a fluid, without the Reno-friendly region and slow start, over twenty
+/// thousand losses. A round trip repairs a loss; other losses in it belong to the same.
 fn cubic_fluid(p: f64, rtt: f64) -> f64 {
     let mut random = Stream::new(1, "losses");
     let (mut window, mut maximum): (f64, f64) = (100.0, 100.0);
@@ -191,7 +193,7 @@ fn cubic_fluid(p: f64, rtt: f64) -> f64 {
     for _ in 0..20_000 {
         maximum = maximum.max(window);
         let k = ((maximum - window) / 0.4).cbrt();
-        // What is sent until t: the integral of the cubic.
+        // Segments sent until t: the integral of the cubic function.
         let sent_until = |t: f64| (maximum * t + 0.1 * ((t - k).powi(4) - k.powi(4))) / rtt;
         let until_loss = random.exponential() / p;
         let mut t: f64 = 0.0;
@@ -207,10 +209,9 @@ fn cubic_fluid(p: f64, rtt: f64) -> f64 {
     sent / passed
 }
 
-/// RFC 9438, section 5: beyond its Reno-friendly region CUBIC's average window is
-/// 1.054 RTT^0.75 / p^0.75 segments, (C (3 + β) / (4 (1 − β)))^¼ with its constants, for losses at
-/// even distances. Losses at random ones leave more, as they do for Reno; its equations say how
-/// much.
+/// RFC 9438, section 5: beyond its Reno-friendly region CUBIC's average window is 1.054 RTT^0.75 /
+/// p^0.75 segments, (C (3 + β) / (4 (1 − β)))^¼ with its constants, for evenly spaced losses.
+/// Random losses give larger windows, as for Reno; the equations say by how much.
 #[test]
 fn cubic_beats_reno_where_windows_are_large() {
     let (rtt, loss_ppb, length) = (200 * MILLISECOND, 50_000, 400 * SECOND);
@@ -229,7 +230,7 @@ fn cubic_beats_reno_where_windows_are_large() {
     assert!((0.9..1.1).contains(&(cubic / random)), "{cubic}, expected {random}");
 }
 
-/// When the last byte of a flow of this volume arrives, to within the marks' distance.
+/// Returns the arrival of the last byte of a flow of this volume, to within the distance of marks.
 fn completion(settings: Value, volume: u64) -> f64 {
     let links = bottleneck(20_000_000, 100 * MILLISECOND, 60, 0);
     let flow = tcp(0, 2, settings, json!({"volume": volume}));
@@ -260,7 +261,7 @@ fn a_stopped_flow_sends_nothing_new() {
     let links = bottleneck(10_000_000, 40 * MILLISECOND, 40, 0);
     let marks = [3 * SECOND, 3 * SECOND + 500 * MILLISECOND, 10 * SECOND];
     let results = run(&over(&links, &[flow], &marks));
-    // What was outstanding, a window of 33 packets and a queue of 40, is still delivered.
+    // Data that was outstanding, a window of 33 packets and a queue of 40, is still delivered.
     let bytes = results.integers("intervals", "bytes");
     assert!(bytes[1] <= 80 * 1460 && bytes[2] == 0, "{bytes:?}");
     assert_eq!(bytes.iter().sum::<i64>() % 1460, 0, "a segment was cut");
@@ -279,7 +280,7 @@ fn a_flow_that_was_stopped_before_it_began_sends_nothing() {
     assert_eq!(results.integers("intervals", "bytes"), [0, 0]);
 }
 
-/// A flow that has sent all, its FIN too, and is stopped while the FIN is sent again.
+/// A flow that has sent all its data and its FIN, and is stopped while the FIN is retransmitted.
 #[test]
 fn stopping_a_flow_that_has_ended_adds_nothing() {
     for stop in every(MILLISECOND, 100 * MILLISECOND) {
@@ -294,7 +295,7 @@ fn stopping_a_flow_that_has_ended_adds_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever is lost on the way, both ways, a volume arrives to the byte, and nothing more.
+    /// With any loss in both directions, a volume is delivered exactly.
     #[test]
     fn a_volume_is_delivered_exactly(
         control in prop::sample::select(
@@ -332,7 +333,7 @@ proptest! {
 
 #[test]
 fn streams_are_connections_of_their_own() {
-    // A class a stream, by the source ports that they have: 49152 and up.
+    // One class per stream, by their source ports: 49152 and up.
     let stream_class =
         |n: u16| class(json!({"source_ports": [[49152 + n, 49152 + n]]}), 1, fifo(30));
     let mut classes: Vec<Value> = (0..4).map(stream_class).collect();
@@ -345,7 +346,7 @@ fn streams_are_connections_of_their_own() {
     let results = Results::of(&simulation);
     assert_eq!(results.integers("intervals", "stream"), [0, 1, 2, 3, 0, 1, 2, 3]);
     assert_eq!(results.flow(0, "bytes"), simulation.delivered()[0]);
-    // Fair queueing gives each a quarter, whatever their windows do.
+    // Fair queueing gives each a quarter, whatever their windows.
     for stream in 0..4 {
         let bytes = results.of_rows("intervals", "bytes", "stream", stream)[1];
         let share = bytes as f64 / (15.0 * 10e6 / 8.0 * PAYLOAD);
@@ -367,7 +368,7 @@ fn acknowledgements_carry_the_mark_of_the_data() {
         .map(|dscp| tcp(0, 1, settings.clone(), json!({"dscp": dscp, "volume": 146_000 * dscp})));
     let results = run(&with(plan("hh", &[link], &[30 * SECOND]), json!({"flows": flows})));
     assert_eq!(results.class(0, "dropped_packets"), 0);
-    // A hundred segments a unit of DSCP, SYN and FIN; as many answers but for the last ACK.
+    // A hundred segments per unit of DSCP, SYN and FIN; as many answers but for the last ACK.
     for (class, packets) in [(1, 1_002), (2, 802), (3, 0)] {
         assert_eq!(results.class(class, "sent_packets"), packets, "data in class {class}");
         assert_eq!(results.class(4 + class, "sent_packets"), packets, "answers to class {class}");
@@ -382,18 +383,18 @@ fn losses_and_retransmissions_are_counted() {
     let segments = 5_000_000_u64.div_ceil(1460);
     let (lost, retransmits) = (results.flow(0, "lost"), results.flow(0, "retransmits"));
     assert!(lost > 10);
-    // The third port is the bottleneck's way there; the FIN may have met a full queue, too.
+    // The third port is the bottleneck's forward direction; the FIN may have met a full queue, too.
     let fin = results.class(2, "dropped_packets") - lost;
     assert!(fin <= 1, "{fin}");
     assert_eq!(results.flow(0, "packets"), segments + retransmits - lost - fin);
     assert_eq!(results.port(0, "sent_packets"), segments + retransmits + 2);
-    // With SACK, in order and without loss of retransmissions, next to nothing is sent in vain.
+    // With SACK, in order and without lost retransmissions, almost none is superfluous.
     assert!(retransmits >= lost && retransmits <= lost + lost / 10 + 2, "{retransmits} for {lost}");
 }
 
-/// Behind a drop-tail queue every loss is repaired once and nothing else is sent again, though the
-/// queue makes round trips many times longer than the least timeout. Linux does the same (in emu,
-/// 236 for 236 at 10 Mb/s, 100 ms and 100 packets).
+/// Behind a drop-tail queue every loss is repaired once and no other segment is retransmitted,
+/// although the queue makes round trips many times longer than the minimum timeout. Linux does the
+/// same (in emu, 236 for 236 at 10 Mb/s, 100 ms and 100 packets).
 #[test]
 fn behind_a_drop_tail_queue_retransmissions_are_losses() {
     let modern = json!({"rack": true, "dsack": true, "prr": true, "timestamps": true});
@@ -424,16 +425,16 @@ fn behind_a_drop_tail_queue_retransmissions_are_losses() {
                 let flow = tcp(0, 2, settings, json!({"volume": rate * 2_500_000}));
                 let results = run(&over(&links, &[flow], &[1000 * SECOND]));
                 assert_eq!(results.flow(0, "bytes"), rate * 2_500_000);
-                // The FIN's losses are the queue's, too; the third port is the bottleneck's way
-                // there.
+                // The FIN's losses are the queue's, too; the third port is the bottleneck's forward
+                // direction.
                 let lost = results.class(2, "dropped_packets");
                 let sent = results.flow(0, "retransmits");
                 runs += 1;
-                // RFC 6675 resends the last segment once in a recovery with nothing else to send
-                // (NextSeg rule 4): at the end of the volume, here.
+                // RFC 6675 retransmits the last segment once in a recovery with nothing else to
+                // send (NextSeg rule 4): at the end of the volume, here.
                 let rescued = u64::from(recovery.starts_with("SACK"));
-                // Without SACK a retransmission that is lost costs a timeout, after which
-                // everything outstanding is sent again.
+                // Without SACK a lost retransmission costs a timeout, after which everything
+                // outstanding is sent again.
                 let gone_back = recovery == "NewReno" && control == "cubic" && limit == 100;
                 if !(lost..=lost + rescued).contains(&sent) && !gone_back {
                     let setting = format!("{rate} Mb/s, {rtt} ms, {limit} packets, {control}");
@@ -454,7 +455,7 @@ fn timestamps_lengthen_every_segment() {
         (results.port(0, "sent_packets"), results.port(0, "sent_bytes"))
     };
     let (packets, bytes) = sent(false);
-    // The SYN says its segment size, its shift and that it takes selective acknowledgements; the
+    // The SYN has options for its segment size, its shift and selective acknowledgements; the
     // latter takes no room beside timestamps.
     assert_eq!((packets, bytes), (12, 12 * TCP_HEADER + 12 + 14_600));
     assert_eq!(sent(true), (packets, bytes + 12 * packets - 4));
@@ -476,8 +477,8 @@ fn modern_recovery_needs_no_timeouts_under_loss() {
     assert!(modern < counting);
 }
 
-/// HyStart++ slows slow start down once a queue stands, five rounds before it ends it: the window
-/// overshoots by a quarter a round instead of by its whole (RFC 9406, section 4.2).
+/// HyStart++ slows slow start down once there is a queue, five rounds before it ends it: the window
+/// overshoots by a quarter per round instead of doubling (RFC 9406, section 4.2).
 #[test]
 fn hystart_overshoots_less_than_slow_start() {
     let lost = |hystart: &str| {
@@ -492,11 +493,11 @@ fn hystart_overshoots_less_than_slow_start() {
     };
     let (none, plus_plus, linux) = (lost("none"), lost("hystart++"), lost("linux"));
     assert!(4 * plus_plus < none);
-    // Linux's leaves at once, and early: before the queue has stood at all.
+    // Linux's HyStart ends slow start at once, before there is a queue.
     assert_eq!(linux, 0);
 }
 
-/// RFC 7323, section 1.1: without scaling, 65535 bytes a round trip are the most.
+/// RFC 7323, section 1.1: without scaling, the window is at most 65535 bytes per round trip.
 #[test]
 fn windows_are_64_kib_without_scaling() {
     let goodput = |window_scaling: bool| {
@@ -521,8 +522,8 @@ fn a_volume_has_a_completion_time() {
     assert!(times[0].is_nan() && times[2].is_nan(), "in one stretch only: {times:?}");
 }
 
-/// draft-irtf-iccrg-ledbat-plus-plus, section 3: it uses an idle link, and leaves one to others.
-/// The queue holds 120 ms, twice its target.
+/// draft-irtf-iccrg-ledbat-plus-plus, section 3: it uses an idle link, and yields one to other
+/// flows. The queue holds 120 ms, twice its target.
 #[test]
 fn ledbat_uses_an_idle_link_and_yields_to_reno() {
     let ledbat = tcp(0, 2, json!({"congestion_control": "ledbat++"}), json!({}));
@@ -536,7 +537,7 @@ fn ledbat_uses_an_idle_link_and_yields_to_reno() {
     };
     let (alone, beside, after) = (share(0, 20, 60), share(0, 80, 180), share(0, 200, 240));
     println!("LEDBAT++: {alone:.3} alone, {beside:.3} beside Reno, {after:.3} after it");
-    // A slowdown takes a tenth of the time at most, and part of the link in it.
+    // A slowdown takes at most a tenth of the time, and uses part of the link in it.
     assert!(alone > 0.85 && after > 0.85, "{alone}, {after}");
     assert!(beside < 0.15 && share(1, 80, 180) > 0.8, "{beside}");
 }

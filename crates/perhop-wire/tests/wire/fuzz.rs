@@ -1,4 +1,4 @@
-//! Damaged packets, read here and by etherparse, which shares no code with this crate.
+//! Damaged packets, read by this crate and by etherparse, which share no code.
 
 use etherparse::{IpSlice, TcpOptionElement, TcpSlice, UdpSlice};
 use perhop_core::TrafficClass;
@@ -28,10 +28,10 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Whether both read the same, as far as both know the protocol.
+/// Checks that both readers agree, as far as both know the protocol.
 fn agree(bytes: &[u8], packet: &IpPacket) {
     let Ok(theirs) = IpSlice::from_slice(bytes) else {
-        // It asks of extension headers that they stand in the order of RFC 8200.
+        // etherparse requires the order of extension headers of RFC 8200.
         assert!(packet.transport > 40 || packet.number == number::AUTHENTICATION || is_ipv6(bytes));
         return;
     };
@@ -55,8 +55,8 @@ fn agree(bytes: &[u8], packet: &IpPacket) {
         }
     };
     assert_eq!((packet.traffic_class.octet(), packet.ttl, packet.length), (class, ttl, length));
-    // It skips what this crate takes for a transport: an authentication header in IPv4, mobility
-    // and the like. It takes an IPv6 length of zero for that of what there is.
+    // etherparse skips headers that this crate takes for a transport: an authentication header in
+    // IPv4, mobility and others. It takes an IPv6 length of zero for the length of the data.
     let payload = theirs.payload();
     if packet.number == payload.ip_number.0 && length > 40 {
         assert_eq!(packet.payload(bytes), payload.payload);
@@ -95,7 +95,7 @@ fn transports_agree(packet: &IpPacket, own: &[u8]) {
     }
 }
 
-/// Both read the same options, up to one that etherparse does not know.
+/// Checks that both read the same options, up to one that etherparse does not know.
 fn options_agree(ours: &TcpSegment<'_>, theirs: &TcpSlice<'_>) {
     for (own, other) in ours.options().zip(theirs.options_iterator()) {
         let Ok(other) = other else { return };
@@ -119,7 +119,7 @@ fn options_agree(ours: &TcpSegment<'_>, theirs: &TcpSlice<'_>) {
     }
 }
 
-/// Whatever is written into a packet, it stays the packet that it was but for that.
+/// A field that is written changes, and the rest of the packet does not.
 fn changes_are_what_they_say(bytes: &[u8], packet: &IpPacket) {
     let mut changed = bytes[..packet.length].to_vec();
     let class = TrafficClass::from_octet(packet.traffic_class.octet().wrapping_mul(7) ^ 0x5a);
@@ -150,7 +150,7 @@ fn fuzz_packets() {
             set_class_and_ttl(&mut bytes, TrafficClass::from_octet(1), 2);
             set_length(&mut bytes, length);
             fill_transport_checksum(&mut bytes, 20, number::UDP, 0);
-            // With the right length and checksum, a header of IPv4 without options is one.
+            // With the right length and checksum, an IPv4 header without options is valid.
             let short = Ipv4Header::of(&bytes).is_some_and(|header| header.header_length() == 20);
             fill_ipv4_checksum(&mut bytes);
             let fixed = IpPacket::parse(&bytes);
@@ -176,7 +176,7 @@ fn fuzz_packets() {
 
 #[test]
 fn fuzz_options() {
-    // Where checksums of IP would refuse nearly everything.
+    // At the transport, because checksums of IP would reject nearly all damaged packets.
     let seeds: Vec<Vec<u8>> =
         linux::all().into_iter().filter(|it| it[9] == 6).map(|it| it[20..].to_vec()).collect();
     let packet = IpPacket::parse(&linux::all()[0]).expect("a segment");

@@ -1,4 +1,4 @@
-//! Packets of IP that are written by hand, by an independent writer, and by nobody who means well.
+//! IP packets written by hand, by an independent writer, and damaged ones.
 
 use std::net::IpAddr;
 
@@ -118,7 +118,7 @@ fn what_is_no_packet_is_refused() {
     );
 }
 
-/// Bytes of a packet, some of them changed, some of its end missing.
+/// Bytes of a packet, some of them changed, or without the end.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let payload = prop::collection::vec(any::<u8>(), 0..120);
     let number = prop::sample::select(vec![0_u8, 1, 6, 17, 43, 44, 50, 51, 58, 60, 255]);
@@ -143,7 +143,7 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever comes is refused or read within its bounds.
+    /// Any input is rejected or read within its bounds.
     #[test]
     fn nothing_is_read_beyond_its_end(bytes in hostile()) {
         if let Ok(parsed) = IpPacket::parse(&bytes) {
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// A quote is read as its packet is, as far as it goes.
+    /// A quote is read like its packet, as far as it goes.
     #[test]
     fn a_quote_is_the_beginning_of_a_packet(
         bytes in hostile(), end in any::<prop::sample::Index>(),
@@ -171,7 +171,7 @@ proptest! {
         }
     }
 
-    /// After a change the checksum is that of a packet that was written like this at first.
+    /// After a change the checksum is that of a packet written with the new values.
     #[test]
     fn a_change_is_a_packet_written_like_that(
         class in any::<u8>(), ttl in any::<u8>(), other in any::<u8>(), left in any::<u8>(),
@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(bytes.len(), length);
     }
 
-    /// A checksum that is updated is the one computed anew, whatever words change (RFC 1624).
+    /// An updated checksum equals the one computed again, whatever words change (RFC 1624).
     #[test]
     fn an_updated_checksum_is_the_one_computed_anew(
         words in any::<[u16; 9]>(), after in any::<[u16; 2]>(), at in 0..8_usize,
@@ -207,7 +207,7 @@ proptest! {
         changed[at..at + 2].copy_from_slice(&after);
         let sum = updated_checksum(naive_checksum(&bytes(&words)), &words[at..at + 2], &after);
         let anew = naive_checksum(&bytes(&changed));
-        // Only zeros add up to zero, which ones' complement has two of.
+        // Only zeros have the sum zero, for which ones' complement has two forms.
         prop_assert!(sum == anew || changed == [0; 9], "{sum:04x} {anew:04x}");
     }
 

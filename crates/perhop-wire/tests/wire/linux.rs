@@ -1,6 +1,6 @@
 //! Packets that Linux sent over its loopback, with the values that tshark reads in them.
 //!
-//! Linux leaves the checksums of TCP and UDP to the device, which for the loopback means: open.
+//! Linux leaves the checksums of TCP and UDP to the device; on the loopback they stay open.
 
 use perhop_wire::{
     ICMP_HEADER, IcmpHeader, IcmpRepr, IpPacket, PartialChecksum, QuotedPacket, TcpHeader,
@@ -13,7 +13,7 @@ use crate::{naive_checksum, naive_transport_checksum};
 /// A SYN over IPv4, marked EF, with all options but SACK blocks.
 const SYN: &str = "45b8003c03df4000400638237f0000017f000001c00013894fa098df00000000a002ffd7fe3000\
      000204ffd70402080a6d7b8e5b000000000103030a";
-/// That nobody listens on a port, about a datagram over IPv4.
+/// Port unreachable, about a datagram over IPv4.
 const UNREACHABLE: &str = "45c0003e6ce4000040010f197f0000017f000001030369f20000000045000022aaac40\
      004011921c7f0000017f000001c001829a000efe21706572686f70";
 /// An echo request over IPv4, and the reply.
@@ -23,7 +23,7 @@ const ECHO_REPLY: &str = "450000246ce6000040010ff17f0000017f0000010000ab5b489300
 /// A SYN over IPv6, marked AF11, with all options but SACK blocks.
 const SYN_6: &str = "6285a2b100280640000000000000000000000000000000010000000000000000000000000000\
      0001c0001389707d018800000000a002ffc4003000000204ffc40402080a5f192936000000000103030a";
-/// That nobody listens on a port, about a datagram over IPv6.
+/// Port unreachable, about a datagram over IPv6.
 const UNREACHABLE_6: &str = "60063dc6003e3a400000000000000000000000000000000100000000000000000000\
      00000000000101043842000000006006bfdf000e114000000000000000000000000000000001000000000000\
      00000000000000000001c001829a000e0021706572686f70";
@@ -87,7 +87,7 @@ fn a_checksum_that_is_left_open_is_filled_in() {
         let mut anew = left_open.clone();
         let offset = IpPacket::parse(&anew).unwrap().transport;
         assert_ne!(naive_transport_checksum(&anew, offset, 6), 0);
-        // What Linux wrote there is the sum of the pseudo-header.
+        // Linux wrote the sum of the pseudo-header there.
         PartialChecksum { start: offset as u16, offset: 16 }.fill(&mut left_open);
         assert_eq!(naive_transport_checksum(&left_open, offset, 6), 0);
         let length = anew.len() - offset;
@@ -117,7 +117,7 @@ fn echoes_are_read_as_tshark_reads_them() {
         again[offset + 2..offset + 4].fill(0xee);
         fill_icmp_checksum(&mut again, offset);
         assert_eq!(again, sent);
-        // Another type, and back: the checksum goes along.
+        // Another type, and back: the checksum changes with it.
         IcmpHeader::of_mut(&mut again[offset..]).unwrap().set_kind(kind ^ 1);
         let changed = again.clone();
         fill_icmp_checksum(&mut again, offset);

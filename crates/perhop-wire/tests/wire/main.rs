@@ -6,8 +6,8 @@ mod linux;
 mod stamp;
 mod transports;
 
-/// The Internet checksum word by word (RFC 1071, section 4.1), which shares nothing with the
-/// crate's.
+/// Returns the Internet checksum, computed word by word (RFC 1071, section 4.1), without code of
+/// the crate.
 fn naive_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {

@@ -72,7 +72,7 @@ proptest! {
         let segment = TcpSegment::new_checked(&bytes).unwrap();
         let mut again = Vec::new();
         segment.options().for_each(|option| option.write(&mut again));
-        // What was read is what is there, up to where it ends.
+        // The options that were read are those in the segment, up to their end.
         prop_assert!(segment.option_bytes().starts_with(&again));
     }
 
@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!((header.flags(), header.header_length()), (other & 0x1ff, 60));
     }
 
-    /// Checksums are those that word by word are right, over both versions.
+    /// Checksums over both versions equal those computed word by word.
     #[test]
     fn checksums_are_right(
         is_v4 in any::<bool>(), ports in any::<[u16; 2]>(),
@@ -127,13 +127,13 @@ proptest! {
         prop_assert_eq!(sum, 0);
     }
 
-    /// A sum of zero is written as the other zero, as zero says that there is no checksum (RFC
-    /// 768).
+    /// A sum of zero is written as ones' complement's other zero, because zero means that there is
+    /// no checksum (RFC 768).
     #[test]
     fn a_datagram_has_a_checksum(first in any::<u16>()) {
         let mut packet = v4(0, 0, 64, 17, 0, &[0x30, 0x39, 0, 53, 0, 10, 0, 0, 0, 0]);
         packet[20..22].copy_from_slice(&first.to_be_bytes());
-        // What makes the sum all ones.
+        // A word that makes the sum all ones.
         let rest = pseudo_header(&packet, 17, 10) + u64::from(first) + 53 + 10;
         let rest = (rest % 0xffff) as u16;
         packet[28..30].copy_from_slice(&(!rest).to_be_bytes());
@@ -145,7 +145,7 @@ proptest! {
     fn vnet_headers_are_read_as_they_are_written(bytes in any::<[u8; VNET_HEADER]>()) {
         let header = VnetHeader::parse(&bytes);
         prop_assert_eq!(header.emit(), bytes);
-        // A checksum that has no place in the packet is not believed, and filled in nowhere.
+        // A checksum whose field is outside of the packet is ignored, and not filled in.
         let place = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let fits = usize::from(place(6)) + usize::from(place(8)) + 2 <= 1500;
         prop_assert_eq!(header.partial(1500).is_some(), bytes[0] & 1 == 1 && fits);
