@@ -80,6 +80,10 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/crosscheck.py
 	$(BIN)/python bench/lab.py
 
+.PHONY: bench-path
+bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (30 minutes)
+	$(BIN)/python bench/path.py
+
 .PHONY: bench-reserve
 bench-reserve: .venv/built ## Measure reservations, and kill the service 50 times (Debian: postgresql)
 	CARGO=$(CARGO) $(BIN)/python services/bench/reserve.py

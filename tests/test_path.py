@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import PERHOP, REAL_HOSTS, Outcome
+from conftest import MEASURES, PERHOP, REAL_HOSTS, Outcome
 from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
 from perhop.scenario import parse
@@ -210,3 +210,36 @@ def test_who_may_not_open_raw_sockets_is_told_what_to_do() -> None:
     assert done.returncode == 3
     assert "cannot open a raw socket" in done.stderr
     assert "CAP_NET_RAW" in done.stderr
+
+
+CAPACITIES = """
+perhop: 1
+name: capacities
+nodes: {a: host, r1: router, r2: router, r3: router, r4: router, b: host}
+links:
+  - {ends: [a, r1], rate: 400 Mbps, delay: 500 us}
+  - {ends: [r1, r2], rate: 90 Mbps, delay: 500 us}
+  - {ends: [r2, r3], rate: 300 Mbps, delay: 500 us}
+  - {ends: [r3, r4], rate: 10 Mbps, delay: 500 us}
+  - {ends: [r4, b], rate: 15 Mbps, delay: 500 us}
+"""
+
+
+@MEASURES
+def test_capacities_are_known_or_said_to_be_unknown(lab_folder: Path) -> None:
+    assert lab_folder.is_dir()
+    with standing(CAPACITIES) as lab:
+        report = probe(lab, "b", "--rate", "500", "--dscp", "be", "--capacity")
+    found = [hop["capacity"] for hop in report["hops"]]
+    true = (400e6, 90e6, 300e6, 10e6, 15e6)
+    for number, (each, rate) in enumerate(zip(found, true, strict=True)):
+        assert each["from_hop"] == number
+        if each["bps"] is None:
+            assert each["at_least_bps"] < 1.03 * rate
+        else:
+            assert abs(each["bps"]["value"] / rate - 1) < 0.1
+    assert [found[number]["method"] for number in (0, 1, 3)] == ["trains"] * 3
+    # A link of 15 Mb/s takes 493 µs longer for long packets than for short ones.
+    assert found[4]["method"] in {"sizes", "behind-narrower"}
+    # Both ways of this path are the same; the volume is bounded.
+    assert report["bytes_sent"] < 50_000_000

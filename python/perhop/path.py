@@ -39,6 +39,8 @@ def trace(
     confidence: float = 0.999,
     multipath: bool = True,
     mtu: bool = True,
+    capacity: bool = False,
+    volume: int = 50_000_000,
     limit_s: int = 300,
 ) -> dict[str, Any]:
     """Probe the path to a host.
@@ -61,6 +63,8 @@ def trace(
             evenly by flow.
         multipath: Whether to look for parallel ways.
         mtu: Whether to measure the path MTU.
+        capacity: Whether to measure the capacity of each hop's link, by trains of packets.
+        volume: Bytes that measuring capacities may send.
         limit_s: Seconds after which probing ends with an error.
 
     Returns:
@@ -85,6 +89,8 @@ def trace(
         "confidence": confidence,
         "multipath": multipath,
         "mtu": mtu,
+        "capacity": capacity,
+        "volume": volume,
         "limit_s": limit_s,
     }
     try:

@@ -1,10 +1,11 @@
 //! Probing of a network path from the host that it begins at: hops, round-trip times, loss, marks
-//! that change on the way, parallel ways, path MTU.
+//! that change on the way, parallel ways, path MTU, capacities.
 //!
-//! What observations mean is in pure modules (`hops`, `multipath`, `mtu`, `statistics`); `prober`
-//! has the raw sockets, and `trace` joins both.
+//! What observations mean is in pure modules (`hops`, `multipath`, `mtu`, `capacity`,
+//! `statistics`); `prober` has the raw sockets; `trace` and `trains` join both.
 
 mod answer;
+mod capacity;
 mod hops;
 mod mtu;
 mod multipath;
@@ -13,8 +14,13 @@ mod prober;
 mod report;
 mod statistics;
 mod trace;
+mod trains;
 
 pub use answer::{Answer, Kind};
+pub use capacity::{
+    Capacity, Estimate, HopSeries, Method, Sizes, capacities, is_of_answers, lower_slope,
+    narrow_rate, rate_between,
+};
 pub use hops::{Mark, Rewrite, Silence, judge, rewrites};
 pub use mtu::{HopMtu, MtuSearch, Outcome};
 pub use multipath::{Ask, Multipath, Place, flows_needed};
@@ -23,3 +29,9 @@ pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};
 pub use report::{Address, Hop, LinkBetween, MarkSeen, Report};
 pub use statistics::{Spread, fisher, quantile};
 pub use trace::{Settings, trace};
+
+/// Give the calling thread real-time priority, if its user may have it, and exact timers, so that
+/// trains are sent without pauses. Returns whether it has the priority.
+pub fn be_prompt() -> bool {
+    perhop_socket::be_prompt(true)
+}

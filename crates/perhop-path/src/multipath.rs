@@ -106,7 +106,7 @@ impl Multipath {
     }
 
     /// Whether somebody at this hop has answered.
-    fn answers(&self, ttl: u8) -> bool {
+    pub fn answers(&self, ttl: u8) -> bool {
         let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
         self.found.range(hop).next().is_some()
     }

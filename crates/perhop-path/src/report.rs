@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
+use crate::capacity::Capacity;
 use crate::hops::{Mark, Rewrite, Silence};
 use crate::mtu::HopMtu;
 use crate::probe::ProbeProtocol;
@@ -71,6 +72,8 @@ pub struct Hop {
     pub marks: Vec<MarkSeen>,
     /// Path MTU up to this hop.
     pub mtu: Option<HopMtu>,
+    /// Capacity of the link before this hop; `None` if it was not measured.
+    pub capacity: Option<Capacity>,
 }
 
 /// A node at a hop.

@@ -15,6 +15,7 @@ use crate::probe::{Probe, ProbeProtocol};
 use crate::prober::{Ends, GoOn, Observation, ProbeError, Prober, random};
 use crate::report::{Address, Hop, LinkBetween, MarkSeen, Report};
 use crate::statistics::Spread;
+use crate::trains;
 
 /// How a path is probed.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,6 +51,10 @@ pub struct Settings {
     pub multipath: bool,
     /// Whether the path MTU is measured.
     pub mtu: bool,
+    /// Whether the capacity of each hop's link is measured.
+    pub capacity: bool,
+    /// Bytes that measuring capacities may send.
+    pub volume: u64,
     /// Seconds after which probing ends with an error.
     pub limit_s: u64,
 }
@@ -67,6 +72,8 @@ impl Settings {
     }
 }
 
+/// Length of the packets that measure capacities, at most: that of Ethernet's packets.
+const USUAL_MTU: u32 = 1500;
 const MILLISECOND: Nanos = 1_000_000;
 /// How long answers may take before any round-trip time is known.
 const FIRST_PATIENCE: Nanos = 1_000 * MILLISECOND;
@@ -94,9 +101,14 @@ pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
     let mut tracer = Tracer { settings, prober, gap, patience: FIRST_PATIENCE };
     let found = tracer.discover()?;
     let mut paths = tracer.multipath(&found)?;
-    let series = tracer.rounds(found.hops)?;
+    let answering: BTreeSet<u8> = (1..=found.hops).filter(|&ttl| paths.answers(ttl)).collect();
+    let series = tracer.rounds(found.hops, &answering)?;
     let mtus = if settings.mtu { tracer.mtu(found.hops, &series)? } else { BTreeMap::new() };
-    Ok(tracer.report(&found, &mut paths, &series, &mtus))
+    let mut report = tracer.report(&found, &mut paths, &series, &mtus);
+    if settings.capacity {
+        tracer.capacity(&mut report)?;
+    }
+    Ok(report)
 }
 
 /// What the first flow's probes have found.
@@ -203,8 +215,9 @@ impl Tracer<'_> {
         }
     }
 
-    /// Probe every hop with every mark, time and again.
-    fn rounds(&mut self, hops: u8) -> Result<Series, ProbeError> {
+    /// Probe every hop with every mark, time and again. Those that are `answering` have answered
+    /// before.
+    fn rounds(&mut self, hops: u8, answering: &BTreeSet<u8>) -> Result<Series, ProbeError> {
         let mut series = Series::new();
         let marks: BTreeSet<u8> = self.settings.marks.iter().copied().collect();
         let round: Vec<(u8, u8)> =
@@ -229,7 +242,7 @@ impl Tracer<'_> {
             };
             let missing: Vec<(u8, u8)> = round
                 .iter()
-                .filter(|key| !answers(key) && marks.iter().any(|&mark| answers(&(key.0, mark))))
+                .filter(|key| !answers(key) && answering.contains(&key.0))
                 .copied()
                 .collect();
             if missing.is_empty() {
@@ -311,6 +324,28 @@ impl Tracer<'_> {
             };
         }
         Ok(taken)
+    }
+
+    /// Measure the capacity of the link before each hop, and add it to the report.
+    fn capacity(&mut self, report: &mut Report) -> Result<(), ProbeError> {
+        let answering = report.hops.iter().filter(|hop| hop.answered > 0);
+        let at: Vec<(u8, u16)> = answering
+            .map(|hop| {
+                let mtu = hop.mtu.and_then(|found| found.mtu).unwrap_or(USUAL_MTU);
+                (hop.ttl, u16::try_from(mtu).unwrap_or(u16::MAX).min(USUAL_MTU as u16))
+            })
+            .collect();
+        let (hops, mark) = (report.hops.len() as u8, self.first_mark());
+        let class = TrafficClass::from_octet(mark);
+        let probe = |ttl| Probe { flow: 0, ttl, class, size: 0 };
+        let patience = self.patience;
+        let volume = self.settings.volume;
+        let found = trains::measure(&mut self.prober, &probe, hops, &at, patience, volume)?;
+        for (hop, found) in report.hops.iter_mut().zip(found) {
+            hop.capacity = Some(found);
+        }
+        (report.packets_sent, report.bytes_sent) = self.prober.sent;
+        Ok(())
     }
 
     fn report(
@@ -424,6 +459,7 @@ impl Tracer<'_> {
             translated: all.iter().any(|one| one.answer.is_some_and(|(_, it)| it.translated)),
             marks,
             mtu: None,
+            capacity: None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Probing of paths, as Python has it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use perhop_path::{ProbeError, Settings, trace};
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
@@ -17,29 +20,39 @@ pub(crate) fn trace_path(py: Python<'_>, settings: &str) -> PyResult<String> {
     answer(py, |go_on| trace(&settings, go_on))
 }
 
-/// Run a measurement without the interpreter's lock, and return what it finds as JSON.
+/// How long a signal may wait.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Run a measurement in a thread of its own, which has real-time priority if the user may, and
+/// return what it finds as JSON. Python's signals are handled meanwhile.
 fn answer<T: Serialize + Send>(
     py: Python<'_>,
     measure: impl FnOnce(perhop_path::GoOn) -> Result<T, ProbeError> + Send,
 ) -> PyResult<String> {
-    let raised = Arc::new(Mutex::new(None));
-    let keep = Arc::clone(&raised);
-    let go_on = move || {
-        let signal = Python::attach(|py| py.check_signals()).err();
-        let goes_on = signal.is_none();
-        *keep.lock().unwrap_or_else(PoisonError::into_inner) = signal;
-        goes_on
-    };
-    match py.detach(|| measure(Box::new(go_on))) {
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&goes_on);
+    let found = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            perhop_path::be_prompt();
+            measure(Box::new(move || asked.load(Ordering::Relaxed)))
+        });
+        while !worker.is_finished() {
+            if let Err(signal) = py.check_signals() {
+                goes_on.store(false, Ordering::Relaxed);
+                py.detach(|| worker.join().map(drop).unwrap_or_default());
+                return Err(signal);
+            }
+            py.detach(|| thread::sleep(TURN));
+        }
+        Ok(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    match found {
         Ok(found) => {
             serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
         }
-        Err(error) => {
-            let signal = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
-            Err(signal.unwrap_or_else(|| match error {
-                ProbeError::Time(_) => PyTimeoutError::new_err(error.to_string()),
-                _ => PyOSError::new_err(error.to_string()),
-            }))
+        Err(ProbeError::Time(limit)) => {
+            Err(PyTimeoutError::new_err(ProbeError::Time(limit).to_string()))
         }
+        Err(error) => Err(PyOSError::new_err(error.to_string())),
     }
 }

@@ -89,6 +89,11 @@ Examples:
 )
 @click.option("--no-multipath", is_flag=True, help="Do not look for parallel ways.")
 @click.option("--no-mtu", is_flag=True, help="Do not measure the path MTU.")
+@click.option(
+    "--capacity",
+    is_flag=True,
+    help="Measure the capacity of each link, by trains of packets at full rate.",
+)
 @click.option("--names", "with_names", is_flag=True, help="Ask DNS for the names of routers.")
 @click.option(
     "--limit",
@@ -120,6 +125,7 @@ def path(
     confidence: float,
     no_multipath: bool,
     no_mtu: bool,
+    capacity: bool,
     with_names: bool,
     limit: int,
     out: Path | None,
@@ -159,6 +165,7 @@ def path(
         confidence=confidence,
         multipath=not no_multipath,
         mtu=not no_mtu,
+        capacity=capacity,
         limit_s=limit,
     )
     known = names(report) if with_names else {}

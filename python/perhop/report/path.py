@@ -26,7 +26,13 @@ _SILENCE = {
 def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Table]:
     """Return the tables of a path: its hops, changes of marks, parallel ways."""
     known = names or {}
-    tables = [_hops(report, known), _marks(report), _rewrites(report), _ways(report, known)]
+    tables = [
+        _hops(report, known),
+        _capacities(report),
+        _marks(report),
+        _rewrites(report),
+        _ways(report, known),
+    ]
     return [table for table in tables if table is not None]
 
 
@@ -121,6 +127,35 @@ def _remarks(hop: dict[str, Any]) -> Iterator[str]:
         yield "behind network address translation"
     if hop["mtu"] and hop["mtu"]["black_hole"]:
         yield "longer packets vanish without an error"
+
+
+_UNKNOWN = {
+    "behind-narrower": "unknown, as a link before it is as narrow or narrower",
+    "sender": "unknown, as this host cannot send faster",
+    "return-path": "unknown, as the way back is too slow for the answers",
+    "unanswered": "unknown, as too few packets of a train were answered",
+}
+
+
+def _capacities(report: dict[str, Any]) -> Table | None:
+    rows = []
+    for hop in report["hops"]:
+        found = hop["capacity"]
+        if found is None:
+            return None
+        bps, least = found["bps"], found["at_least_bps"]
+        if bps:
+            shown = text.rate(bps["value"])
+            interval = f"{text.rate(bps['low'])} to {text.rate(bps['high'])}"
+        else:
+            shown = text.ABSENT if least is None else f"at least {text.rate(least)}"
+            interval = text.ABSENT
+        methods = {"trains": "spacing of trains", "sizes": "round-trip times of two sizes"}
+        how = methods.get(found["method"]) or _UNKNOWN[found["method"]]
+        rows.append((f"{found['from_hop']} to {hop['ttl']}", shown, interval, how))
+    columns = (Column("hops"), Column("capacity"), Column("interval"), Column("by", "left"))
+    note = "Of IP packets of the path MTU. Of several links, the narrowest."
+    return Table("Capacity of links", columns, tuple(rows), note)
 
 
 def _marks(report: dict[str, Any]) -> Table | None:
