@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::{key, serve, stamp};
+use crate::{iperf3, key, serve, stamp};
 
 /// What a command does with the arguments behind its name.
 type Run = fn(&[String]) -> ExitCode;
 
 /// The commands: name, what `--help` says of it, and what it does.
 const COMMANDS: &[(&str, &str, Run)] = &[
+    ("iperf3", "answer iperf3's clients, and measure what iperf3 does not say", iperf3::command),
     (
         "key",
         "print the public key of this host; make the pair of keys if there is none",

@@ -5,6 +5,7 @@ mod channel;
 mod command;
 mod controller;
 mod frames;
+pub mod iperf3;
 mod key;
 mod limits;
 mod options;

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::channel::{Channel, Gone, wait};
 use crate::frames::{self, ErrorCode, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
+use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
 use crate::limits::{self, Limits};
 use crate::options::{Opt, Usage, wrong};
@@ -308,6 +309,12 @@ const USAGE: Usage = Usage {
         },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
+        Opt {
+            name: "--iperf3",
+            value: "ADDRESS:PORT",
+            help: "answer iperf3's clients there, too; repeatable",
+        },
+        Opt { name: "--records", value: "DIR", help: "records of iperf3's tests go there" },
     ],
 };
 
@@ -316,8 +323,8 @@ const LISTEN: &str = "127.0.0.1:4861";
 /// The command `perhop-agent serve`.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     match server(arguments) {
-        // The reflectors answer as long as the agent serves.
-        Ok((server, _reflectors)) => {
+        // The others answer as long as the agent serves.
+        Ok((server, _others)) => {
             let at = server.address().map_or_else(|_| "?".into(), |address| address.to_string());
             println!("{} serves at {at}", program_name());
             println!("key: {}", server.public());
@@ -327,7 +334,10 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn server(arguments: &[String]) -> Result<(Server, Vec<Reflector>), ExitCode> {
+/// What answers standard tools beside an agent.
+type Others = (Vec<Reflector>, Option<iperf3::Server>);
+
+fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {
     let arguments = USAGE.read(arguments)?;
     clock_options(&arguments)?;
     let failed = |error: &dyn std::fmt::Display| {
@@ -351,10 +361,13 @@ fn server(arguments: &[String]) -> Result<(Server, Vec<Reflector>), ExitCode> {
         None => key::default_file(),
     };
     let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
+    let clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
     let settings = Settings { identity, allowed, listen, limits };
     let server = Server::new(settings).map_err(|error| failed(&error))?;
     let reflectors = stamp::reflectors("serve", &arguments, "--stamp", &Default::default())?;
-    Ok((server, reflectors))
+    let clients = (!clients.listen.is_empty()).then(|| iperf3::Server::start(clients));
+    let clients = clients.transpose().map_err(|error| failed(&error))?;
+    Ok((server, (reflectors, clients)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Sockets.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -252,9 +252,14 @@ impl Socket {
         address.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Sends a datagram through a connected socket.
+    /// Sends a datagram through a connected socket, or as much of a stream as there is room for.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.send(bytes)
+    }
+
+    /// Reads what has arrived of a stream, or a datagram of a connected socket.
+    pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(room)
     }
 
     /// Sends a datagram.

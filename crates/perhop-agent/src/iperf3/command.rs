@@ -1,0 +1,101 @@
+//! The command `iperf3`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::limits::Limits;
+use super::server::{Server, Settings};
+use crate::options::{Arguments, Opt, Usage, count, duration, rate, size, wrong};
+
+/// iperf3's port on this host.
+const LISTEN: &str = "127.0.0.1:5201";
+
+const USAGE: Usage = Usage {
+    command: "iperf3",
+    positional: "",
+    about: "Answer iperf3's clients, many at a time, and measure what iperf3 does not say.",
+    options: &[
+        Opt {
+            name: "--listen",
+            value: "ADDR",
+            help: "address and port; repeatable [127.0.0.1:5201]",
+        },
+        Opt {
+            name: "--records",
+            value: "DIR",
+            help: "write a record of each test into this folder",
+        },
+        Opt { name: "--max-rate", value: "RATE", help: "of a test in each direction [no limit]" },
+        Opt { name: "--max-duration", value: "TIME", help: "of a test [300 s]" },
+        Opt {
+            name: "--max-volume",
+            value: "SIZE",
+            help: "of a test in both directions [no limit]",
+        },
+        Opt { name: "--max-streams", value: "N", help: "of a test in each direction [128]" },
+        Opt { name: "--max-tests", value: "N", help: "tests at the same time [32]" },
+        Opt { name: "--max-records", value: "N", help: "files in the folder of records [100000]" },
+        Opt {
+            name: "--same-clock",
+            value: "",
+            help: "clients run on this machine, in namespaces: delays are absolute",
+        },
+    ],
+};
+
+/// Runs the command.
+pub fn command(arguments: &[String]) -> ExitCode {
+    let started = USAGE.read(arguments).and_then(|given| {
+        let mut settings = settings("iperf3", &given, "--listen", limits(&given)?)?;
+        if settings.listen.is_empty() {
+            settings.listen.push(LISTEN.parse().expect("it is an address"));
+        }
+        Server::start(settings).map_err(|error| {
+            eprintln!("perhop-agent iperf3: {error}");
+            ExitCode::FAILURE
+        })
+    });
+    match started {
+        Ok(server) => {
+            for address in server.addresses() {
+                println!("iperf3 clients are answered on {address}");
+            }
+            loop {
+                std::thread::park();
+            }
+        }
+        Err(code) => code,
+    }
+}
+
+fn limits(given: &Arguments) -> Result<Limits, ExitCode> {
+    let usual = Limits::default();
+    let number = |name, usual: u64| given.value(name, count).map(|given| given.unwrap_or(usual));
+    Ok(Limits {
+        duration: given.value("--max-duration", duration)?.unwrap_or(usual.duration),
+        rate: given.value("--max-rate", rate)?,
+        volume: given.value("--max-volume", size)?,
+        streams: number("--max-streams", usual.streams.into())?.min(1024) as u32,
+        tests: number("--max-tests", usual.tests.into())?.min(1024) as u32,
+        records: number("--max-records", usual.records as u64)? as usize,
+    })
+}
+
+/// The settings of a server that a command starts; the option `listen` says where.
+pub(crate) fn settings(
+    command: &'static str,
+    given: &Arguments,
+    listen: &'static str,
+    limits: Limits,
+) -> Result<Settings, ExitCode> {
+    let addresses = given.all(listen).map(|text| {
+        text.parse::<SocketAddr>().map_err(|_| {
+            let expected = "expected an address and port such as 192.0.2.1:5201 or [::]:5201";
+            wrong(command, &format!("{listen} {text:?}: {expected}"))
+        })
+    });
+    let same_clock = given.last("--same-clock").is_some();
+    let records = given.last("--records").map(PathBuf::from);
+    Ok(Settings { listen: addresses.collect::<Result<_, _>>()?, limits, records, same_clock })
+}

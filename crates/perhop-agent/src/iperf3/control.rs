@@ -1,0 +1,196 @@
+//! The server's end of a control connection as a state machine without sockets: bytes in, events
+//! out.
+
+use super::message::{MAX_PARAMETERS, MAX_RESULTS, Parameters, Results, State};
+
+/// The message that the server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Parameters,
+    /// Nothing but the end, while streams are made.
+    Streams,
+    /// The end of the test.
+    End,
+    Results,
+    Done,
+}
+
+/// A message of the client.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Event {
+    Parameters(Box<Parameters>),
+    End,
+    Results(Results),
+    Done,
+    /// The client gives the test up.
+    Terminated,
+}
+
+/// A message that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("a message of {0} bytes, which is longer than any that iperf3 sends")]
+    Length(usize),
+    #[error("{what}: {error}")]
+    Json { what: &'static str, error: String },
+    #[error("state {0} out of turn")]
+    State(i8),
+}
+
+/// Reads what a client sends. It holds at most one message.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub awaited: Awaited,
+    buffer: Vec<u8>,
+}
+
+impl Control {
+    /// The client has sent its cookie.
+    pub fn new() -> Self {
+        Self { awaited: Awaited::Parameters, buffer: Vec::new() }
+    }
+
+    fn limit(&self) -> usize {
+        if self.awaited == Awaited::Parameters { MAX_PARAMETERS } else { MAX_RESULTS }
+    }
+
+    /// Adds bytes that have arrived.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let length = self.buffer.len() + bytes.len();
+        // The end of the test, and behind it the results.
+        if length > self.limit() + 5 {
+            return Err(Fault::Length(length));
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The next message, once all of it has arrived.
+    pub fn next(&mut self) -> Result<Option<Event>, Fault> {
+        match self.awaited {
+            Awaited::Parameters => {
+                let read = self.json("the client's parameters")?;
+                self.awaited = if read.is_some() { Awaited::Streams } else { self.awaited };
+                Ok(read.map(|parameters| Event::Parameters(Box::new(parameters))))
+            }
+            Awaited::Results => {
+                let read = self.json("the client's results")?;
+                self.awaited = if read.is_some() { Awaited::Done } else { self.awaited };
+                Ok(read.map(Event::Results))
+            }
+            Awaited::Streams | Awaited::End | Awaited::Done => {
+                let Some(&byte) = self.buffer.first() else { return Ok(None) };
+                self.buffer.remove(0);
+                match (self.awaited, State::of(byte)) {
+                    (_, Some(State::ClientTerminate)) => Ok(Some(Event::Terminated)),
+                    (Awaited::End, Some(State::TestEnd)) => {
+                        self.awaited = Awaited::Results;
+                        Ok(Some(Event::End))
+                    }
+                    (Awaited::Done, Some(State::Done)) => Ok(Some(Event::Done)),
+                    _ => Err(Fault::State(byte as i8)),
+                }
+            }
+        }
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<T>, Fault> {
+        let Some(length) = self.buffer.first_chunk() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > self.limit() {
+            return Err(Fault::Length(length));
+        }
+        let Some(text) = self.buffer.get(4..4 + length) else { return Ok(None) };
+        let read = serde_json::from_slice(text)
+            .map_err(|error| Fault::Json { what, error: error.to_string() })?;
+        self.buffer.drain(..4 + length);
+        Ok(Some(read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perhop_fuzz::fuzz_slow;
+
+    use super::*;
+    use crate::iperf3::limits::Limits;
+    use crate::iperf3::message::{StreamResult, frame};
+
+    fn conversation(parameters: &Parameters) -> Vec<u8> {
+        let streams = vec![StreamResult { id: 1, ..StreamResult::default() }; 2];
+        let results = Results { streams, ..Results::default() };
+        let end = [State::TestEnd.byte()];
+        [&frame(parameters)[..], &end, &frame(&results), &[State::Done.byte()]].concat()
+    }
+
+    /// Feeds a conversation in pieces; the server goes on as it does with sockets.
+    fn converse(bytes: &[u8], piece: usize) -> Result<Vec<Event>, Fault> {
+        let (mut control, mut events) = (Control::new(), Vec::new());
+        for bytes in bytes.chunks(piece.max(1)) {
+            control.push(bytes)?;
+            while let Some(event) = control.next()? {
+                if control.awaited == Awaited::Streams {
+                    control.awaited = Awaited::End;
+                }
+                let over = matches!(event, Event::Done | Event::Terminated);
+                events.push(event);
+                if over {
+                    return Ok(events);
+                }
+            }
+            assert!(control.buffer.capacity() <= 2 * (MAX_RESULTS + 5));
+        }
+        Ok(events)
+    }
+
+    fn seeds() -> Vec<Vec<u8>> {
+        let tcp = Parameters { tcp: true, time: Some(10), parallel: Some(4), ..Default::default() };
+        let udp = Parameters {
+            udp: true,
+            bandwidth: Some(1_000_000),
+            len: Some(1448),
+            title: Some("a test".to_owned()),
+            ..Default::default()
+        };
+        vec![conversation(&tcp), conversation(&udp)]
+    }
+
+    #[test]
+    fn a_conversation_is_read_however_it_is_cut() {
+        let bytes = &seeds()[0];
+        let whole = converse(bytes, bytes.len()).unwrap();
+        assert_eq!(whole.len(), 4);
+        assert!((1..40).all(|piece| converse(bytes, piece).unwrap() == whole));
+    }
+
+    #[test]
+    fn lengths_and_states_that_make_no_sense_are_faults() {
+        let long = [0xff, 0xff, 0xff, 0xff];
+        assert_eq!(converse(&long, 4), Err(Fault::Length(0xffff_ffff)));
+        let mut control = Control::new();
+        assert!(control.push(&vec![0; MAX_PARAMETERS + 6]).is_err());
+        control.awaited = Awaited::End;
+        control.push(&[State::Done.byte()]).unwrap();
+        assert_eq!(control.next(), Err(Fault::State(16)));
+        let deep = vec![b'['; 5_000];
+        let framed = [&5_000_u32.to_be_bytes()[..], &deep].concat();
+        assert!(matches!(converse(&framed, 5_004), Err(Fault::Json { .. })));
+    }
+
+    #[test]
+    fn fuzz_iperf3_messages() {
+        fuzz_slow("iperf3 messages", &seeds(), |bytes| {
+            let piece = bytes.first().map_or(1, |&first| usize::from(first) + 1);
+            let Ok(events) = converse(bytes, piece) else { return false };
+            for event in &events {
+                if let Event::Parameters(parameters) = event {
+                    let _ = Limits::default().admit(parameters);
+                }
+            }
+            !events.is_empty()
+        });
+    }
+}

@@ -1,0 +1,304 @@
+//! A stream of a test: its socket, and what is sent, received and counted.
+
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use perhop_socket::{Batch, Nanos, Socket, TcpInfo, Train, monotonic};
+
+use super::datagram::Header;
+use super::meter::{Clocks, Delays, Meter};
+use super::pace::Pace;
+use super::record::{Counts, Interval};
+
+/// How many bytes of a TCP stream are taken at once, and how many of zeros are written.
+pub(crate) const CHUNK: usize = 1 << 20;
+/// Room for super-packets.
+const BATCH: (usize, usize) = (32, 1 << 16);
+/// How long a stream waits whose socket is full.
+const PAUSE: Nanos = 50_000;
+
+/// What streams of a thread share.
+pub(crate) struct Room<'a> {
+    /// Zeros that are sent without a copy.
+    zeros: BorrowedFd<'a>,
+    /// Room that streams are said to have, and nothing is written to.
+    discarded: Box<[MaybeUninit<u8>]>,
+    batch: Option<Batch>,
+}
+
+impl<'a> Room<'a> {
+    pub fn new(zeros: BorrowedFd<'a>) -> Self {
+        Self { zeros, discarded: Box::new_uninit_slice(4 * CHUNK), batch: None }
+    }
+}
+
+/// A stream.
+pub(crate) struct Stream {
+    pub id: u32,
+    pub sends: bool,
+    pub socket: Socket,
+    pub peer: SocketAddr,
+    /// Whether it carries data.
+    pub open: bool,
+    /// When it is due.
+    pub pace: Pace,
+    /// Whether it waits for its turn, so that nobody waits for its socket.
+    pub held: bool,
+    /// Bytes of a block or datagram.
+    length: usize,
+    /// Of UDP that is sent.
+    out: Option<Outgoing>,
+    /// Of UDP that is received.
+    pub meter: Option<Box<Meter>>,
+    /// Of TCP, or sent UDP: bytes since the start.
+    bytes: u64,
+    /// When something arrived last.
+    pub last: Nanos,
+    marked: Counts,
+    intervals: Vec<(Interval, Delays)>,
+}
+
+/// The datagrams of a sender that are on their way to the kernel.
+struct Outgoing {
+    wide: bool,
+    sequence: u64,
+    train: Train,
+    taken: usize,
+    segmented: bool,
+}
+
+/// The rate at which a stream may carry data, and the length of its blocks.
+pub(crate) type Shape = (Option<u64>, usize);
+
+impl Stream {
+    /// A stream of TCP, or one of UDP (`wide`: with numbers of 64 bits).
+    pub fn new(
+        id: u32,
+        sends: bool,
+        (socket, peer): (Socket, SocketAddr),
+        udp: Option<bool>,
+    ) -> Self {
+        let out = udp.filter(|_| sends).map(|wide| Outgoing {
+            wide,
+            sequence: 0,
+            train: Train::new(),
+            taken: 0,
+            segmented: true,
+        });
+        Self {
+            id,
+            sends,
+            socket,
+            peer,
+            open: true,
+            pace: Pace::new(None, 0),
+            held: false,
+            length: 0,
+            out,
+            meter: udp.filter(|_| !sends).map(|wide| Box::new(Meter::new(wide))),
+            bytes: 0,
+            last: 0,
+            marked: Counts::default(),
+            intervals: Vec::new(),
+        }
+    }
+
+    /// The test begins.
+    pub fn begin(&mut self, (rate, length): Shape, zero: Nanos) {
+        // What comes in by UDP cannot be held back.
+        let rate = rate.filter(|_| self.sends || self.meter.is_none());
+        self.pace = Pace::new(rate, zero);
+        self.length = length;
+        self.last = zero;
+    }
+
+    /// Carries what can be carried now. Returns the bytes, and when to come again where waiting
+    /// for the socket does not tell.
+    pub fn run(&mut self, room: &mut Room<'_>, now: Nanos) -> (u64, Option<Nanos>) {
+        let due = self.pace.due();
+        if due > now {
+            return (0, Some(due));
+        }
+        let before = self.bytes;
+        let again = match (self.sends, self.out.is_some()) {
+            (true, true) => self.send_datagrams(now),
+            (true, false) => self.settle(|stream| stream.write(room.zeros)),
+            (false, _) if self.meter.is_some() => {
+                self.take_datagrams(room, now);
+                None
+            }
+            (false, _) => self.settle(|stream| stream.read(room, now)),
+        };
+        let carried = self.bytes - before;
+        self.pace.add(carried);
+        let again = again.or_else(|| Some(self.pace.due()).filter(|&due| due > now));
+        (carried, again)
+    }
+
+    fn settle(&mut self, carry: impl FnOnce(&mut Self) -> io::Result<()>) -> Option<Nanos> {
+        match carry(self) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => self.open = false,
+            _ => {}
+        }
+        None
+    }
+
+    fn write(&mut self, zeros: BorrowedFd<'_>) -> io::Result<()> {
+        let most = if self.pace.due() == 0 { CHUNK } else { self.length };
+        self.bytes += self.socket.send_file(zeros, most)? as u64;
+        Ok(())
+    }
+
+    fn read(&mut self, room: &mut Room<'_>, now: Nanos) -> io::Result<()> {
+        let most = if self.pace.due() == 0 { room.discarded.len() } else { self.length };
+        let bytes = self.socket.discard(&mut room.discarded[..most])?;
+        if bytes == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.bytes += bytes as u64;
+        self.last = now;
+        Ok(())
+    }
+
+    fn take_datagrams(&mut self, room: &mut Room<'_>, now: Nanos) {
+        let Some(meter) = &mut self.meter else { return };
+        let batch = room.batch.get_or_insert_with(|| Batch::new(BATCH.0, BATCH.1));
+        // An error is an ICMP message about what was sent before; that takes it away.
+        let Ok(count) = batch.receive(&self.socket) else { return };
+        let clocks = Clocks::read();
+        for number in 0..count {
+            let datagram = batch.get(number);
+            self.bytes += datagram.bytes.len() as u64;
+            // Before it was connected the socket took what anybody sent.
+            if datagram.from == Some(self.peer) {
+                meter.add(datagram.bytes, &datagram.control, clocks);
+                self.last = now;
+            }
+        }
+    }
+
+    fn send_datagrams(&mut self, now: Nanos) -> Option<Nanos> {
+        let Some(out) = &mut self.out else { return None };
+        if out.train.is_empty() {
+            let mut pace = self.pace;
+            let sent = monotonic() / 1_000;
+            while pace.due() <= now && out.train.has_room(self.length) {
+                out.sequence += 1;
+                let (head, length) = Header { sent, sequence: out.sequence }.write(out.wide);
+                out.train.push(&head[..length], self.length);
+                pace.add(self.length as u64);
+            }
+        }
+        while out.taken < out.train.len() {
+            match out.train.send(&self.socket, out.taken, out.segmented) {
+                Ok(count) => {
+                    out.taken += count;
+                    self.bytes += (count * self.length) as u64;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN | libc::ENOBUFS) => return Some(now + PAUSE),
+                    Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO) if out.segmented => {
+                        out.segmented = false;
+                    }
+                    // The client's port is closed: it wants no more.
+                    Some(libc::ECONNREFUSED) => {
+                        self.open = false;
+                        return None;
+                    }
+                    _ => out.taken += 1,
+                },
+            }
+        }
+        out.train.clear();
+        out.taken = 0;
+        Some(self.pace.due().max(now))
+    }
+
+    /// Bytes that it has carried, malformed datagrams included.
+    pub fn carried(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What was counted so far. `sent` is the number of datagrams that the other end sent.
+    pub fn counts(&self, sent: Option<u64>) -> Counts {
+        if let Some(meter) = &self.meter {
+            return meter.counts(sent);
+        }
+        if let Some(out) = &self.out {
+            let packets = out.sequence - (out.train.len() - out.taken) as u64;
+            return Counts { bytes: self.bytes, packets, ..Counts::default() };
+        }
+        let info = TcpInfo::of(&self.socket).unwrap_or_default();
+        let packets = if self.sends { info.data_segs_out } else { info.data_segs_in };
+        Counts {
+            bytes: self.bytes,
+            packets: packets.into(),
+            retransmits: self.sends.then(|| info.total_retrans.into()),
+            ..Counts::default()
+        }
+    }
+
+    /// Ends an interval; `sent` as in [`Self::counts`].
+    pub fn mark(&mut self, (start, end): (Nanos, Nanos), sent: Option<u64>) {
+        let (now, before) = (self.counts(sent), self.marked);
+        let info = (self.sends && self.out.is_none()).then(|| TcpInfo::of(&self.socket).ok());
+        let info = info.flatten().filter(|info| info.snd_mss > 0);
+        let counts = Counts {
+            bytes: now.bytes - before.bytes,
+            packets: now.packets.saturating_sub(before.packets),
+            lost: since(now.lost, before.lost),
+            reordered: since(now.reordered, before.reordered),
+            duplicates: since(now.duplicates, before.duplicates),
+            marked: since(now.marked, before.marked),
+            retransmits: since(now.retransmits, before.retransmits),
+        };
+        // What was missing and came late is not lost: it is taken from the next intervals.
+        self.marked = Counts { lost: now.lost.max(before.lost), ..now };
+        let delays = self.meter.as_mut().map(|meter| meter.pass_mark()).unwrap_or_default();
+        let interval = Interval {
+            start_s: start as f64 / 1e9,
+            end_s: end as f64 / 1e9,
+            counts,
+            srtt_s: info.map(|info| f64::from(info.rtt) / 1e6),
+            cwnd: info.map(|info| u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
+            jitter_s: self.meter.as_ref().and_then(|meter| meter.jitter()),
+            variation_s: None,
+            samples: delays.count,
+        };
+        self.intervals.push((interval, delays));
+    }
+
+    /// The intervals, now that the least delay is known and every loss.
+    pub fn intervals(&mut self, lost: Option<u64>) -> Vec<Interval> {
+        let floor = self.meter.as_ref().and_then(|meter| meter.least());
+        let mut intervals: Vec<Interval> = std::mem::take(&mut self.intervals)
+            .into_iter()
+            .map(|(interval, delays)| {
+                let variation_s = floor.and_then(|floor| delays.above(floor));
+                Interval { variation_s, ..interval }
+            })
+            .collect();
+        let counted: u64 = intervals.iter().filter_map(|each| each.counts.lost).sum();
+        let mut late = counted.saturating_sub(lost.unwrap_or(counted));
+        for each in intervals.iter_mut().rev() {
+            if let Some(lost) = &mut each.counts.lost {
+                let taken = late.min(*lost);
+                *lost -= taken;
+                late -= taken;
+            }
+        }
+        intervals
+    }
+}
+
+fn since(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
