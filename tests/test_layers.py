@@ -28,6 +28,7 @@ LAYERS = [
     "scenario",
     "gallery",
     "dataset",
+    "records",
     "linux",
     "engines",
     "lab",
