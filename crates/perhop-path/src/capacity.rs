@@ -277,7 +277,10 @@ mod tests {
         /// what is said to be the least.
         #[test]
         fn links_are_known_or_said_to_be_unknown(
-            rates in prop::collection::vec(prop::sample::select(vec![5e6, 10e6, 20e6, 100e6, 1e9]), 1..7),
+            rates in prop::collection::vec(
+                prop::sample::select(vec![5e6, 10e6, 20e6, 100e6, 1e9]),
+                1..7,
+            ),
             seed: u64,
         ) {
             let mut random = Stream::new(seed, "late");
@@ -295,7 +298,9 @@ mod tests {
             }).collect();
             for (found, &rate) in capacities(&hops).iter().zip(&rates) {
                 match found.bps {
-                    Some(bps) => prop_assert!((bps.value / rate - 1.0).abs() < 0.1, "{found:?} {rate}"),
+                    Some(bps) => {
+                        prop_assert!((bps.value / rate - 1.0).abs() < 0.1, "{found:?} {rate}");
+                    }
                     None => prop_assert!(found.at_least_bps.unwrap() < 1.03 * rate),
                 }
             }
