@@ -1,6 +1,7 @@
 //! Many datagrams in one system call, with what the kernel says of each (recvmmsg(2), sendmmsg(2);
 //! udp(7): `UDP_SEGMENT`, `UDP_GRO`).
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -42,6 +43,13 @@ pub struct Batch {
     bytes: Vec<u8>,
     size: usize,
     rooms: Vec<Room>,
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rooms = self.rooms.len();
+        f.debug_struct("Batch").field("rooms", &rooms).field("size", &self.size).finish()
+    }
 }
 
 impl Batch {
@@ -157,6 +165,11 @@ impl Train {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Bytes of all together.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether there are none.

@@ -54,6 +54,15 @@ pub(crate) fn bind_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
     done(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), length) }).map(|_| ())
 }
 
+/// Dissolves a connection (connect(2) with `AF_UNSPEC`).
+pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let address =
+        libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
+    let length = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel reads an address that is as long as is said.
+    done(unsafe { libc::connect(fd.as_raw_fd(), &raw const address, length) }).map(|_| ())
+}
+
 /// Waits for events for so long (epoll_pwait2(2), Linux 5.11); says how many it has written.
 pub(crate) fn epoll_wait(
     epoll: BorrowedFd<'_>,

@@ -166,6 +166,30 @@ impl Socket {
         read.map_or(0, |()| u32::from_ne_bytes([a, b, c, d]).into())
     }
 
+    /// Its own address, and the other end's if it is connected.
+    pub fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
+        let unknown = || io::Error::from(io::ErrorKind::Unsupported);
+        let own = self.0.local_addr()?.as_socket().ok_or_else(unknown)?;
+        Ok((own, self.0.peer_addr().ok().and_then(|peer| peer.as_socket())))
+    }
+
+    /// Reads from a connection.
+    pub fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(bytes)
+    }
+
+    /// Writes to a connection.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes)
+    }
+
+    /// Ends a connection at once: what waits in it is not sent, and the other end is told by a
+    /// reset (connect(2) with `AF_UNSPEC`).
+    pub fn abort(&self) {
+        // A connection that is gone already is no error.
+        let _ = raw::disconnect(self.as_fd());
+    }
+
     /// Begins to connect; it is writable when that is done.
     pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
         match self.0.connect(&address.into()) {

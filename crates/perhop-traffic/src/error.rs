@@ -74,6 +74,26 @@ pub enum TrafficError {
         /// What it says.
         error: io::Error,
     },
+    /// A live job sets a host's network stack, which is its owner's.
+    #[error("node {node}: a live job cannot change settings of the host")]
+    SettingsOfLiveHost {
+        /// The node.
+        node: String,
+    },
+    /// A live job does not say how the ends of each flow find each other.
+    #[error("a live job has {found} entries for its {expected} flows")]
+    LiveFlows {
+        /// The flows that there are.
+        expected: usize,
+        /// The entries.
+        found: usize,
+    },
+    /// The system has no random numbers.
+    #[error("no nonce can be had: {0}")]
+    NoNonce(io::Error),
+    /// The other end of some flow has not proved that it wants data.
+    #[error("not proved: {}", .0.join("; "))]
+    Unproved(Vec<String>),
     /// A node's network stack has no such setting.
     #[error("node {node}: {name} cannot be set to {value}: {error}")]
     Setting {

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TrafficError;
+use crate::live::{End, LiveJob};
+use crate::stream::Ends;
 
 /// Flows and pings between hosts with real network stacks.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -37,6 +39,9 @@ pub struct Job {
     /// Whether threads request real-time priority.
     #[serde(default)]
     pub real_time: bool,
+    /// How flows between hosts find each other, where a process has one end only.
+    #[serde(default)]
+    pub live: Option<LiveJob>,
 }
 
 /// TCP's timers.
@@ -55,11 +60,13 @@ pub struct Timers {
 pub struct NodeJob {
     /// Its name.
     pub name: String,
-    /// The number of its network namespace; none where no socket can be opened.
+    /// The number of its network namespace. `None`: no socket is opened. The node is a router or,
+    /// in a [live](Job::live) job, a host elsewhere.
     pub namespace: Option<usize>,
     /// Its addresses; the first is the one that it sends from and is sent to at.
     pub addresses: Vec<IpAddr>,
-    /// What its network stack is set to before anything is opened, such as `net.ipv4.tcp_sack`.
+    /// Settings of its network stack that are made before anything is opened, such as
+    /// `net.ipv4.tcp_sack`; none in a live job.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
 }
@@ -69,6 +76,18 @@ impl Job {
     pub(crate) fn number(&self, name: &str) -> Result<u16, TrafficError> {
         let place = self.nodes.iter().position(|node| node.name == name);
         place.map(|place| place as u16).ok_or_else(|| TrafficError::UnknownNode(name.into()))
+    }
+
+    /// Which ends of a flow or a ping are in this process.
+    pub(crate) fn here(&self, from: &str, to: &str) -> Result<Ends, TrafficError> {
+        let here = |name| self.node(name).map(|node| node.namespace.is_some());
+        Ok(Ends { source: here(from)?, destination: here(to)? })
+    }
+
+    /// Which end of a flow opens its connections.
+    pub(crate) fn opens(&self, flow: usize) -> End {
+        let live = self.live.as_ref().and_then(|live| live.flows.get(flow));
+        live.map_or(End::Source, |flow| flow.opens)
     }
 
     /// The node of this name.

@@ -10,14 +10,19 @@
 //! Input is not trusted. A datagram counts if it has the addresses of a stream, the mark of this
 //! run and a number that was sent; all others are from unknown senders.
 
+mod budget;
 mod clock;
 mod collector;
 mod error;
 mod icmp;
 mod job;
+mod live;
+mod offset;
 mod open;
 mod payload;
 mod ping;
+mod proof;
+mod prove;
 mod reader;
 mod readings;
 mod receive;
@@ -31,6 +36,8 @@ mod udp;
 pub use collector::Collector;
 pub use error::{ReadingsError, TrafficError};
 pub use job::{Job, NodeJob, Timers};
+pub use live::{End, Limits, LiveFlow, LiveJob, Token};
+pub use offset::ClockOffset;
 pub use readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
     PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,

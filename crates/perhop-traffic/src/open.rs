@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
 
 use perhop_core::{Ecn, TrafficClass};
@@ -14,6 +14,7 @@ use perhop_workload::{
 
 use crate::error::TrafficError;
 use crate::job::{Job, NodeJob, linux_name};
+use crate::live::End;
 use crate::payload;
 use crate::tap;
 use crate::tcp::LEAST_UNSENT;
@@ -41,11 +42,15 @@ pub(crate) struct Opened {
     pub senders: Vec<(usize, Socket)>,
     pub listeners: Vec<(SocketAddr, Socket)>,
     pub datagrams: Vec<(SocketAddr, Socket)>,
+    /// Of connections that their receivers open, by number of the stream.
+    pub receivers: Vec<(usize, Socket)>,
     /// By number of the ping.
     pub probes: Vec<(usize, Socket)>,
     /// Where ICMP comes in, with whether it is that of IPv6.
     pub icmp: Vec<(bool, Socket)>,
     pub tap: Option<Socket>,
+    /// What cannot be measured here, and why.
+    pub missing: Vec<String>,
 }
 
 /// The streams of a job, one after the other; each has addresses and ports of its own.
@@ -75,9 +80,10 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
     Ok(lines)
 }
 
-/// The address of a host.
+/// The address of a host, here or elsewhere.
 pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
-    let plan = Some(job.node(node)?).filter(|plan| plan.namespace.is_some());
+    let plan = Some(job.node(node)?);
+    let plan = plan.filter(|plan| plan.namespace.is_some() || job.live.is_some());
     let address = plan.and_then(|plan| plan.addresses.first().copied());
     address.ok_or_else(|| TrafficError::NotAHost(node.into()))
 }
@@ -140,6 +146,9 @@ impl Host<'_> {
     }
 
     fn open(&self) -> Result<Opened, TrafficError> {
+        if self.job.live.is_some() && !self.node.settings.is_empty() {
+            return Err(TrafficError::SettingsOfLiveHost { node: self.node.name.clone() });
+        }
         for (name, value) in &self.node.settings {
             // What `net.ipv4.tcp_sack` means is the namespace's of whoever asks.
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -151,11 +160,20 @@ impl Host<'_> {
         let mut opened = Opened::default();
         for (number, line) in self.lines.iter().enumerate() {
             let flow = &self.job.flows[line.flow];
-            if flow.to == self.node.name {
-                self.open_receiver(&mut opened, flow, line.to)?;
+            let tcp = matches!(flow.transport, TransportPlan::Tcp(_));
+            let reversed = tcp && self.job.opens(line.flow) == End::Destination;
+            match (flow.to == self.node.name, reversed) {
+                (true, false) => self.open_receiver(&mut opened, flow, line.to)?,
+                (true, true) => opened.receivers.push((number, self.open_back(flow, line.to)?)),
+                (false, _) => {}
             }
-            if flow.from == self.node.name {
-                opened.senders.push((number, self.open_sender(flow, *line)?));
+            match (flow.from == self.node.name, reversed) {
+                (true, false) => opened.senders.push((number, self.open_sender(flow, *line)?)),
+                (true, true) => {
+                    let at = SocketAddr::new(line.from.ip(), flow.port);
+                    self.open_sending_listener(&mut opened, flow, at)?;
+                }
+                (false, _) => {}
             }
         }
         for (number, ping) in self.job.pings.iter().enumerate() {
@@ -169,34 +187,139 @@ impl Host<'_> {
             .iter()
             .any(|ping| ping.from == self.node.name || ping.to == self.node.name)
         {
+            let asks = self.job.pings.iter().any(|ping| ping.from == self.node.name);
             for v6 in self.families() {
-                opened.icmp.push((v6, self.open_icmp(v6)?));
+                match self.open_icmp(v6) {
+                    Ok(socket) => opened.icmp.push((v6, socket)),
+                    Err(error) if self.may_lack(&error) && !asks => opened.missing.push(format!(
+                        "DSCPs with which pings arrive at {}: {error}",
+                        self.node.name
+                    )),
+                    Err(error) => return Err(error),
+                }
             }
         }
         let mut expected = Vec::new();
-        for flow in
-            self.job.flows.iter().filter(|flow| !matches!(flow.transport, TransportPlan::Udp(_)))
-        {
-            if flow.to == self.node.name {
-                expected.push(tap::Expected {
-                    port: flow.port,
-                    to_port: true,
-                    dscp: flow.dscp.get(),
-                });
+        for (number, flow) in self.job.flows.iter().enumerate() {
+            if matches!(flow.transport, TransportPlan::Udp(_)) {
+                continue;
             }
-            if flow.from == self.node.name {
-                expected.push(tap::Expected {
-                    port: flow.port,
-                    to_port: false,
-                    dscp: flow.dscp.get(),
-                });
+            // The port of the flow is that of the end that is connected to.
+            let forward = self.job.opens(number) == End::Source;
+            for (end, to_port) in [(&flow.to, forward), (&flow.from, !forward)] {
+                if *end == self.node.name {
+                    let dscp = flow.dscp.get();
+                    expected.push(tap::Expected { port: flow.port, to_port, dscp });
+                }
             }
         }
         if !expected.is_empty() {
-            opened.tap =
-                Some(tap::open(&expected).map_err(self.failed("packets cannot be watched"))?);
+            match tap::open(&expected).map_err(self.failed("packets cannot be watched")) {
+                Ok(tap) => opened.tap = Some(tap),
+                Err(error) if self.may_lack(&error) => opened.missing.push(format!(
+                    "DSCPs and congestion marks with which packets of TCP arrive at {}: {error}",
+                    self.node.name
+                )),
+                Err(error) => return Err(error),
+            }
         }
         Ok(opened)
+    }
+
+    /// Whether a live host goes without what it has no right to.
+    fn may_lack(&self, error: &TrafficError) -> bool {
+        let TrafficError::Socket { error, .. } = error else { return false };
+        self.job.live.is_some() && error.kind() == io::ErrorKind::PermissionDenied
+    }
+
+    /// Binds a socket to an address. A live host behind an address translator (NAT) has it on no
+    /// device, and takes any; an end that opens connections takes any port, too.
+    fn bind(&self, socket: &Socket, at: SocketAddr, any_port: bool) -> io::Result<()> {
+        let any = match at {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let failed = |kind, bound: &io::Result<()>| {
+            self.job.live.is_some() && bound.as_ref().is_err_and(|error| error.kind() == kind)
+        };
+        let (mut at, mut bound) = (at, socket.bind(at));
+        if failed(io::ErrorKind::AddrNotAvailable, &bound) {
+            at.set_ip(any);
+            bound = socket.bind(at);
+        }
+        if any_port && failed(io::ErrorKind::AddrInUse, &bound) {
+            at.set_port(0);
+            bound = socket.bind(at);
+        }
+        bound
+    }
+
+    /// A socket that connects to the sender of a flow, and receives.
+    fn open_back(&self, flow: &FlowPlan, at: SocketAddr) -> Result<Socket, TrafficError> {
+        let failed = || self.failed(format!("a socket to receive at {} cannot be had", at.ip()));
+        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
+        let socket = self.receiving(flow, tcp, at, failed)?;
+        self.bind(&socket, SocketAddr::new(at.ip(), 0), true).map_err(failed())?;
+        Ok(socket)
+    }
+
+    /// The socket at which the receivers of a flow connect to its sender, unless there is one.
+    fn open_sending_listener(
+        &self,
+        opened: &mut Opened,
+        flow: &FlowPlan,
+        at: SocketAddr,
+    ) -> Result<(), TrafficError> {
+        let failed = || self.failed(format!("{at} cannot be listened on"));
+        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
+        if opened.listeners.iter().any(|(address, _)| *address == at) {
+            return Ok(());
+        }
+        let socket = self.sending(flow, tcp, at, failed)?;
+        self.bind(&socket, at, false).map_err(failed())?;
+        socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
+        opened.listeners.push((at, socket));
+        Ok(())
+    }
+
+    /// A socket for connections that receive.
+    fn receiving<F: FnOnce(io::Error) -> TrafficError>(
+        &self,
+        flow: &FlowPlan,
+        tcp: &TcpPlan,
+        at: SocketAddr,
+        failed: impl Fn() -> F,
+    ) -> Result<Socket, TrafficError> {
+        let marked = TrafficClass::new(flow.dscp);
+        let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
+        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+        socket.set_traffic_class(at.ip(), marked.octet()).map_err(failed())?;
+        self.set_tcp(&socket, &flow.name, tcp)?;
+        set_receive_window(&socket, tcp).map_err(failed())?;
+        Ok(socket)
+    }
+
+    /// A socket for connections that send.
+    fn sending<F: FnOnce(io::Error) -> TrafficError>(
+        &self,
+        flow: &FlowPlan,
+        tcp: &TcpPlan,
+        from: SocketAddr,
+        failed: impl Fn() -> F,
+    ) -> Result<Socket, TrafficError> {
+        let marked = TrafficClass::new(flow.dscp);
+        let socket = Socket::like(from, libc::SOCK_STREAM, 0).map_err(failed())?;
+        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+        socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
+        self.set_tcp(&socket, &flow.name, tcp)?;
+        // In flight is what the receiver's window allows; the buffer holds twice as much.
+        if !tcp.autotuning {
+            let buffer = window(tcp).saturating_mul(2).max(256 << 10);
+            socket.set_send_buffer(buffer).map_err(failed())?;
+        }
+        let least = LEAST_UNSENT as libc::c_int;
+        socket.set(TCP(libc::TCP_NOTSENT_LOWAT), least).map_err(failed())?;
+        Ok(socket)
     }
 
     /// Whether pings from or to here need ICMP, and ICMPv6.
@@ -214,18 +337,13 @@ impl Host<'_> {
         at: SocketAddr,
     ) -> Result<(), TrafficError> {
         let failed = || self.failed(format!("{at} cannot be listened on"));
-        let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 if opened.listeners.iter().any(|(address, _)| *address == at) {
                     return Ok(());
                 }
-                let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
-                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-                socket.set_traffic_class(at.ip(), marked.octet()).map_err(failed())?;
-                self.set_tcp(&socket, &flow.name, tcp)?;
-                set_receive_window(&socket, tcp).map_err(failed())?;
-                socket.bind(at).map_err(failed())?;
+                let socket = self.receiving(flow, tcp, at, failed)?;
+                self.bind(&socket, at, false).map_err(failed())?;
                 socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
                 opened.listeners.push((at, socket));
             }
@@ -240,7 +358,7 @@ impl Host<'_> {
                 socket.set_receive_buffer(8 << 20).map_err(failed())?;
                 // Where the kernel has it (Linux 5.0).
                 let _ = socket.set((libc::SOL_UDP, libc::UDP_GRO), 1);
-                socket.bind(at).map_err(failed())?;
+                self.bind(&socket, at, false).map_err(failed())?;
                 opened.datagrams.push((at, socket));
             }
         }
@@ -252,19 +370,8 @@ impl Host<'_> {
         let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
-                let socket = Socket::like(line.from, libc::SOCK_STREAM, 0).map_err(failed())?;
-                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-                socket.set_traffic_class(line.from.ip(), marked.octet()).map_err(failed())?;
-                self.set_tcp(&socket, &flow.name, tcp)?;
-                // In flight is what the receiver's window allows; the buffer holds twice as much.
-                if !tcp.autotuning {
-                    let buffer = window(tcp).saturating_mul(2).max(256 << 10);
-                    socket.set_send_buffer(buffer).map_err(failed())?;
-                }
-                socket
-                    .set(TCP(libc::TCP_NOTSENT_LOWAT), LEAST_UNSENT as libc::c_int)
-                    .map_err(failed())?;
-                socket.bind(line.from).map_err(failed())?;
+                let socket = self.sending(flow, tcp, line.from, failed)?;
+                self.bind(&socket, line.from, true).map_err(failed())?;
                 Ok(socket)
             }
             TransportPlan::Udp(udp) => {
@@ -277,8 +384,12 @@ impl Host<'_> {
                     .map_err(failed())?;
                 // The kernel doubles what it is told (socket(7)).
                 socket.set_send_buffer(SEND_BUFFER / 2).map_err(failed())?;
-                socket.bind(line.from).map_err(failed())?;
-                socket.connect(line.to).map_err(failed())?;
+                let opens = self.job.opens(line.flow) == End::Source;
+                self.bind(&socket, line.from, opens).map_err(failed())?;
+                // A live one is connected once its other end has proved that it wants data.
+                if self.job.live.is_none() {
+                    socket.connect(line.to).map_err(failed())?;
+                }
                 Ok(socket)
             }
         }
@@ -338,7 +449,7 @@ impl Host<'_> {
         let marked = TrafficClass::new(ping.dscp);
         socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
         let port = if ping.udp_port.is_some() && !v4 { probe_port(number) } else { 0 };
-        socket.bind(SocketAddr::new(from.ip(), port)).map_err(failed())?;
+        self.bind(&socket, SocketAddr::new(from.ip(), port), false).map_err(failed())?;
         Ok(socket)
     }
 
@@ -367,7 +478,7 @@ impl Host<'_> {
         socket.report_traffic_class(address).map_err(failed())?;
         socket.stamp_arrivals().map_err(failed())?;
         socket.set_receive_buffer(1 << 20).map_err(failed())?;
-        socket.bind(SocketAddr::new(address, 0)).map_err(failed())?;
+        self.bind(&socket, SocketAddr::new(address, 0), false).map_err(failed())?;
         Ok(socket)
     }
 }

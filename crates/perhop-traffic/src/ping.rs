@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use perhop_core::{Dscp, Duration, NodeId, TrafficClass};
 use perhop_measure::{Answer, Pinger};
@@ -21,6 +22,8 @@ use perhop_socket::{Nanos, Socket};
 /// The identifications of packets go from 1, as the kernel chooses one itself where it is 0.
 const IDENTIFICATIONS: u64 = 0xffff;
 const SEQUENCES: u64 = 0x1_0000;
+/// How far ahead of the highest number so far a request may be that arrives.
+const AHEAD: usize = 0x8000;
 
 /// What numbers probes in what their answers quote, modulo something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,12 @@ pub(crate) struct PingState {
     others: Vec<IpAddr>,
     size: usize,
     numbering: Numbering,
-    socket: Socket,
+    /// The socket that requests go out by, if they are sent here.
+    socket: Option<Socket>,
+    /// Whether address translators may be on the way.
+    live: bool,
+    /// The highest number of a request that arrived, where only those are known.
+    highest: AtomicU64,
 }
 
 /// The probe that is numbered so, the latest if there were several.
@@ -75,7 +83,7 @@ impl PingState {
         number: usize,
         tag: u16,
         (from, to): (IpAddr, &[IpAddr]),
-        socket: Socket,
+        (socket, live): (Option<Socket>, bool),
     ) -> Self {
         let [first, last] = plan.ttl;
         let span = (plan.start, plan.stop);
@@ -98,6 +106,8 @@ impl PingState {
             size: plan.size.into(),
             numbering,
             socket,
+            live,
+            highest: AtomicU64::new(0),
         }
     }
 
@@ -121,11 +131,27 @@ impl PingState {
         (!nothing).then_some(reading)
     }
 
+    /// When the next train is due.
+    pub fn deadline(&self) -> Nanos {
+        match self.socket {
+            Some(_) => nanos(lock(&self.pinger).deadline().as_picos()),
+            None => Nanos::MAX,
+        }
+    }
+
     /// Sends the train that is due; says when the next one is.
     pub fn run(&self, shared: &Shared) -> Nanos {
+        let Some(socket) = &self.socket else { return Nanos::MAX };
         let mut pinger = lock(&self.pinger);
         if let Some((ttl, train)) = pinger.next_train() {
-            self.set_ttl(ttl);
+            let known = shared.proved.get().is_some_and(|proved| proved.contains(&self.to));
+            let now = shared.clock.now();
+            let free = known && !shared.budget.is_over(now);
+            if !free && !shared.budget.may_ping(now, train.into()) {
+                shared.warn(format!("pings to {} are limited; some are not sent", self.to));
+                return nanos(pinger.deadline().as_picos());
+            }
+            self.set_ttl(socket, ttl);
             let mut bytes = Vec::new();
             for _ in 0..train {
                 let sequence = pinger.records.len() as u64;
@@ -139,18 +165,18 @@ impl PingState {
                 };
                 pinger.record(time(shared.clock.now()), ttl);
                 // What cannot be sent is not answered.
-                let _ = self.socket.send_to(&bytes, SocketAddr::new(self.to, port));
+                let _ = socket.send_to(&bytes, SocketAddr::new(self.to, port));
             }
         }
         nanos(pinger.deadline().as_picos())
     }
 
-    fn set_ttl(&self, ttl: u8) {
+    fn set_ttl(&self, socket: &Socket, ttl: u8) {
         let option = match self.to.is_ipv4() {
             true => (libc::IPPROTO_IP, libc::IP_TTL),
             false => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
         };
-        let set = self.socket.set(option, libc::c_int::from(ttl));
+        let set = socket.set(option, libc::c_int::from(ttl));
         debug_assert!(set.is_ok(), "{set:?}");
     }
 
@@ -205,11 +231,16 @@ impl PingState {
 
     /// A request has arrived at an address with this mark. Says whether it is one of ours.
     pub fn on_request(&self, (from, at): (IpAddr, &[IpAddr]), probe: Probe, dscp: Dscp) -> bool {
-        if from != self.from || !at.contains(&self.to) {
+        if !at.contains(&self.to) || (from != self.from && !self.live) {
             return false;
         }
-        let records = lock(&self.pinger).records.len();
+        let records = match self.socket {
+            Some(_) => lock(&self.pinger).records.len(),
+            // Numbers come modulo something: that is meant which is nearest to the highest so far.
+            None => self.highest.load(Ordering::Relaxed) as usize + AHEAD,
+        };
         let sequence = self.sequence(records, probe);
+        self.highest.fetch_max(sequence.unwrap_or(0).into(), Ordering::Relaxed);
         if let Some(sequence) = sequence
             && lock(&self.arrived).insert(sequence)
         {
@@ -227,7 +258,7 @@ impl PingState {
         probe: Probe,
         answered: Answered,
     ) -> bool {
-        if !at.contains(&self.from) {
+        if self.socket.is_none() || !at.contains(&self.from) {
             return false;
         }
         if answered.destination.is_some_and(|destination| destination != self.to) {

@@ -1,11 +1,13 @@
 //! What the threads of a run share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
+use crate::budget::Budget;
 use crate::clock::Clock;
+use crate::live::Token;
 use crate::payload::Tag;
 use crate::ping::PingState;
 use crate::stream::{FlowState, StreamState, lock};
@@ -17,6 +19,9 @@ pub(crate) struct StreamId {
     pub stream: usize,
 }
 
+/// Streams by where their packets come from and go to: of TCP, and of UDP.
+pub(crate) type ByAddress = [HashMap<(SocketAddr, SocketAddr), StreamId>; 2];
+
 /// What the threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -26,7 +31,13 @@ pub(crate) struct Shared {
     /// Whether each flow is of datagrams.
     pub udp: Vec<bool>,
     /// Whose a packet is, by where it comes from and goes to: of TCP, and of UDP.
-    pub by_address: [HashMap<(SocketAddr, SocketAddr), StreamId>; 2],
+    pub by_address: OnceLock<ByAddress>,
+    /// By what the ends of a live run recognise each other.
+    pub proof: Option<Token>,
+    /// Addresses that have proved that they want data.
+    pub proved: OnceLock<HashSet<IpAddr>>,
+    /// What may still be sent.
+    pub budget: Budget,
     pub pings: Vec<PingState>,
     /// What this host cannot measure, and why.
     pub missing: Vec<String>,
@@ -83,7 +94,13 @@ impl Shared {
 
     /// Whose a packet is.
     pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<StreamId> {
-        self.by_address[usize::from(udp)].get(&(from, to)).copied()
+        self.by_address.get()?[usize::from(udp)].get(&(from, to)).copied()
+    }
+
+    /// Whether a datagram of this number can be. Only where the sender is can anybody tell.
+    pub fn was_sent(&self, id: StreamId, sequence: u64) -> bool {
+        let (flow, stream) = self.at(id);
+        !flow.here.source || sequence < stream.sent.load(Ordering::Acquire)
     }
 
     /// Adds a warning, unless there are too many.

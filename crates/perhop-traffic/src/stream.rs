@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use perhop_core::{Dscp, Duration};
 use perhop_measure::{DatagramMeter, Histogram};
 
+use crate::offset::SenderClock;
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
 /// How many packets there were of each code point.
@@ -23,6 +24,8 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct FlowState {
     pub name: String,
+    /// The number of its source's node.
+    pub from: usize,
     pub dscp: Dscp,
     /// When it starts, by the clock of the scenario.
     pub start: Nanos,
@@ -50,6 +53,10 @@ pub(crate) struct FlowReceived {
     /// Packets that arrived at the destination, and at the source: of UDP all of them, of TCP those
     /// that have another code point than they were sent with.
     pub dscps: [Option<Box<DscpCounts>>; 2],
+    /// The clock by which datagrams are stamped when they are sent.
+    pub clock: SenderClock,
+    /// The difference between the stamps of the first datagram.
+    pub first_difference: Option<i64>,
     /// The greatest error bound of the clock offsets in use since the last reading.
     pub offset_bound: Option<Nanos>,
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use crate::budget::Grant;
 use crate::shared::Shared;
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket};
 
@@ -32,6 +33,8 @@ pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
 enum What {
     Start,
     Stop,
+    /// The limits allow more to be sent.
+    Resume,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,13 @@ struct Application {
     phase: ConnectionPhase,
     /// Bytes still to be written.
     left: u64,
+}
+
+impl Application {
+    /// How much is written at once.
+    fn chunk(&self) -> u64 {
+        self.left.min(CHUNK as u64)
+    }
 }
 
 /// Runs every TCP sender until all is over.
@@ -100,7 +110,22 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                 epoll.remove(sender.as_fd())?;
                 continue;
             }
-            if let Err(error) = write(sender, &file, application) {
+            let allowed = match shared.budget.take(shared.clock.now(), 1, application.chunk()) {
+                Grant::Bytes(bytes) => bytes,
+                Grant::Wait(until) => {
+                    epoll.change(sender.as_fd(), number as u64, Interest::Errors)?;
+                    events.push(Reverse((until, What::Resume, number)));
+                    continue;
+                }
+                Grant::Over => {
+                    shared.warn(format!("{}: nothing more may be sent from here", flow.name));
+                    end(&epoll, sender, number, application)?;
+                    continue;
+                }
+            };
+            let written = write(sender, &file, application, allowed);
+            shared.budget.give_back(allowed - written.as_ref().copied().unwrap_or(0));
+            if let Err(error) = written {
                 shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 application.phase = ConnectionPhase::Ended;
                 epoll.remove(sender.as_fd())?;
@@ -117,6 +142,15 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let Some(sender) = stream.sender.get() else { continue };
             let application = &mut applications[number];
             match (what, application.phase) {
+                // It was connected when it was proved.
+                (What::Start, ConnectionPhase::Waiting) if shared.proof.is_some() => {
+                    application.phase = ConnectionPhase::Running;
+                    stream.open.store(true, Ordering::Relaxed);
+                    epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
+                }
+                (What::Resume, ConnectionPhase::Running) => {
+                    epoll.change(sender.as_fd(), number as u64, Interest::Writable)?;
+                }
                 (What::Start, ConnectionPhase::Waiting) => {
                     application.phase = ConnectionPhase::Connecting;
                     epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
@@ -153,16 +187,22 @@ fn end(
     epoll.change(socket.as_fd(), number as u64, Interest::Errors)
 }
 
-fn write(socket: &Socket, file: &File, application: &mut Application) -> io::Result<()> {
-    let most = application.left.min(CHUNK as u64) as usize;
-    match socket.send_file(file.as_fd(), most) {
+/// Writes as much as there is room for, and no more than `allowed`; returns how much.
+fn write(
+    socket: &Socket,
+    file: &File,
+    application: &mut Application,
+    allowed: u64,
+) -> io::Result<u64> {
+    match socket.send_file(file.as_fd(), allowed as usize) {
         Ok(written) => {
+            let written = written as u64;
             if application.left != u64::MAX {
-                application.left -= written as u64;
+                application.left -= written;
             }
-            Ok(())
+            Ok(written)
         }
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         Err(error) => Err(error),
     }
 }

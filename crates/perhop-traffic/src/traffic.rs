@@ -4,19 +4,24 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use perhop_core::{Duration, Time};
 use perhop_measure::{Marks, Table};
 use perhop_workload::{TransportPlan, pattern};
 
+use crate::budget::Budget;
 use crate::clock::{Clock, duration, nanos, time};
 use crate::collector::Collector;
 use crate::error::TrafficError;
 use crate::job::Job;
+use crate::live::{Limits, Token};
+use crate::offset::{ClockOffset, SenderClock};
 use crate::open::{self, Line, Opened};
 use crate::ping::PingState;
+use crate::proof::nonce;
+use crate::prove::Proof;
 use crate::reader::{self, Reader};
 use crate::readings::Readings;
 use crate::receive::{EventSource, receive};
@@ -24,7 +29,7 @@ use crate::shared::{Shared, StreamId, TrafficCounters};
 use crate::stream::{DatagramsReceived, Ends, FlowReceived, FlowState, StreamState, lock};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
-use perhop_socket::{be_prompt, monotonic, realtime, unlimit_files};
+use perhop_socket::{Socket, be_prompt, monotonic, realtime, unlimit_files};
 
 /// Files that a process has open beside our sockets, at most.
 const OTHER_FILES: u64 = 256;
@@ -38,6 +43,9 @@ pub struct Traffic {
     flows: Vec<String>,
     /// What the threads take with them when they start.
     waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
+    /// What is to be proved before, in a live job.
+    proof: Option<Proof>,
+    nodes: Vec<String>,
     threads: Vec<JoinHandle<()>>,
     end: Time,
     real_time: bool,
@@ -53,6 +61,24 @@ impl Traffic {
         job: &Job,
         enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
     ) -> Result<Self, TrafficError> {
+        Self::with_limits(job, enter, Limits::default())
+    }
+
+    /// As [`new`](Self::new); whatever the job says, no more is sent than the limits allow.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn with_limits(
+        job: &Job,
+        enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
+        limits: Limits,
+    ) -> Result<Self, TrafficError> {
+        if let Some(live) = &job.live
+            && (live.flows.len() != job.flows.len() || live.flows.len() > usize::from(u16::MAX))
+        {
+            let (expected, found) = (job.flows.len(), live.flows.len());
+            return Err(TrafficError::LiveFlows { expected, found });
+        }
         let marks = Marks::new(&job.marks, &job.cuts).ok_or(TrafficError::Marks)?;
         let end = marks.end().ok_or(TrafficError::Marks)?;
         for ping in &job.pings {
@@ -67,7 +93,11 @@ impl Traffic {
         }
         let patterns = patterns(job)?;
         let mut opened = open::open_hosts(job, &lines, enter)?;
-        let shared = Arc::new(share(job, &lines, &mut opened)?);
+        let proof = match &job.live {
+            Some(live) => Some(Proof::new(job, live.token, &lines, &mut opened)?),
+            None => None,
+        };
+        let shared = Arc::new(share(job, &lines, &mut opened, limits)?);
         let senders = patterns
             .into_iter()
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
@@ -76,11 +106,17 @@ impl Traffic {
         let bearable = job.bearable.unwrap_or(Duration::MAX);
         let recorder = Recorder {
             reader: Reader::new(&shared, marks, bearable),
-            collector: Collector::new(job)?,
+            collector: match job.live {
+                None => Some(Collector::new(job)?),
+                Some(_) => None,
+            },
+            queue: Vec::new(),
             recorded: Time::ZERO,
         };
         Ok(Self {
             waiting: Some((senders, sources.collect())),
+            proof,
+            nodes: job.nodes.iter().map(|node| node.name.clone()).collect(),
             recorder: Arc::new(Mutex::new(recorder)),
             shared,
             threads: Vec::new(),
@@ -96,13 +132,56 @@ impl Traffic {
         monotonic() + nanos
     }
 
+    /// Proves the streams of a live job: each connection is opened, and of all streams whose data
+    /// comes from here, the other end proves that it wants it. Both ends of a stream have to do so
+    /// at the same time. Returns whether all are proved, which other jobs always are. If not, the
+    /// monotonic clock shows `deadline` (nanoseconds); another call goes on.
+    ///
+    /// # Errors
+    /// [`TrafficError::NoNonce`] if the system has no random numbers.
+    pub fn prove(&mut self, deadline: u64) -> Result<bool, TrafficError> {
+        let Some(proof) = &mut self.proof else { return Ok(true) };
+        nonce().map_err(TrafficError::NoNonce)?;
+        Ok(proof.run(deadline))
+    }
+
+    /// What is not proved yet, in words.
+    pub fn unproved(&self) -> Vec<String> {
+        self.proof.as_ref().map_or_else(Vec::new, Proof::unproved)
+    }
+
+    /// The handle by which the clock of another node is made known; `None` if no flow comes from
+    /// there. Without it, nothing is known of that clock, and one-way delays are absent.
+    pub fn clock_offset(&self, node: &str) -> Option<ClockOffset> {
+        let number = self.nodes.iter().position(|name| name == node)?;
+        let flows = self.shared.flows.iter().enumerate();
+        let from_there = flows.filter(|(_, flow)| {
+            flow.here == Ends { source: false, destination: true } && flow.from == number
+        });
+        let flows: Vec<_> = from_there.map(|(flow, _)| flow).collect();
+        (!flows.is_empty()).then(|| ClockOffset::new(Arc::clone(&self.shared), flows))
+    }
+
+    /// What was read at marks since this was last called, of a live job.
+    pub fn take_readings(&mut self) -> Vec<Readings> {
+        std::mem::take(&mut lock(&self.recorder).queue)
+    }
+
     /// Starts the threads; the scenario begins when the monotonic clock shows `zero`, in
     /// nanoseconds. A second call does nothing.
     ///
     /// # Errors
-    /// [`TrafficError::Thread`] if a thread cannot be started.
+    /// [`TrafficError::Thread`] if a thread cannot be started; [`TrafficError::Unproved`] if a
+    /// stream is not proved.
     pub fn start(&mut self, zero: u64) -> Result<(), TrafficError> {
-        let Some((senders, sources)) = self.waiting.take() else { return Ok(()) };
+        let unproved = self.unproved();
+        if !unproved.is_empty() {
+            return Err(TrafficError::Unproved(unproved));
+        }
+        let Some((senders, mut sources)) = self.waiting.take() else { return Ok(()) };
+        if let Some(proof) = self.proof.take() {
+            sources.extend(proof.finish(&self.shared));
+        }
         self.shared.clock.start(zero);
         let shared = Arc::clone(&self.shared);
         self.spawn("receive", move || receive(&shared, sources))?;
@@ -129,7 +208,11 @@ impl Traffic {
                 }
                 let mut recorder = lock(&recorder);
                 recorder.run(&shared);
-                if recorder.reader.is_done() {
+                if shared.budget.is_over(shared.clock.now()) {
+                    shared.warn("the run was ended: it lasts longer than it may here".to_owned());
+                    recorder.stop(&shared);
+                    shared.clock.end();
+                } else if recorder.reader.is_done() {
                     shared.clock.end();
                 }
             }
@@ -203,7 +286,8 @@ impl Traffic {
     /// The greatest window that each flow's receivers have offered, in bytes: what was got of what
     /// was asked for. Zero for a flow of datagrams.
     pub fn windows(&self) -> Vec<u32> {
-        lock(&self.recorder).collector.windows()
+        let recorder = lock(&self.recorder);
+        recorder.collector.as_ref().map_or_else(Vec::new, Collector::windows)
     }
 
     /// Ends the run where it is, and records what was measured since the last mark.
@@ -220,12 +304,18 @@ impl Traffic {
             // It has said what went wrong, or panicked on its own.
             let _ = thread.join();
         }
+        if self.shared.proof.is_some() {
+            // Nothing that waits in a live host's connections is sent after the end.
+            let streams = self.shared.flows.iter().flat_map(|flow| &flow.streams);
+            streams.filter_map(|stream| stream.sender.get()).for_each(Socket::abort);
+        }
     }
 
     /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
     /// `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
-        lock(&self.recorder).collector.tables()
+        let recorder = lock(&self.recorder);
+        recorder.collector.as_ref().map_or_else(Vec::new, Collector::tables)
     }
 }
 
@@ -233,7 +323,10 @@ impl Traffic {
 #[derive(Debug)]
 struct Recorder {
     reader: Reader,
-    collector: Collector,
+    /// Joins what is read, unless somebody else does.
+    collector: Option<Collector>,
+    /// What nobody has taken yet.
+    queue: Vec<Readings>,
     /// The instant of the last reading.
     recorded: Time,
 }
@@ -241,18 +334,24 @@ struct Recorder {
 impl Recorder {
     fn run(&mut self, shared: &Shared) {
         let readings = self.reader.run(shared);
-        readings.into_iter().for_each(|each| self.keep(each));
+        readings.into_iter().for_each(|each| self.keep(each, shared));
     }
 
     fn stop(&mut self, shared: &Shared) {
         if let Some(readings) = self.reader.stop(shared) {
-            self.keep(readings);
+            self.keep(readings, shared);
         }
     }
 
-    fn keep(&mut self, readings: Readings) {
+    fn keep(&mut self, mut readings: Readings, shared: &Shared) {
         self.recorded = readings.at;
-        self.collector.join(0, readings);
+        match &mut self.collector {
+            Some(collector) => collector.join(0, readings),
+            None => {
+                readings.warnings = std::mem::take(&mut lock(&shared.warnings));
+                self.queue.push(readings);
+            }
+        }
     }
 }
 
@@ -281,9 +380,16 @@ fn share(
     job: &Job,
     lines: &[Line],
     opened: &mut std::collections::BTreeMap<u16, Opened>,
+    limits: Limits,
 ) -> Result<Shared, TrafficError> {
+    let token = job.live.as_ref().map(|live| live.token);
     // Anything that no other run is likely to have, too.
-    let tag = (realtime() ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)) as u16;
+    let own = (realtime() ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)) as u16;
+    let tag = token.map_or(own, |Token([a, b, ..])| u16::from_be_bytes([a, b]));
+    let mut missing: Vec<_> = opened.values_mut().flat_map(|host| host.missing.drain(..)).collect();
+    missing.dedup();
+    let taps: Vec<_> = opened.iter().filter(|(_, host)| host.tap.is_some()).collect();
+    let taps: Vec<u16> = taps.into_iter().map(|(number, _)| *number).collect();
     let mut flows = Vec::new();
     for plan in &job.flows {
         let (segment, window) = match &plan.transport {
@@ -294,39 +400,44 @@ fn share(
         if segment == 0 {
             received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
         }
+        let here = job.here(&plan.from, &plan.to)?;
+        let (from, to) = (job.number(&plan.from)?, job.number(&plan.to)?);
+        if here.destination && !here.source {
+            received.clock = SenderClock::Unknown;
+        }
         flows.push(FlowState {
             name: plan.name.clone(),
+            from: from.into(),
             dscp: plan.dscp,
             start: nanos(plan.start.as_picos()),
             stop: plan.stop.map(|stop| nanos(stop.as_picos())),
             volume: plan.volume,
             segment,
             window,
-            here: Ends { source: true, destination: true },
-            watched: Ends { source: true, destination: true },
+            here,
+            watched: Ends { source: taps.contains(&from), destination: taps.contains(&to) },
             streams: Vec::new(),
             received: Mutex::new(received),
         });
     }
     let udp: Vec<_> =
         job.flows.iter().map(|flow| matches!(flow.transport, TransportPlan::Udp(_))).collect();
-    let mut senders: Vec<_> = opened.values_mut().flat_map(|host| host.senders.drain(..)).collect();
-    senders.sort_by_key(|(number, _)| *number);
+    let senders = opened.values_mut().flat_map(|host| host.senders.drain(..));
+    let mut senders: HashMap<_, _> = senders.collect();
     let mut by_address = [HashMap::new(), HashMap::new()];
-    for (number, socket) in senders {
-        let Line { flow, from, to } = lines[number];
+    for (number, &Line { flow, from, to }) in lines.iter().enumerate() {
         let streams = &mut flows[flow].streams;
         let id = StreamId { flow, stream: streams.len() };
         by_address[usize::from(udp[flow])].insert((from, to), id);
-        streams.push(StreamState::new(to, Some(socket)));
+        streams.push(StreamState::new(to, senders.remove(&number)));
     }
-    let mut probes: Vec<_> = opened.values_mut().flat_map(|host| host.probes.drain(..)).collect();
-    probes.sort_by_key(|(number, _)| *number);
+    let probes = opened.values_mut().flat_map(|host| host.probes.drain(..));
+    let mut probes: HashMap<_, _> = probes.collect();
     let mut pings = Vec::new();
-    for (number, socket) in probes {
-        let plan = &job.pings[number];
+    for (number, plan) in job.pings.iter().enumerate() {
         let ends = (open::host(job, &plan.from)?, &job.node(&plan.to)?.addresses[..]);
-        pings.push(PingState::new(plan, number, tag, ends, socket));
+        let how = (probes.remove(&number), token.is_some());
+        pings.push(PingState::new(plan, number, tag, ends, how));
     }
     let named = job.nodes.iter().enumerate();
     let nodes = named
@@ -336,10 +447,17 @@ fn share(
         tag,
         flows,
         udp,
-        by_address,
+        // Of a live job the addresses are known once they are proved.
+        by_address: match token {
+            None => OnceLock::from(by_address),
+            Some(_) => OnceLock::new(),
+        },
+        proof: token,
+        proved: OnceLock::new(),
+        budget: Budget::new(limits),
         pings,
         nodes: nodes.collect(),
-        missing: Vec::new(),
+        missing,
         warnings: Mutex::default(),
         counters: TrafficCounters::default(),
     })

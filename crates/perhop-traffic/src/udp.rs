@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Duration, Time};
 use perhop_workload::Pattern;
 
+use crate::budget::Grant;
 use crate::clock::{nanos, time};
 use crate::payload::{self, Payload};
 use crate::shared::{Shared, StreamId};
-use crate::stream::{FlowState, lock};
+use crate::stream::FlowState;
 use perhop_socket::{Nanos, Train, realtime};
 
 /// How long a stream waits whose socket is full.
@@ -44,6 +45,8 @@ pub(crate) struct Datagrams {
     segmented: bool,
     /// Whether the socket was full.
     blocked: bool,
+    /// Whether the limits allow the train to be sent.
+    allowed: bool,
 }
 
 impl Datagrams {
@@ -60,6 +63,7 @@ impl Datagrams {
             taken: 0,
             segmented: true,
             blocked: false,
+            allowed: false,
         }
     }
 
@@ -110,6 +114,20 @@ impl Datagrams {
             return now + PAUSE;
         }
         self.blocked = false;
+        if !self.allowed && !self.train.is_empty() {
+            let header = if to_v4(shared, self.id) { IPV4_UDP } else { IPV6_UDP };
+            let bytes = self.train.bytes() as u64 + header * self.train.len() as u64;
+            match shared.budget.take(now, bytes, bytes) {
+                Grant::Bytes(_) => self.allowed = true,
+                Grant::Wait(until) => return until,
+                Grant::Over => {
+                    let flow = &shared.at(self.id).0.name;
+                    shared.warn(format!("{flow}: nothing more may be sent from here"));
+                    self.left = 0;
+                    return Nanos::MAX;
+                }
+            }
+        }
         while self.taken < self.train.len() {
             match self.train.send(socket, self.taken, self.segmented) {
                 Ok(count) => self.taken += count,
@@ -131,6 +149,7 @@ impl Datagrams {
         }
         self.train.clear();
         self.taken = 0;
+        self.allowed = false;
         match self.stop <= time(now) {
             // What was held up beyond the end is not sent after it.
             true => Nanos::MAX,
@@ -139,15 +158,21 @@ impl Datagrams {
     }
 }
 
+/// Bytes of the headers of IP and UDP.
+const IPV4_UDP: u64 = 28;
+const IPV6_UDP: u64 = 48;
+
+fn to_v4(shared: &Shared, id: StreamId) -> bool {
+    shared.at(id).1.to.is_ipv4()
+}
+
 /// Sends every stream's datagrams and every ping's probes when they are due, until all is over.
 pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
-    let pings = shared.pings.iter().map(|ping| lock(&ping.pinger).deadline());
+    let pings = shared.pings.iter().map(|ping| ping.deadline());
     let mut due: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
     due.extend(senders.iter().enumerate().map(|(number, each)| Reverse((each.deadline(), number))));
     let first = senders.len();
-    due.extend(
-        pings.enumerate().map(|(number, at)| Reverse((nanos(at.as_picos()), first + number))),
-    );
+    due.extend(pings.enumerate().map(|(number, at)| Reverse((at, first + number))));
     while !shared.clock.is_over() {
         let next = due.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
         let now = shared.clock.now();

@@ -516,6 +516,15 @@ class Timers(TypedDict):
     delayed_ack: int
 
 
+class LiveFlow(TypedDict):
+    opens: Literal["source", "destination"]
+
+
+class LiveJob(TypedDict):
+    token: str
+    flows: list[LiveFlow]
+
+
 class Job(TypedDict):
     seed: int
     marks: list[int]
@@ -526,6 +535,7 @@ class Job(TypedDict):
     pings: list[PingPlan]
     bearable: int | None
     real_time: bool
+    live: LiveJob | None
 
 
 class InterfacePlan(TypedDict):

@@ -180,6 +180,7 @@ def job(
         "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
         "bearable": bearable(scenario),
         "real_time": is_light(scenario),
+        "live": None,
     }
 
 

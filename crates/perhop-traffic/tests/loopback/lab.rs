@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use perhop_measure::Column;
-use perhop_traffic::{Job, Traffic, TrafficError};
+use perhop_traffic::{Collector, Job, Traffic, TrafficError};
 use serde_json::{Value, json};
 
 /// Picoseconds.
@@ -112,4 +112,53 @@ pub fn floats<'a>(tables: &'a Tables, table: &str, column: &str) -> &'a [f64] {
 
 pub fn sum(tables: &Tables, table: &str, column: &str) -> i64 {
     integers(tables, table, column).iter().sum()
+}
+
+/// A token of a run.
+pub const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+/// The same job for the processes of its two hosts, and for their controller; `opens` is the end
+/// that opens each flow.
+pub fn live(job: &Value, opens: &str) -> [Value; 3] {
+    let flows = job["flows"].as_array().map_or(0, Vec::len);
+    let mut all = [(); 3].map(|()| job.clone());
+    for (here, job) in all.iter_mut().enumerate() {
+        job["live"] = json!({"token": TOKEN, "flows": vec![json!({"opens": opens}); flows]});
+        for node in 0..2 {
+            job["nodes"][node]["namespace"] = if node == here { json!(0) } else { Value::Null };
+        }
+    }
+    all
+}
+
+/// Proves both ends, or gives up.
+pub fn prove(ends: &mut [Traffic; 2]) -> bool {
+    let until = Traffic::soon(4_000_000_000);
+    thread::scope(|scope| {
+        let proofs = ends.each_mut().map(|end| scope.spawn(move || end.prove(until)));
+        proofs.map(|proof| proof.join().expect("nothing panics").expect("there are nonces"))
+    }) == [true; 2]
+}
+
+/// Runs a live job whose ends were proved, and joins what both ends read.
+pub fn run_live(job: &Value, ends: &mut [Traffic; 2]) -> (Collector, Tables) {
+    let controller: Job = serde_json::from_value(job.clone()).expect("the job is complete");
+    let mut collector = Collector::new(&controller).expect("the job is sound");
+    let zero = Traffic::soon(1_000_000);
+    for end in &mut *ends {
+        end.start(zero).expect("it can be started");
+    }
+    while ends.iter().any(|end| !end.is_finished()) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    for (end, node) in ends.iter_mut().zip(["near", "far"]) {
+        for readings in end.take_readings() {
+            let text = serde_json::to_string(&readings).expect("readings can be written");
+            let readings = serde_json::from_str(&text).expect("and read");
+            collector.add(node, readings).expect("they are sound");
+        }
+    }
+    let tables = collector.tables();
+    let tables = tables.into_iter().map(|(name, table)| (name, table.into_iter().collect()));
+    (collector, tables.collect())
 }

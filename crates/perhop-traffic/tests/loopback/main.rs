@@ -3,4 +3,7 @@
 mod connections;
 mod datagrams;
 mod lab;
+mod limits;
+mod live;
 mod probes;
+mod proofs;

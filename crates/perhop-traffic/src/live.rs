@@ -1,0 +1,83 @@
+//! Traffic between hosts of which this process has some only.
+
+use std::fmt;
+
+use perhop_core::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the ends of flows find each other that are in different processes.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveJob {
+    /// What the ends of this run recognise each other by.
+    pub token: Token,
+    /// Of each flow, in the order of the job's.
+    pub flows: Vec<LiveFlow>,
+}
+
+/// How the ends of a flow find each other.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveFlow {
+    /// The end that opens connections, and sends the first datagram: the one that cannot be
+    /// reached otherwise, for instance behind network address translation (NAT).
+    pub opens: End,
+}
+
+/// An end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// The end that sends data.
+    Source,
+    /// The end that receives data.
+    Destination,
+}
+
+/// Sixteen random bytes, written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Token(#[schemars(with = "String")] pub [u8; Token::SIZE]);
+
+impl Token {
+    /// How many bytes it has.
+    pub const SIZE: usize = 16;
+}
+
+impl fmt::Debug for Token {
+    /// A token is a secret of the run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl TryFrom<String> for Token {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let digits = text.len() == 2 * Self::SIZE && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let number = u128::from_str_radix(&text, 16).ok().filter(|_| digits);
+        let wrong = || format!("a token has {} hexadecimal digits", 2 * Self::SIZE);
+        number.map(|number| Self(number.to_be_bytes())).ok_or_else(wrong)
+    }
+}
+
+impl From<Token> for String {
+    fn from(token: Token) -> Self {
+        format!("{:032x}", u128::from_be_bytes(token.0))
+    }
+}
+
+/// Limits of what a [`Traffic`](crate::Traffic) sends, whatever its job says. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bits per second of all flows: payload, and the headers of datagrams.
+    pub rate: Option<u64>,
+    /// Bytes of all flows, counted as for `rate`.
+    pub volume: Option<u64>,
+    /// How long after the start anything is sent.
+    pub duration: Option<Duration>,
+    /// Packets per second of all pings to addresses that no flow of the run has proved.
+    pub ping_rate: Option<u32>,
+}

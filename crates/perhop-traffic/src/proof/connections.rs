@@ -1,0 +1,251 @@
+//! TCP connections that are opened and proved before data is sent.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use super::{FRAME, Frame, Kind, Nonce, alike, nonce};
+use crate::live::{End, Token};
+use perhop_socket::{Nanos, Socket};
+
+/// How long an accepted connection may take to say whose it is.
+const PATIENCE: Nanos = 5_000_000_000;
+/// How long before a connection that was refused is tried again.
+const AGAIN: Nanos = 250_000_000;
+/// How many accepted connections may be undecided beyond one for each stream.
+const UNDECIDED: usize = 64;
+
+/// A stream whose data goes through a connection.
+#[derive(Debug)]
+struct Stream {
+    id: (u16, u16),
+    /// The end that is here.
+    end: End,
+    to: SocketAddr,
+    /// The socket that connects, if this end opens the connection.
+    socket: Option<Socket>,
+    /// What it waits for.
+    phase: Phase,
+    problem: Option<io::Error>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// For the other end to connect.
+    Passive,
+    /// To connect again, at an instant.
+    Idle(Nanos),
+    /// For the connection.
+    Connecting,
+    /// For a frame.
+    Talking(Talk),
+    /// For nothing.
+    Proved,
+}
+
+/// A conversation, with the bytes that have come of the next frame.
+#[derive(Debug)]
+struct Talk {
+    bytes: [u8; FRAME],
+    length: usize,
+    /// The challenge that was sent.
+    challenge: Option<Nonce>,
+}
+
+impl Talk {
+    const fn new() -> Self {
+        Self { bytes: [0; FRAME], length: 0, challenge: None }
+    }
+
+    /// The next frame. An error if the connection ended, or says something else.
+    fn hear(&mut self, socket: &Socket, token: Token) -> io::Result<Option<Frame>> {
+        while self.length < FRAME {
+            match socket.read(&mut self.bytes[self.length..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(more) => self.length += more,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        self.length = 0;
+        let frame = Frame::read(&self.bytes, token);
+        frame.map(Some).ok_or_else(|| ErrorKind::InvalidData.into())
+    }
+}
+
+/// Sends a frame. A connection that is new has room for it.
+fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
+    match socket.write(&frame.write(token))? {
+        FRAME => Ok(()),
+        _ => Err(ErrorKind::WriteZero.into()),
+    }
+}
+
+/// An accepted connection of which nobody knows yet whose it is.
+#[derive(Debug)]
+struct Accepted {
+    socket: Socket,
+    until: Nanos,
+    talk: Talk,
+    /// The stream that it claims.
+    claimed: Option<usize>,
+}
+
+/// Connections that are to be opened and proved.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    token: Token,
+    streams: Vec<Stream>,
+    listeners: Vec<Socket>,
+    accepted: Vec<Accepted>,
+    /// Connections from unknown senders.
+    pub unknown: u64,
+}
+
+impl Connections {
+    pub fn new(token: Token, listeners: Vec<Socket>) -> Self {
+        Self { token, streams: Vec::new(), listeners, accepted: Vec::new(), unknown: 0 }
+    }
+
+    /// Adds a stream that this end opens by `socket`, or that waits to be opened.
+    pub fn add(&mut self, id: (u16, u16), end: End, to: SocketAddr, socket: Option<Socket>) {
+        let phase = if socket.is_some() { Phase::Idle(0) } else { Phase::Passive };
+        self.streams.push(Stream { id, end, to, socket, phase, problem: None });
+    }
+
+    /// The streams that are not proved: flow, other end, and what went wrong.
+    pub fn unproved(&self) -> impl Iterator<Item = (u16, End, SocketAddr, Option<&io::Error>)> {
+        let open = self.streams.iter().filter(|each| !matches!(each.phase, Phase::Proved));
+        open.map(|each| (each.id.0, each.end, each.to, each.problem.as_ref()))
+    }
+
+    /// The connections, once all are proved.
+    pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), End, Socket)> {
+        self.streams.into_iter().filter_map(|each| Some((each.id, each.end, each.socket?)))
+    }
+
+    /// Does what can be done now; returns whether all are proved.
+    pub fn run(&mut self, now: Nanos) -> bool {
+        let token = self.token;
+        for stream in &mut self.streams {
+            if let Err(error) = stream.run(now, token) {
+                stream.problem = Some(error);
+                stream.phase = Phase::Idle(now + AGAIN);
+                if let Some(socket) = &stream.socket {
+                    socket.abort();
+                }
+            }
+        }
+        self.accept(now);
+        for mut each in std::mem::take(&mut self.accepted) {
+            match self.hear(&mut each) {
+                Ok(true) => {
+                    let Some(stream) = each.claimed.and_then(|it| self.streams.get_mut(it)) else {
+                        continue;
+                    };
+                    stream.socket = Some(each.socket);
+                    stream.phase = Phase::Proved;
+                }
+                Ok(false) if now < each.until => self.accepted.push(each),
+                _ => self.unknown += 1,
+            }
+        }
+        self.streams.iter().all(|each| matches!(each.phase, Phase::Proved))
+    }
+
+    fn accept(&mut self, now: Nanos) {
+        let most = self.streams.len() + UNDECIDED;
+        for listener in &self.listeners {
+            while let Ok((socket, _)) = listener.accept() {
+                if self.accepted.len() >= most {
+                    self.unknown += 1;
+                    continue;
+                }
+                let (until, talk) = (now + PATIENCE, Talk::new());
+                self.accepted.push(Accepted { socket, until, talk, claimed: None });
+            }
+        }
+    }
+
+    /// Listens to an accepted connection; returns whether it is proved.
+    fn hear(&mut self, accepted: &mut Accepted) -> io::Result<bool> {
+        let refused = || io::Error::from(ErrorKind::InvalidData);
+        let Some(frame) = accepted.talk.hear(&accepted.socket, self.token)? else {
+            return Ok(false);
+        };
+        let id = (frame.flow, frame.stream);
+        let passive = |each: &Stream| each.id == id && matches!(each.phase, Phase::Passive);
+        let place = self.streams.iter().position(passive).ok_or_else(refused)?;
+        match (frame.kind, self.streams[place].end, accepted.talk.challenge) {
+            // The sender of data connected.
+            (Kind::Challenge, End::Destination, _) => {
+                say(&accepted.socket, Frame { kind: Kind::Proof, ..frame }, self.token)?;
+                accepted.claimed = Some(place);
+                Ok(true)
+            }
+            // The receiver of data connected.
+            (Kind::Hello, End::Source, None) => {
+                let challenge = Frame { kind: Kind::Challenge, nonce: nonce()?, ..frame };
+                say(&accepted.socket, challenge, self.token)?;
+                accepted.talk.challenge = Some(challenge.nonce);
+                accepted.claimed = Some(place);
+                Ok(false)
+            }
+            (Kind::Proof, End::Source, Some(expected))
+                if accepted.claimed == Some(place) && alike(&frame.nonce, &expected) =>
+            {
+                Ok(true)
+            }
+            _ => Err(refused()),
+        }
+    }
+}
+
+impl Stream {
+    fn run(&mut self, now: Nanos, token: Token) -> io::Result<()> {
+        let Some(socket) = &self.socket else { return Ok(()) };
+        let (flow, stream) = self.id;
+        match &mut self.phase {
+            Phase::Passive | Phase::Proved => Ok(()),
+            Phase::Idle(at) if *at > now => Ok(()),
+            Phase::Idle(_) => {
+                self.phase = Phase::Connecting;
+                socket.connect(self.to)
+            }
+            Phase::Connecting if !socket.is_writable() => Ok(()),
+            Phase::Connecting => {
+                if let Some(error) = socket.take_error() {
+                    return Err(error);
+                }
+                let mut talk = Talk::new();
+                let first = match self.end {
+                    End::Destination => {
+                        Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() }
+                    }
+                    End::Source => {
+                        let nonce = *talk.challenge.insert(nonce()?);
+                        Frame { kind: Kind::Challenge, flow, stream, nonce }
+                    }
+                };
+                say(socket, first, token)?;
+                self.phase = Phase::Talking(talk);
+                Ok(())
+            }
+            Phase::Talking(talk) => {
+                let Some(frame) = talk.hear(socket, token)? else { return Ok(()) };
+                if (frame.flow, frame.stream) != self.id {
+                    return Err(ErrorKind::InvalidData.into());
+                }
+                match (frame.kind, self.end, talk.challenge) {
+                    (Kind::Challenge, End::Destination, _) => {
+                        say(socket, Frame { kind: Kind::Proof, ..frame }, token)?;
+                    }
+                    (Kind::Proof, End::Source, Some(expected))
+                        if alike(&frame.nonce, &expected) => {}
+                    _ => return Err(ErrorKind::InvalidData.into()),
+                }
+                self.phase = Phase::Proved;
+                Ok(())
+            }
+        }
+    }
+}

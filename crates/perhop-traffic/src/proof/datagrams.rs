@@ -1,0 +1,267 @@
+//! Streams of datagrams: which address they go to, and whether it wants them.
+
+use std::net::SocketAddr;
+
+use super::{Frame, Kind, Nonce, alike, nonce};
+use crate::live::Token;
+use perhop_socket::{Batch, Nanos, Socket};
+
+/// How many challenges a sender sends of its own accord, and when after the first.
+const POKES: [Nanos; 3] = [0, 300_000_000, 1_000_000_000];
+/// How many hellos it answers before the proof.
+const ANSWERS: u8 = 8;
+/// How many hellos a receiver sends at most, and how long between them.
+const HELLOS: u8 = 8;
+const HELLO_EVERY: Nanos = 250_000_000;
+/// How long a receiver that has answered waits for a confirmation.
+const PATIENCE: Nanos = 1_500_000_000;
+/// How often the confirmation is sent, as it is not acknowledged.
+const CONFIRMATIONS: usize = 3;
+
+/// A stream at its sender.
+#[derive(Debug)]
+struct Sender {
+    id: (u16, u16),
+    socket: Socket,
+    /// Where it goes, if this end opens it.
+    to: Option<SocketAddr>,
+    /// What was sent to which address.
+    challenges: Vec<(SocketAddr, Nonce)>,
+    poked: usize,
+    answered: u8,
+    proved: Option<SocketAddr>,
+}
+
+impl Sender {
+    fn challenge(&mut self, to: SocketAddr, token: Token) {
+        let known = self.challenges.iter().find(|(address, _)| *address == to);
+        let known = known.map(|(_, nonce)| *nonce);
+        let Some(nonce) = known.or_else(|| nonce().ok()) else { return };
+        if !self.challenges.contains(&(to, nonce)) {
+            self.challenges.push((to, nonce));
+        }
+        self.send(Kind::Challenge, nonce, to, token);
+    }
+
+    fn send(&self, kind: Kind, nonce: Nonce, to: SocketAddr, token: Token) {
+        let frame = Frame { kind, flow: self.id.0, stream: self.id.1, nonce };
+        // What is lost is sent again.
+        let _ = self.socket.send_to(&frame.write(token), to);
+    }
+
+    fn hear(&mut self, frame: Frame, from: SocketAddr, token: Token) -> bool {
+        if (frame.flow, frame.stream) != self.id {
+            return false;
+        }
+        match frame.kind {
+            Kind::Hello if self.proved.is_none() && self.answered < ANSWERS => {
+                self.answered += 1;
+                self.challenge(from, token);
+                true
+            }
+            Kind::Proof => {
+                // From the address that the nonce was sent to, and from no other.
+                let sent = self.challenges.iter().find(|(address, _)| *address == from);
+                let proved = sent.is_some_and(|(_, nonce)| alike(&frame.nonce, nonce));
+                if proved && self.proved.is_none_or(|address| address == from) {
+                    self.proved = Some(from);
+                    for _ in 0..CONFIRMATIONS {
+                        self.send(Kind::Confirmation, frame.nonce, from, token);
+                    }
+                }
+                proved
+            }
+            Kind::Hello => {
+                // Its confirmation was lost.
+                let nonce = self.challenges.iter().find(|(address, _)| *address == from);
+                if let (Some(&(_, nonce)), true) = (nonce, self.proved == Some(from)) {
+                    self.send(Kind::Confirmation, nonce, from, token);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Streams of datagrams whose senders are here.
+#[derive(Debug)]
+pub(crate) struct DatagramSenders {
+    token: Token,
+    senders: Vec<Sender>,
+    batch: Batch,
+    began: Option<Nanos>,
+    /// Datagrams from unknown senders.
+    pub unknown: u64,
+}
+
+impl DatagramSenders {
+    pub fn new(token: Token) -> Self {
+        let batch = Batch::new(16, 2048);
+        Self { token, senders: Vec::new(), batch, began: None, unknown: 0 }
+    }
+
+    /// Adds a stream. `to` is its other end, if this end opens it.
+    pub fn add(&mut self, id: (u16, u16), socket: Socket, to: Option<SocketAddr>) {
+        self.senders.push(Sender {
+            id,
+            socket,
+            to,
+            challenges: Vec::new(),
+            poked: 0,
+            answered: 0,
+            proved: None,
+        });
+    }
+
+    /// The flows that are not proved, and where they were to go.
+    pub fn unproved(&self) -> impl Iterator<Item = (u16, Option<SocketAddr>)> {
+        let open = self.senders.iter().filter(|each| each.proved.is_none());
+        open.map(|each| (each.id.0, each.to))
+    }
+
+    /// The streams that are proved, and where they go.
+    pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), Socket, SocketAddr)> {
+        self.senders.into_iter().filter_map(|each| Some((each.id, each.socket, each.proved?)))
+    }
+
+    /// Does what can be done now; returns whether all are proved.
+    pub fn run(&mut self, now: Nanos) -> bool {
+        let since = now - *self.began.get_or_insert(now);
+        for sender in &mut self.senders {
+            if let (Some(to), None) = (sender.to, sender.proved)
+                && POKES.get(sender.poked).is_some_and(|&at| at <= since)
+            {
+                sender.poked += 1;
+                sender.challenge(to, self.token);
+            }
+            let Ok(count) = self.batch.receive(&sender.socket) else { continue };
+            for number in 0..count {
+                let datagram = self.batch.get(number);
+                let frame = Frame::read(datagram.bytes, self.token);
+                let heard = frame.zip(datagram.from);
+                let heard = heard.is_some_and(|(frame, from)| sender.hear(frame, from, self.token));
+                self.unknown += u64::from(!heard);
+            }
+        }
+        self.senders.iter().all(|each| each.proved.is_some())
+    }
+}
+
+/// A stream at its receiver.
+#[derive(Debug)]
+struct Receiver {
+    id: (u16, u16),
+    /// The number of its socket.
+    socket: usize,
+    /// Its sender, if this end opens it.
+    to: Option<SocketAddr>,
+    hellos: u8,
+    again: Nanos,
+    /// The sender, once it has sent a challenge, and when that was first.
+    from: Option<(SocketAddr, Nanos)>,
+    confirmed: bool,
+}
+
+impl Receiver {
+    fn is_proved(&self, now: Nanos) -> bool {
+        // The sender was heard of and got an answer; nothing more may be to come.
+        let answered = self.from.is_some_and(|(_, at)| now >= at + PATIENCE);
+        self.confirmed || answered
+    }
+}
+
+/// Streams of datagrams whose receivers are here.
+#[derive(Debug)]
+pub(crate) struct DatagramReceivers {
+    token: Token,
+    receivers: Vec<Receiver>,
+    sockets: Vec<(SocketAddr, Socket)>,
+    batch: Batch,
+    /// Datagrams from unknown senders.
+    pub unknown: u64,
+}
+
+impl DatagramReceivers {
+    pub fn new(token: Token, sockets: Vec<(SocketAddr, Socket)>) -> Self {
+        let batch = Batch::new(16, 2048);
+        Self { token, receivers: Vec::new(), sockets, batch, unknown: 0 }
+    }
+
+    /// Adds a stream that arrives at a port. `to` is its sender, if this end opens it.
+    pub fn add(&mut self, id: (u16, u16), port: u16, to: Option<SocketAddr>) {
+        let socket = self.sockets.iter().position(|(at, _)| at.port() == port);
+        let socket = socket.expect("every flow that arrives has its socket");
+        let (hellos, again) = (0, 0);
+        self.receivers.push(Receiver {
+            id,
+            socket,
+            to,
+            hellos,
+            again,
+            from: None,
+            confirmed: false,
+        });
+    }
+
+    /// The flows that are not proved, and their senders.
+    pub fn unproved(&self, now: Nanos) -> impl Iterator<Item = (u16, Option<SocketAddr>)> {
+        let open = self.receivers.iter().filter(move |each| !each.is_proved(now));
+        open.map(|each| (each.id.0, each.to))
+    }
+
+    /// The streams by where they come from and arrive, and the sockets.
+    #[allow(clippy::type_complexity, reason = "both are taken apart where they are used")]
+    pub fn into_sockets(
+        self,
+    ) -> (Vec<((u16, u16), SocketAddr, SocketAddr)>, Vec<(SocketAddr, Socket)>) {
+        let from = |each: &Receiver| Some((each.id, each.from?.0, self.sockets[each.socket].0));
+        (self.receivers.iter().filter_map(from).collect(), self.sockets)
+    }
+
+    /// Does what can be done now; returns whether all are proved.
+    pub fn run(&mut self, now: Nanos) -> bool {
+        for receiver in &mut self.receivers {
+            let Some(to) = receiver.to else { continue };
+            if !receiver.confirmed && receiver.hellos < HELLOS && receiver.again <= now {
+                receiver.hellos += 1;
+                receiver.again = now + HELLO_EVERY;
+                let (flow, stream) = receiver.id;
+                let frame = Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() };
+                // What is lost is sent again.
+                let _ = self.sockets[receiver.socket].1.send_to(&frame.write(self.token), to);
+            }
+        }
+        for (number, (_, socket)) in self.sockets.iter().enumerate() {
+            let Ok(count) = self.batch.receive(socket) else { continue };
+            for datagram in (0..count).map(|number| self.batch.get(number)) {
+                let size = datagram.control.segment.unwrap_or(datagram.bytes.len()).max(1);
+                for bytes in datagram.bytes.chunks(size) {
+                    let frame = Frame::read(bytes, self.token).zip(datagram.from);
+                    let known = frame.and_then(|(frame, from)| {
+                        let ours = |each: &&mut Receiver| {
+                            each.id == (frame.flow, frame.stream) && each.socket == number
+                        };
+                        let receiver = self.receivers.iter_mut().find(ours)?;
+                        match frame.kind {
+                            Kind::Challenge => {
+                                let at = receiver.from.map_or(now, |(_, at)| at);
+                                receiver.from = Some((from, at));
+                                let proof = Frame { kind: Kind::Proof, ..frame };
+                                let _ = socket.send_to(&proof.write(self.token), from);
+                            }
+                            Kind::Confirmation => {
+                                receiver.confirmed |=
+                                    receiver.from.is_some_and(|(known, _)| known == from);
+                            }
+                            _ => return None,
+                        }
+                        Some(())
+                    });
+                    self.unknown += u64::from(known.is_none());
+                }
+            }
+        }
+        self.receivers.iter().all(|each| each.is_proved(now))
+    }
+}

@@ -1,0 +1,94 @@
+//! What a host's owner allows is the most that leaves it, whatever the job says.
+
+use std::thread;
+use std::time::Duration;
+
+use perhop_traffic::{Job, Limits, Traffic};
+use serde_json::{Value, json};
+
+use crate::lab::{MS, floats, job, live, open, prove, run_live, tcp, udp};
+
+fn limited(flow: Value, limits: Limits, marks: &[u64]) -> (Vec<u64>, Vec<String>, f64) {
+    let jobs = live(&job(false, marks, vec![flow], vec![]), "source");
+    let near: Job = serde_json::from_value(jobs[0].clone()).unwrap();
+    let near = Traffic::with_limits(&near, &|_| Ok(()), limits).unwrap();
+    let mut ends = [near, open(&jobs[1]).unwrap()];
+    assert!(prove(&mut ends));
+    let (mut collector, tables) = run_live(&jobs[2], &mut ends);
+    let end = floats(&tables, "intervals", "end_s").iter().copied().fold(0.0, f64::max);
+    (collector.delivered(), collector.take_warnings(), end)
+}
+
+fn flows() -> [Value; 2] {
+    [tcp(0, Some(500 * MS), None, json!({})), udp(0, 500 * MS, json!({"rate": 400_000_000}))]
+}
+
+#[test]
+fn no_faster_than_the_rate() {
+    for flow in flows() {
+        let limits = Limits { rate: Some(40_000_000), ..Limits::default() };
+        let (delivered, ..) = limited(flow, limits, &[900 * MS]);
+        // 5 MB a second for half a second, and the bucket once.
+        let most = 2_500_000 + (128 << 10);
+        assert!((1_000_000..=most).contains(&delivered[0]), "{delivered:?}");
+    }
+}
+
+#[test]
+fn no_more_than_the_volume() {
+    for flow in flows() {
+        let limits = Limits { volume: Some(300_000), ..Limits::default() };
+        let (delivered, warnings, _) = limited(flow, limits, &[900 * MS]);
+        assert!((200_000..=300_000).contains(&delivered[0]), "{delivered:?}");
+        assert!(warnings.iter().any(|each| each.contains("nothing more")), "{warnings:?}");
+    }
+}
+
+#[test]
+fn no_longer_than_the_duration() {
+    for mut flow in flows() {
+        crate::lab::merge(&mut flow, &json!({"stop": 1500 * MS}));
+        let duration = Some(perhop_core::Duration::from_millis(300));
+        let limits = Limits { duration, rate: Some(40_000_000), ..Limits::default() };
+        let (delivered, warnings, _) = limited(flow, limits, &[800 * MS]);
+        assert!(delivered[0] <= 1_500_000 + (128 << 10), "{delivered:?}");
+        assert!(delivered[0] > 500_000, "{delivered:?}");
+        assert!(warnings.iter().any(|each| each.contains("longer")), "{warnings:?}");
+    }
+}
+
+#[test]
+fn pings_to_who_proved_nothing_are_few() {
+    let ping = json!({
+        "name": "idle", "from": "near", "to": "far", "dscp": 0, "every": MS, "size": 56,
+        "start": 0, "stop": 900 * MS,
+    });
+    let jobs = live(&job(false, &[900 * MS], vec![], vec![ping]), "source");
+    let near: Job = serde_json::from_value(jobs[0].clone()).unwrap();
+    let limits = Limits { ping_rate: Some(10), ..Limits::default() };
+    let near = Traffic::with_limits(&near, &|_| Ok(()), limits).unwrap();
+    let mut ends = [near, open(&jobs[1]).unwrap()];
+    let (collector, tables) = run_live(&jobs[2], &mut ends);
+    let sent = crate::lab::integers(&tables, "pings", "sequence").len();
+    assert!((10..=19).contains(&sent), "{sent}");
+    drop(collector);
+}
+
+#[test]
+fn nothing_is_sent_after_the_end() {
+    let flow = tcp(0, None, None, json!({}));
+    let jobs = live(&job(false, &[60_000 * MS], vec![flow], vec![]), "source");
+    let mut ends = [open(&jobs[0]).unwrap(), open(&jobs[1]).unwrap()];
+    assert!(prove(&mut ends));
+    let zero = Traffic::soon(0);
+    ends.iter_mut().for_each(|end| end.start(zero).unwrap());
+    while ends[1].delivered()[0] < 1_000_000 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let [near, far] = &mut ends;
+    near.stop();
+    thread::sleep(Duration::from_millis(100));
+    let delivered = far.delivered();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(far.delivered(), delivered);
+}

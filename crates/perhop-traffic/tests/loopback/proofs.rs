@@ -1,0 +1,174 @@
+//! Nobody gets data who has not proved to want it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use perhop_traffic::{Traffic, TrafficError};
+use serde_json::{Value, json};
+
+use crate::lab::{MS, TOKEN, job, live, open, tcp, udp};
+
+const FRAME: usize = 44;
+const KIND: usize = 5;
+
+fn sender(flow: Value, opens: &str) -> (Traffic, SocketAddr) {
+    let at = format!("127.0.9.2:{}", flow["port"]).parse().unwrap();
+    let [near, ..] = live(&job(false, &[500 * MS], vec![flow], vec![]), opens);
+    (open(&near).unwrap(), at)
+}
+
+fn patient(socket: UdpSocket) -> UdpSocket {
+    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    socket
+}
+
+/// Datagrams that arrive within 2 s, each with its sender. `answer` says what comes back.
+fn gather(
+    socket: &UdpSocket,
+    mut answer: impl FnMut(&[u8], SocketAddr),
+    traffic: &mut Traffic,
+) -> Vec<Vec<u8>> {
+    thread::scope(|scope| {
+        let proof = scope.spawn(|| traffic.prove(Traffic::soon(2_000_000_000)).unwrap());
+        let (mut all, mut bytes) = (Vec::new(), [0; 2048]);
+        while !proof.is_finished() {
+            if let Ok((length, from)) = socket.recv_from(&mut bytes) {
+                all.push(bytes[..length].to_vec());
+                answer(&bytes[..length], from);
+            }
+        }
+        assert!(!proof.join().unwrap(), "nothing was proved");
+        all
+    })
+}
+
+fn refuses_to_start(traffic: &mut Traffic) {
+    let refused = traffic.start(Traffic::soon(0)).unwrap_err();
+    assert!(matches!(refused, TrafficError::Unproved(_)), "{refused}");
+    assert!(!traffic.unproved().is_empty());
+}
+
+#[test]
+fn who_never_proves_gets_three_small_datagrams() {
+    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "source");
+    let socket = patient(UdpSocket::bind(at).unwrap());
+    let all = gather(&socket, |_, _| {}, &mut traffic);
+    assert!((1..=3).contains(&all.len()), "{}", all.len());
+    assert!(all.iter().all(|datagram| datagram.len() <= 64));
+    refuses_to_start(&mut traffic);
+    assert!(socket.recv(&mut [0; 9]).is_err(), "nor afterwards");
+}
+
+#[test]
+fn who_is_to_ask_and_does_not_gets_nothing() {
+    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "destination");
+    let socket = patient(UdpSocket::bind(at).unwrap());
+    let all = gather(&socket, |_, _| {}, &mut traffic);
+    assert_eq!(all.len(), 0);
+    refuses_to_start(&mut traffic);
+}
+
+#[test]
+fn wrong_nonces_prove_nothing() {
+    // An echo of the challenge; another nonce; the right one of another token, stream or address;
+    // the nonce of an earlier run.
+    let mut earlier: Option<Vec<u8>> = None;
+    for case in 0..7 {
+        let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "source");
+        let socket = patient(UdpSocket::bind(at).unwrap());
+        let other = UdpSocket::bind("127.0.9.3:0").unwrap();
+        let all = gather(
+            &socket,
+            |challenge, from| {
+                assert_eq!((challenge.len(), challenge[KIND]), (FRAME, 2));
+                let mut proof = challenge.to_vec();
+                proof[KIND] = 3;
+                match case {
+                    0 => proof[KIND] = 2,
+                    1 => proof[FRAME - 1] ^= 1,
+                    2 => proof[12] ^= 1,
+                    3 => proof[9] ^= 1,
+                    4 => proof[7] ^= 1,
+                    6 => proof[28..].copy_from_slice(&earlier.as_ref().unwrap()[28..]),
+                    _ => {}
+                }
+                let by = if case == 5 { &other } else { &socket };
+                by.send_to(&proof, from).unwrap();
+            },
+            &mut traffic,
+        );
+        assert!((1..=3).contains(&all.len()), "case {case}: {}", all.len());
+        earlier = Some(all[0].clone());
+        refuses_to_start(&mut traffic);
+    }
+}
+
+#[test]
+fn who_asks_for_ever_gets_few_answers() {
+    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "destination");
+    let socket = patient(UdpSocket::bind(at).unwrap());
+    let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
+    hello.extend(u128::from_str_radix(TOKEN, 16).unwrap().to_be_bytes());
+    hello.extend([0; 16]);
+    let asking = socket.try_clone().unwrap();
+    let beside = thread::spawn(move || {
+        for _ in 0..100 {
+            asking.send_to(&hello, "127.0.9.1:49152").unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let all = gather(&socket, |_, _| {}, &mut traffic);
+    beside.join().unwrap();
+    assert_eq!(all.len(), 8, "one for each of the first hellos");
+    assert!(all.iter().all(|datagram| datagram.len() <= 64));
+    refuses_to_start(&mut traffic);
+}
+
+#[test]
+fn a_connection_carries_no_data_before_the_proof() {
+    for wrong in [false, true] {
+        let (mut traffic, at) = sender(tcp(0, Some(400 * MS), None, json!({})), "source");
+        let listener = TcpListener::bind(at).unwrap();
+        let server = thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+            let mut bytes = vec![0; FRAME];
+            peer.read_exact(&mut bytes).unwrap();
+            if wrong {
+                let mut proof = bytes.clone();
+                proof[KIND] = 3;
+                proof[FRAME - 1] ^= 1;
+                peer.write_all(&proof).unwrap();
+            }
+            // Until it is closed, or for a while.
+            let mut more = Vec::new();
+            let _ = peer.read_to_end(&mut more);
+            more.len()
+        });
+        assert!(!traffic.prove(Traffic::soon(400_000_000)).unwrap());
+        refuses_to_start(&mut traffic);
+        assert_eq!(server.join().unwrap(), 0, "not a byte of data");
+    }
+}
+
+#[test]
+fn who_connects_gets_nothing_without_the_token() {
+    let flow = tcp(0, Some(400 * MS), None, json!({}));
+    let at = format!("127.0.9.1:{}", flow["port"]);
+    let (mut traffic, _) = sender(flow, "destination");
+    let mut stranger = TcpStream::connect(&at).unwrap();
+    let mut silent = TcpStream::connect(&at).unwrap();
+    let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
+    hello.extend([0; 32]);
+    stranger.write_all(&hello).unwrap();
+    assert!(!traffic.prove(Traffic::soon(300_000_000)).unwrap());
+    for peer in [&mut stranger, &mut silent] {
+        peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let mut bytes = Vec::new();
+        let _ = peer.read_to_end(&mut bytes);
+        assert_eq!(bytes.len(), 0);
+    }
+    refuses_to_start(&mut traffic);
+}
