@@ -12,7 +12,7 @@ PYTHON ?= python3
 CARGO ?= cargo
 BIN := .venv/bin
 
-# An activated environment of somebody else's must not be built into.
+# An activated environment of another project must not be built into.
 unexport PYTHONPATH CONDA_PREFIX
 export VIRTUAL_ENV := $(CURDIR)/.venv
 

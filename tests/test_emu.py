@@ -229,7 +229,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(tmp_path: Path) -> None:
     time.sleep(0.5)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    # Namespaces that nobody refers to go, and devices with them; none has a name elsewhere.
+    # Namespaces without a reference end, and devices with them; none has a name elsewhere.
     assert links() == before
 
 

@@ -30,7 +30,7 @@ import os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
 from emulated import Lab
 lab = Lab()
-# Who stops us is somebody else, and so is who sends meanwhile.
+# Another process stops this one, and another one sends meanwhile.
 stop = f"sleep 0.3; kill -STOP {os.getpid()}; sleep 1.5; kill -CONT {os.getpid()}"
 other = subprocess.Popen(["sh", "-c", stop])
 flood = '''
@@ -169,7 +169,7 @@ def test_routers_answer_pings_and_say_what_they_do_not_know() -> None:
     code, said = lab.tries("a", "ping", "-c", "1", "-W", "2", "-n", "192.0.2.9")
     assert code == 1
     assert "From 10.0.0.2 icmp_seq=1 Destination Net Unreachable" in said
-    # Nobody listens at a router.
+    # No process listens at a router.
     connect = "import socket; socket.create_connection(('10.0.0.2', 80), 5)"
     assert "refused" in lab.tries("a", sys.executable, "-c", connect)[1]
 

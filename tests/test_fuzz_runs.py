@@ -49,7 +49,7 @@ def test_every_run_keeps_the_books(scenario: Scenario, folder: Path) -> None:
 @fuzzed(20)
 @given(scenario=scenarios)
 def test_the_same_seed_gives_the_same_bytes(scenario: Scenario, folder: Path) -> None:
-    """However a run is sliced, and whoever captures it."""
+    """Results do not depend on slices of the run, nor on captures."""
     record(scenario)
     dataset = perhop.run(scenario, seed=5)
     whole = SimRun(scenario, 5)

@@ -326,7 +326,7 @@ def test_half_open_clients_cost_nothing(lab: Lab) -> None:
 
 def staying(lab: Lab) -> Callable[[], bool]:
     """Start programs that stay, some as daemons of no terminal; returns whether any is there."""
-    seconds = str(10**6 + time.time_ns() % 10**6)  # nobody else's
+    seconds = str(10**6 + time.time_ns() % 10**6)  # used by no other process
     daemon = f"setsid sleep {seconds} & exec sleep {seconds}"
     started = [lab.start(host, ["sh", "-c", daemon]) for host in ("a", "b")]
 
@@ -452,7 +452,7 @@ def test_a_test_that_fails_leaves_no_lab(tmp_path: Path) -> None:
 def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     """Another user than root, without XDG_RUNTIME_DIR; root can see into that user's lab."""
     if os.getuid() != 0:
-        unable("only root can be somebody else")
+        unable("only root can act as another user")
     user = 61_234
     folder = Path(f"/tmp/perhop-{user}")
     if folder.exists():
@@ -466,7 +466,7 @@ def test_a_user_without_a_runtime_folder_finds_the_lab(tmp_path: Path) -> None:
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     as_user: dict[str, Any] = {"user": user, "group": user, "extra_groups": [], "cwd": "/"}
     as_user["env"] = environment
-    # An interpreter in root's home is nobody else's; the system's may do.
+    # Other users cannot read an interpreter in root's home; the system's may do.
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         run = [python, "-c", "from perhop.cli import main; main()"]
         with suppress(OSError):

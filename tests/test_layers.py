@@ -1,4 +1,4 @@
-"""Who may import whom, what is public, and what the core offers."""
+"""Which parts may import which, what is public, and what the core offers."""
 
 import ast
 import inspect

@@ -61,7 +61,7 @@ TREE = """\
     [
         # The agency has 6 Mb/s: web goes up to its ceiling first, the rest may not borrow.
         ("20 Mbps", {"bulk": 0.2, "web": 0.3, "rest": 0.1, "other": 0.4}),
-        # The other leaves 3 Mb/s, which nobody but bulk may have.
+        # The other leaves 3 Mb/s, which only bulk may have.
         ("972 kbps", {"bulk": 0.5, "web": 0.3, "rest": 0.1, "other": 0.1}),
     ],
 )

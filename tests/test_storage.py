@@ -42,7 +42,7 @@ def test_a_limit_on_file_sizes(start: Start, perhop: Perhop, place: Path) -> Non
 
 
 def mounts() -> bool:
-    """Whether this process may mount a file system that nobody else sees."""
+    """Return whether this process may mount a file system that no other process sees."""
     command = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     return (
         shutil.which("unshare") is not None

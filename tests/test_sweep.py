@@ -1,4 +1,4 @@
-"""Sweeps: every combination once, the same result whoever works on it, and never twice."""
+"""Sweeps: every combination once, the same result for any number of workers, and never twice."""
 
 import os
 import signal

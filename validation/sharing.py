@@ -56,7 +56,7 @@ def demand(node: ShareClass) -> float:
 
 
 def fill(rate: float, weights: Sequence[float], wanted: Sequence[float]) -> list[float]:
-    """Water filling: `rate` in proportion to `weights`, nobody getting more than `wanted`."""
+    """Water filling: `rate` in proportion to `weights`, with at most `wanted` for each."""
     got = [0.0] * len(weights)
     while rate > 1e-6:
         open_ = [i for i in range(len(weights)) if wanted[i] - got[i] > 1e-6]

@@ -221,7 +221,7 @@ ANSWERS: Final = (
     "port unreachable",
     "packet too big",
 )
-"""What may come back of a ping's request."""
+"""Kinds of answers to a ping's request."""
 
 _MANIFEST: Final = "manifest.json"
 _MANIFEST_LIMIT: Final = 16 * 2**20
@@ -315,8 +315,8 @@ class Dataset:
             `cwnd` in bytes at the stretch's end; `completion_s`, how long after its start the
             stream's whole volume had arrived, where that was in this stretch. A counter is null
             where the host that counts it did not report, or lacks the rights to look.
-        pings: A row per request; which `node` answered it and how (see `ANSWERS`), null if nobody
-            did; `rtt_s`, null too where a router said that it knows no way. `dscp_arrived` is the
+        pings: A row per request; the `node` that answered it and how (see `ANSWERS`), null if none
+            did; `rtt_s`, null too where a router had no route. `dscp_arrived` is the
             request's code point where it was answered, which an error quotes; `dscp_echoed` the
             answer's.
         queues: A row per directed link ("r1>r2"), class ("child" of "parent" is "parent/child",
@@ -357,7 +357,7 @@ class Dataset:
     delays: pl.DataFrame
     displacements: pl.DataFrame
     kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False)
-    """What `perhop.analysis` has found in it already."""
+    """Results of `perhop.analysis` so far."""
 
     def __post_init__(self) -> None:
         names = {

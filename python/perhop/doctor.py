@@ -1,4 +1,4 @@
-"""What this host has and lacks for each engine.
+"""Features that this host has and lacks for each engine.
 
 >>> from perhop import doctor
 >>> [each.state for each in doctor.examine(["sim"])]
@@ -36,8 +36,8 @@ class Check:
         need: The property of the host that was checked.
         state: ``ok``; ``limited`` if the engine runs with less accuracy, or runs some scenarios
             only; ``missing`` if the engine cannot run.
-        found: What was found.
-        remedy: What to do; "" if nothing is to be done, or `found` says it.
+        found: Result of the examination.
+        remedy: Action to take; "" if none is needed, or `found` says it.
     """
 
     engine: str

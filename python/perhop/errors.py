@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_PROBLEMS = 20
-"""How many problems a `ScenarioError` keeps; `ScenarioError.more` counts the others."""
+"""Number of problems that a `ScenarioError` keeps; `ScenarioError.more` counts the others."""
 
 
 class PerhopError(Exception):

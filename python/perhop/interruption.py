@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-"""What users and systems end a program by."""
+"""Signals by which users and systems end a program."""
 
 _PATIENCE: Final = 5
 """The signal that ends the program at once, whatever it does."""
@@ -39,13 +39,13 @@ _came: list[int] = []
 """The signals so far."""
 
 _depth = 0
-"""How many `undisturbed` the program is in."""
+"""Number of nested `undisturbed` blocks that the program is in."""
 
 _raised = False
-"""Whether the program has been told by an exception."""
+"""True if an exception has told the program of the signal."""
 
 _patient = True
-"""Whether the program may take as long as it likes, however many signals come."""
+"""True if the program may take any time, however many signals arrive."""
 
 
 class Heard:

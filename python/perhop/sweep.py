@@ -151,7 +151,7 @@ class Sweep:
         on.
 
         Args:
-            jobs: How many processes; one a core by default.
+            jobs: Number of processes; one per core by default.
             watch: Called with the number of points that are done, and of all.
 
         Returns:
@@ -181,7 +181,7 @@ class Sweep:
         return self.table(points)
 
     def table(self, points: Sequence[Point] | None = None) -> pl.DataFrame:
-        """What the points that are finished say; see `run`."""
+        """Return the results of the finished points; see `run`."""
         rows: list[dict[str, Any]] = []
         for point in self.points() if points is None else points:
             if not self._has(point):
@@ -209,7 +209,7 @@ class Sweep:
             return False
 
     def _definition(self, points: Sequence[Point]) -> str:
-        """What the sweep is, as its folder has it."""
+        """Return the description of the sweep, as in its folder."""
         definition = {
             "format": 1,
             "source": self.source,
@@ -281,7 +281,7 @@ def _numbers(path: str, values: Sequence[str]) -> tuple[str, list[float] | None]
 
 
 def _rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    """What a run says: a row per flow or ping, and metric."""
+    """Return the results of a run: a row per flow or ping, and metric."""
     found = summary(dataset)
     length = dataset.covered_s
     total = sum(flow["bytes"] for flow in found["flows"].values())

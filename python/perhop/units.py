@@ -49,7 +49,7 @@ class Quantity:
     """A kind of quantity: its name, its units and its largest value.
 
     Attributes:
-        name: What messages call it, such as "rate".
+        name: Its name in messages, such as "rate".
         example: One value as people write it.
         units: Base units in one of each unit, smallest unit first.
         step: One base unit, as people write it.

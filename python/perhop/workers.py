@@ -125,7 +125,7 @@ def call(
 
 
 _OFTEN_S: Final = 0.1
-"""How often to look for signals."""
+"""Interval between checks for signals."""
 
 
 def _serve() -> None:

@@ -151,7 +151,7 @@ class Run:
 
 
 class Session:
-    """A lab, a service that enforces in it, and somebody who uses both."""
+    """A lab, a service that enforces in it, and a user of both."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         """Everything is kept in `folder`; `say` is told what is done."""

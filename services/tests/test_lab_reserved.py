@@ -403,7 +403,7 @@ def test_a_lab_that_dies_is_noticed_and_one_that_comes_back_gets_its_rules(tmp_p
             # PolicerCounters begin at nothing, which is no lie: the series has another epoch.
             until(lambda: running.register.series(one.id)[-1]["epoch"] >= 1)
             until(lambda: is_well(running, one.id))
-            # While the lab was down, nobody could set anything.
+            # While the lab was down, no rule could be set.
             lab.down()
             three = book(running, selector=Selector("udp", None, (7011, 7011)))
             failed = until(lambda: running.register.reservation(three.id).state is State.FAILED)
@@ -423,7 +423,7 @@ def test_a_lab_that_hangs_is_noticed_and_forgiven(tmp_path: Path, lab: Lab) -> N
             finally:
                 os.kill(lab.record.pid, signal.SIGCONT)
             until(lambda: is_well(running, one.id))
-            # Somebody else changes it.
+            # Another program changes it.
             name = f"perhop_{one.id}"
             lab.reserve(name, THERE, TO_5011, 5 * MBPS, 1)
             until(lambda: lab.reserved()[name]["rate"] == one.terms.rate)

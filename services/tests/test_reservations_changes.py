@@ -180,7 +180,7 @@ def active(running: ReservationService, who: Any, **given: Any) -> Reservation:
 
 
 def overbook(place: str | Path) -> None:
-    """A change to 790 Mb/s is pending when the service dies; then somebody wants 700."""
+    """A change to 790 Mb/s is pending when the service dies; then a request for 700 arrives."""
     clock = Clock()
     with service(place, clock) as running:
         who = user(running, rate=800 * MBPS)
@@ -214,7 +214,7 @@ def test_a_change_is_checked_again_when_it_is_in_place(tmp_path: Path) -> None:
         own = active(running, who, rate=10 * MBPS, selector=port(1))
         active(running, who, rate=100 * MBPS, selector=port(2))
         running.change(who, own.id, {"rate": 300 * MBPS}).result()
-    # While it was down, somebody has made the link smaller: 200 Mb/s.
+    # While it was down, the configured link was made smaller: 200 Mb/s.
     smaller = NETWORK.replace("total: 80%", "total: 20%")
     with service(tmp_path / "b.db", clock, smaller) as running:
         enforcer = Enforcer(running, {"*": driver("ios")}, beat=3600)

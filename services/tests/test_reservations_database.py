@@ -1,4 +1,4 @@
-"""The database: one process has it, nobody else reads it, and it is whole."""
+"""The database: one process uses it, only its owner can read it, and it is whole."""
 
 import os
 import sqlite3

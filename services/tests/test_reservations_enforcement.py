@@ -421,7 +421,7 @@ def test_people_configure_and_confirm(tmp_path: Path) -> None:
             asked = terms(start=int(clock.now), selector=TO_5011)
             own = running.book(les, asked).result()
             until(lambda: running.register.reservation(own.id).trouble)
-            assert running.register.reservation(own.id).state is State.PLANNED, "nobody has done it"
+            assert running.register.reservation(own.id).state is State.PLANNED, "not yet configured"
             assert enforcer.routers.configuration(own, "set") == JUNOS
             active = enforcer.confirm(op, running.register.reservation(own.id))
             assert active.state is State.ACTIVE

@@ -44,7 +44,7 @@ def test_guessing_is_throttled(service: tuple[str, People]) -> None:
     # The right password has to wait there, too.
     with pytest.raises(ThrottledError, match="try again in 2 s"):
         people.log_in("op", PASSWORD, "192.0.2.1")
-    # Nobody else is locked out: neither the user elsewhere, nor others there.
+    # No others are locked out: neither the user elsewhere, nor other users there.
     people.log_in("op", PASSWORD, "192.0.2.2")
     people.log_in("les", PASSWORD, "192.0.2.1")
     clock.now += 1
@@ -56,7 +56,7 @@ def test_guessing_many_names_is_throttled(service: tuple[str, People]) -> None:
     people = People(service[1]._database, clock=clock)
     for number in range(FREE_OF_ADDRESS):
         people._throttle.failed((f"name u{number}", f"address {_place(f'2001:db8::{number:x}')}"))
-    # Of one network of 64 bits somebody has all addresses.
+    # One party may have all addresses of a network of 64 bits.
     with pytest.raises(ThrottledError):
         people.log_in("les", PASSWORD, "2001:db8::ffff")
     people.log_in("les", PASSWORD, "2001:db8:0:1::1")
@@ -115,7 +115,7 @@ def test_the_throttle_doubles_and_forgets() -> None:
     throttle.check(("name les",))
 
 
-# Limits that hold before anybody has logged in
+# Limits before a login
 
 
 def test_connections_end_that_take_too_much(
@@ -265,7 +265,7 @@ def test_many_readings_are_thinned(service: tuple[str, People]) -> None:
                 COUNTERS.insert(),
                 [row | {"at_ms": row["at_ms"] + n} for n in (10**6, 2 * 10**6) for row in rows],
             )
-        # Whoever does not say how many gets as many as a page shows.
+        # Without a number, as many are returned as a page shows.
         default = les._http.get(f"/api/reservations/{own.id}/counters").json()
         assert 1500 <= len(default) <= 2010
         with service[1]._database.writing() as connection:

@@ -218,7 +218,7 @@ def test_a_class_follows_the_route(router: tuple[Namespace, Namespace, Namespace
     assert linux.installed() == {rule.name: linux.expected(rule)}
     assert "htb" not in r.run("tc qdisc show dev out0")
     r.run("tc qdisc del dev out1 root")
-    assert linux.installed()[rule.name].guaranteed == 0, "somebody took it away"
+    assert linux.installed()[rule.name].guaranteed == 0, "the root discipline was removed"
     linux.set(rule)
     assert linux.installed() == {rule.name: linux.expected(rule)}
     linux.remove(rule.name)
@@ -384,7 +384,7 @@ def test_tc_lets_a_burst_through_to_the_byte(
     counted, filled = burst()
     assert 50_000 <= counted.conformed_bytes <= 50_000 + filled
 
-    # What somebody takes away is missed, and set again.
+    # A rule that was removed by another program is noticed, and set again.
     r.run("tc filter del dev out1 parent 7065:")
     assert linux.installed()[rule.name].rate == 0
     linux.set(rule)

@@ -143,6 +143,6 @@ def test_others_run_while_a_question_is_answered(question: str) -> None:
             other.join()
             if meanwhile:
                 break
-            assert time.monotonic() < deadline, "nobody ran meanwhile"
+            assert time.monotonic() < deadline, "no other request ran meanwhile"
     finally:
         sys.setswitchinterval(before)

@@ -71,7 +71,7 @@ class Reference:
         )
 
     def unclaimed(self, wanted: Terms, start: int) -> bool:
-        """Whether nobody has some of the packets from a second on, for as long as wanted."""
+        """Return whether the packets are free from a second on, for as long as wanted."""
         end = start + wanted.end - wanted.start
         return not any(
             one[:2] == two[:2] and one[2].overlaps(two[2])
@@ -205,7 +205,7 @@ def is_wide(reference: Reference, ways: list[set[str]], wanted: Terms, start: in
 
 
 def suggestion(reference: Reference, ways: list[set[str]], wanted: Terms) -> int | None:
-    """When there is room and nobody has the packets, for the first time."""
+    """Return the first time at which there is room and the packets are free."""
     moments = reference.moments(wanted)
     fits = (
         at

@@ -121,7 +121,7 @@ def test_what_a_killed_process_had_sent_still_counts(postgres: str, clock: Clock
         running.book(user(running), terms(destination="bnl")).result()
         late = running.database.engine.connect()
         late.detach()  # so that it is closed in the end
-    # The server has not noticed yet that whoever sent this is gone.
+    # The server has not noticed yet that the client is gone.
     late.execute(RESERVATIONS.update().values(state=State.CANCELLED.value))
     commit = threading.Timer(2, late.commit)
     commit.start()
@@ -300,7 +300,7 @@ def test_a_refused_change_says_when_it_would_be_free(running: ReservationService
     assert refused.value.detail["earliest"] == T0 + 1200
     moved = {"rate": 300 * MBPS, "start": T0 + 1200, "end": T0 + 4800}
     assert running.change(who, own.id, moved).result().terms.rate == 300 * MBPS
-    # Where the packets are somebody else's by then, it is later.
+    # If the packets are reserved by then, the suggestion is later.
     running.book(who, terms(800 * MBPS, T0 + 10_000, 100, selector=port(3))).result()
     running.book(who, terms(1 * MBPS, T0 + 10_100, 50, selector=port(4))).result()
     with pytest.raises(RefusedError) as later:

@@ -118,7 +118,7 @@ def _links(dataset: Dataset) -> None:
 
 
 def longest_packet(scenario: Scenario) -> int:
-    """The bytes of the longest packet that anybody may send."""
+    """Return the length of the longest packet in a scenario, in bytes."""
     sizes = [576]
     for flow in scenario.flows.values():
         if flow.tcp is not None:

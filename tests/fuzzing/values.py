@@ -93,7 +93,7 @@ _LIMITS: Final = st.one_of(
 
 NAMES: Final = (
     *("a", "b", "c", "d", "e", "f", "g", "h", "r1", "r2", "web", "bulk", "voice", "gold"),
-    # Words that mean something to somebody.
+    # Words with a meaning in YAML or in scenarios.
     *("all", "any", "none", "on", "yes", "off", "Null_", "host", "drop", "strict", "NaN", "inf"),
     *("clear", "links", "flows", "_", "__proto__", "x-y_z", "A" * 64, "e5", "inf-1", "i", "o"),
 )

@@ -8,7 +8,7 @@ from perhop.analysis.comparison import Beside, SideBySide
 from perhop.analysis.throughput import TOTAL
 
 TOLERANCES: Final[Mapping[str, float]] = {"share": 0.05, "goodput": 0.05, "rtt": 0.10}
-"""How far apart runs of one scenario may be: in the share that a flow has of a phase's goodput
+"""Tolerances between runs of one scenario: of the share that a flow has of a phase's goodput
 (0.05 are 5 points), in the goodput of a phase and in median round-trip times, of flows smoothed
 ones (0.05 are 5%)."""
 
@@ -42,12 +42,12 @@ class Deviation:
 def agreement(
     side_by_side: SideBySide, tolerances: Mapping[str, float] | None = None
 ) -> list[Deviation]:
-    """How far runs differ: flows' shares and the goodput of phases, median round-trip times.
+    """Return the deviations of runs: flows' shares and goodput of phases, median round-trip times.
 
     Args:
         side_by_side: The runs. A flow's share is looked at where there is more than one flow; its
             own round-trip time, as its sender smooths it, beside those of pings.
-        tolerances: How far apart they may be instead of `TOLERANCES`, by kind.
+        tolerances: Tolerances in place of `TOLERANCES`, by kind.
     """
     allowed = {**TOLERANCES, **(tolerances or {})}
     return [

@@ -20,7 +20,7 @@ _WORDS: Final = {"title", "source", "description", "expect", "published"}
 """Keys of a scenario that change nothing in what is measured."""
 
 _MOST_IN_A_NAME: Final = 2
-"""How many settings may be in the name of a run."""
+"""Greatest number of settings in the name of a run."""
 
 
 @dataclass(frozen=True, slots=True)

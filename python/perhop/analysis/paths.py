@@ -25,7 +25,7 @@ class Capacity:
         rate_bps: The rate at which a train's packets arrive there, in bits of IP packets per
             second: that of the slowest link so far. None if no two packets of a train were
             answered.
-        narrows: Whether the link to this hop is slower than all before.
+        narrows: True if the link to this hop is slower than all before.
     """
 
     ttl: int

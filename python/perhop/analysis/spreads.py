@@ -30,7 +30,7 @@ def rates(
         dataset: The run.
         flow: A flow's name, or "total".
         window: Seconds of the run to look at; the whole run by default.
-        interval_s: How long an interval is; the scenario's report interval by default.
+        interval_s: Length of an interval; the scenario's report interval by default.
     """
     cells = series(dataset, window, interval_s)
     return cells.filter(pl.col("flow") == flow_named(dataset, flow, TOTAL))["throughput_bps"]

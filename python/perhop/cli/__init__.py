@@ -91,7 +91,7 @@ def _run(arguments: list[str]) -> int:
     """Run a command, print its error, and return the exit code."""
     try:
         code = _invoke(arguments)
-        # Afterwards the interpreter would do it, where nobody could say what is wrong.
+        # Otherwise the interpreter would flush at exit, where errors cannot be reported.
         sys.stdout.flush()
     except click.exceptions.Abort:
         code = interruption.exit_code()
@@ -106,7 +106,7 @@ def _run(arguments: list[str]) -> int:
         click.echo(f"perhop: {error}", err=True)
         code = error.exit_code
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing is left to say.
+        # The reader of the output has gone, so that no message can reach it.
         _abandon_stdout()
         code = 141
     except OSError as error:

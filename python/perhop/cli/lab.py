@@ -323,7 +323,7 @@ _NOT_CARRIED = {
     "overflow": "lost, as too many are under way",
     "refused": "not taken by their host",
 }
-"""What became of packets that are on no link."""
+"""Causes of losses of packets that are on no link."""
 
 
 def _remarks(stands: dict[str, Any]) -> Iterator[str]:

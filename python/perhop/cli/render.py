@@ -34,7 +34,7 @@ def print_table(table: Table) -> None:
             console.print(_grid(table, part))
         if table.note:
             console.print(Text(table.note, "dim"))
-    # Rich would end the program by itself if nobody reads the output any more.
+    # Rich would end the program by itself if the output has no reader any more.
     click.echo(capture.get(), nl=False)
 
 

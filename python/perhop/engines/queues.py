@@ -21,7 +21,7 @@ def queue_plan(queue: Queue, rate: int, *, in_class: bool) -> plans.QueueConfig:
     Args:
         queue: The queue.
         rate: Its guaranteed rate in bit/s.
-        in_class: Whether it belongs to a class, not to a link.
+        in_class: True if it belongs to a class, not to a link.
     """
     limit = _limit(queue.effective_limit(in_class=in_class), rate)
     match queue.discipline:

@@ -111,7 +111,7 @@ _DL_US: Final = partial(_ratio, one="Avg DL>US", other="Avg US>DL")
 
 
 def _greatest_high(runs: Runs) -> float | None:
-    """How much faster from Daresbury at the 95th percentile, times that at the median."""
+    """Ratio of the speeds from Daresbury at the 95th percentile, times that at the median."""
     high, middle = (_DL_US(runs, statistic=statistic) for statistic in ("95%", "median"))
     return None if high is None or not middle else high / middle
 

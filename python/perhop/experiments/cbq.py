@@ -32,7 +32,7 @@ _TRAFFIC: Final = {
     ),
     "udp": "udp: {rate: 4 Mbps, size: 1472 B}",
 }
-"""What a flow sends, as the scenario has it."""
+"""Traffic of a flow, as a scenario has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Row:
 
     Attributes:
         shares: The two classes' shares, in percent of the root or of the class above them.
-        flows: What the slow and the fast class carry: "tcp", "udp" or nothing.
-        got: What they got, in Kbps as printed.
-        borrows: Which class borrows, "slow" or "fast".
+        flows: Traffic of the slow and the fast class: "tcp", "udp" or nothing.
+        got: Their throughput, in Kbps as printed.
+        borrows: The class that borrows, "slow" or "fast".
         within: A class of this share, in percent, between the root and the two.
-        by: What the classifier looks at.
+        by: Field that the classifier reads.
     """
 
     shares: tuple[int, int]
@@ -270,7 +270,7 @@ CLOCK_AND_DRIVER: Final = (
         },
     ),
 )
-"""What is unknown of the machine that runs CBQ, in all of the document's experiments."""
+"""Unknowns of the machine that runs CBQ, in all of the document's experiments."""
 
 QUEUES: Final = Unknown(
     "queues of the classes",

@@ -58,7 +58,7 @@ class Interval:
         low: The least, …
         high: … and the greatest result of the central part, by order statistics.
         median: The median of all.
-        count: How many results there are.
+        count: Number of results.
         coverage: The probability that another draw falls into the interval, 0 to 1: 90% or
             somewhat more, whatever the distribution.
     """
@@ -76,8 +76,8 @@ class Spread:
 
     Attributes:
         interval: Where its results lie; None if there are too few.
-        missing: How many members measured nothing.
-        influences: How much of its variance each unknown explains, in the order of the unknowns.
+        missing: Number of members without a measurement.
+        influences: Share of its variance that each unknown explains, in the order of the unknowns.
         choices: For each unknown that is a choice, and each of its choices, the interval of the
             members that have it: (unknown, choice, interval).
     """

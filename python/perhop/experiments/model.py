@@ -27,7 +27,7 @@ class Case:
 
     Attributes:
         scenario: A scenario of the gallery.
-        settings: What is changed in it, as `--set` takes it.
+        settings: Changes of it, in the form of `--set`.
         of: The case of which this one is a variant; its values are measured here, too.
         change: The one thing that a variant has different, in words.
         member: What is further changed in members of an ensemble: a shorter run, where it says as
@@ -56,7 +56,7 @@ class Unknown:
         sets: Settings, as `--set` takes them, with a format field for the value; for each the
             factor by which it multiplies the value, or that and what it then adds.
         choices: Instead of a range: the settings of each choice by its name.
-        log: Whether the range is even in its logarithm.
+        log: True if the range is even in its logarithm.
         cases: The cases in which it is set; all by default.
     """
 
@@ -97,20 +97,20 @@ class Value:
     `functools.partial` of one, not a lambda or a closure.
 
     Attributes:
-        label: What the document calls it.
+        label: Its name in the document.
         case: In which run it is measured; None if several are compared.
-        published: What the document says, in `unit`; None if it says it in a picture only.
+        published: The document's value, in `unit`; None if it is only in a picture.
         unit: "bps", "s", "share", "packets" or "ratio".
         measure: What gives it from the run's dataset, None if there is nothing to measure …
         across: … or from all runs.
         during: The part of the run that it is of, in seconds; the whole run by default.
         qualifier: "about", "above", "below" or "exactly".
-        within: How near a single run must be, as a share. Ensembles do not use it.
-        note: What the document leaves open.
-        basis: Whether the document states the value, the scenario puts it in, or it is not stated.
+        within: Tolerance of a single run, as a share. Ensembles do not use it.
+        note: Facts that the document leaves open.
+        basis: The value is stated by the document, put in by the scenario, or not stated.
         precision: Half the width of what the printed value stands for, in `unit`; by default half
             a unit of its last digit that is not zero.
-        rival: What a wrong model would give: an interval that has it says nothing.
+        rival: Result of a wrong model: an interval that contains it decides nothing.
         number: Values of the same number count once; by default each is a number of its own.
         needs: The cases that `across` takes; all without variants by default.
     """
@@ -175,17 +175,17 @@ class Experiment:
     """A published experiment.
 
     Attributes:
-        name: What `perhop reproduce` calls it.
-        title: What its page is called.
+        name: Its name in `perhop reproduce`.
+        title: Title of its page.
         source: The document.
-        about: What was done, and what is assumed; empty lines part paragraphs.
+        about: Procedure and assumptions; empty lines separate paragraphs.
         cases: Its runs by name.
-        unknowns: What the document leaves open, over which an ensemble is drawn.
+        unknowns: Values that the document leaves open, over which an ensemble is drawn.
         effort: The part of the default number of ensemble members that is run, where runs are long.
         values: The document's figures that the scenarios themselves do not publish.
         account: Where results differ from the document's, and why.
         between_hosts: Where those of real hosts do, and why.
-        tables: What else the page tabulates, from all runs.
+        tables: Further tables of the page, from all runs.
         pictures: The charts of the page, from all runs.
     """
 

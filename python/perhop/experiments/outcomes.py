@@ -22,7 +22,7 @@ OUTCOMES: Final[tuple[Outcome, ...]] = (
     "assumed",
     "not stated",
 )
-"""What can come of a value of a document: the model says it; the model cannot say; the model says
+"""Outcomes for a value of a document: the model says it; the model cannot say; the model says
 something else; the scenario puts it in; the document does not state it."""
 
 
@@ -33,7 +33,7 @@ class Judged:
     Attributes:
         case: The case that it is a value of; "" if it is across cases.
         compared: The published value beside that of a single run.
-        spread: What an ensemble says of it; None if there was none.
+        spread: Result of an ensemble; None if there was none.
     """
 
     case: str

@@ -38,10 +38,10 @@ beside priority.
 
 _BETWEEN_HOSTS: Final = """\
 Real hosts on the simulator's network get what modelled ones do, to 4% and to a tenth of the
-scavenger's small share: what the document's link left to nobody is not what a TCP makes of windows
-of 8 KB. Through Linux's own queues one best-effort stream gets a little less, and the scavenger up
-to a quarter more beside it: five segments leave their queue empty for moments, in which HTB serves
-the next class. With ten streams (qbss-10-streams), which leave it empty never, both are as
+scavenger's small share: windows of 8 KB do not explain the unused share of the document's link.
+Through Linux's own queues one best-effort stream gets a little less, and the scavenger up to a
+quarter more beside it: five segments leave their queue empty for moments, in which HTB serves the
+next class. With ten streams (qbss-10-streams), which never leave it empty, both are as
 simulated.
 """
 

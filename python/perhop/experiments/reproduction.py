@@ -31,7 +31,7 @@ RUNS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a variant says of the values of the case that it is a variant of.
+    """Values that a variant measures, compared with the case that it is a variant of.
 
     Attributes:
         case: The variant's name, …
@@ -51,7 +51,7 @@ class Reproduction:
     """An experiment that was run.
 
     Attributes:
-        experiment: What was run.
+        experiment: The experiment.
         runs: Its datasets by case.
         values: The document's values beside the measured ones; those across runs last.
         members: The draws of the ensemble; none without one.
@@ -97,12 +97,12 @@ def reproduce(
     that time and of this.
 
     Args:
-        experiments: What to run.
+        experiments: Experiments to run.
         folder: Where results go.
-        engine: What runs them.
+        engine: Engine that runs them.
         seed: The seed of every run, and of the draws of ensembles.
         runs: The members of each ensemble, less where an experiment's `effort` says so; 0 for none.
-        jobs: How many runs at once; one a core by default, and one alone in real time.
+        jobs: Number of runs at once; one per core by default, and one alone in real time.
         watch: Called with the number of runs that are done, and of all.
 
     Raises:
@@ -265,7 +265,7 @@ def _cases(experiments: Sequence[Experiment]) -> Iterator[Case]:
 
 _SIMULATED: Final = "in simulation, with hosts of its time"
 _MODELLED: Final = "in simulation, with hosts as of Linux 6"
-"""What an experiment between real hosts has different in its variants."""
+"""Difference of the simulated variants of an experiment between real hosts."""
 
 
 def _between_hosts(experiment: Experiment) -> Experiment:
@@ -315,7 +315,7 @@ _OF_ANY_TCP = (
     "timestamps",
     "ecn",
 )
-"""What a flow's TCP can have from this machine's kernel, whatever the stack was that set it."""
+"""TCP settings that this machine's kernel supports for a flow, whatever stack set them."""
 
 
 def _with_this_tcp(given: Tcp) -> Tcp:

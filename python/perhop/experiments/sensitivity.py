@@ -24,12 +24,12 @@ _GROUPS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """How much of a result's variance an input explains.
+    """Share of a result's variance that an input explains.
 
     Attributes:
         index: The first-order index, 0 to 1; an estimate may come out a little below 0.
         error: Its standard error, by a jackknife of 20 groups.
-        noise: What 99 of 100 inputs without influence would not exceed, by permutations.
+        noise: Value that 99 of 100 inputs without influence do not exceed, by permutations.
     """
 
     index: float

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SCENARIO: Final = "qbss-transatlantic"
 
 CAPACITY: Final = 155e6 * 1448 / 1507
-"""What a TCP flow can get of the circuit: 1448 bytes of 1500, and 7 of POS, in bits per second."""
+"""Greatest goodput of a TCP flow: 1448 bytes of 1500, and 7 of POS, in bits per second."""
 
 LIMITS: Final = (16, 32, 64, 128, 256, 512, 1024, 2048)
 """The queue limits of the sweep, in packets."""
@@ -76,7 +76,7 @@ SERVICES: Final = {
     ),
     "pie-ledbat": ScavengerService("LEDBAT++, PIE for all", (*_UNMARKED, _LEDBAT, _PIE), "pie"),
 }
-"""What is compared."""
+"""Compared quantities."""
 
 _BASES: Final = {"wred": (), "fq-codel": (_FQ_CODEL,), "pie": (_PIE,)}
 _SHORT: Final = (

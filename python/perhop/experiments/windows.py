@@ -1,4 +1,4 @@
-"""What Linux 2.4 makes of a window that is asked for: one rule for every experiment with it."""
+"""The rule by which Linux 2.4 sets a window from a requested one, for all experiments with it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def open_for_capture(file: str | os.PathLike[str]) -> tuple[int, bool]:
 class Writer:
     """Writes a capture to a file, in a thread of its own.
 
-    A file that takes nothing more, as its disk is full or nobody reads the pipe any more, ends the
+    A file that cannot be written to, because its disk is full or its pipe has no reader, ends the
     capture. A pipe whose reader is too slow loses packets, which are counted in bytes.
     """
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab"]
 
 _PATIENCE_S: Final = 10.0
-"""How long a lab may take to answer, and to end."""
+"""Time limit for a lab's answer, and for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Lab:
             links: Directed links, "r1>r2", whose senders' interfaces they are; or nodes with one
                 link.
             file: A file, a pipe, or "-" for standard output. A pipe waits for its reader.
-            snaplen: How many bytes of a packet are kept; 0 for all.
+            snaplen: Bytes kept of each packet; 0 for all.
 
         Raises:
             UsageError: If there is no such link.
@@ -149,12 +149,12 @@ class Lab:
         no packet of others is lost, and its counters go on.
 
         Args:
-            name: What to call it.
+            name: Its name.
             links: The directed links that the packets take, in order.
             match: Which packets, as a class of a scenario matches them; with a source and a
                 destination.
             rate: Bits per second, of IP packets.
-            burst: How many bytes may come at once.
+            burst: Greatest burst, in bytes.
 
         Raises:
             UsageError: If it is wrong, or packets do not go that way; nothing has changed then.

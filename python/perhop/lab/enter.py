@@ -39,7 +39,7 @@ def become(record: Record, host: str, command: Sequence[str]) -> NoReturn:
         raise OutputError(
             f"cannot enter {quote(host)} of lab {quote(record.name)}: {error.strerror or error}"
         ) from error
-    # The lab's keeper ends who is in the host when the lab ends: nobody may come later.
+    # The lab's keeper ends all processes in hosts when the lab ends: none may enter later.
     if not record.alive:
         raise OutputError(f"lab {quote(record.name)} has just ended")
     # Python ignores it, and what is ignored stays so for the command.

@@ -33,10 +33,10 @@ _CONTROL: Final = "cubic"
 _AVAILABLE: Final = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 _AHEAD_NS: Final = 1_000_000
-"""How far ahead of its making the network's time begins."""
+"""Time between the making of the network and its time zero."""
 
 Counted = dict[str, dict[str, dict[str, int]]]
-"""What was counted, by directed link, class, and name of the counter."""
+"""Counters, by directed link, class, and name of the counter."""
 
 
 class Network:

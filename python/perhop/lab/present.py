@@ -78,7 +78,7 @@ class Present:
             on: The link, "r1>r2".
             policy: A policy of the scenario, "none" for the link's queue; by default the one that
                 stands there.
-            overrides: What to change in it, "PATH=VALUE" with a path inside the policy.
+            overrides: Changes of it, "PATH=VALUE" with a path inside the policy.
 
         Returns:
             The network that this leaves, the effects as the core takes them, and the links whose

@@ -38,7 +38,7 @@ _LONGEST: Final = 2**20
 def main() -> None:
     """Start a lab, and become its keeper."""
     if os.fork():
-        os._exit(0)  # whoever starts a lab need not be there when it ends
+        os._exit(0)  # the process that starts a lab may end before it
     name, folder = sys.argv[1:]
     asked = json.load(sys.stdin)
     tell = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -97,12 +97,12 @@ def _keep(
     with lab:
         while message := _receive(lab):
             if "hosts" in message:
-                # Held, so that nobody else's namespaces have the same numbers when the lab is gone.
+                # Held open, so that no other namespaces have the same numbers when the lab is gone.
                 held = [_open(pid, number) for number in message["hosts"].values()]
                 record.come_up(pid, message["hosts"])
                 try:
                     say({"pid": pid})
-                except OSError:  # whoever has started it is gone, and does not know of it
+                except OSError:  # the process that started it is gone, and has not got its answer
                     forward(signal.SIGTERM, None)
             elif "error" in message:
                 answer = message

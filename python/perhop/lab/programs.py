@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["Space", "end_programs", "space"]
 
 _GRACE_S: Final = 1.0
-"""How long a program has to end by itself once it is asked to."""
+"""Time that a program has to end by itself after a request."""
 
 _PATIENCE_S: Final = 5.0
-"""How long new programs are looked for that others have started meanwhile."""
+"""Time for which programs started meanwhile are looked for."""
 
 Space = tuple[int, int]
-"""What tells a namespace from others, as long as somebody holds it."""
+"""Identifies a namespace, as long as it is held open."""
 
 
 def space(path: str | Path) -> Space | None:

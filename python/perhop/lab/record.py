@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "Record", "endings", "folder", "records"]
 
 _CLEANING_S: Final = 3.0
-"""How long a keeper may take to clean up after a lab."""
+"""Time that a keeper may take to clean up after a lab."""
 
 T = TypeVar("T", "Record", "Ending")
 
@@ -39,7 +39,7 @@ class Record:
         name: Its name.
         scenario: The name of its scenario.
         folder: The folder of its record.
-        since: When it was started, in seconds since 1970.
+        since: Time of its start, in seconds since 1970.
         keeper: The process that waits for its end, …
         keeper_started: … and the start of that process in clock ticks since boot, because process
             numbers are used again.
@@ -161,8 +161,8 @@ class Ending:
     Attributes:
         name: Its name.
         scenario: The name of its scenario.
-        since: When it was started, in seconds since 1970.
-        ended: When it ended, in seconds since 1970.
+        since: Time of its start, in seconds since 1970.
+        ended: Time of its end, in seconds since 1970.
         how: The reason.
     """
 
@@ -212,7 +212,7 @@ def records(*, starting: bool = False) -> list[Record]:
             if starting or record.state == "up":
                 found.append(record)
         elif not record.kept:
-            record.end("its processes were killed, nobody knows when")
+            record.end("its processes were killed at an unknown time")
     return found
 
 

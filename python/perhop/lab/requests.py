@@ -28,7 +28,7 @@ _LONGEST: Final = 2**20
 """Bytes that a request may have."""
 
 _PATIENCE_S: Final = 10.0
-"""How long a connection may take to ask and to read the answer."""
+"""Time limit for a connection to send its request and to read the answer."""
 
 _MOST: Final = 64
 """Connections at once."""
@@ -37,7 +37,7 @@ _QUEUED: Final = 1024
 """Connections that wait to be accepted."""
 
 _MAPPED_NOWHERE: Final = 65534
-"""What a user namespace calls users that it does not have (user_namespaces(7))."""
+"""User id of unmapped users in a user namespace (user_namespaces(7))."""
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +191,7 @@ def _is_allowed(link: socket.socket) -> bool:
         return False
     allowed = {0, os.getuid()}
     if not _knows_all_users():
-        # Root is nobody here; but for root, only this user can open the folder of the socket.
+        # Root is unmapped here; but for root, only this user can open the folder of the socket.
         allowed.add(_MAPPED_NOWHERE)
     return struct.unpack("3i", credentials)[1] in allowed
 

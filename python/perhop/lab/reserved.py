@@ -35,9 +35,9 @@ class Reservation:
     Attributes:
         links: The directed links on their way, in order. The first one polices; behind it what
             exceeds is gone.
-        match: Which packets.
+        match: Filter of its packets.
         rate: Bits per second, of IP packets.
-        burst: How many bytes may come at once.
+        burst: Greatest burst, in bytes.
         plan: The match as the core takes it, of a reservation `on` a network.
     """
 
@@ -49,7 +49,7 @@ class Reservation:
 
     @classmethod
     def parse(cls, request: Mapping[str, Any]) -> Self:
-        """What a request asks for, as far as it makes sense without a network.
+        """Read a request, as far as it can be checked without a network.
 
         Raises:
             UsageError: It makes none.

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["ALONE", "Server", "serve"]
 
 ALONE: Final = "its keeper was killed"
-"""What has ended a lab whose keeper is not there to say so."""
+"""Reason of the end of a lab whose keeper is gone."""
 
 _NOW: Final = {"backlog_packets", "backlog_bytes"}
-"""What is counted that does not only grow."""
+"""Counters that may decrease."""
 
 _LONGEST_NAME: Final = 64
 """Characters that a reservation's name may have."""
@@ -48,7 +48,7 @@ _RATES_OVER_S: Final = 1.0
 """Over how long rates are measured."""
 
 _SAMPLE_EVERY_S: Final = 0.25
-"""How often counters are read for that."""
+"""Interval of the readings for that."""
 
 _PREFERENCES: Final = Path("/etc/gai.conf")
 _IPV4_FIRST: Final = """\
@@ -61,7 +61,7 @@ precedence ::ffff:0:0/96 100
 """The preferences of getaddrinfo(3) that are its own, but for the last, which is that of IPv4."""
 
 _LAST_BLOCKS_S: Final = 2.0
-"""How long a capture's file may take what is left at the end."""
+"""Time that writing the rest of a capture may take at the end."""
 
 _MOST_ENDED: Final = 100
 """Captures that have ended and are told of."""

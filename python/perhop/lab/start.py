@@ -33,7 +33,7 @@ def up(
 
     Args:
         scenario: Its network; flows, pings and the timeline are left to who uses it.
-        name: What to call it; by default as the scenario is called.
+        name: Name of the lab; by default that of the scenario.
         seed: The seed of all random numbers, such as those that decide losses.
         congestion_control: What hosts' TCP uses where a program asks for none, as Linux calls it;
             by default CUBIC, whatever this machine's is.

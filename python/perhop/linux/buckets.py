@@ -71,7 +71,7 @@ class PoliceAction:
     Attributes:
         rate: Bytes per second.
         bucket: The bytes that the bucket holds.
-        drops: Whether what exceeds is dropped; else it goes on uncounted.
+        drops: True if exceeding packets are dropped; otherwise they pass uncounted.
     """
 
     rate: int

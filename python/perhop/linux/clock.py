@@ -60,7 +60,7 @@ class Clock:
     """The state of the system clock (adjtimex(2), ntp_adjtime(3)).
 
     Attributes:
-        synchronised: Whether the kernel counts the clock as synchronised.
+        synchronised: True if the kernel counts the clock as synchronised.
         most_error_us: The kernel's bound of the clock's error, in microseconds; it grows between
             two corrections. None without synchronisation.
         frequency_ppm: The present correction of the clock's frequency, in parts per million.

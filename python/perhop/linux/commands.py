@@ -46,7 +46,7 @@ class Run(Protocol):
         Args:
             command: The command and its arguments.
             given: Its standard input.
-            check: Whether an exit code other than 0 is an error.
+            check: True if an exit code other than 0 is an error.
 
         Raises:
             CommandError: The command failed, did not start, or did not end in time.

@@ -19,7 +19,7 @@ class Gap:
 
     Attributes:
         path: Its place in the scenario, such as ``policies.wan.classes.voice.police``.
-        reason: What Linux lacks, and what it does instead.
+        reason: Feature that Linux lacks, and the effect.
     """
 
     path: str
@@ -33,8 +33,8 @@ def refuse(gaps: Iterable[Gap], name: str) -> None:
     """Raise UnsupportedError with every gap, one a line, if there are any.
 
     Args:
-        gaps: What is missing.
-        name: What the scenario is called.
+        gaps: Missing features.
+        name: Name of the scenario.
     """
     found = list(dict.fromkeys(gaps))
     if found:

@@ -20,11 +20,11 @@ class Class:
     """A class of HTB.
 
     Attributes:
-        rate: What it is guaranteed, in bits per second.
+        rate: Guaranteed rate, in bits per second.
         burst: The bytes that it may send at once of that.
-        ceil: What it may have at most, in bits per second.
+        ceil: Greatest rate, in bits per second.
         cburst: The bytes that it may send at once of that.
-        prio: Who borrows first: 0 to 7.
+        prio: Priority for borrowing, from 0 (first) to 7.
         quantum: The bytes that it borrows in its turn.
     """
 
@@ -47,6 +47,6 @@ def slack(rate: int) -> int:
     """Return the bytes that a bucket needs so that a kernel that wakes up late loses nothing.
 
     Args:
-        rate: What fills it, in bits per second.
+        rate: Rate at which it fills, in bits per second.
     """
     return max(2 * PACKET, int(rate / 8 * SLACK_S))

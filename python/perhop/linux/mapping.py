@@ -25,16 +25,16 @@ CLASSES: Final = "type filter hook postrouting priority mangle"
 """Where packets get their class: when it is known by which interface they leave."""
 
 MOST_DEVICE: Final = 15
-"""How long the name of an interface of Linux may be."""
+"""Greatest length of the name of a Linux interface."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What stands at a node's end of a link.
+    """The discipline and settings at a node's end of a link.
 
     Attributes:
-        direction: What results call what is sent there: "r1>r2".
-        node: Who sends.
+        direction: Name of the directed link in results: "r1>r2".
+        node: Sending node.
         device: The interface.
         policy: The policy that they are of; None for a queue.
         htb: Its classes.
@@ -56,11 +56,11 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a node does at an instant.
+    """Changes of a node at an instant.
 
     Attributes:
-        at: When, in picoseconds.
-        node: Who.
+        at: Instant, in picoseconds.
+        node: The node.
         about: The change in a few words.
         tc: Commands of tc, …
         nft: … a file for ``nft -f``, or "", …
@@ -82,12 +82,12 @@ class Mapping:
     """A scenario's network in Linux.
 
     Attributes:
-        interfaces: What stands at every end of a link, by direction.
+        interfaces: Interfaces at every end of a link, by direction.
         nft: For every node a file for ``nft -f``; "" where there is nothing to say.
         ip: For every node its routes and rules: commands of ip.
         sysctls: For every node the settings of its network namespace.
-        steps: What changes, in order of time.
-        gaps: What Linux cannot express.
+        steps: Changes, in order of time.
+        gaps: Features that Linux lacks.
         ways: The paths that its routes follow.
     """
 

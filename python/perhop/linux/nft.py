@@ -25,9 +25,9 @@ class Chain:
     """A chain of rules.
 
     Attributes:
-        name: What others jump to.
+        name: Name that jumps refer to.
         rules: Its rules.
-        hook: When it comes by itself, such as ``type filter hook postrouting priority mangle``.
+        hook: Hook that calls it, such as ``type filter hook postrouting priority mangle``.
         counters: The names of counters that the rules use.
     """
 
@@ -42,7 +42,7 @@ def text(chains: Sequence[Chain], *, again: bool = False) -> str:
 
     Args:
         chains: The chains, each after those that it jumps to.
-        again: Whether they are there already, and only get other rules.
+        again: True if they exist already, and only get other rules.
     """
     counters = [name for chain in chains for name in chain.counters]
     lines = [f"add table {TABLE}"]

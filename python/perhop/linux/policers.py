@@ -5,7 +5,7 @@ The action's bucket holds what it is told, and so it is preferred where a kernel
 left to nftables in either case, because tc would have to write a packet's bytes and checksum.
 
 By tc, rules give a packet of a policed class a mark instead of its class, which filters of the
-root discipline then find: HTB asks those only for packets that nobody has given one of its leaves.
+root discipline then find: HTB uses them only for packets that are not yet assigned to a leaf.
 There, sizes are what HTB itself counts, IP bytes. Where a class is divided, its policer comes
 first, and filters of the class's own lead on.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Means", "Numbers", "action", "by_limit", "change", "filters", "marked"]
 
 Means = Literal["tc", "nft"]
-"""What polices: tc's action, or nftables' limit."""
+"""Kind of policer: tc's action, or nftables' limit."""
 
 
 @dataclass(slots=True)
@@ -48,9 +48,9 @@ class Numbers:
         """The index of each policed class, by its path; none where nftables polices.
 
         Args:
-            scenario: Whose policies there are.
+            scenario: Scenario with the policies.
             policy: The policy's name; None for a queue.
-            capacity: What it divides, in bits per second.
+            capacity: Rate that it divides, in bits per second.
         """
         if policy is None or self.can == "nft":
             return {}
@@ -84,12 +84,12 @@ def filters(
     device: str,
     policers: Mapping[str, int],
 ) -> list[str]:
-    """What tc is told to police: a line each, without the leading `tc`.
+    """Return tc's commands for a policer: a line each, without the leading `tc`.
 
     Args:
-        scenario: Whose policies there are.
+        scenario: Scenario with the policies.
         policy: The policy's name; None for a queue.
-        capacity: What it divides, in bits per second.
+        capacity: Rate that it divides, in bits per second.
         htb: Its classes.
         device: The interface.
         policers: The index of the actions of each policed class, by its path.
@@ -129,12 +129,12 @@ def change(
     number: int,
     place: str,
 ) -> tuple[list[str], list[Gap]]:
-    """What tc is told when a policer's settings change.
+    """Return tc's commands for a change of a policer's settings.
 
     Args:
-        scenario: Whose policies there are.
+        scenario: Scenario with the policies.
         policy: The policy's name.
-        capacity: What it divides, in bits per second.
+        capacity: Rate that it divides, in bits per second.
         path: The path of the class.
         settings: All that has changed by now.
         number: The index of the actions.
@@ -162,7 +162,7 @@ def action(police: Police, capacity: int) -> PoliceAction:
 
     Args:
         police: One that tc's action can be.
-        capacity: What the policy divides, in bits per second.
+        capacity: Rate that the policy divides, in bits per second.
     """
     drops = police.effective_exceed.drops
     return PoliceAction(_rate(police, capacity), police.burst, drops)
@@ -184,8 +184,8 @@ def by_limit(
 
     Args:
         police: The policer.
-        capacity: What the policy divides, in bits per second.
-        label: How the names of its counters begin.
+        capacity: Rate that the policy divides, in bits per second.
+        label: Prefix of the names of its counters.
         place: Its place in the scenario.
         gaps: Where what they leave open is added.
     """

@@ -67,7 +67,7 @@ _UNDO: Final = {
 
 
 class Probes:
-    """What a kernel has, asked in an empty network namespace.
+    """Features of a kernel, tested in an empty network namespace.
 
     Attributes:
         run: Runs commands in that namespace.

@@ -18,7 +18,7 @@ __all__ = ["Qdisc", "qdisc"]
 _MICROSECOND: Final = MILLISECOND // 1000
 _PIE_BURST: Final = 150 * MILLISECOND
 _RED_WEIGHT: Final = 0.03
-"""How far, in parts, a weight may be from the next power of two, which is what Linux takes."""
+"""Greatest relative distance of a weight from a power of two, which Linux requires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Qdisc:
 
     Attributes:
         kind: Its name.
-        settings: What follows it in tc's words.
-        gaps: What it leaves open of the queue that it stands for.
+        settings: Its settings in tc's words.
+        gaps: Features of the queue that it lacks.
     """
 
     kind: str
@@ -37,15 +37,15 @@ class Qdisc:
 
 
 def qdisc(queue: Queue, rate: int, path: str, *, in_class: bool) -> Qdisc:
-    """What stands for a queue that is guaranteed `rate` bits per second.
+    """Return the qdisc for a queue that is guaranteed `rate` bits per second.
 
     Sizes are those of IP packets: the classes above count them so (see `tree`).
 
     Args:
         queue: The queue.
-        rate: What limits in time are of.
+        rate: Rate that limits in time refer to.
         path: The place of the queue in the scenario.
-        in_class: Whether it is a class's, not a link's.
+        in_class: True for a class's queue, false for a link's.
     """
     limit = queue.effective_limit(in_class=in_class)
     match queue.discipline:

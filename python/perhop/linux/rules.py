@@ -54,12 +54,12 @@ def classify(
     """Chains that give what leaves by an interface its class; the last one is `name`.
 
     Args:
-        scenario: Whose policies there are.
+        scenario: Scenario with the policies.
         policy: The policy's name; None for a queue.
         htb: The classes.
-        name: What the chain is called, and how the names of others begin.
-        capacity: What the policy divides.
-        police: What has changed of its policers by now, by the path of the class.
+        name: Name of the chain, and prefix of the names of others.
+        capacity: Rate that the policy divides.
+        police: Changed settings of its policers, by the path of the class.
         policed: The paths of the classes that tc polices: their packets are marked for it.
 
     Returns:

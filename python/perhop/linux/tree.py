@@ -47,8 +47,8 @@ class HtbClass:
     Attributes:
         minor: Its number; its queue's is the same.
         parent: That of the class that lends to it; 0 for the root.
-        path: What results call the class; "" for the whole link.
-        settings: What it may send.
+        path: Name of the class in results; "" for the whole link.
+        settings: Its rates.
         leaf: Its queue; None for a class that is divided.
     """
 
@@ -61,15 +61,15 @@ class HtbClass:
 
 @dataclass(frozen=True, slots=True)
 class Htb:
-    """What stands before a transmitter.
+    """The tree of HTB before a transmitter.
 
     Attributes:
         nodes: Its classes, each after the one that lends to it.
         default: The number of the class for what none matches.
-        overhead: What layer 2 adds to a packet, in bytes, …
+        overhead: Layer-2 overhead of a packet, in bytes, …
         cells: … or before it is cut into ATM cells.
-        header: What Linux counts beyond the IP packet.
-        gaps: What it leaves open.
+        header: Bytes that Linux counts beyond the IP packet.
+        gaps: Features that it lacks.
     """
 
     nodes: tuple[HtbClass, ...]
@@ -110,16 +110,16 @@ def tree(
     place: str,
     capacity: int | None = None,
 ) -> Htb:
-    """What `node` sends by into `link`.
+    """Return the tree by which `node` sends into `link`.
 
     Args:
-        scenario: Whose policies there are.
+        scenario: Scenario with the policies.
         link: The link, with the rate that it has.
         node: The end.
         policy: The policy's name; None for the link's queue.
-        header: What Linux counts of a packet beyond IP.
+        header: Bytes of a packet that Linux counts beyond IP.
         place: The place of the link in the scenario.
-        capacity: What the policy divides where that is not what the link has by now.
+        capacity: Rate that the policy divides, if it is not the link's.
     """
     shape = link.shape.get(node)
     rate, burst = link.rate, htb.slack(link.rate)
@@ -274,12 +274,12 @@ def _bucket(burst: int, rate: int) -> int:
 
 
 def commands(made: Htb, device: str, *, change: bool = False) -> list[str]:
-    """What tc is told: a line each, without the leading `tc`.
+    """Return tc's commands: a line each, without the leading `tc`.
 
     Args:
-        made: What stands before the transmitter.
+        made: The tree before the transmitter.
         device: The interface.
-        change: Whether its classes are there already, and only their rates change.
+        change: True if its classes exist already, and only their rates change.
     """
     # Everything counts IP packets: HTB adds what layer 2 does to what it charges, queues do not.
     table = f" stab overhead -{made.header}" if made.header else ""

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MOST_FLOWS: Final = 12
-"""How many flows a chart draws; of more, those that delivered most. Of pings, the slowest."""
+"""Greatest number of flows in a chart: those that delivered most; of pings, the slowest."""
 
 _RIBBON_WIDTH: Final = 6
 _MOST_CELLS: Final = 4000

@@ -11,15 +11,15 @@ from perhop.report.style import COLOURS, CONFIG, LEGEND, SCHEMA, Spec, cycle, ro
 from perhop.report.tables import Column, Table
 
 MOST_DIFFERENCES: Final = 30
-"""How many settings a table shows that are not the same in all runs."""
+"""Greatest number of settings in a table that differ between runs."""
 
 MOST_PHASES: Final = 20
-"""How many phases a chart shows."""
+"""Greatest number of phases in a chart."""
 
 _SHAPES: Final = ("circle", "cross", "square", "triangle-up", "diamond", "triangle-down")
 
 _KINDS: Final = {"share": "share", "goodput": "goodput", "rtt": "median (S)RTT"}
-"""What the kinds of deviations are called."""
+"""Names of the kinds of deviations."""
 
 _WORDS: Final = {
     "rtt_median": "RTT median",
@@ -33,7 +33,7 @@ _WORDS: Final = {
     "completion": "completed in",
     "share": "share of the link",
 }
-"""What quantities are called where that is not their name."""
+"""Names of quantities that differ from their keys."""
 
 
 def comparison_tables(compared: SideBySide) -> list[Table]:
@@ -86,7 +86,7 @@ def comparison_chart(compared: SideBySide) -> Spec | None:
 
 
 def _runs_chart(points: list[Spec], runs: list[str]) -> Spec:
-    """What each flow got in each phase in several runs: a row a flow, a symbol a run.
+    """Chart each flow's share in each phase of several runs: a row per flow, a symbol per run.
 
     Args:
         points: Each a `phase` and a `flow` in words, a `run`, and `bps`.
@@ -210,7 +210,7 @@ def _table(
     for name, quantities in found.items():
         shown = name
         for quantity, beside in quantities.items():
-            # What nobody lost or sent again is not worth a row.
+            # A row of zeros, without any loss or retransmission, is omitted.
             if any(beside.values):
                 rows.append((shown, _WORDS.get(quantity, quantity), *_cells(beside)))
                 shown = ""

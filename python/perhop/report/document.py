@@ -23,7 +23,7 @@ VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that draws the charts, here and in PNG and SVG."""
 
 WHY: Final = "Where results differ"
-"""How a paragraph of a scenario's description begins that belongs beside the published values."""
+"""Beginning of a paragraph of a description that belongs beside the published values."""
 
 _DRAW: Final = """
 for (const figure of document.querySelectorAll("figure[data-chart]")) {

@@ -14,7 +14,7 @@ def warning_lines(dataset: Dataset) -> list[str]:
 
 
 def lead(dataset: Dataset) -> str:
-    """The run in a sentence or two: who gave way to whom, and whether the expectations hold."""
+    """Describe the run in a sentence or two: which flows yielded, and whether expectations hold."""
     sentences = []
     table = analysis.phases(dataset)
     groups = {

@@ -21,10 +21,10 @@ _UNITS: Final = {
 
 _CELL: Final = 84
 _MOST_CELLS: Final = 30
-"""How many cells side by side are of their full size, with the value in each; more are smaller."""
+"""Number of adjacent cells of full size, with their values; more are drawn smaller."""
 
 _MOST_MAPS: Final = 12
-"""How many heat maps a chart has; of more, the first."""
+"""Greatest number of heat maps in a chart."""
 
 
 def chosen(table: pl.DataFrame, metric: str, target: str) -> pl.DataFrame:

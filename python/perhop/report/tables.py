@@ -17,7 +17,7 @@ PLAIN: Final = "Plain queues without drops"
 
 
 MOST_COLUMNS: Final = 40
-"""How many flows have a column of the table of phases; of more, those that delivered most."""
+"""Greatest number of flows in the table of phases: those that delivered most."""
 
 _SPREAD: Final = ("min", "median", "mean", "p95", "p99", "max", "IQR", "st. dev.")
 
@@ -103,7 +103,7 @@ def flow_table(dataset: Dataset) -> Table:
     flows = analysis.flow_summaries(dataset)
     # A column of its own only where some flow has an end of its own.
     volumes = any(flow.volume is not None for flow in dataset.scenario.flows.values())
-    # What single segments measured, where anybody knows.
+    # Round-trip times of single segments, if they are known.
     smoothed = all(flow["rtt_s"] is None for flow in flows.values())
     rows = []
     for name, flow in flows.items():
@@ -226,7 +226,7 @@ def expectation_table(dataset: Dataset) -> Table | None:
 
 
 def class_tables(dataset: Dataset) -> list[Table]:
-    """What each class of each directed link did, one table a link and reading of its counters.
+    """Return the counters of each class of each directed link, one table per link and reading.
 
     First come the links that divide traffic into classes or dropped some; then one table for all
     plain queues without drops.

@@ -11,7 +11,7 @@ _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 _TIMES: Final = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 ABSENT: Final = "\N{EN DASH}"
-"""What a table shows where there is nothing to show."""
+"""Text of a cell without a value."""
 
 
 def rate(bps: float | None) -> str:
@@ -129,7 +129,7 @@ def _digits(value: float) -> str:
 
 
 def change(change: Change) -> str:
-    """What changes in the network, in a few words: ``r1>r2: 20 Mb/s, down``."""
+    """Return the changes in the network in a few words: ``r1>r2: 20 Mb/s, down``."""
     words = [] if change.class_ is None else [change.class_]
     if change.police is not None:
         words.append(f"policed to {_settings(change.police)}")

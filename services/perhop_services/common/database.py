@@ -42,7 +42,7 @@ class Schema:
     """Tables of a service, and how they came to be.
 
     Attributes:
-        about: What the database is of, in messages.
+        about: Subject of the database, in messages.
         make: The command that makes a database, in messages.
         metadata: All tables.
         written: Tables of which every transaction of the writer's writes to one at least.
@@ -66,7 +66,7 @@ class Database:
             url: A path, ``sqlite:///PATH`` or ``postgresql://USER:PASSWORD@HOST/NAME``, with
                 ``?sslmode=verify-full`` and ``sslrootcert=FILE`` for TLS.
             schema: Tables of the service.
-            create: Whether a database is made where there is none.
+            create: True if a missing database is made.
 
         Raises:
             UsageError: The URL is of another kind, there is no database, or another process has it.
@@ -102,7 +102,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """What messages call it; without a password."""
+        """Its name in messages, without a password."""
         return str(self.url.database) if self.is_sqlite else self.url.render_as_string()
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Database:
 
         @sa.event.listens_for(engine, "begin")
         def _begin(connection: sa.Connection) -> None:
-            # Whoever is going to write waits for its turn here, not in the middle.
+            # A transaction that will write waits for its turn here, not in the middle.
             writes = connection.get_execution_options().get("writes")
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -235,7 +235,7 @@ class Database:
         )
 
     def _make_file(self) -> None:
-        """Make SQLite's file one that nobody else may read; those beside it become like it."""
+        """Make SQLite's file readable by its owner only; the files beside it inherit that."""
         path = self.url.database
         if not self.is_sqlite or path in (None, "", ":memory:"):
             return
@@ -322,13 +322,13 @@ class Database:
         if self.is_sqlite:
             return
         for table in self.schema.written:
-            # One after the other: whoever holds one lock and waits for the other never ends.
+            # One after the other: two that hold one lock and wait for the other would never end.
             with self.engine.begin() as connection:
                 connection.execute(sa.text("SET LOCAL lock_timeout = '60s'"))
                 connection.execute(sa.text(f"LOCK TABLE {table.name} IN SHARE MODE"))
 
     def holds_lock(self) -> bool:
-        """Whether it is still ours; a connection that was lost has lost its lock."""
+        """Return whether the lock is held; a connection that was lost has lost its lock."""
         if self.is_sqlite:
             return True
         if self._guard is None or self._guard.invalidated:
@@ -419,7 +419,7 @@ def _url(text: str) -> sa.URL:
 
 
 def _tls(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
-    """What libpq calls `sslmode` and `sslrootcert`, as pg8000 takes it: the URL without, and that.
+    """Return the URL without libpq's `sslmode` and `sslrootcert`, and those for pg8000.
 
     Raises:
         UsageError: There is no such mode, or no such file.

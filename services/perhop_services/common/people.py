@@ -1,7 +1,7 @@
-"""Users, their passwords and tokens, and how often somebody may guess.
+"""Users, their passwords and tokens, and limits of attempts to log in.
 
 Passwords are kept as Argon2id hashes (RFC 9106), tokens as SHA-256 digests: a token has 256 random
-bits, so that nobody can try them all. Both are shown once, when they are made.
+bits, so that trying them all is infeasible. Both are shown once, when they are made.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from perhop_services.common.database import Database
 
 Kind = Literal["session", "api", "feed"]
-"""What a token is for: a browser that logged in, a program, or reading a calendar feed."""
+"""Purposes of a token: a browser session, a program, or reading a calendar feed."""
 
 SESSION: Final = 12 * 3600
-"""How long somebody stays logged in, in seconds."""
+"""How long a session lasts, in seconds."""
 
 SHORTEST_PASSWORD: Final = 12
 LONGEST_PASSWORD: Final = 1000
@@ -55,7 +55,7 @@ FREE_OF_ADDRESS: Final = 20
 """Wrong passwords from an address, for whatever names, before one must wait."""
 
 LONGEST_WAIT: Final = 900
-"""How long one waits at most between two guesses, in seconds."""
+"""Longest wait between two attempts to log in, in seconds."""
 
 _MOST_WAITING: Final = 16
 """Passwords that are checked or wait for that: each takes a thread."""
@@ -66,11 +66,11 @@ _AT_ONCE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks, and by what.
+    """The user of a request, and the means of authentication.
 
     Attributes:
         user: The user.
-        kind: What kind of token it was.
+        kind: Kind of the token.
         token: The number of that token.
         csrf: What a browser must say again in a header when it changes something (OWASP's
             synchronizer token); "" for other tokens.
@@ -112,7 +112,7 @@ class People:
 
         Raises:
             BadRequestError: The name or the password will not do.
-            ConflictError: There is somebody of that name.
+            ConflictError: A user of that name exists.
         """
         if not _NAME.fullmatch(name) or name == "perhop":
             raise BadRequestError(
@@ -143,12 +143,12 @@ class People:
         disabled: bool | None = None,
         quota: Quota | None = None,
     ) -> User:
-        """Change a user; whoever is disabled or gets a new password is logged out everywhere.
+        """Change a user; one who is disabled or gets a new password is logged out everywhere.
 
         Raises:
             BadRequestError: The password will not do.
             ConflictError: No administrator would be left.
-            NotFoundError: There is nobody of that name.
+            NotFoundError: No user has that name.
         """
         user = self.named(name)
         changes: dict[str, Any] = _quota_row(quota) if quota is not None else {}
@@ -187,7 +187,7 @@ class People:
     def audit(
         self, author: str, action: str, subject: str, address: str = "", detail: str = ""
     ) -> None:
-        """Put on file who did what with whom."""
+        """Record an action on a user in the audit log."""
         row = {
             "at": int(self._clock()),
             "author": author[:64],
@@ -200,7 +200,7 @@ class People:
             connection.execute(AUDIT.insert(), row)
 
     def audited(self, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
-        """What `audit` put on file, in order."""
+        """Return the entries of the audit log, in order."""
         select = sa.select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(limit)
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(select).mappings()]
@@ -244,7 +244,7 @@ class People:
 
     def _check_password(self, name: str, password: str, address: str) -> dict[str, Any]:
         """The row of the user of a name, whose password it is."""
-        # By name *and* address: nobody can lock out a user who comes from elsewhere.
+        # By name *and* address, so that users elsewhere are not locked out.
         place = _place(address)
         keys = (f"name {name[:64]} from {place}", f"address {place}")
         self._throttle.check(keys)
@@ -272,10 +272,10 @@ class People:
         """A new token of a user's; it is told once.
 
         Args:
-            user: Whose it is.
-            kind: What it is for.
-            label: What it is called in lists.
-            seconds: How long it is good; None for ever.
+            user: Owner of the token.
+            kind: Purpose of the token.
+            label: Its name in lists.
+            seconds: Its validity; None for unlimited.
         """
         token = f"perhop_{secrets.token_urlsafe(32)}"
         now = int(self._clock())
@@ -298,7 +298,7 @@ class People:
         """Whose token it is.
 
         Raises:
-            NotAuthenticatedError: It is nobody's, or no longer good.
+            NotAuthenticatedError: It is unknown, or no longer valid.
         """
         digest = _digest(token)
         found = self._known.get(digest)
@@ -360,7 +360,7 @@ class People:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Check a password; where too many wait for that, nobody else is kept waiting by it."""
+        """Check a password, without blocking other users if too many wait for a check."""
         with self._lock:
             crowded = self._waiting >= _MOST_WAITING
             self._waiting += not crowded
@@ -396,7 +396,7 @@ class People:
 
 
 class Throttle:
-    """Who guessed wrong how often: after some free ones, each wait is twice the one before."""
+    """Counts failed logins: after some free attempts, each wait is twice the one before."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -419,7 +419,7 @@ class Throttle:
         with self._lock:
             now = self._clock()
             if len(self._failures) > 100_000:
-                # Whoever has many addresses cannot have all memory.
+                # An attacker with many addresses must not exhaust the memory.
                 recent = sorted(self._failures.items(), key=lambda item: item[1][1])
                 self._failures = dict(recent[-50_000:])
             for key in keys:
@@ -442,7 +442,7 @@ class Throttle:
 
 
 def _place(address: str) -> str:
-    """What counts as one address: of IPv6 the network of 64 bits, of which one has all."""
+    """Return the key of an address for limits: of IPv6 the /64 prefix, which one party has."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -471,7 +471,7 @@ def _digest(token: str) -> str:
 
 
 def _user(row: Mapping[str, Any]) -> User:
-    """What a row of the users says."""
+    """Return the user of a row."""
     return User(
         id=row["id"],
         name=row["name"],

@@ -1,4 +1,4 @@
-"""Tables that every service has: users, their tokens and webhooks, and who did what with whom."""
+"""Tables that every service has: users, their tokens and webhooks, and the audit log."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ SERVICE = Table(
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What is known of the service as a whole: its `identity` in the names of rules."""
+"""Values of the service as a whole: its `identity` in the names of rules."""
 
 AUDIT = Table(
     "audit",
@@ -85,4 +85,4 @@ AUDIT = Table(
     Column("address", String(64), nullable=False),
     Column("detail", Text, nullable=False),
 )
-"""Who logged in, and what was done with users."""
+"""Logins, and actions on users."""

@@ -35,7 +35,7 @@ class Watched(Protocol):
 
     @property
     def trouble(self) -> str:
-        """What went wrong last, as ``Type: message``; "" if nothing did."""
+        """Last error, as ``Type: message``; "" if there is none."""
 
     @property
     def idle(self) -> float:
@@ -43,7 +43,7 @@ class Watched(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """True while it runs."""
 
 
 class Supervised:
@@ -64,13 +64,13 @@ class Supervised:
 
         Args:
             name: Name of the thread, in logs and in `/healthz`.
-            step: What is done.
+            step: Function to run.
             beat: Seconds from the beginning of one step to that of the next.
-            last: What is done in the end, in the thread, too.
+            last: Function to run in the end, in the thread, too.
         """
         self.name = name
         self.trouble = ""
-        """What went wrong in the last step, or ""."""
+        """Error of the last step, or ""."""
         self._step = step
         self._beat = beat
         self._last = last
@@ -86,14 +86,14 @@ class Supervised:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def close(self, *, wait: bool = True) -> None:
         """End after the present step.
 
         Args:
-            wait: Whether to return only then; a step that hangs would never end.
+            wait: True to return only then; a step that hangs would never end.
         """
         self._ending.set()
         if wait:
@@ -126,7 +126,7 @@ class Pool:
     """A pool of threads that looks at the outcome of every task.
 
     A task that fails is logged, and shown in `/healthz` until another succeeds or `SHOWN` seconds
-    are over. To try again is up to whoever submits tasks.
+    are over. Trying again is up to the code that submits tasks.
     """
 
     idle: Final = 0.0
@@ -137,7 +137,7 @@ class Pool:
 
         Args:
             name: Name of the pool, in logs and in `/healthz`.
-            threads: How many tasks run at once.
+            threads: Number of tasks at once.
         """
         self.name = name
         self._pool = ThreadPoolExecutor(threads, name)
@@ -145,7 +145,7 @@ class Pool:
 
     @property
     def trouble(self) -> str:
-        """What went wrong in the last task, or ""."""
+        """Error of the last task, or ""."""
         said, at = self._failed
         return said if time.monotonic() - at < SHOWN else ""
 

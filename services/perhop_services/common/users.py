@@ -16,12 +16,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a user may have; what is None is not limited.
+    """Limits of a user; None is no limit.
 
     Attributes:
-        reservations: How many reservations that are not over.
-        rate: How much at any one time, in bits per second, in all.
-        seconds: How long one may last.
+        reservations: Greatest number of reservations that are not over.
+        rate: Greatest rate of all at any time, in bits per second.
+        seconds: Greatest duration of one.
     """
 
     reservations: int | None = None
@@ -31,14 +31,14 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may log in.
+    """A user who may log in.
 
     Attributes:
         id: Their number; names may change hands, numbers do not.
         name: The name to log in with.
-        role: What they may do.
-        quota: What they may have.
-        disabled: Whether they may no longer log in.
+        role: Permissions.
+        quota: Limits.
+        disabled: True if the user may no longer log in.
     """
 
     id: int
@@ -49,5 +49,5 @@ class User:
 
     @property
     def sees_all(self) -> bool:
-        """Whether they may see and change what others have booked."""
+        """True if the user may see and change the reservations of others."""
         return self.role in (Role.OPERATOR, Role.ADMINISTRATOR)

@@ -247,5 +247,5 @@ class Deliveries:
 
 
 def signature(secret: str, body: bytes) -> str:
-    """What the header `X-Perhop-Signature` of a delivery says."""
+    """Return the header `X-Perhop-Signature` of a delivery."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()

@@ -1,6 +1,6 @@
 """The one writer: decisions are taken one after the other, and committed in groups.
 
-Whoever wants something decided hands over a function and gets a future. The writer takes all that
+A caller that needs a decision hands over a function and gets a future. The writer takes all that
 wait, lets each decide in turn, writes what they decided in one transaction, and only then answers.
 A disk that takes milliseconds for a commit is thus asked once for many.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST: Final = 256
-"""How many decisions one transaction takes at most."""
+"""Greatest number of decisions in one transaction."""
 
 
 _BEAT: Final = 1.0
@@ -35,7 +35,7 @@ _BEAT: Final = 1.0
 
 
 class Batch:
-    """What some decisions write: one transaction, rows collected until somebody reads."""
+    """The writes of some decisions: one transaction, with rows collected until the next read."""
 
     def __init__(self, database: Database, connection: sa.Connection) -> None:
         self._database = database
@@ -71,7 +71,7 @@ class Writer:
         Args:
             database: Where to.
             reload: Brings what is in memory in line with the database. It is called before the
-                next decision when a commit has failed, as then nobody knows what was written.
+                next decision when a commit has failed, because it is then unknown what was written.
         """
         self.database = database
         self._reload = reload

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 HORIZON: Final = 2 * 366 * 86_400
-"""How far ahead of now one may book, in seconds."""
+"""Greatest time between now and the end of a reservation, in seconds."""
 
 MOST_STRETCHES: Final = 500
-"""How many stretches of what is free are told at most."""
+"""Greatest number of stretches of free bandwidth in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Free:
 
     Attributes:
         path: The links that it is about.
-        stretches: What is free on all of them, in bits per second.
+        stretches: Rate that is free on all of them, in bits per second.
         earliest: From when on the rate that was asked for is free for as long as asked; None if
             it is not before `searched`.
         searched: Up to when that was looked for.
         widest: The path on which most is free throughout.
-        widest_rate: How much that is.
+        widest_rate: The rate that is free on it.
         alternatives: All paths on which the rate is free throughout, shortest first.
     """
 
@@ -171,10 +171,10 @@ class Admission:
 
         Args:
             old: The reservation as it is.
-            new: What is to be.
-            quota: What its owner may have.
+            new: New terms.
+            quota: Quota of its owner.
             now: The time; what is over is not looked at.
-            keep: Whether the old terms are kept free until `settle` or `take_back`.
+            keep: True if the old terms are held until `settle` or `take_back`.
 
         Raises:
             ConflictError: Another reservation is for some of the packets, or a quota is used up.
@@ -269,7 +269,7 @@ class Admission:
 
         Args:
             terms: Source, destination, class, direction, span and rate.
-            wishes: What the path must keep to.
+            wishes: Constraints of the path.
             now: The time.
             until: Up to when the earliest fit is looked for; by default as far as one may book.
         """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perhop_services.reservations.network import Network
 
 ITSELF: Final = "perhop"
-"""The author of what nobody asked for."""
+"""The author of actions without a user's request."""
 
 
 class Decisions:
@@ -43,7 +43,7 @@ class Decisions:
         """Read what is on file, and begin to decide.
 
         Args:
-            network: What there is to reserve.
+            network: The network that can be reserved.
             database: Where it is kept.
             clock: The time in seconds since 1970.
         """

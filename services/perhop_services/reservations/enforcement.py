@@ -48,15 +48,15 @@ _TIDY: Final = 3600.0
 """Seconds between two times that what is long over is forgotten."""
 
 _AT_ONCE: Final = 2
-"""How many reservations wait for the same router at once."""
+"""Number of reservations that wait for the same router at once."""
 
 
 class Enforcer:
     """Drives the routers of a service.
 
     Attributes:
-        service: Whose reservations.
-        routers: What drives each router, and what it is to have.
+        service: Service with the reservations.
+        routers: Drivers of routers, and their configurations.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Enforcer:
         """Start.
 
         Args:
-            service: Whose reservations.
+            service: Service with the reservations.
             drivers: By router; ``*`` for every router that is not named.
             beat: Seconds between two looks at what is due.
             every: Seconds between two readings of counters.
@@ -86,7 +86,7 @@ class Enforcer:
         self._counting = Counting(service, self.routers)
         self._busy: set[int] = set()
         self._lock = threading.Lock()
-        # A router that is slow keeps nobody waiting who needs another one.
+        # A slow router must not delay reservations at other routers.
         self._pools = {
             device: Pool(f"perhop-enforce-{device.node}", _AT_ONCE)
             for device in self.routers.devices
@@ -145,7 +145,7 @@ class Enforcer:
         try:
             self.routers.put(reservation)
         except DriverError as error:
-            # Now nobody knows what is in place.
+            # It is unknown now what is in place.
             self._fail_or_wait(reservation, error, f"{reason}; and back: ")
 
     def confirm(self, user: User, reservation: Reservation) -> Reservation:
@@ -230,7 +230,7 @@ class Enforcer:
         self.read()
 
     def _recover(self) -> None:
-        """What was being changed when the service ended keeps its old terms."""
+        """Restore the old terms of reservations that were being changed when the service ended."""
         for reservation in self.service.register.changing():
             if not self._by_people(reservation):
                 reason = "not changed: perhop was interrupted"
@@ -241,11 +241,11 @@ class Enforcer:
                 self.service.outcomes.note_trouble(reservation.id, "").result()
 
     def _resume(self) -> None:
-        """Take back changes that nobody is putting in place: the database was away meanwhile."""
+        """Withdraw changes that are not being applied, because the database was away meanwhile."""
         changing = [each for each in self.service.register.changing() if not self._by_people(each)]
         with self._lock:
             idle = {each.id for each in changing} - self._busy
-        # Whoever has only just begun is not busy with it yet.
+        # One that has only just begun is not marked as busy yet.
         for reservation in changing:
             if reservation.id in idle & self._unsettled:
                 self._spawn(reservation, self._take_back)
@@ -270,7 +270,7 @@ class Enforcer:
         for reservation in self.service.register.due(State.ACTIVE, now, ending=True):
             self._spawn(reservation, self._finish)
         for reservation in self.service.register.due(State.PLANNED, now, ending=True):
-            why = "nobody configured it" if self._by_people(reservation) else "perhop was away"
+            why = "it was not configured" if self._by_people(reservation) else "perhop was away"
             why = reservation.trouble if reservation.trouble not in ("", WAITS) else why
             self.service.outcomes.move(
                 reservation.id, State.PLANNED, State.FAILED, "fail", why
@@ -454,7 +454,7 @@ class Enforcer:
                 continue  # the next look finds it again
 
     def _is_live(self, id_: int) -> bool:
-        """Whether a reservation is active, or may be by now."""
+        """Return whether a reservation is active, or may be by now."""
         try:
             return self.service.register.reservation(id_).state.is_live
         except ServiceError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perhop_services.reservations.model import Terms
 
 _BOUNDLESS: Final = 1 << 61
-"""What can be reserved in the calendar that counts what a user has."""
+"""Capacity of the calendar that counts the holdings of users."""
 
 
 class Holdings:
@@ -68,7 +68,7 @@ class Holdings:
     def check_rate(
         self, owner: int, id_: int | None, terms: Terms, quota: Quota, start: int
     ) -> int | None:
-        """How much a user has from `start` on, without `id_`, if it is too much beside terms."""
+        """Return a user's rate from `start` on, without `id_`, if `terms` would exceed a quota."""
         if quota.rate is None or start >= terms.end:
             return None
         asked = min(_BOUNDLESS, _BOUNDLESS - quota.rate + terms.rate)

@@ -1,4 +1,4 @@
-"""What a reservation is: what is asked for, which packets it is about, and what becomes of it."""
+"""The model of a reservation: its terms, its packets, and its states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Protocol = Literal["tcp", "udp", "icmp"]
 
 
 class State(StrEnum):
-    """What becomes of a reservation. `held` comes before `planned`; the last three are final."""
+    """State of a reservation. `held` comes before `planned`; the last three are final."""
 
     HELD = "held"
     PLANNED = "planned"
@@ -28,7 +28,7 @@ class State(StrEnum):
 
     @property
     def is_live(self) -> bool:
-        """Whether it takes up room in the calendar."""
+        """True if it takes bandwidth in the calendar."""
         return self in LIVE
 
 
@@ -53,7 +53,7 @@ class Selector:
     dscp: int | None = None
 
     def overlaps(self, other: Selector) -> bool:
-        """Whether some packet could match both."""
+        """Return whether a packet can match both."""
         if None not in (self.protocol, other.protocol) and self.protocol != other.protocol:
             return False
         if None not in (self.dscp, other.dscp) and self.dscp != other.dscp:
@@ -83,19 +83,19 @@ def _meet(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is asked for.
+    """Requested terms of a reservation.
 
     Attributes:
         source: The host that packets come from.
         destination: The host that they go to.
         rate: Bits per second.
-        start: When it begins: a second since 1970, UTC.
+        start: Start, in seconds since 1970, UTC.
         end: The first second in which it is over.
-        burst: How many bytes may come at once.
-        direction: Which way.
-        selector: Which packets between the two.
+        burst: Greatest burst, in bytes.
+        direction: Direction.
+        selector: Selector of packets between the two.
         class_: The class of service on each link, or None for the links as a whole.
-        purpose: What it is for.
+        purpose: Purpose.
     """
 
     source: str
@@ -125,14 +125,14 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the path must keep to.
+    """Constraints of the path.
 
     Attributes:
         avoid_nodes: Nodes that it must not touch.
         avoid_links: Links that it must not use, as ``r1>r2``.
         via: Nodes that it must touch, in any order.
-        max_hops: How many links it may have.
-        max_delay: How long it may take, in nanoseconds.
+        max_hops: Greatest number of links.
+        max_delay: Greatest delay, in nanoseconds.
     """
 
     avoid_nodes: tuple[str, ...] = ()
@@ -150,15 +150,15 @@ class Reservation:
         id: Its number.
         owner: The number of the user whose it is.
         owner_name: That user's name.
-        terms: What was asked for and given.
+        terms: Granted terms.
         path: The links, each with its direction, as ``r1>r2``.
-        state: What has become of it.
+        state: State.
         hold_until: Until when it is held, while it is.
-        version: How often its terms have been set; from 1.
-        created: When it was made.
+        version: Number of times that its terms have been set; from 1.
+        created: Time of its creation.
         pending: Terms that are being put in place of those in force, or None.
-        trouble: What is wrong with its enforcement, or "".
-        started: When its rules were found in place, or None.
+        trouble: Problem of its enforcement, or "".
+        started: Time at which its rules were found in place, or None.
     """
 
     id: int
@@ -182,12 +182,12 @@ class LogEntry:
     Attributes:
         id: Its number; entries are in order of it.
         reservation: The number of the reservation.
-        at: When, in seconds since 1970.
-        author: Who did it: a user's name, or ``perhop``.
-        action: What was done, such as ``book`` or ``change``.
+        at: Time, in seconds since 1970.
+        author: Author: a user's name, or ``perhop``.
+        action: Action, such as ``book`` or ``change``.
         state: The reservation's state from then on.
         reason: Why.
-        detail: What changed, by name: the old value and the new one.
+        detail: Changes, by name: the old value and the new one.
     """
 
     id: int

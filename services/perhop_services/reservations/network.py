@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perhop_services.reservations.model import Direction, Wishes
 
 MAX_CLASSES: Final = 64
-"""How many classes of service a network may have."""
+"""Greatest number of service classes of a network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class DirectedLink:
         target: The node that receives.
         rate: Bits per second.
         delay: Nanoseconds.
-        reservable: How much of `rate` may be reserved.
-        classes: How much in each class, in the order of `Network.classes`.
+        reservable: Part of `rate` that may be reserved.
+        classes: The part of each class, in the order of `Network.classes`.
         back: The number of the other direction.
     """
 
@@ -136,7 +136,7 @@ class Network:
         return self._link_numbers[name]
 
     def has_link(self, name: str) -> bool:
-        """Whether there is a link of that name."""
+        """Return whether there is a link of that name."""
         return name in self._link_numbers
 
     def class_number(self, name: str | None) -> int | None:
@@ -184,7 +184,7 @@ class Network:
 
 
 def _share(own: Reservable | None, class_: str, rate: int) -> int:
-    """How much of a link's `rate` a class may have: where no classes are named, all there is."""
+    """Return the rate that a class may have of a link's `rate`; all of it without named classes."""
     if own is None:
         return 0
     if not own.classes:

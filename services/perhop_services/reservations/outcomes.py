@@ -1,4 +1,4 @@
-"""What becomes of reservations that nobody asks for: what enforcement and the clock report."""
+"""State changes of reservations without a request: reports of enforcement and of the clock."""
 
 from __future__ import annotations
 

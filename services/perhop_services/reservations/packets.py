@@ -21,8 +21,8 @@ class Claim:
         source: The host that they come from.
         destination: The host that they go to.
         reservation: Its number.
-        selector: Which packets it is for.
-        end: When it ends.
+        selector: Selector of its packets.
+        end: Its end.
     """
 
     source: str

@@ -22,7 +22,7 @@ def doubt(
     burst: int,
     capacity: int,
 ) -> str:
-    """What is wrong with a reading after another one, or "".
+    """Return the fault of a reading after another one, or "".
 
     A token bucket of `rate` and `burst` lets through burst + rate · t in a time t. Some buckets
     hold a second of the rate at least (nftables). No more can have come in all than the router's
@@ -32,9 +32,9 @@ def doubt(
         before: The earlier reading.
         after: The later one.
         seconds: The time between them.
-        rate: What was policed to, in bits per second.
+        rate: Policed rate, in bits per second.
         burst: With a burst of so many bytes.
-        capacity: What can come to the router at most, in bits per second; 0 if nobody knows.
+        capacity: Greatest rate that can arrive at the router, in bits per second; 0 if unknown.
     """
     grown = []
     for what in ("conformed", "exceeded"):

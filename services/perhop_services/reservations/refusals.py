@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from perhop_services.reservations.packets import Claim, Packets
 
 _ROUNDS: Final = 8
-"""How often room and quota are looked for in turns."""
+"""Number of alternations between the searches for room and for quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be admitted.
+    """A request for admission.
 
     Attributes:
         id: For which reservation.
         owner: The number of the user whose it is.
         terms: On what terms.
-        quota: What the user may have.
+        quota: Quota of the user.
         now: The time.
     """
 
@@ -44,8 +44,7 @@ class Asked:
 class Refusals:
     """Makes errors that name the earliest start without conflict.
 
-    A suggestion has room on one of the paths, packets that nobody else has, and keeps to the quota
-    of rate.
+    A suggestion has room on one of the paths, free packets, and keeps to the quota of rate.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Refusals:
     def _fits(self, asked: Asked, paths: list[list[int]]) -> tuple[int | None, int]:
         """From when on terms would be admitted, and up to when that was looked for.
 
-        Then one of the paths has room, nobody else has the packets, and the quota of rate is kept.
+        Then one of the paths has room, the packets are free, and the quota of rate is kept.
         What the reservation itself has is not in the way.
         """
         id_, terms = asked.id, asked.terms

@@ -70,11 +70,11 @@ class Register:
         """Reservations by number.
 
         Args:
-            owner: Whose; None for everybody's.
+            owner: Owner; None for all.
             states: In which states; none for all.
             during: That meet this span.
             after: With a number above this.
-            limit: How many at most.
+            limit: Greatest number of results.
         """
         r = RESERVATIONS.c
         select = records.SELECT.where(r.id > after).order_by(r.id).limit(limit)
@@ -95,7 +95,7 @@ class Register:
         Args:
             state: In which state.
             by: By when.
-            ending: Whether the end counts.
+            ending: True if the end counts.
             but: Leave out those with this trouble, if it is not "".
         """
         r = RESERVATIONS.c

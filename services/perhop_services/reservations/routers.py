@@ -26,7 +26,7 @@ class Routers:
         """Start a thread for each.
 
         Args:
-            network: Whose routers.
+            network: Network of the routers.
             drivers: By router; ``*`` for every router that is not named.
             patience: For how many seconds a router is waited for.
             identity: By what the rules of this service are known among those of others.
@@ -101,7 +101,7 @@ class Routers:
         return device
 
     def needs_people(self, reservation: Reservation) -> bool:
-        """Whether a router of a reservation's is configured by people.
+        """Return whether a router of a reservation is configured by people.
 
         Raises:
             DriverError: Nothing enforces it.
@@ -109,7 +109,7 @@ class Routers:
         return any(self.device(node).driver.needs_people for node, _ in self.rules(reservation))
 
     def configuration(self, reservation: Reservation, what: str) -> str:
-        """What the routers of a reservation are told: to ``set``, ``change`` or ``remove`` it.
+        """Return the configuration for routers to ``set``, ``change`` or ``remove`` a reservation.
 
         Raises:
             BadRequestError: A change is asked for, and none is under way.

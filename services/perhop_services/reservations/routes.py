@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from perhop_services.reservations.network import Network
 
 ALTERNATIVES: Final = 8
-"""How many paths are looked at before the answer is no."""
+"""Number of paths that are tried before a refusal."""
 
 _MOST: Final = 100_000
-"""How many shortest paths are remembered."""
+"""Number of shortest paths in the cache."""
 
 
 class Routes:

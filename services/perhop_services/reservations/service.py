@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 _MOST_PARTS: Final = 20_000
 _LEAST_PARTS: Final = 100
-"""How many stretches a timeline has at most of all links, but of each at least."""
+"""Greatest number of stretches in timelines of all links, and least limit for each link."""
 
 
 class ReservationService:
     """Reservations of one network in one database: booked, changed, cancelled and looked at.
 
     Attributes:
-        register: What is on file.
+        register: The register of reservations.
         outcomes: Decisions on what has happened already.
     """
 
@@ -49,7 +49,7 @@ class ReservationService:
         """Read what is on file, and begin to decide.
 
         Args:
-            network: What there is to reserve.
+            network: The network that can be reserved.
             database: Where it is kept.
             clock: The time in seconds since 1970.
         """
@@ -63,7 +63,7 @@ class ReservationService:
 
     @property
     def network(self) -> Network:
-        """What there is to reserve."""
+        """The network that can be reserved."""
         return self._decisions.network
 
     @property
@@ -78,7 +78,7 @@ class ReservationService:
 
     @property
     def admission(self) -> Admission:
-        """What is booked, in memory."""
+        """Admission, with the calendar in memory."""
         return self._decisions.admission
 
     @property
@@ -112,9 +112,9 @@ class ReservationService:
         """Book, or hold until it is committed.
 
         Args:
-            user: Whose it will be.
-            terms: What is asked for.
-            wishes: What the path must keep to.
+            user: Owner of the reservation.
+            terms: Requested terms.
+            wishes: Constraints of the path.
             path: The links to take, as ``r1>r2``; by default the shortest path with room.
             hold: For how many seconds it is held; None books at once.
             key: Whatever tells this request from others of the user's: asked again with the same
@@ -219,7 +219,7 @@ class ReservationService:
         or `take_back` that they cannot be; room is kept for the old ones until then.
 
         Args:
-            user: Who asks.
+            user: Requesting user.
             id_: The number of the reservation.
             changes: Fields of `Terms` by name.
             reason: Why.
@@ -262,7 +262,7 @@ class ReservationService:
     # Looking
 
     def free(self, terms: Terms, wishes: Wishes, until: int | None = None) -> Future[Free]:
-        """What is free; see `Admission.free`. It is the writer who looks, between decisions."""
+        """Return what `Admission.free` returns, which the writer calls between decisions."""
 
         def decide(_batch: Batch) -> Free:
             check_times(terms, self.now)
@@ -273,9 +273,9 @@ class ReservationService:
     def timeline(
         self, start: int, end: int, class_: str | None = None
     ) -> Future[dict[str, list[Stretch]]]:
-        """What is free on every link that can be reserved, stretch by stretch.
+        """Return the free bandwidth of every link that can be reserved, as stretches.
 
-        Where that are too many stretches, there are parts with the least that is free in each.
+        If there are too many stretches, parts have the least free bandwidth in each.
         """
 
         def decide(_batch: Batch) -> dict[str, list[Stretch]]:
@@ -327,5 +327,5 @@ class ReservationService:
 
 
 def _rule_of(terms: Terms) -> tuple[object, ...]:
-    """What enforcing routers are told of terms."""
+    """Return the terms in the form for enforcing routers."""
     return terms.rate, terms.burst, terms.selector

@@ -1,4 +1,4 @@
-"""What all parts of the model have in common."""
+"""Common base of the model."""
 
 from typing import Any, ClassVar
 

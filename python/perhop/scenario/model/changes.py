@@ -1,4 +1,4 @@
-"""What changes while a scenario runs: policies, policers, links, and counters that are cleared."""
+"""Changes during a scenario: policies, policers, links, and counters that are cleared."""
 
 from typing import Annotated, Any, Literal
 

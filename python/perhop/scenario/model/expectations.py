@@ -1,4 +1,4 @@
-"""What should come of a run, and what a document says came of it."""
+"""Expected results of a run, and the published results of a document."""
 
 from typing import Any, Literal
 

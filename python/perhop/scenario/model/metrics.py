@@ -1,4 +1,4 @@
-"""What can be expected of a run, and in which unit it is said."""
+"""Metrics of `expect` and `published`, with their units."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Metric:
         label: Its name in a sentence.
         quantity: Its unit: rates in bits per second, durations in picoseconds, shares in parts per
             billion, counts as they are.
-        targets: What it is measured of; "total" is the sum over all flows.
+        targets: Objects that it is measured of; "total" is the sum over all flows.
     """
 
     name: MetricName

@@ -1,4 +1,4 @@
-"""What links and classes are made of: bandwidth, queue limits, overhead and ports."""
+"""Parts of links and classes: bandwidth, queue limits, overhead and ports."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class Overhead:
 
     Attributes:
         size: Bytes added to a packet; with `cells`, bytes added before it is cut into cells.
-        cells: Whether the sum is padded to 48 bytes and sent in ATM cells of 53.
+        cells: True if the sum is padded to 48 bytes and sent in ATM cells of 53.
     """
 
     size: int

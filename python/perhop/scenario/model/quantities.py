@@ -170,10 +170,10 @@ ANY_COUNT = Text(
 """A number of things, perhaps none."""
 
 Streams = Annotated[int, _whole(1, 1000)]
-"""How many connections a flow is made of."""
+"""Number of connections of a flow."""
 
 FlowQueues = Annotated[int, _whole(1, 65535)]
-"""How many queues flows are spread over."""
+"""Number of queues that flows are spread over."""
 
 Coupling = Annotated[int, _whole(1, 100)]
 """A coupling factor (RFC 9332, section 2.1)."""
@@ -202,7 +202,7 @@ ParetoShape = Annotated[
 """The shape of a Pareto distribution in thousandths."""
 
 Burst = Annotated[int, _whole(1, 1000, "a whole number of packets")]
-"""How many packets follow each other at once."""
+"""Number of packets that follow each other at once."""
 
 EPHEMERAL_PORTS = (49152, 65535)
 """Where the senders' own ports lie (RFC 6335)."""

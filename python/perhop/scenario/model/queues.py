@@ -316,7 +316,7 @@ class Queue(Model):
         """Return the limit, or its default, which for plain queues depends on where they are.
 
         Args:
-            in_class: Whether the queue is a class's, not a link's.
+            in_class: True for a class's queue, false for a link's.
         """
         if self.limit is not None:
             return self.limit

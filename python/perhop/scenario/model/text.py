@@ -1,4 +1,4 @@
-"""How a value that people write as text becomes a field of the model, and back."""
+"""Conversion of values written as text into fields of the model, and back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Text:
     Attributes:
         parse: From text to value; its ValueError is the message that people read.
         format: From value to what a file says.
-        expected: What the field takes, as a message puts it: "a rate such as `10 Mbps`".
+        expected: Values that the field takes, for messages: "a rate such as `10 Mbps`".
         schema: The JSON Schema of what a file may say.
         accepts: The kinds of YAML scalar that are taken; others but text are told what is expected.
     """

@@ -1,4 +1,4 @@
-"""What hosts send: flows over TCP and UDP, and pings."""
+"""Traffic of hosts: flows over TCP and UDP, and pings."""
 
 from typing import Literal
 
@@ -102,7 +102,7 @@ class Udp(Model):
 
 
 REPLAYED = ("rate", "size", "pattern", "sizes", "bursts")
-"""What a replay stands for."""
+"""Flow settings that a replay replaces."""
 
 
 class Flow(Model):
@@ -161,8 +161,8 @@ class Flow(Model):
 class Ping(Model):
     """ICMP echo requests at regular times, or probes of each router on the way.
 
-    A reply carries the code point of its request. Whoever uses up a packet's time to live answers
-    in the destination's stead.
+    A reply carries the code point of its request. A node at which a packet's time to live is used
+    up answers in place of the destination.
     """
 
     source: Name = Field(alias="from")

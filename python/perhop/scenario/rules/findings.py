@@ -23,7 +23,7 @@ class Finding:
         loc: The place.
         message: The problem, and what was expected.
         hint: ``did you mean `x`?``, or "".
-        at_key: Whether it is about the key, not about its value.
+        at_key: True if it is about the key, not about its value.
     """
 
     loc: Loc
@@ -58,7 +58,7 @@ def problems(findings: Iterable[Finding], source: Source, data: object) -> list[
     """The findings with their place in `source`, at most one for each place.
 
     Args:
-        findings: What is wrong; of two at one place the first counts.
+        findings: Problems; of two at one place the first counts.
         source: Where `data` comes from.
         data: The scenario as it is written, by which paths are shown.
     """

@@ -244,7 +244,7 @@ def unmatched_classes(scenario: ResolvedScenario) -> Iterator[Finding]:
     if any(match_nodes(scenario)) or any(number_of_classes(scenario)):
         return
     if not scenario.flows and not scenario.pings:
-        return  # what is sent is up to whoever uses the network
+        return  # the traffic is up to the users of the network
     packets = Index(sent(scenario))
     addresses = scenario.addresses
     for loc, _, class_ in classes(scenario):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 MAX_EXPLAINED = 1000
-"""How many errors get a message of their own; far fewer are ever shown."""
+"""Number of errors that get a message of their own; far fewer are ever shown."""
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]:
-    """What `error` found wrong with what should have been a `model`, in our words."""
+    """Return the message for `error`, found in a value that should have been a `model`."""
     details = error.errors(include_url=False)
     wrong_keys = {detail["loc"][:-1] for detail in details if detail["loc"][-1:] == ("[key]",)}
     for index, detail in enumerate(details):
@@ -118,7 +118,7 @@ def _plain(annotation: Any) -> Any:
 
 
 def _text(annotation: Any) -> Text | None:
-    """How values of `annotation` are written, if as text."""
+    """Return how values of `annotation` are written, if as text."""
     while True:
         if get_origin(annotation) is Annotated:
             for extra in get_args(annotation)[1:]:
@@ -169,7 +169,7 @@ def _expected(loc: Loc, model: type[BaseModel]) -> str:
 
 
 def creatable(loc: Loc, model: type[BaseModel]) -> bool:
-    """Whether `loc` is a key that `model` knows, for a mapping that may be left out."""
+    """Return whether `loc` is a key that `model` knows, for a mapping that may be left out."""
     plain = _plain(_type_at(loc[:-1], model))
     if not (isinstance(plain, type) and issubclass(plain, BaseModel)):
         return False

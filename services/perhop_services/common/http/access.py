@@ -86,7 +86,7 @@ def _of_roles(*roles: Role) -> Any:
 
 
 Who = Annotated[Identity, Depends(identity)]
-"""Whoever asks."""
+"""Identity of the authenticated user."""
 
 Operator = Annotated[Identity, Depends(_of_roles(Role.OPERATOR, Role.ADMINISTRATOR))]
 """An operator, or an administrator, who asks."""
@@ -95,4 +95,4 @@ Administrator = Annotated[Identity, Depends(_of_roles(Role.ADMINISTRATOR))]
 """An administrator who asks."""
 
 Feed = Annotated[Identity, Depends(feed_identity)]
-"""Whoever has a feed's address."""
+"""Identity that belongs to the address of a feed."""

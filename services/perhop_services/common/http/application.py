@@ -32,7 +32,7 @@ class Parts:
 
     Attributes:
         title: Name in the OpenAPI description.
-        description: What the OpenAPI description says first.
+        description: Beginning of the OpenAPI description.
         routers: Routes of the service.
         page: Folder of the page, which may use the files of `common/page`.
         people: Users who may log in.
@@ -59,9 +59,9 @@ def application(parts: Parts, *, hosts: Iterable[str] = (), secure: bool = False
     """Make the application of a service.
 
     Args:
-        parts: What the service brings.
+        parts: Parts of the service.
         hosts: Names by which browsers may call it, beside those of this machine itself.
-        secure: Whether it is served over TLS, so that cookies go over nothing else.
+        secure: True if it is served over TLS, so that cookies go over nothing else.
     """
     app = FastAPI(
         title=parts.title,

@@ -61,7 +61,7 @@ class Guard:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                # Whoever sends without saying how much finds the connection ended.
+                # A request that exceeds the limit without stating its length is cut off.
                 return {"type": "http.disconnect"}
             return message
 

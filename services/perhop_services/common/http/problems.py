@@ -74,4 +74,4 @@ HANDLERS: Final[Any] = {
     RequestValidationError: _invalid,
     HTTPException: _http,
 }
-"""What answers an error, by its type."""
+"""Responses to errors, by type."""

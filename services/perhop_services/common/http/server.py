@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a server listens, and whom it believes.
+    """Addresses that a server listens on, and proxies that it trusts.
 
     Attributes:
         host: The address to listen at.

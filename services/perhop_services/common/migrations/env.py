@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps that are missing, in one transaction."""
+"""The environment that Alembic runs: the missing steps, in one transaction."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ says which packets are of which class: by their priority, which HTB takes as it 
 which a filter of the root takes through tc's policer to the class. Policers count IP bytes, because
 the root takes the Ethernet header off a packet's size, and classes add it again.
 
-A device with a root of somebody else's is left alone, and an error says so. HTB goes with the last
+A device with another root discipline is left alone, with an error. HTB is removed with the last
 reservation, as soon as nothing waits in it.
 """
 
@@ -36,7 +36,7 @@ _WHOLE, _OTHERS, _FIRST, _LAST = 1, 2, 0x10, 0xFFFE
 """The numbers of the whole link's class, of everybody else's, and of reservations'."""
 
 _OTHERS_RATE: Final = 8000
-"""What everybody else is guaranteed, in bits per second: HTB takes no less than a byte a second."""
+"""Guarantee of all other traffic, in bits per second: HTB's minimum is a byte per second."""
 
 _ETHERNET: Final = 14
 """The bytes of an Ethernet header."""
@@ -63,7 +63,7 @@ class Policer:
         index: The number of its actions.
         rate: Bits per second, to three digits at least, as tc says it.
         burst: Bytes, to a kilobyte.
-        counters: What it has counted.
+        counters: Its counters.
     """
 
     index: int
@@ -86,7 +86,7 @@ class Share:
         device: The device that has it.
         minor: Its number there; no two devices have the same one.
         rate: What it is guaranteed, in bits per second, to three digits at least, as tc says it.
-        policer: What polices its packets; None where nftables does.
+        policer: Policer of its packets; None where nftables polices.
     """
 
     device: str
@@ -96,7 +96,7 @@ class Share:
 
     @property
     def classid(self) -> str:
-        """What nftables calls it."""
+        """Its name in nftables."""
         return f"{HANDLE}:{self.minor:x}"
 
     @property
@@ -186,10 +186,10 @@ class Shares:
         Args:
             device: The device that the packets leave by.
             number: The class that they have by now; one on another device is left there.
-            rate: What it is guaranteed, in bits per second.
-            burst: How many bytes of that may leave at once, whatever the link has sent.
-            policer: What polices its packets; an action of tc's is made here.
-            link_rate: What the device can send, in bits per second.
+            rate: Guaranteed rate, in bits per second.
+            burst: Bytes of that which may leave at once, whatever the link has sent.
+            policer: Policer of its packets; an action of tc's is made here.
+            link_rate: Rate of the device, in bits per second.
 
         Returns:
             The class, and the one that they had.

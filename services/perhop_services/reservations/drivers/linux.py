@@ -41,7 +41,7 @@ _TOLD: Final = re.compile(r"(\d+) B/s, (\d+) B")
 
 @dataclass(slots=True)
 class _Chain:
-    """What nftables has of a rule: its policer and packets, its class, where it leads; counters."""
+    """A rule in nftables: its policer and packets, its class, its destination; counters."""
 
     policer: Limit | PoliceAction | None = None
     packets: str = ""
@@ -64,15 +64,15 @@ class LinuxDriver:
         guarantee: str = "yes",
         police: str = "",
     ) -> None:
-        """How the router is reached, and what it does.
+        """Create the driver of a router.
 
         Args:
             netns: The network namespace, as `ip netns` names it; by default this one.
-            via: What to write before the command, such as ``ssh root@r1``.
+            via: Prefix of the command, such as ``ssh root@r1``.
             pid: A process in whose network namespace it is.
             guarantee: ``yes``, or ``no`` for a router that only polices, as where its devices have
                 queueing disciplines of their own.
-            police: What polices, ``tc`` or ``nft``; by default tc, where its kernel can.
+            police: Policer, ``tc`` or ``nft``; by default tc, where its kernel can.
 
         Raises:
             UsageError: `guarantee` or `police` is none of these, or they contradict each other.
@@ -117,7 +117,7 @@ class LinuxDriver:
         return Limit.holding(rule.rate // 8, rule.burst)
 
     def _probe(self) -> None:
-        """Find out what the kernel can, if nobody said what polices."""
+        """Find out which policers the kernel has, unless the configuration names one."""
         if self._by_tc is None:
             try:
                 self._by_tc = self._guarantees and self._probes.has_police()
@@ -178,7 +178,7 @@ class LinuxDriver:
         self._let_go(chain.minor)
 
     def installed(self) -> dict[str, Setting]:
-        """What the kernel has."""
+        """Return the rules that the kernel has."""
         self._probe()
         chains = self._chains()
         # Without chains, too: a root that waited to be empty may go by now.
@@ -205,7 +205,7 @@ class LinuxDriver:
         return found
 
     def counters(self) -> dict[str, PolicerCounters]:
-        """What the kernel counted."""
+        """Return the counters of the kernel."""
         chains = self._chains()
         by_tc = any(isinstance(chain.policer, PoliceAction) for chain in chains.values())
         shares = self._shares.there() if by_tc else {}

@@ -31,12 +31,12 @@ class Rule:
         name: Its name on the router: ``perhop_SERVICE_91``, or with ``_back`` for the other way.
         source: The address that packets come from.
         destination: The address that they go to.
-        selector: Which packets between the two.
+        selector: Selector of packets between the two.
         rate: Bits per second.
-        burst: How many bytes may come at once.
+        burst: Greatest burst, in bytes.
         class_: The class of service, or None.
         link_rate: What the link can carry that the router sends them into, in bits per second; 0
-            where nobody knows.
+            if unknown.
         links: The links that routers send them into, in order, as ``r1>r2``.
     """
 
@@ -58,15 +58,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a router has in place under a name, as far as it can tell.
+    """The rule that a router has under a name, as far as it can tell.
 
     Attributes:
         rate: Bits per second.
         burst: The bytes that the policer lets through at once.
-        packets: Which packets, in words that are equal for equal ones.
+        packets: Packets, as text that is equal for equal ones.
         guaranteed: What they get whatever else is sent, in bits per second; None where the router
             only polices.
-        policer: What polices, where a router has several: ``tc`` or ``nft``.
+        policer: Kind of policer, if a router has several: ``tc`` or ``nft``.
     """
 
     rate: int

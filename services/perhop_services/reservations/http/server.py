@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """What is served, and how.
+    """The service that is served, and its settings.
 
     Attributes:
-        network: What there is to reserve.
+        network: The network that can be reserved.
         database: Its URL or path.
-        drivers: What enforces, by router.
-        listening: Where the server listens.
+        drivers: Drivers, by router.
+        listening: Addresses of the server.
         every: Seconds between two readings of counters.
         quota: The quota of new users that are given none.
         webhooks: Networks, beside the public internet, to which webhooks may lead.
-        json_logs: Whether `serve` logs JSON instead of text.
+        json_logs: True if `serve` logs JSON instead of text.
     """
 
     network: Network
@@ -85,7 +85,7 @@ def serve(serving: Serving, listening: Callable[[int], None] = lambda _: None) -
     """Serve until asked to end.
 
     Args:
-        serving: What is served.
+        serving: The service and its settings.
         listening: Called with the port when the address takes connections.
     """
     configure(as_json=serving.json_logs)

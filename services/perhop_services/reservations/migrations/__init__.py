@@ -1,1 +1,1 @@
-"""How the database came to be, step by step, by Alembic; each step is run once."""
+"""Steps of the database's schema, by Alembic; each step is run once."""

@@ -29,7 +29,7 @@ export function throughput(own, counters, wide) {
   const marks = rateMarks(Math.max(own.rate, ...found.flatMap((each) => [each.conformed, each.exceeded])));
   const x = (second) => ((second - start) / (end - start)) * WIDTH;
   const y = (bps) => HEIGHT - (bps / marks.at(-1)) * HEIGHT;
-  // Counters that were cleared leave a gap: nobody knows what was between the two readings.
+  // Counters that were cleared leave a gap: the values between the two readings are unknown.
   const line = (name) => drawing("path", {
     class: name,
     d: found.map((each, place) => {

@@ -1,4 +1,4 @@
-// The page of the reservation service. It speaks to nobody but the service that it came from.
+// The page of the reservation service. It communicates only with the service that it came from.
 
 import { api, logIn, logOut, session } from "./api.js";
 import { packets, selector } from "./packets.js";
@@ -64,7 +64,7 @@ async function drawTimeline() {
     api("GET", `/timeline?${span}`),
     api("GET", `/reservations?${span}&limit=50&state=held&state=planned&state=active&state=finished`),
   ]);
-  // Somebody in a hurry has moved on by now.
+  // The user has moved on in the meantime.
   if (start !== view.start || end !== view.start + view.seconds) return;
   show("timeline"); // what is hidden has no width to draw for
   timeline.draw(free, start, end);

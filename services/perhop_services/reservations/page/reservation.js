@@ -34,7 +34,7 @@ export async function showReservation(place, number) {
   place.timer = setInterval(() => refresh(place, number, own), REFRESH);
 }
 
-// Shows what has changed without touching what somebody is filling in.
+// Shows what has changed without touching a form that is being filled in.
 async function refresh(place, number, before) {
   if (place.dataset.number !== number || place.hidden) return clearInterval(place.timer);
   if (document.hidden) return undefined;
@@ -44,7 +44,7 @@ async function refresh(place, number, before) {
       api("GET", path), wholeLog(path), api("GET", `${path}/counters?most=${READINGS}`),
     ]);
     if (place.dataset.number !== number || place.hidden) return undefined;
-    // What may be done with it has changed; but not while somebody writes.
+    // The permitted actions have changed; but a form that is being filled in stays.
     const busy = place.contains(document.activeElement) || place.querySelector("dialog[open]");
     if (own.state !== before.state && !busy) return await showReservation(place, number);
     draw(place, own, log, counters);

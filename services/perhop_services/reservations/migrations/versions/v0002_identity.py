@@ -1,4 +1,4 @@
-"""What a service is known by in routers, and who did what with users."""
+"""The identity of a service in routers, and the audit log of users."""
 
 from __future__ import annotations
 
