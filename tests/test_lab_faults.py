@@ -53,7 +53,7 @@ def until(what: Callable[[], Any], seconds: float = 30) -> Any:
 
 
 def carries(lab: Lab) -> bool:
-    """Whether packets pass, and the lab answers."""
+    """Return whether packets pass, and the lab answers."""
     return lab.status()["name"] == "pair" and "1 received" in output(lab, "a", "ping", "-c1", "b")
 
 

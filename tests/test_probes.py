@@ -124,7 +124,7 @@ def test_trains_go_out_at_once() -> None:
 
 
 def matching(scenario: Scenario, **match: object) -> bool:
-    """Whether something that the scenario sends may meet these conditions."""
+    """Return whether something that the scenario sends may meet these conditions."""
     wanted = perhop.scenario.Match.model_validate(match)
     packets = Packets.of(wanted, scenario.addresses)
     return any(packets.meets(other) for other in sent(scenario))

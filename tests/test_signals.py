@@ -83,7 +83,7 @@ REAL = {
 
 
 def listens(process: subprocess.Popen[str]) -> bool:
-    """Whether a process handles SIGTERM: from then on perhop answers for what happens."""
+    """Return whether a process handles SIGTERM: from then on perhop answers for what happens."""
     try:
         status = Path(f"/proc/{process.pid}/status").read_text()
     except OSError:

@@ -32,7 +32,7 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """Whether the measured figure is near enough."""
+        """True if the measured figure is near enough."""
         difference = self.measured - self.expected
         if self.kind == "equal":
             difference = abs(difference)

@@ -47,7 +47,7 @@ class Crosscheck:
 
     @property
     def ok(self) -> bool:
-        """Whether at least two engines ran the scenario and all of them agree."""
+        """True if at least two engines ran the scenario and all of them agree."""
         return self.compared is not None and all(each.ok for each in self.deviations)
 
 

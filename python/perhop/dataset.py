@@ -232,7 +232,7 @@ _OLD: Final = ".old"
 _HERE: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
-# What perhop itself puts into a dataset's folder, and may therefore replace.
+# Files that perhop itself puts into a dataset's folder, and may therefore replace.
 _OWN_SUFFIXES: Final = {".parquet", ".json", ".html", ".png", ".svg"}
 
 

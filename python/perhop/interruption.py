@@ -57,7 +57,7 @@ class Heard:
 
     @property
     def came(self) -> bool:
-        """Whether a signal has come that has not been answered."""
+        """True if a signal has come that has not been answered."""
         return len(_came) > self._since
 
     def answer(self) -> None:

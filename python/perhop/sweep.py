@@ -202,7 +202,7 @@ class Sweep:
         return self.folder / "points" / str(point.number)
 
     def _has(self, point: Point) -> bool:
-        """Whether the point was run to its end."""
+        """Return whether the point was run to its end."""
         try:
             return Dataset.read(self._place(point)).manifest.complete
         except OutputError:

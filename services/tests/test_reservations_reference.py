@@ -199,7 +199,7 @@ def judge(
 
 
 def is_wide(reference: Reference, ways: list[set[str]], wanted: Terms, start: int) -> bool:
-    """Whether one of some ways has room from a second on."""
+    """Return whether one of some ways has room from a second on."""
     end, least = start + wanted.end - wanted.start, wanted.rate
     return any(reference.free(way, wanted.class_, start, end) >= least for way in ways)
 

@@ -175,7 +175,7 @@ def in_flight(scenario: Scenario, name: str) -> float:
 
 
 def _consumed(scenario: Scenario) -> bool:
-    """Whether routers may keep packets: to answer them, or because they go no further."""
+    """Return whether routers may keep packets: to answer them, or because they go no further."""
     return (
         any(
             ping.ttl[0] < 16 or scenario.nodes[ping.destination].kind == "router"

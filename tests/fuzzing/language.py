@@ -58,7 +58,7 @@ class Writer:
         return int(self.draw(st.integers(low, high)))
 
     def chance(self, percent: int) -> bool:
-        """Whether something happens that shrinks to nothing."""
+        """Return whether something happens that shrinks to nothing."""
         return self.whole(0, 99) >= 100 - percent
 
     def pick(self, options: Sequence[T]) -> T:

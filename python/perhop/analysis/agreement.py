@@ -34,7 +34,7 @@ class Deviation:
 
     @property
     def ok(self) -> bool:
-        """Whether the runs agree, or have nothing to compare."""
+        """True if the runs agree, or have nothing to compare."""
         # Differences of numbers that look like the tolerance are not to exceed it by rounding.
         return self.difference is None or self.difference <= self.tolerance + 1e-9
 

@@ -44,7 +44,7 @@ def bottlenecks(dataset: Dataset) -> pl.DataFrame:
     states = list(_states(scenario))
     windows = {flow: active(dataset, flow) for flow in scenario.flows}
     table = phases(dataset)
-    # What was under way when a flow stopped arrives in the next phase.
+    # Packets in transit when a flow stopped arrive in the next phase.
     delivering = set(table.filter(pl.col("throughput_bps") > 0).select("start_s", "flow").rows())
     rows: list[tuple[float, float, str, str | None, int | None]] = []
     state = 0

@@ -327,7 +327,7 @@ def _classes(datasets: Sequence[Dataset]) -> dict[str, dict[str, dict[str, Besid
         part = clip(dataset, (0.0, end)) or (0.0, 0.0)
         counted = cut(dataset.queues, part).group_by("link", "class", maintain_order=True)
         sums = counted.agg(weighed("sent_bytes").alias("sent"), weighed("dropped_packets"))
-        # What is in a class of a class is in both.
+        # Packets of a class inside a class count in both.
         outer = ~pl.col("class").str.contains("/", literal=True)
         total = pl.col("sent").filter(outer).sum().over("link")
         share = pl.when(total > 0).then(pl.col("sent") / total)

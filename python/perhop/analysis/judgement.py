@@ -84,7 +84,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the measured value agrees with the published one; None without a criterion."""
+        """True if the measured value agrees with the published one; None without a criterion."""
         if self.measured is None or self.published is None:
             return None
         if self.qualifier == "above":

@@ -52,7 +52,7 @@ class Run(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether the whole scenario has been run."""
+        """True if the whole scenario has been run."""
 
     @property
     def counters(self) -> Mapping[str, int]:

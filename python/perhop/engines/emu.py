@@ -89,7 +89,7 @@ class EmuRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario has ended and all measurements are recorded."""
+        """True if the scenario has ended and all measurements are recorded."""
         return self._core.now_ps >= self._scenario.end_ps and self._traffic.finished
 
     @property

@@ -474,7 +474,7 @@ PingPlan = TypedDict(
     },
 )
 
-# What engines are given
+# Plans of engines
 
 
 class Plan(TypedDict):

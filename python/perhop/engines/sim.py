@@ -60,7 +60,7 @@ class SimRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario has ended."""
+        """True if the scenario has ended."""
         return self._core.now_ps >= self._scenario.end_ps
 
     @property

@@ -112,7 +112,7 @@ class Traffic:
 
     @property
     def finished(self) -> bool:
-        """Whether all traffic has ended and is recorded. Issues new warnings."""
+        """True if all traffic has ended and is recorded. Issues new warnings."""
         for message in self._core.take_warnings():
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return self._core.finished

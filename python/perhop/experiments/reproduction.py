@@ -143,7 +143,7 @@ def reproduce(
         for member in drawn.get(each.name, ())
     ]
     for each in experiments:
-        # What is wrong with a range is found before anything is run.
+        # Errors in a range are found before any run.
         for member in drawn.get(each.name, ())[:1]:
             deque(ensemble.scenarios(each, member), maxlen=0)
     done, every = 0, len(tasks) + len(calls)

@@ -38,7 +38,7 @@ class Influence:
 
     @property
     def shown(self) -> bool:
-        """Whether it is significant."""
+        """True if it is significant."""
         return self.index > self.noise
 
 

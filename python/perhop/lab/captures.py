@@ -39,7 +39,7 @@ def open_for_capture(file: str | os.PathLike[str]) -> tuple[int, bool]:
         OSError: It cannot be opened.
         OutputError: It has something else than a capture in it.
     """
-    # What this imports has threads, with which a process cannot enter the hosts of a lab.
+    # This import starts threads, with which a process cannot enter the hosts of a lab.
     from perhop.engines.captures import refuse_foreign
 
     if os.fspath(file) == "-":
@@ -80,7 +80,7 @@ class Writer:
 
     @property
     def ended(self) -> bool:
-        """Whether the file is closed."""
+        """True if the file is closed."""
         return self._ended is not None
 
     def status(self) -> dict[str, Any]:

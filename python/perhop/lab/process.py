@@ -135,7 +135,7 @@ def _hold(record: Record, asked: dict[str, Any], keeper: socket.socket) -> None:
     code = 0
     try:
         rights.enable()
-        # What these import has threads, which could not follow into a user namespace.
+        # These imports start threads, which could not follow into a user namespace.
         from perhop.lab.server import ALONE, Server, serve
         from perhop.scenario import Scenario
 

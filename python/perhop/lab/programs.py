@@ -49,7 +49,7 @@ def end_programs(spaces: Collection[Space], spare: Collection[int] = ()) -> list
         running = _running(spaces, spare)
         if not running:
             break
-        # Who goes on after that, or was started meanwhile, is not asked.
+        # Programs that continue after that, or were started meanwhile, get no further request.
         number = signal.SIGKILL if ended else signal.SIGTERM
         for pid in running:
             with suppress(OSError):

@@ -84,12 +84,12 @@ class Record:
 
     @property
     def alive(self) -> bool:
-        """Whether the process that holds it exists."""
+        """True if the process that holds it exists."""
         return began(self.pid) == self.started
 
     @property
     def kept(self) -> bool:
-        """Whether its keeper exists."""
+        """True if its keeper exists."""
         return began(self.keeper) == self.keeper_started
 
     def claim(self) -> None:

@@ -55,7 +55,7 @@ class Limit:
 
     @property
     def fits(self) -> bool:
-        """Whether nftables can express it: a burst has 32 bits, of which nft drops the rest."""
+        """True if nftables can express it: a burst has 32 bits, of which nft drops the rest."""
         return self.burst <= _MOST_BURST
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class PoliceAction:
 
     @property
     def fits(self) -> bool:
-        """Whether tc can express it: a bucket has 32 bits."""
+        """True if tc can express it: a bucket has 32 bits."""
         return self._time < _TICKS
 
     @property

@@ -40,7 +40,7 @@ def script(scenario: Scenario, found: Mapping) -> str:
             continue
         lines += ["", f"# {'=' * 8} {name}, a {node.kind} {'=' * 8}"]
         for each in own:
-            # What a card has joined as it came, and what this machine sends itself.
+            # Packets that a card has joined on arrival, and packets that this machine sends itself.
             lines += [f"ethtool -K {each.device} gro off lro off", _one_by_one(each.device)]
         lines += [f"sysctl -w {key}={value}" for key, value in found.sysctls[name].items()]
         several = {

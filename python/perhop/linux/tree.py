@@ -137,7 +137,7 @@ def tree(
     strict = any(placed.class_.priority == "strict" for placed in classes) or (
         policy is not None and scenario.policies[policy].scheduler == "priority"
     )
-    # What is shared of a link that has become slower is shared in the same proportions.
+    # A link that has become slower is shared in the same proportions.
     scale = min(1.0, rate / divided)
     whole = htb.Class(rate, burst, link.rate, htb.slack(link.rate))
     root = HtbClass(1, 0, "", whole, None)

@@ -225,7 +225,7 @@ class People:
             rows = connection.execute(sa.select(USERS).order_by(USERS.c.name)).mappings()
             return [_user(dict(row)) for row in rows]
 
-    # Who asks
+    # Authentication
 
     def log_in(
         self, name: str, password: str, address: str, kind: Kind = "session"
@@ -308,7 +308,7 @@ class People:
             with self._lock:
                 if len(self._known) > 10_000:
                     self._known.clear()
-                # What was read before a change was committed may be wrong by now.
+                # A row read before a change was committed may be outdated by now.
                 if age == self._age:
                     self._known[digest] = found
         identity, expires = found

@@ -175,7 +175,7 @@ class Deliveries:
             due = time.monotonic() >= self._waits.get(number, (0.0, 0.0))[1]
             if number not in self._tasks and due:
                 self._tasks[number] = asyncio.create_task(self._deliver_all(hook))
-        # What is being delivered goes on until the next look.
+        # Deliveries in progress continue until the next check.
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=self._beat)
 

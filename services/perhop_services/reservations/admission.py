@@ -314,7 +314,7 @@ class Admission:
         number = self.network.class_number(class_)
         return self._calendar.free([self.network.link(link)], number, start, end, most)
 
-    # How it is done
+    # Implementation
 
     def _is_known(self, reservation: Reservation) -> bool:
         """Return whether the network has the links and the class of a stored reservation."""

@@ -113,7 +113,7 @@ class Enforcer:
             pool.close()
         self.routers.close()
 
-    # What people ask for
+    # Requests of users
 
     def apply_change(self, reservation: Reservation, author: str) -> Reservation:
         """Put the pending terms of an active reservation in place, or leave the old ones there.
@@ -235,7 +235,7 @@ class Enforcer:
             if not self._by_people(reservation):
                 reason = "not changed: perhop was interrupted"
                 self.service.outcomes.take_back(reservation.id, reason).result()
-        # Who waited for people may have another driver by now.
+        # A reservation that waited for people may have another driver by now.
         for reservation in self.service.register.due(State.PLANNED, self.service.now):
             if reservation.trouble == WAITS and not self._by_people(reservation):
                 self.service.outcomes.note_trouble(reservation.id, "").result()
@@ -256,7 +256,7 @@ class Enforcer:
 
     def _look(self) -> None:
         wrong = None
-        # What ends comes first, and whether or not the database takes anything: a disk may be full.
+        # Ends come first, even if the database refuses writes: a disk may be full.
         for what in (self._end, self._begin, lambda: self.service.outcomes.expire().result()):
             try:
                 what()
@@ -381,7 +381,7 @@ class Enforcer:
                 if not device.driver.needs_people:
                     device.remove(rule.name)
             except DriverError as error:
-                # What is left is found when the routers are compared with what is on file.
+                # The rest is found when the routers are compared with the stored reservations.
                 self.service.outcomes.note_trouble(reservation.id, f"not removed: {error}").result()
             self._counting.forget(rule)
 

@@ -139,7 +139,7 @@ class Network:
 
     @property
     def real_time(self) -> bool:
-        """Whether the thread of the wires has real-time priority, which needs privileges."""
+        """True if the thread of the wires has real-time priority, which needs privileges."""
         return self._carried.real_time
 
     def apply(self, step: Step) -> None:

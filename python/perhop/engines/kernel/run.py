@@ -72,7 +72,7 @@ class KernelRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the scenario has ended and all counters have been read."""
+        """True if the scenario has ended and all counters have been read."""
         if not self._zero_ns or self._ends.is_set() or self._thread.is_alive():
             return False
         return self._traffic.finished

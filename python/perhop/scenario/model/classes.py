@@ -74,7 +74,7 @@ class Match(Model):
 
     @property
     def is_any(self) -> bool:
-        """Whether every packet matches."""
+        """True if every packet matches."""
         return all(getattr(self, name) is None for name in type(self).model_fields)
 
     @model_serializer(mode="wrap")
@@ -127,7 +127,7 @@ class Action(Model):
 
     @property
     def drops(self) -> bool:
-        """Whether the packets are dropped."""
+        """True if the packets are dropped."""
         return self.remark is None and not self._sends
 
     @model_validator(mode="wrap")
@@ -202,7 +202,7 @@ class Police(Model):
 
     @property
     def three_colours(self) -> bool:
-        """Whether packets may violate."""
+        """True if packets may violate."""
         return any((self.excess_burst, self.peak_rate, self.peak_burst))
 
     @property
@@ -271,7 +271,7 @@ class Class(Model):
 
     @property
     def borrows_late(self) -> bool:
-        """Whether its priority is a number."""
+        """True if its priority is a number."""
         return isinstance(self.priority, int)
 
 

@@ -324,12 +324,12 @@ class Tcp(TcpSettings):
 
     @property
     def effective_pacing(self) -> bool:
-        """Whether segments are spread over the round trip."""
+        """True if segments are spread over the round trip."""
         return self.congestion_control in PACED if self.pacing is None else self.pacing
 
     @property
     def effective_dsack(self) -> bool:
-        """Whether selective acknowledgements report duplicates."""
+        """True if selective acknowledgements report duplicates."""
         rack = self.effective_loss_detection == "rack"
         return self.sack and (rack if self.dsack is None else self.dsack)
 

@@ -201,7 +201,7 @@ class Ping(Model):
 
     @property
     def is_trace(self) -> bool:
-        """Whether it asks more than one node."""
+        """True if it asks more than one node."""
         return self.ttl[0] < self.ttl[1]
 
     @property

@@ -63,7 +63,7 @@ class Document:
 
     @property
     def broken(self) -> bool:
-        """Whether parts of the file, or overrides, have problems."""
+        """True if parts of the file, or overrides, have problems."""
         return bool(self.problems)
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:

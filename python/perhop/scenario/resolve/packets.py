@@ -230,7 +230,7 @@ class Index:
         }
 
     def any_of(self, match: Packets) -> bool:
-        """Whether some of the packets may be among those of `match`."""
+        """Return whether some of the packets may be among those of `match`."""
         near = [self._near((name,), getattr(match, name)) for name in _SIDES]
         near.append(self._near(("sources", "destinations"), match.either))
         fewest = min((groups for groups in near if groups is not None), key=_count, default=None)

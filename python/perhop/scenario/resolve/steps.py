@@ -46,7 +46,7 @@ class Step:
 
     @property
     def rewires(self) -> bool:
-        """Whether the link's rate, delay or loss changes."""
+        """True if the link's rate, delay or loss changes."""
         change = self.change
         return any(value is not None for value in (change.rate, change.delay, change.loss))
 

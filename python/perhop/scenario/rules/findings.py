@@ -37,7 +37,7 @@ class Source(Protocol):
 
     @property
     def broken(self) -> bool:
-        """Whether parts of the data are missing, so that rules between them cannot be checked."""
+        """True if parts of the data are missing, so that rules between them cannot be checked."""
 
     def place(self, loc: Loc, *, at_key: bool) -> tuple[str, int, int]:
         """Return file, line and column of `loc`, or of the part of it that exists."""

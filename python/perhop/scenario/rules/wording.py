@@ -72,7 +72,7 @@ def _message(detail: ErrorDetails, loc: Loc, model: type[BaseModel]) -> tuple[st
             return f"{refusal(value)}; expected {_expected(loc, model)}", ""
 
 
-# What the model expects at a place
+# Values that the model expects at a place
 
 
 def _type_at(loc: Loc, model: type[BaseModel]) -> Any:

@@ -133,7 +133,7 @@ class Shares:
         self._roots = {}
         for root in json.loads(self._run(["tc", "-s", "-json", "qdisc", "show"]) or "[]"):
             device, handle, before = root["dev"], root["handle"], len(found)
-            # What the kernel chose by itself has no number.
+            # A qdisc that the kernel chose by itself has no number.
             if not root.get("root") or handle == "0:":
                 continue
             if handle == f"{HANDLE}:" and root["kind"] == _KIND:
@@ -165,7 +165,7 @@ class Shares:
                 int(match["index"], 16),
                 int(match["rate"]) * _UNITS[match["unit"]],
                 int(match["burst"]) * _SIZES[match["size"]],
-                # What came may have been read a packet later.
+                # The counter of arrivals may have been read a packet later.
                 PolicerCounters(
                     *conformed, *(max(a - b, 0) for a, b in zip(came, conformed, strict=True))
                 ),

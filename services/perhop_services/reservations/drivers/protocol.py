@@ -98,7 +98,7 @@ class Driver(Protocol):
 
     @property
     def needs_people(self) -> bool:
-        """Whether people apply `configuration`; the other methods are not called then."""
+        """True if people apply `configuration`; the other methods are not called then."""
 
     def configuration(self, rule: Rule, old: Rule | None = None, *, remove: bool = False) -> str:
         """Return the configuration that sets, changes or removes a rule, as text."""
