@@ -72,7 +72,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 class Outcome(NamedTuple):
-    """How a command ended, and what it printed."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -89,7 +89,7 @@ class Start(Protocol):
 
 @pytest.fixture
 def attempt(request: pytest.FixtureRequest) -> int:
-    """How often this test has been tried, with this time: what tests share is made again then."""
+    """Number of tries of this test, this one included: shared fixtures are made again then."""
     return getattr(request.node, "execution_count", 1)
 
 
@@ -143,7 +143,7 @@ def start(place: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def lab_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where this test's labs are known, and no others. None is up after it, whatever happens."""
+    """A folder in which only this test's labs are listed. None is up after it, whatever happens."""
     from perhop.lab import Lab, records
 
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -182,7 +182,7 @@ def under_way(start: Start, file: str, folder: Path, *arguments: str) -> Callabl
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """What is in a folder: files with their content, folders with None."""
+    """Return the content of a folder: files with their content, folders with None."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))

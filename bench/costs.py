@@ -1,4 +1,4 @@
-"""What costs do when a scenario grows tenfold: processor seconds at n and 10 n, and the exponent.
+"""Growth of costs with a tenfold scenario: processor seconds at n and 10 n, and the exponent.
 
 Run by ``make bench``. Each measurement is a process of its own. An exponent of 1 is linear; a cost
 that grows faster in what a user can write down is a fault. `tests/test_costs.py` holds the same
@@ -20,7 +20,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 LIMIT_S = 60
-"""How long a measurement may take."""
+"""Time limit of a measurement."""
 
 HEAD = """\
 perhop: 1
@@ -253,7 +253,7 @@ def main(names: list[str]) -> int:
 
 
 def measured(name: str, size: int) -> dict[str, float] | str:
-    """What a scenario costs, measured in a process of its own."""
+    """Measure the cost of a scenario in a process of its own."""
     try:
         command = [sys.executable, __file__, "--one", name, str(size)]
         run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""How far the engines differ on one scenario: `make bench-emu` prints it after the emulation's own.
+"""Differences of the engines on one scenario: `make bench-emu` prints them after the emulation's.
 
 Two experiments: three classes that share 10 Mb/s, and CUBIC over 100 Mb/s and 20 ms through a
 buffer of one bandwidth-delay product. Engines that cannot run here are named with what they lack.

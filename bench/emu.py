@@ -1,4 +1,4 @@
-"""How well the `emu` engine keeps its network's times, rates and shares: `make bench-emu`.
+"""Accuracy of the times, rates and shares of the `emu` engine: `make bench-emu`.
 
 Hosts are this machine's, and so is whatever else it does meanwhile: the load average is printed.
 iperf3 and ping are foreign clients; the shares are measured by perhop's own traffic.
@@ -58,10 +58,10 @@ report: {interval: 50 ms}
 """
 
 WAITING = 100
-"""How many packets wait in a class that will have some in the next 50 ms, unless senders stop."""
+"""Least backlog of a class that will not be empty in the next 50 ms, unless senders stop."""
 
 HEADERS = 1448 / 1500
-"""What is left of a packet for the application: IPv4, TCP and its timestamps take 52 bytes."""
+"""Share of a packet for the application: IPv4, TCP and its timestamps take 52 bytes."""
 
 
 def lab(rate: str, delay: str, access: str) -> tuple[Emulation, Namespaces]:
@@ -88,7 +88,7 @@ def pings(namespaces: Namespaces, count: int) -> list[float]:
 
 
 def goodput(namespaces: Namespaces, seconds: int) -> tuple[float, dict[str, Any]]:
-    """What iperf3 gets in bit/s, without the first second."""
+    """Return the goodput of iperf3 in bit/s, without the first second."""
     server = threading.Thread(target=namespaces.run, args=(3, ["iperf3", "-s", "-1"], b""))
     server.start()
     while ":1451 " not in said(namespaces, 3, "cat", "/proc/net/tcp6"):

@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def counted(command: list[str]) -> tuple[int, str]:
-    """How many instructions a command executes, and what it prints."""
+    """Return the number of instructions that a command executes, and its output."""
     below = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     run = subprocess.run([*below, *command], capture_output=True, text=True, check=True)
     return int(re.search(r"Collected : (\d+)", run.stderr)[1]), run.stdout

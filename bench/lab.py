@@ -58,7 +58,7 @@ def kinds(lab: Lab) -> dict[str, Callable[[int], None]]:
 
 
 def memory(lab: Lab) -> float:
-    """What the lab's process has in memory, in MiB."""
+    """Return the memory of the lab's process, in MiB."""
     lines = Path(f"/proc/{lab.record.pid}/status").read_text("utf-8").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024
 

@@ -1,4 +1,4 @@
-"""How much faster than ns-3 the simulator is: 20 CUBIC flows over 500 Mb/s, side by side.
+"""Speed of the simulator compared with ns-3: 20 CUBIC flows over 500 Mb/s, side by side.
 
 Needs ns-3 (Debian: libns3-dev), g++ and cargo. `make bench-ns3` calls it. CPU time, not wall time:
 ten simulated seconds in each, perhop's with all that `perhop.run` does. Where valgrind is

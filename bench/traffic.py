@@ -53,7 +53,7 @@ while time.monotonic() < until:
 
 @dataclass
 class Measured:
-    """What a program did.
+    """Result of a program.
 
     Attributes:
         bits: Bits a second that were received.
@@ -94,7 +94,7 @@ def lab() -> Namespaces:
 
 
 def run(namespaces: Namespaces, host: int, *command: str) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     code, output, errors = namespaces.run(host, list(command), b"")
     if code != 0:
         raise SystemExit(f"{' '.join(command)}: {errors.decode() or output.decode()}")

@@ -58,7 +58,7 @@ class Lab:
         return code, (output + errors).decode()
 
     def run(self, host: str, *command: str) -> str:
-        """What a command says that succeeds."""
+        """Return the output of a command that succeeds."""
         code, text = self.tries(host, *command)
         assert code == 0, text
         return text

@@ -82,7 +82,7 @@ class Packet:
 
 
 def packets(capture: Path) -> list[Packet]:
-    """What tshark reads, having found nothing wrong with any packet."""
+    """Return the fields that tshark reads, without a fault in any packet."""
     options = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "tcp", "udp")]
     command = ["tshark", "-n", "-r", str(capture), "-T", "fields"]
     command += [word for option in options for word in ("-o", option)]
@@ -377,7 +377,7 @@ def test_probes_of_every_hop(protocol: str, tmp_path: Path) -> None:
 
 
 def test_selective_acknowledgements_of_shared_load(tmp_path: Path) -> None:
-    """What load balancing per packet does to TCP, counted by tshark, and by perhop."""
+    """Effect of load balancing per packet on TCP, counted by tshark, and by perhop."""
     scenario = perhop.load(
         "load-balancing",
         overrides=["flows.tcp.stop=33 s", "duration=34 s", "published=[]", "expect=[]"],

@@ -25,16 +25,16 @@ from perhop.scenario import dump, parse
 pytestmark = SLOW
 
 GROWTH = 3
-"""How much larger the larger scenario of two is."""
+"""Ratio of the larger to the smaller scenario."""
 
 SLACK = 1.25
-"""How much faster than the scenario a cost may grow: less than a factor of the logarithm."""
+"""Tolerance of the growth of a cost: less than a factor of the logarithm."""
 
 _LOOKS_AT_ROWS = ("filter", "select", "with_columns", "group_by", "sort", "join", "partition_by")
 
 
 class Cost:
-    """What something costs: the functions that it calls, and the rows of tables it looks at."""
+    """Cost of an operation: the functions that it calls, and the rows of tables that it reads."""
 
     calls = 0
     rows = 0

@@ -1,4 +1,4 @@
-"""What the documentation shows works.
+"""The examples of the documentation work.
 
 In each page the `perhop` commands of ``sh`` blocks run, in order and in one folder, beside the
 page's whole scenarios as NAME.yaml; ``python`` blocks are executed beside them; ``yaml`` blocks

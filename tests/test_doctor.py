@@ -1,4 +1,4 @@
-"""What a host lacks for each engine, on hosts that lack it."""
+"""Missing features for each engine, on hosts that lack them."""
 
 import json
 import os

@@ -242,7 +242,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def targets(pid: int) -> list[bytes]:
-    """What a process has open."""
+    """Return the open files of a process."""
     found = []
     for link in Path(f"/proc/{pid}/fd").glob("*"):
         try:

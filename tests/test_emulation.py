@@ -23,7 +23,7 @@ B = "10.0.0.4"
 B_V6 = "fd70:6572:686f:7000::a00:4"
 
 WRONG = "ip.checksum.status == 0 || tcp.checksum.status == 0 || _ws.malformed"
-"""What tshark finds wrong with packets."""
+"""Filter of faulty packets in tshark."""
 
 STANDSTILL = """
 import os, subprocess, sys
@@ -282,7 +282,7 @@ while total >> 16:
     total = (total & 0xFFFF) + (total >> 16)
 print(total == 0xFFFF)
 """
-"""Whether the checksum (RFC 768) of a datagram is right that a capture in its host sees."""
+"""True if the checksum (RFC 768) of a datagram in a host's capture is right."""
 
 
 @pytest.mark.parametrize("offload", [True, False])

@@ -48,7 +48,7 @@ expect:
 
 
 def digests(dataset: perhop.Dataset, folder: Path) -> dict[str, str]:
-    """What each table's file consists of."""
+    """Return the bytes of each table's file."""
     dataset.write(folder)
     return {
         name: hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest()

@@ -196,7 +196,7 @@ def judged(low: float, high: float, **value: Any) -> Judged:
 
 
 def test_a_score_is_split_by_what_came_of_values() -> None:
-    """What is put in, and what the document does not state, is no reproduction."""
+    """A value that is put in, or that the document does not state, is not a reproduction."""
     values = [
         judged(9.0, 11.0),
         judged(20.0, 21.0),

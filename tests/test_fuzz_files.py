@@ -228,7 +228,7 @@ def sweep(folder: Path, place: Path) -> Sweep:
 @fuzzed(8)
 @given(data=st.data())
 def test_damaged_sweeps(folder: Path, swept: dict[str, bytes], data: st.DataObject) -> None:
-    """What is damaged is run again or refused, and never counted."""
+    """A damaged run is run again or refused, and never counted."""
     place = folder / "again"
     if place.exists():
         shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""What random scenarios have found: each finding as the smallest scenario that shows it."""
+"""Findings of random scenarios: each as the smallest scenario that shows it."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_sender_that_was_held_up_stops_when_it_is_to() -> None:
 
 
 def test_who_captures_changes_nothing_where_a_host_keeps_its_queue_short(tmp_path: Path) -> None:
-    """What waits was charged from its first packet on, and otherwise from the limit on."""
+    """Waiting packets are charged from the first one on, or else from the limit on."""
     found = scenario("rate: 4389914 bps", "tcp: {}, start: 335 ms", "duration: 1 s")
     plain = perhop.run(found)
     watched = perhop.run(found, captures={"a": tmp_path / "a.pcapng"})

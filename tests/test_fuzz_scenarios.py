@@ -17,7 +17,7 @@ from perhop.scenario.model.base import Model
 pytestmark = SLOW
 
 REPLACED = {"Replay.file"}
-"""What a loaded scenario no longer has: a file's packets take its place."""
+"""Keys that a loaded scenario no longer has: a file's packets replace them."""
 
 
 ROUNDS = 8
@@ -74,7 +74,7 @@ def missing(found: Counter[str]) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def unsaid() -> tuple[list[str], list[str]]:
-    """What does not come up in many scenarios; more are drawn while something is missing.
+    """Features that few scenarios have; more are drawn while one is missing.
 
     Hypothesis draws constants of the modules that are loaded, too, so that a seed alone does not
     decide what comes.

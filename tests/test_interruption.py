@@ -33,7 +33,7 @@ pings:
 duration: 100 h
 report: {interval: 10 s}
 """
-"""What no machine simulates within a test."""
+"""A scenario that no machine simulates within a test."""
 
 
 @pytest.fixture

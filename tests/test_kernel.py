@@ -47,7 +47,7 @@ expect: [{throughput: total, during: 2500 ms..4 s, at_least: 8 Mbps}]
 
 
 LONG = THREE.replace("stop: 4 s", "stop: 100 s").replace("4200 ms", "100 s")
-"""What no test waits for."""
+"""A duration for which no test waits."""
 
 pytestmark = MEASURES
 

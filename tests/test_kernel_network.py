@@ -131,7 +131,7 @@ class Lab:
         assert code == 0, out
 
     def read(self) -> tuple[dict[tuple[str, str], dict[str, Any]], dict[str, dict[str, Any]]]:
-        """What classes and links have done since the last reading."""
+        """Return the counters of classes and links since the last reading."""
         now = time.monotonic() - self.began
         before = self.recorder.tables()
         self.recorder.read(now, self.rates)

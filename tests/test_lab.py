@@ -54,7 +54,7 @@ def lab(lab_folder: Path) -> Lab:
 
 
 def output(lab: Lab, host: str, *command: str) -> str:
-    """What a program says that succeeds."""
+    """Return the output of a program that succeeds."""
     need(command[0])
     with lab.start(host, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         said, _ = process.communicate(timeout=30)

@@ -1,4 +1,4 @@
-"""What a lab's network is after changes, which are kept nowhere."""
+"""State of a lab's network after changes, which are stored nowhere."""
 
 import json
 from pathlib import Path
@@ -184,7 +184,7 @@ def lab(lab_folder: Path) -> Lab:
 
 
 def memory(lab: Lab) -> int:
-    """What the lab's process has in memory, in KiB."""
+    """Return the memory of the lab's process, in KiB."""
     lines = Path(f"/proc/{lab.record.pid}/status").read_text("utf-8").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
 

@@ -1,4 +1,4 @@
-"""What happens beside a lab, and what is left when it ends."""
+"""Faults beside a lab, and cleaning up at its end."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a run in real time says of its own lateness."""
+"""Reports of a run in real time about its own lateness."""
 
 import signal
 import time

@@ -53,7 +53,7 @@ NEVER = {
     "crosscheck": {"lab"},
     "experiments": {"lab"},
 }
-"""What the order would allow; but nothing downstream of a dataset knows what it came from."""
+"""Exceptions that the order would allow; nothing downstream of a dataset knows its origin."""
 
 ROOMS = ["model", "resolve", "rules", "reading"]
 """The rooms of `scenario`; each may import from itself and from those before it."""
@@ -91,7 +91,7 @@ CRATES: dict[str, set[str]] = {
         *("traffic", "path", "agent", "sim"),
     },
 }
-"""What each crate may depend on."""
+"""Permitted dependencies of each crate."""
 
 
 # Python

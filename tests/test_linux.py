@@ -57,7 +57,7 @@ def scenario(
 
 
 def tc(found: linux.Mapping, direction: str = "r>s") -> list[str]:
-    """What tc is told, without the interface."""
+    """Return tc's commands, without the interface."""
     lines = found.interfaces[direction].tc
     return [re.sub(r" dev \S+", "", line) for line in lines]
 

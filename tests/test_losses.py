@@ -1,4 +1,4 @@
-"""Where packets are lost, and why."""
+"""Places and causes of losses."""
 
 import json
 from collections.abc import Callable

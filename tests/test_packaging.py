@@ -1,4 +1,4 @@
-"""What installs an agent: the unit of systemd."""
+"""Installation of an agent: the unit of systemd."""
 
 import re
 import subprocess

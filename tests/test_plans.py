@@ -28,7 +28,7 @@ KINDS = ("Plan", "EmulationPlan", "Job", "CapturePlan", "EffectPlan")
 
 
 class Comparison:
-    """What a schema says that a type does not, or the other way round."""
+    """Return the differences of a schema and a type."""
 
     def __init__(self, schemas: dict[str, Any]) -> None:
         self.schemas = schemas
@@ -95,7 +95,7 @@ def _alternatives_of(hint: Any) -> Any:
 
 
 def _key(hint: Any) -> str:
-    """What tells an alternative of a type from the others."""
+    """Return the field that identifies an alternative of a type."""
     if isinstance(hint, dict):
         return f'"{hint["literal"]}"'
     if is_typeddict(hint):

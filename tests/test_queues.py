@@ -52,7 +52,7 @@ def run(queue: str, seed: int = 1) -> dict[str, Any]:
 
 
 def counters(summary: dict[str, Any]) -> dict[str, int]:
-    """What the bottleneck's queue did."""
+    """Return the counters of the bottleneck's queue."""
     return dict(summary["links"]["r>b"]["classes"]["all"])
 
 

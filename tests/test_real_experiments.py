@@ -86,7 +86,7 @@ SHORT: Final = {
         ),
     ),
 }
-"""What both engines can run."""
+"""Experiments that both engines can run."""
 
 CBQ: Final = Case("altq-cbq", ("duration=6 s",))
 

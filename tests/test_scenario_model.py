@@ -1,4 +1,4 @@
-"""What the model says of a valid scenario, and that it survives being written."""
+"""The model of a valid scenario, and its round trip through a file."""
 
 import json
 from ipaddress import IPv4Address, IPv4Network

@@ -26,7 +26,7 @@ UNTIL = 12_500
 
 
 def run(policy: str, flows: dict[str, str], link: str = "") -> pl.DataFrame:
-    """What each class of r>b did when `flows`, by code point, send at their rates."""
+    """Return the counters of each class of r>b when `flows`, by code point, send at their rates."""
     lines = [
         f"  {dscp}: {{from: a, to: b, dscp: {dscp}, udp: {{rate: {rate}, size: 972 B}}}}"
         for dscp, rate in flows.items()

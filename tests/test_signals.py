@@ -45,7 +45,7 @@ SAVE_OFTEN = "import perhop.engines; perhop.engines.CHECKPOINT_S = 0.05"
 """What Python runs before the command, once it listens to signals."""
 
 END_S = 30
-"""How long a command may take to end."""
+"""Time limit for the end of a command."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How numbers spread and compare, beside NumPy."""
+"""Spreads and comparisons of numbers, compared with NumPy."""
 
 import numpy as np
 import polars as pl

@@ -118,7 +118,7 @@ def test_finding_out_leaves_nothing_behind(place: Path) -> None:
 
 
 def test_a_folder_that_fills_up_during_the_run(perhop: Perhop, place: Path) -> None:
-    """What is put into an empty folder while perhop runs is not perhop's to replace."""
+    """Files put into an empty folder while perhop runs are not replaced."""
     (place / "run").mkdir()
     done = perhop("run", "small.yaml", "--out", "run", "--set", "expect.0.about=1 kbps")
     assert done.code == 1

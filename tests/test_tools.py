@@ -1,4 +1,4 @@
-"""What a machine lacks: skipped and told, but a failure in CI where CI installs it."""
+"""Missing tools of a machine: a skip with a message, but a failure in CI where CI installs it."""
 
 import pytest
 

@@ -28,7 +28,7 @@ report: {interval: 20 ms}
 
 
 def waiting(settings: str) -> float:
-    """How many packets wait on average."""
+    """Return the mean number of waiting packets."""
     dataset = perhop.run(parse(QUEUE % settings))
     rows = dataset.queues.filter(link="r>b")
     return float(rows["backlog_packets"].mean())  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_a_seed_matters_where_something_is_random(given: dict[str, str]) -> None
 
 
 def command(*arguments: str) -> str:
-    """What perhop prints."""
+    """Return the output of perhop."""
     words = [str(Path(sys.executable).with_name("perhop")), *arguments]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 

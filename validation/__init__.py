@@ -1,4 +1,4 @@
-"""How right perhop is: tables of what theory says beside what it measures.
+"""Accuracy of perhop: tables of theoretical values beside measured ones.
 
 `make validate` prints every table; `python -m validation NAME` some. A row has what is expected,
 what was measured, how far apart they may be, and whether they are no farther. What was printed last

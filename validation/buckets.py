@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERVAL_US = 500
-"""How often counters are read. A burst is longer than that."""
+"""Interval of the readings of counters. A burst is longer than that."""
 
 
 def burst(part: dict[str, Any], rate: int, column: str) -> float:

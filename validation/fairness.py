@@ -93,7 +93,7 @@ def delays() -> Iterator[Row]:
 
 
 def shares(scheduler: str, weights: list[int], sizes: list[int]) -> list[float]:
-    """What classes with these weights get, by their weights, where all send too much."""
+    """Return the rates of overloaded classes with these weights, divided by their weights."""
     unit = RATE // 1000 // (sum(weights) + 1)
     classes = {
         f"c{i}": {"match": {"port": 7000 + i}, "bandwidth": f"{unit * weight} kbps"}

@@ -155,7 +155,7 @@ MARKS: Final = ("goodput", "lost", "marked", "resent", "rtt", "ping")
 def known(
     least: float, most: float, why: str, *metrics: str, unsolved: bool = False
 ) -> dict[str, Reason]:
-    """What is known of a difference in some metrics."""
+    """Explanation of a difference in some metrics."""
     return dict.fromkeys(metrics, Reason(least, most, why, unsolved))
 
 
@@ -263,7 +263,7 @@ REASONS: Final[Mapping[str, Mapping[str, Reason]]] = {
         "lost", "resent", "rtt", "ping", unsolved=True,
     ),
 }  # fmt: skip
-"""What is known of differences, by row and metric."""
+"""Explanations of differences, by row and metric."""
 
 SETTINGS: Final = (
     setting("issue", "CUBIC, 10 Mb/s, 100 ms, 100 packets", 10, 100, 15,

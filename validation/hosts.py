@@ -97,7 +97,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Reason:
-    """What is known of a difference.
+    """Explanation of a difference.
 
     Attributes:
         least, most: The ratios sim / emu of the medians for which it was looked into; any other is
@@ -202,7 +202,7 @@ def _sum(rows: pl.DataFrame, column: str) -> float:
 
 
 def measured(setting: Setting, dataset: perhop.Dataset, number: int) -> dict[str, float]:
-    """What a dataset says of one instance, by metric; NaN where there is no sample."""
+    """Return the metrics of a dataset for one instance; NaN without a sample."""
     part = setting.part(number)
     rows = dataset.intervals.filter(pl.col("flow").is_in(list(part.flows)))
     queues = dataset.queues.filter(pl.col("link").is_in(part.forward))

@@ -50,7 +50,7 @@ def tree(dice: random.Random, guarantee: int, depth: int) -> ShareClass:
 
 
 def demand(node: ShareClass) -> float:
-    """What a class can take."""
+    """Return the greatest rate that a class can use."""
     wanted = sum(map(demand, node.children)) if node.children else node.load
     return wanted if node.ceiling is None else min(wanted, node.ceiling)
 
@@ -71,7 +71,7 @@ def fill(rate: float, weights: Sequence[float], wanted: Sequence[float]) -> list
 
 
 def reference(node: ShareClass, rate: float) -> list[float]:
-    """What each leaf gets of `rate`: guarantees first, the rest by priority and guarantee."""
+    """Return the share of each leaf of `rate`: guarantees first, then by priority and guarantee."""
     if not node.children:
         return [rate]
     weights = [float(child.guarantee) for child in node.children]
@@ -114,14 +114,14 @@ def classes(node: ShareClass, ports: Iterator[int]) -> tuple[dict[str, Any], lis
 
 
 def loads(node: ShareClass) -> list[int]:
-    """What is offered to each leaf."""
+    """Return the load of each leaf."""
     if not node.children:
         return [node.load // 1000 * 1000]
     return [load for child in node.children for load in loads(child)]
 
 
 def tree_error(seed: int) -> tuple[int, float]:
-    """How many leaves a random tree has, and the largest difference of a leaf from the reference.
+    """Return the number of leaves of a random tree, and the largest difference from the reference.
 
     As a share of what the leaf should get; where that is little, of a hundredth of the link.
     """

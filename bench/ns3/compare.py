@@ -97,7 +97,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulator says of a setting."""
+    """Results of a simulator for a setting."""
 
     goodput_bps: float
     loss: float
@@ -113,7 +113,7 @@ CONTROLS = {
     "cubic": ("perhop::Cubic", {"congestion_control": "cubic", "hystart": False}),
     "its cubic": ("ns3::TcpCubic", {"congestion_control": "cubic", "reno_friendly": False}),
 }
-"""What each congestion control is in ns-3, and in perhop."""
+"""Names of each congestion control in ns-3, and in perhop."""
 
 SETTINGS = [
     Setting(control, *where, end_s=end_s)
@@ -169,7 +169,7 @@ def ns3(program: Path, setting: Setting) -> Outcome:
 
 
 def ns3_command(program: Path, setting: Setting) -> list[str]:
-    """What runs a setting in ns-3."""
+    """Return the command that runs a setting in ns-3."""
     options = {
         "cc": CONTROLS[setting.control][0],
         "rate": f"{setting.rate_mbps}Mbps",

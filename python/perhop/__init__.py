@@ -61,7 +61,7 @@ _HOMES = {
     "json_schema": "perhop.scenario",
     "parse": "perhop.scenario",
 }
-"""Where the names live that are imported on first use."""
+"""Modules of the names that are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from perhop_services.reservations.messages import CountersMessage
 
 SECONDS = 10.0
-"""How long each run sends."""
+"""Duration of each run, in seconds."""
 
 
 def table(runs: Sequence[Run]) -> str:
-    """What came of the runs, and what the policer counted of them."""
+    """Results of the runs, and the counters of the policer."""
     lines = [
         "| reservation | port | received | let through | at both ends | difference | dropped |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -42,7 +42,7 @@ def table(runs: Sequence[Run]) -> str:
 
 
 def chart(series: Sequence[CountersMessage]) -> dict[str, Any]:
-    """What the policer let through and dropped, by time, as a Vega-Lite specification."""
+    """Chart the packets that the policer passed and dropped, by time, in Vega-Lite."""
     points = []
     zero = series[0].at_ms
     for before, after in pairwise(series):

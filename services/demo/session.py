@@ -111,7 +111,7 @@ print(json.dumps({"twice": twice}))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of 20 streams to a port.
+    """Results of 20 streams to a port.
 
     Attributes:
         what: What holds meanwhile.
@@ -138,7 +138,7 @@ class Run:
 
     @property
     def expected_bytes(self) -> int:
-        """What the policer must have let through, as the two ends tell it: IP bytes."""
+        """Return the IP bytes that the policer must have passed by the reports of both ends."""
         assert self.counters is not None
         headers = self.counters["conformed_packets"] * _HEADERS + STREAMS * _SYN_OPTIONS
         return self.payload + self.twice + headers
@@ -212,7 +212,7 @@ class Session:
             service.wait(timeout=_PATIENCE_S)
 
     def perhop(self, *arguments: str, given: str = "", quiet: bool = False) -> str:
-        """What a command of perhop's prints."""
+        """Return the output of a perhop command."""
         if not quiet:
             self._say("perhop " + " ".join(f"'{a}'" if " " in a else a for a in arguments))
         done = subprocess.run(
@@ -234,7 +234,7 @@ class Session:
         self._until(lambda: self._client.show(number).state == state, f"{number} is {state}")
 
     def counters(self, number: int) -> dict[str, int]:
-        """What was counted by now: a reading that begins from now on."""
+        """Return the counters now: a reading from which the next one counts."""
         now = time.time_ns() // 1_000_000
         found: list[CountersMessage] = []
 
@@ -290,7 +290,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 def story(session: Session, seconds: float, *, both: bool) -> tuple[int, list[Run]]:
-    """What the document did, step by step; with `both`, to port 5010 too after each step.
+    """Perform the document's steps; with `both`, to port 5010 too after each step.
 
     Returns:
         The number of the reservation, and what came of each run.

@@ -116,7 +116,7 @@ def send(lab: Lab, port: int, count: int, dscp: int = 0) -> None:
 
 
 def counted(lab: Lab, name: str, packets: int) -> dict[str, int]:
-    """What the policer of a reservation counted once so many packets have come."""
+    """Return the counters of a reservation's policer once it has had this many packets."""
 
     def read() -> dict[str, int] | None:
         found: dict[str, int] = lab.reserved()[name]["counters"]

@@ -98,7 +98,7 @@ class Running:
 
 
 def taken(reservation: Reservation, class_: str | None, second: int) -> int:
-    """What a reservation needs at a second: the more of its terms and of the pending ones."""
+    """Return the rate that a reservation needs at a second: of its terms or the pending ones."""
     either = (reservation.terms, reservation.pending)
     return max(
         each.rate

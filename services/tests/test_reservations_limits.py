@@ -1,4 +1,4 @@
-"""What one client takes is bounded: guesses, connections, headers, time, readings."""
+"""Limits of one client: guesses, connections, headers, time, readings."""
 
 import socket
 import threading

@@ -144,7 +144,7 @@ table inet heard {
 
 
 def heard(b: Namespace, port: int) -> int:
-    """How many packets have come to a port, as the kernel there counts them."""
+    """Return the number of packets that arrived at a port, by the counters of its kernel."""
     said = b.run(f"nft list counter inet heard at{port}").split()
     return int(said[said.index("packets") + 1])
 
@@ -347,7 +347,7 @@ def test_tc_lets_a_burst_through_to_the_byte(
         unable("its kernel has no police action (CONFIG_NET_ACT_POLICE)")
 
     def burst() -> tuple[PolicerCounters, float]:
-        """What was counted of a burst, and the bytes for which time filled the bucket."""
+        """Return the counters of a burst, and the bytes for which time filled the bucket."""
         before = linux.counters()[rule.name]
         took = float(a.run(f"{sys.executable} -c {shlex.quote(BURST)}"))
         after = linux.counters()[rule.name]
@@ -434,7 +434,7 @@ filter protocol all pref 1 fw chain 0 handle 0x70650011 classid 7065:11
 \tbacklog 0b 0p requeues 0
 
 """  # noqa: E501, W291
-"""What iproute2 6.1 says of filters in Linux 6.1."""
+"""Output of iproute2 6.1 about filters in Linux 6.1."""
 
 CLASSES = """\
 class htb 7065:1 root rate 10Mbit ceil 10Mbit burst 3028b cburst 3028b 

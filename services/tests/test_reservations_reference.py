@@ -33,7 +33,7 @@ flows: {}
 
 
 class Reference:
-    """What is booked, by looking at every reservation that is live."""
+    """Return the booked rate, by examining every reservation that is live."""
 
     def __init__(self, running: ReservationService) -> None:
         self.network = running.network
@@ -82,7 +82,7 @@ class Reference:
         )
 
     def moments(self, wanted: Terms) -> list[int]:
-        """When something may come to fit: at the start that is wanted, and when another ends."""
+        """Return the possible starts of a fit: the wanted start, and the ends of others."""
         ends = {r.terms.end for r in self.live if r.terms.end > wanted.start}
         return [wanted.start, *sorted(ends)]
 

@@ -11,7 +11,7 @@ from conftest import SLOW
 from perhop._core import Calendar, CalendarLink, PathConstraints, Topology
 
 Network = tuple[list[bool], list[tuple[int, int, int]]]
-"""Whether each node is a router; and links: two nodes, and a delay in nanoseconds."""
+"""For each node, true for a router; and links: two nodes, and a delay in nanoseconds."""
 
 
 @st.composite

@@ -15,16 +15,16 @@ from fuzzing.running import FOUND
 
 TESTS: Final = ["tests/test_fuzz_runs.py", "tests/test_fuzz_files.py"]
 EXAMPLES: Final = 200
-"""How many examples of each test a round has."""
+"""Number of examples of each test in a round."""
 
 CASES: Final = 3_000_000
-"""How many inputs a round has for each parser of the core."""
+"""Number of inputs for each parser of the core in a round."""
 
 ROUND_S: Final = 3600
 """A round that takes longer hangs."""
 
 MEMORY: Final = 16 * 2**30
-"""What a round may address, in bytes; some of that is never touched."""
+"""Address space of a round, in bytes; some of that is never touched."""
 
 
 def main() -> int:

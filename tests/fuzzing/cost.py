@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Flow, Scenario
 
 BUDGET: Final = 150_000
-"""What a run may do: packets that cross links, ticks, and rows of tables."""
+"""Limits of a run: packets that cross links, ticks, and rows of tables."""
 
 
 def cost(scenario: Scenario, stretch: float = 1.0) -> float:
@@ -73,7 +73,7 @@ def packets_of(scenario: Scenario, flow: Flow, stretch: float) -> float:
 
 
 def _ticks(scenario: Scenario) -> float:
-    """How often a second something happens in queues by itself."""
+    """Return the number of events per second in queues without packets."""
     ticks = 0.0
     ends = 2 * len(scenario.links) + len(scenario.changes)
     for _, policy in scenario.all_policies():
@@ -94,7 +94,7 @@ def _ticks(scenario: Scenario) -> float:
 
 
 def changed(scenario: Scenario, direction: str, key: str) -> list[int]:
-    """What changes give a link later, in either direction."""
+    """Return the settings that changes give a link later, in either direction."""
     link, _ = scenario.directions[direction]
     return [
         value

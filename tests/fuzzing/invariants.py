@@ -1,4 +1,4 @@
-"""What must hold of every run, whatever its scenario."""
+"""Invariants of all runs, whatever their scenarios."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Link, Scenario
 
 _HEADERS: Final = 60 + 12 + 38
-"""What a packet has beside its payload at most: headers, and layer 2 but for ATM's."""
+"""Greatest number of bytes beside a packet's payload: headers, and layer 2 without ATM's."""
 
 
 def check(dataset: Dataset) -> None:
@@ -78,12 +78,12 @@ def _classes(dataset: Dataset) -> None:
 
 
 def _waiting(queues: pl.DataFrame) -> pl.Series:
-    """What waits in each class before and after a stretch: packets may be marked as they come."""
+    """Return the backlogs of classes before and after an interval: arrivals may be marked."""
     return queues["backlog_packets"] + 1
 
 
 def _roots(dataset: Dataset) -> pl.DataFrame:
-    """What each link's queue has sent, dropped and holds at last, all classes together."""
+    """Return the counters and the last backlog of each link's queue, all classes together."""
     outer = dataset.queues.filter(~pl.col("class").str.contains("/"))
     end = dataset.queues["end_s"].max()
     return outer.group_by("link").agg(
@@ -136,7 +136,7 @@ def _overhead(link: Link) -> int:
 
 
 def _routers(dataset: Dataset) -> None:
-    """What left a router, was dropped there or waits there had come to it."""
+    """Packets that left a router, were dropped there or wait there had arrived at it."""
     scenario = dataset.scenario
     carried = {row["link"]: row for row in _sums(dataset.links)}
     roots = {row["link"]: row for row in _roots(dataset).iter_rows(named=True)}
@@ -166,7 +166,7 @@ def _sums(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def in_flight(scenario: Scenario, name: str) -> float:
-    """How many packets may be on a link at once, copies included."""
+    """Return the number of packets that may be on a link at once, copies included."""
     link, _ = scenario.directions[name]
     delay = max([link.delay, *changed(scenario, name, "delay")]) + link.jitter
     delay += link.reorder.by if link.reorder is not None else 0
@@ -287,7 +287,7 @@ def contents(dataset: Dataset) -> dict[str, bytes]:
 
 
 def captured(file: bytes) -> dict[str, tuple[int, int]]:
-    """How many packets a capture has out and in, by interface; its structure is checked."""
+    """Return the packets out and in of a capture, by interface; its structure is checked."""
     names: list[str] = []
     found: dict[str, tuple[int, int]] = {}
     place, latest = 0, 0

@@ -35,7 +35,7 @@ Draw = Any
 T = TypeVar("T")
 
 OMIT: Final = object()
-"""What a hook returns where a key is left out after all."""
+"""Returned by a hook for a key that is left out after all."""
 
 
 class Writer:

@@ -1,4 +1,4 @@
-"""How fuzz tests are run: a few fixed examples with every test, new ones for as long as wanted."""
+"""Runs of fuzz tests: a few fixed examples with every test, and new ones for any time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from perhop.scenario import Scenario
 
 EXAMPLES: Final = int(os.environ.get("PERHOP_FUZZ", "0"))
-"""How many new examples each test tries; 0 for those that are always the same."""
+"""Number of new examples of each test; 0 for the fixed ones."""
 
 FOUND: Final = Path("runs", "fuzz")
-"""Where the example that is tried is written, so that it is there whatever it does."""
+"""File with the current example, so that it is there whatever happens."""
 
 
 def fuzzed(examples: int) -> Any:

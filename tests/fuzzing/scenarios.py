@@ -42,10 +42,10 @@ FILE: Final = str(Path(__file__).parent / "fuzz.yaml")
 """The file that scenarios pretend to come from, beside which the replays lie."""
 
 _PARTS: Final = 64
-"""How many equal parts instants divide a scenario into."""
+"""Number of equal parts into which instants divide a scenario."""
 
 _LENGTHS: Final = [10**n for n in range(8, 19)]  # 0.1 ms to 12 days
-"""How long scenarios are at most, in picoseconds, unless their cost is too high."""
+"""Greatest length of scenarios, in picoseconds, unless their cost is too high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Author(Writer):
         self.policies: list[str] = []
         self.ends: list[str] = []
         self.share = 100.0
-        """What a class may be guaranteed, in per cent, so that all are not too much."""
+        """Return the guarantee of a class, in per cent, so that their sum is not too much."""
         self.depth = 0
         end = partial(self.pick_of, "ends")
         for model, name, hook in (

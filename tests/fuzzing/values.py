@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 LIMIT: Final[Text] = get_args(QueueLimit)[1]
-"""What reads the limits of queues."""
+"""Reader of the limits of queues."""
 
 
 _STEPS: Final = 2**14
-"""How finely a range of numbers is drawn from."""
+"""Resolution with which a range of numbers is drawn from."""
 
 _PLACES: Final = st.tuples(st.integers(0, 127), st.integers(0, 127)).map(
     lambda n: 128 * n[0] + n[1]
@@ -97,7 +97,7 @@ NAMES: Final = (
     *("all", "any", "none", "on", "yes", "off", "Null_", "host", "drop", "strict", "NaN", "inf"),
     *("clear", "links", "flows", "_", "__proto__", "x-y_z", "A" * 64, "e5", "inf-1", "i", "o"),
 )
-"""What nodes, policies, classes, flows and pings are called."""
+"""Names of nodes, policies, classes, flows and pings."""
 
 TEXTS: Final = st.one_of(
     st.sampled_from(
@@ -120,7 +120,7 @@ TEXTS: Final = st.one_of(
 
 
 def scalars(text: Text) -> st.SearchStrategy[Any]:
-    """What a file may say where `text` reads it."""
+    """Text that a file may have where `text` reads it."""
 
     def right(value: object) -> bool:
         try:
@@ -153,7 +153,7 @@ def scalars(text: Text) -> st.SearchStrategy[Any]:
 
 
 def from_schema(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """What agrees with a JSON Schema of a scalar."""
+    """Values that agree with a JSON Schema of a scalar."""
     match schema:
         case {"const": value}:
             return st.just(value)

@@ -52,7 +52,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where the results of an ensemble lie.
+    """Distribution of the results of an ensemble.
 
     Attributes:
         low: The least, …

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from perhop.dataset import Dataset
 
 FIRST: Final = (102.0, 600.0)
-"""Of what the document gives the statistics with a burst of 1 MB, in seconds."""
+"""Durations whose statistics the document gives for a burst of 1 MB, in seconds."""
 
 SECOND: Final = (660.0, 1140.0)
 """The 480 s with a burst of 100 kB."""

@@ -28,7 +28,7 @@ LIMITS: Final = (16, 32, 64, 128, 256, 512, 1024, 2048)
 """The queue limits of the sweep, in packets."""
 
 _STEADY: Final = (40.0, 80.0)
-"""When the services are compared: 20 s after the scavenger has begun."""
+"""Time of the comparison of services: 20 s after the scavenger has begun."""
 
 _QUEUE: Final = "policies.qos-policy.classes.qbss.queue"
 _UNMARKED: Final = ("flows.scavenger.dscp=be", "policies.qos-policy.classes.qbss.unused=true")

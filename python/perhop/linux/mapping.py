@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Interface", "Mapping", "Step", "device_names", "mapping"]
 
 CLASSES: Final = "type filter hook postrouting priority mangle"
-"""Where packets get their class: when it is known by which interface they leave."""
+"""Hook that classifies packets: the one at which their output interface is known."""
 
 MOST_DEVICE: Final = 15
 """Greatest length of the name of a Linux interface."""

@@ -64,7 +64,7 @@ class Scale:
         return spec
 
     def _around(self, values: Sequence[float]) -> tuple[float, float]:
-        """From zero, or for a logarithm from a tick, to a little above the greatest value."""
+        """Range from zero, or on a logarithm from a tick, to a little above the greatest value."""
         top = max(values, default=1.0) or 1.0
         if self.kind == "linear":
             return 0.0, 1.08 * top

@@ -103,7 +103,7 @@ def ladder(top: float) -> list[float]:
 
 
 def log_ticks(domain: list[float]) -> list[float]:
-    """Where a logarithmic axis has its ticks."""
+    """Return the ticks of a logarithmic axis."""
     low, high = domain
     ticks = [tick for tick in ladder(high) if low <= tick <= high]
     return ticks if len(ticks) <= 10 else [t for t in ticks if f"{t:e}".startswith("1")]

@@ -92,7 +92,7 @@ class Database:
             with self.engine.connect() as connection:
                 identity = sa.select(SERVICE.c.value).where(SERVICE.c.key == "identity")
                 self.identity: str = connection.scalar(identity) or ""
-                """By what the service is known in the names of rules."""
+                """Identity of the service in the names of rules."""
         except (sa.exc.SQLAlchemyError, OSError) as error:  # OSError: TLS
             self.close()
             raise OutputError(f"{self.name}: {_short(error)}") from None

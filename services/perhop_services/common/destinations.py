@@ -1,4 +1,4 @@
-"""Where webhooks may lead: not into networks that only the service itself reaches."""
+"""Permitted destinations of webhooks: not in networks that only the service itself reaches."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SteadyClock:
         self._wall, self._since_boot = wall, since_boot
         self._offset = wall() - since_boot()
         self._jumped: tuple[float, float] | None = None
-        """When the clock was seen to have jumped, and to what offset."""
+        """Time of the last jump of the clock, and its offset since."""
         self._lock = threading.Lock()
 
     def __call__(self) -> float:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 URL = "http://127.0.0.1:8471"
-"""Where the service is by default."""
+"""Default address of the service."""
 
 _ERRORS: dict[int, type[errors.ServiceError]] = {
     each.status: each

@@ -80,7 +80,7 @@ class Holdings:
     def fit(
         self, owner: int, id_: int | None, terms: Terms, quota: Quota, until: int
     ) -> tuple[int | None, int]:
-        """From when on a user may have as much for as long, and up to when that was looked for."""
+        """Return the earliest start at which the quota suffices, and the end of the search."""
         if quota.rate is None:
             return terms.start, terms.start
         if terms.rate > quota.rate or terms.start >= until:

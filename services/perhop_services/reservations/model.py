@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Direction = Literal["forward", "reverse", "both"]
-"""Which packets: from source to destination, from destination to source, or both."""
+"""Direction of packets: from source to destination, from destination to source, or both."""
 
 Protocol = Literal["tcp", "udp", "icmp"]
 """A transport protocol, as a selector names it."""
@@ -38,7 +38,7 @@ LIVE = frozenset({State.HELD, State.PLANNED, State.ACTIVE})
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which packets between two hosts; what is None matches every packet.
+    """Filter of packets between two hosts; a field that is None matches every packet.
 
     Attributes:
         protocol: The transport protocol.

@@ -133,7 +133,7 @@ class Refusals:
         return RefusedError(message, detail)
 
     def _fits(self, asked: Asked, paths: list[list[int]]) -> tuple[int | None, int]:
-        """From when on terms would be admitted, and up to when that was looked for.
+        """Return the earliest start at which terms would be admitted, and the end of the search.
 
         Then one of the paths has room, the packets are free, and the quota of rate is kept.
         What the reservation itself has is not in the way.

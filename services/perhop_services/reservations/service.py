@@ -68,7 +68,7 @@ class ReservationService:
 
     @property
     def database(self) -> Database:
-        """Where it is kept."""
+        """Its URL or path."""
         return self._decisions.database
 
     @property

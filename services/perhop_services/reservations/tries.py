@@ -18,7 +18,7 @@ class Tries:
         """Take for how many seconds each is tried again."""
         self._persistence = persistence
         self._failing: dict[int, tuple[float, float, float]] = {}
-        """By reservation: since when, how long one waits, and until when."""
+        """By reservation: time of the first failure, seconds of the present wait, and its end."""
 
     def may(self, id_: int) -> bool:
         """Return whether a reservation may be tried now."""

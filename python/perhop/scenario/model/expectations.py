@@ -105,7 +105,7 @@ class Measured(Model):
 
     @property
     def target(self) -> str:
-        """Of what: the name of a flow or ping, or "total"."""
+        """Its target: the name of a flow or ping, or "total"."""
         return str(getattr(self, self.metric.name))
 
     @property

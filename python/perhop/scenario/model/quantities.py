@@ -205,7 +205,7 @@ Burst = Annotated[int, _whole(1, 1000, "a whole number of packets")]
 """Number of packets that follow each other at once."""
 
 EPHEMERAL_PORTS = (49152, 65535)
-"""Where the senders' own ports lie (RFC 6335)."""
+"""Range of the senders' own ports (RFC 6335)."""
 
 Port = Annotated[int, _whole(1, 65535, "a port")]
 """A TCP or UDP port."""

@@ -118,7 +118,7 @@ class Shares:
         self._roots: dict[str, str] = {}
 
     def devices(self, destinations: Iterable[str]) -> dict[str, str]:
-        """By which device the router sends to some addresses; those that it cannot are left out."""
+        """Return the devices for some addresses; those without a route are left out."""
         lines = [f"route get {each}\n" for each in dict.fromkeys(destinations)]
         if not lines:
             return {}

@@ -52,7 +52,7 @@ class Rule:
 
     @property
     def packets(self) -> str:
-        """Which packets, as text that is equal for equal ones."""
+        """The packets, as text that is equal for equal ones."""
         return f"{self.source} > {self.destination}, {self.selector}"
 
 

@@ -89,7 +89,7 @@ class Booking(Message):
     rate: RateBps
     """Bits per second."""
     start: Second | None = None
-    """When it begins, in seconds since 1970, UTC; now unless given."""
+    """Start, in seconds since 1970, UTC; now unless given."""
     end: Second | None = None
     """The first second in which it is over."""
     seconds: Annotated[int, Field(ge=1, le=MAX_SECOND)] | None = None
@@ -262,7 +262,7 @@ class FreeQuestion(WishesMessage):
     class_: Annotated[str | None, Field(alias="class", max_length=64)] = None
     direction: Direction = "forward"
     until: Second | None = None
-    """Up to when a fit is looked for; as far as one may book unless given."""
+    """Instant up to which a fit is searched; the end of the horizon unless given."""
 
     model_config = ConfigDict(strict=False, validate_by_name=True, validate_by_alias=True)
 
@@ -286,9 +286,9 @@ class FreeMessage(Message):
     path: list[str]
     stretches: list[Stretch]
     earliest: int | None
-    """From when on the rate is free for as long as asked; null if it is not before `searched`."""
+    """Earliest start at which the rate is free throughout; null if it is not before `searched`."""
     searched: int
-    """Up to when that was looked for."""
+    """Instant up to which the search went."""
     widest: list[str]
     widest_rate: int
     alternatives: list[list[str]]
