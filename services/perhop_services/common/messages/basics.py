@@ -25,7 +25,7 @@ class Message(BaseModel):
 
     @classmethod
     def _of(cls, *things: object, **given: Any) -> Self:
-        """A message of what is `given`, and of what one of `things` has under a field's name."""
+        """Return a message from `given` values, and from those of `things` under a field's name."""
         for name in cls.model_fields.keys() - given.keys():
             given[name] = next(getattr(each, name) for each in things if hasattr(each, name))
         return cast("Self", cls.model_construct(None, **given))

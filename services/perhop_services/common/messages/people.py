@@ -27,7 +27,7 @@ class Session(Message):
     user: str
     role: Role
     csrf: str
-    """What to say in the header `X-CSRF-Token` with every change."""
+    """Value of the header `X-CSRF-Token` for every change."""
 
 
 class NewToken(Message):
@@ -62,12 +62,12 @@ class QuotaMessage(Message):
     seconds: Annotated[int, Field(ge=0, le=MAX_SECOND)] | None = None
 
     def quota(self) -> Quota:
-        """The same for the service."""
+        """Return the same values for the service."""
         return Quota(self.reservations, self.rate, self.seconds)
 
     @classmethod
     def of(cls, quota: Quota) -> QuotaMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(quota)
 
 
@@ -78,7 +78,7 @@ class NewUser(Message):
     password: Annotated[str, Field(min_length=1, max_length=1000)]
     role: Annotated[Role, Field(strict=False)] = Role.REQUESTER
     quota: QuotaMessage | None = None
-    """The service's own for new users unless given."""
+    """Quota; the service's default for new users unless given."""
 
 
 class OwnPassword(Message):
@@ -119,7 +119,7 @@ class UserMessage(Message):
 
     @classmethod
     def of(cls, user: User) -> UserMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(user, quota=QuotaMessage.of(user.quota))
 
 

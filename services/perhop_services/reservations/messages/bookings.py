@@ -50,12 +50,12 @@ class SelectorMessage(Message):
         return self
 
     def selector(self) -> Selector:
-        """The same for the service."""
+        """Return the same values for the service."""
         return Selector(self.protocol, self.source_ports, self.destination_ports, self.dscp)
 
     @classmethod
     def of(cls, selector: Selector) -> SelectorMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(selector)
 
 
@@ -69,7 +69,7 @@ class WishesMessage(Message):
     max_delay_ns: Annotated[int, Field(ge=0, le=2**53)] | None = None
 
     def wishes(self) -> Wishes:
-        """The same for the service."""
+        """Return the same values for the service."""
         return Wishes(
             tuple(self.avoid_nodes),
             tuple(self.avoid_links),
@@ -83,29 +83,29 @@ class Booking(Message):
     """A request for a reservation."""
 
     source: Name
-    """The host that packets come from."""
+    """Source host of the packets."""
     destination: Name
-    """The host that they go to."""
+    """Destination host of the packets."""
     rate: RateBps
-    """Bits per second."""
+    """Rate, in bits per second."""
     start: Second | None = None
     """Start, in seconds since 1970, UTC; now unless given."""
     end: Second | None = None
-    """The first second in which it is over."""
+    """End, in seconds since 1970, UTC: the first second after the reservation."""
     seconds: Annotated[int, Field(ge=1, le=MAX_SECOND)] | None = None
-    """How long it lasts, instead of `end`."""
+    """Duration in seconds, in place of `end`."""
     burst: BurstBytes | None = None
-    """How many bytes may come at once; a tenth of a second of the rate, or 15,000, unless given."""
+    """Greatest burst, in bytes; a tenth of a second of the rate, or 15,000, unless given."""
     direction: Direction = "forward"
     selector: SelectorMessage = SelectorMessage()
     class_: Annotated[Name | None, Field(alias="class")] = None
-    """The class of service; none for the links as a whole."""
+    """The class of service; null for the links as a whole."""
     purpose: Text = ""
     path: Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
-    """The links to take, as `r1>r2`; the shortest path with room unless given."""
+    """The links of the path, as `r1>r2`; the shortest path with room unless given."""
     wishes: WishesMessage = WishesMessage()
     hold: Annotated[int, Field(ge=1, le=3600)] | None = None
-    """For how many seconds it is only held, to be committed or forgotten."""
+    """Seconds for which it is only held, until it is committed or expires."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -116,7 +116,7 @@ class Booking(Message):
         return self
 
     def terms(self, now: int) -> Terms:
-        """The same for the service, at a time."""
+        """Return the same values for the service, at a time."""
         start = now if self.start is None else self.start
         end = self.end if self.end is not None else start + (self.seconds or 0)
         return Terms(
@@ -149,10 +149,10 @@ class Change(Message):
     purpose: Text | None = None
     reason: Text = ""
     version: Number | None = None
-    """The version that was seen; if it is another by now, nothing changes."""
+    """The version that the client knows; if the present one differs, nothing changes."""
 
     def changes(self) -> dict[str, Any]:
-        """The same for the service."""
+        """Return the same values for the service."""
         names = ("rate", "burst", "start", "end", "purpose")
         found = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.selector is not None:
@@ -188,15 +188,15 @@ class ReservationMessage(Message):
     created: int
     started: int | None
     changing: bool
-    """Whether new terms are being put in place."""
+    """True while new terms are being put in place."""
     trouble: str
-    """What is wrong with its enforcement."""
+    """Problem of its enforcement, or empty."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     @classmethod
     def of(cls, reservation: Reservation) -> ReservationMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(
             reservation,
             reservation.terms,
@@ -221,7 +221,7 @@ class LogMessage(Message):
 
     @classmethod
     def of(cls, entry: LogEntry) -> LogMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(entry, detail=dict(entry.detail))
 
 
@@ -230,7 +230,7 @@ class CountersMessage(Message):
 
     at_ms: int
     epoch: int
-    """How often they had been cleared."""
+    """Number of times that the counters had been cleared."""
     conformed_packets: int
     conformed_bytes: int
     exceeded_packets: int
@@ -246,7 +246,7 @@ class Stretch(Message):
 
     @classmethod
     def all(cls, stretches: Iterable[_core.Stretch]) -> list[Stretch]:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return [cls(start=one.start, end=one.end, free=one.free) for one in stretches]
 
 
@@ -258,7 +258,7 @@ class FreeQuestion(WishesMessage):
     start: Second
     end: Second
     rate: RateBps = 1
-    """Bits per second for which the earliest fit is looked for."""
+    """Rate of the wanted reservation, in bits per second."""
     class_: Annotated[str | None, Field(alias="class", max_length=64)] = None
     direction: Direction = "forward"
     until: Second | None = None
@@ -267,7 +267,7 @@ class FreeQuestion(WishesMessage):
     model_config = ConfigDict(strict=False, validate_by_name=True, validate_by_alias=True)
 
     def terms(self) -> Terms:
-        """The same for the service."""
+        """Return the same values for the service."""
         return Terms(
             self.source,
             self.destination,
@@ -295,7 +295,7 @@ class FreeMessage(Message):
 
     @classmethod
     def of(cls, free: Free) -> FreeMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(
             free,
             path=list(free.path),
@@ -316,7 +316,7 @@ class LinkMessage(Message):
     reservable: int
     classes: dict[str, int]
     hosts: tuple[str, str] | None
-    """Two hosts whose shortest path it is on; null if there are none."""
+    """Two hosts whose shortest path contains it; null if there are none."""
 
 
 class NetworkMessage(Message):
@@ -331,7 +331,7 @@ class NetworkMessage(Message):
 
     @classmethod
     def of(cls, network: Network) -> NetworkMessage:
-        """The same for HTTP."""
+        """Return the same values for HTTP."""
         return cls._of(
             network,
             routers=[node for node in network.nodes if node not in network.hosts],
