@@ -21,7 +21,6 @@ const RTAX_CC_ALGO: u16 = 16;
 ///
 /// # Errors
 /// Those of the kernel.
-/// As the kernel says.
 pub(crate) fn set_queue_length(device: u32, packets: u32) -> io::Result<()> {
     // struct ifinfomsg: family, padding, type, device, flags, and the mask of changed flags.
     let mut body = vec![0; 4];
@@ -53,7 +52,6 @@ pub(crate) fn add_address(device: u32, address: IpAddr) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the kernel.
-/// As the kernel says.
 pub(crate) fn add_default_route(
     device: u32,
     address: IpAddr,

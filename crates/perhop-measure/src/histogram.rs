@@ -16,7 +16,7 @@ pub struct Histogram {
     counts: Vec<u64>,
 }
 
-/// A histogram as it is read from somebody else.
+/// A histogram from another host, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bins {
@@ -36,7 +36,7 @@ impl TryFrom<Bins> for Histogram {
 }
 
 impl Histogram {
-    /// Adds what another histogram counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if self.counts.is_empty() {
             self.clone_from(other);
@@ -92,7 +92,7 @@ impl Histogram {
     }
 }
 
-/// How many bins there are for all durations.
+/// Number of bins for all durations.
 const BINS: usize = ((u64::BITS - PER_OCTAVE_BITS + 1) as usize) << PER_OCTAVE_BITS;
 
 fn bin_of(value: u64) -> usize {

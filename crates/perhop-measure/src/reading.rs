@@ -27,7 +27,7 @@ impl Samples {
         self.count += 1;
     }
 
-    /// Whether these can be samples: readings come from other hosts, too.
+    /// Returns `true` if the values are possible: readings come from other hosts, too.
     pub fn is_sound(&self) -> bool {
         self.sum.is_finite() && self.sum >= 0.0 && self.minimum <= self.maximum
     }

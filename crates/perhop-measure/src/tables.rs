@@ -307,8 +307,8 @@ impl Intervals {
     }
 }
 
-/// What is known of a stream in a stretch. What is not known is null, not zero: its end never
-/// told, or may not look.
+/// Counters of a stream that are known in an interval. Unknown ones are null, not zero: the
+/// stream's host did not report them, or lacks the rights to read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Bytes and packets that arrived.
@@ -326,7 +326,7 @@ pub struct Known {
 }
 
 impl Intervals {
-    /// As [`push`](Self::push), with null for what is not known.
+    /// Does the same as [`push`](Self::push), with null for unknown counters.
     pub fn push_known(
         &mut self,
         stream: (usize, usize),

@@ -82,18 +82,18 @@ pub struct Waits {
     pub port: PortId,
     /// Waiting IP bytes.
     pub bytes: Bytes,
-    /// How the hosts learn of departures from the queue.
+    /// Reports of departures from the queue.
     pub departures: Departures,
 }
 
-/// Whether the hosts are notified when packets leave a queue.
+/// Reports of departures from a queue to the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departures {
-    /// They are, by [`Hosts::departed`].
+    /// Departures are reported by [`Hosts::departed`].
     Reported,
-    /// They are not: packets are transmitted in order of arrival, at times that are known.
+    /// No reports: packets are transmitted in order of arrival, at times that are known.
     Scheduled,
-    /// They are not, and a discipline decides when packets are transmitted.
+    /// No reports, and a discipline decides when packets are transmitted.
     Unknown,
 }
 

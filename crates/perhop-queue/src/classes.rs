@@ -11,7 +11,7 @@ use crate::{
     Backlog, Class, Classifier, Dequeue, Discipline, Ledger, Match, Pass, Priority, Sharing, Weight,
 };
 
-/// How a class is served among its siblings.
+/// Service of a class among its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassService {
     /// Strict priority: before every shared class and all later strict ones.

@@ -126,7 +126,6 @@ impl<B> Red<B> {
     ///
     /// # Panics
     /// If the index of a profile is out of range.
-    /// If a DSCP has a profile that there is not.
     pub fn new(
         config: RedConfig,
         profiles: &[RedProfile],
