@@ -39,7 +39,7 @@ impl Dscp {
         if value < 64 { Ok(Self(value)) } else { Err(InvalidDscp(value)) }
     }
 
-    /// Every code point, from the least on.
+    /// Returns every code point, from the least on.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT as u8).map(Self)
     }
@@ -49,7 +49,7 @@ impl Dscp {
         self.0
     }
 
-    /// Return its name in capitals, such as `EF`, `CS1` or `AF41` (RFC 2474, RFC 2597, RFC 3246,
+    /// Returns its name in capitals, such as `EF`, `CS1` or `AF41` (RFC 2474, RFC 2597, RFC 3246,
     /// RFC 5865, RFC 8622), or its number where it has none. `CS0` is what 0 is called.
     pub fn name(self) -> String {
         match self.0 {
@@ -64,7 +64,7 @@ impl Dscp {
         }
     }
 
-    /// Return the code point of a name, in any case, or of a number.
+    /// Returns the code point of a name, in any case, or of a number.
     pub fn named(name: &str) -> Option<Self> {
         let number = name.parse().ok().and_then(|value| Self::new(value).ok());
         let name = name.to_ascii_uppercase();
@@ -125,12 +125,12 @@ impl Ecn {
 pub struct TrafficClass(u8);
 
 impl TrafficClass {
-    /// A DSCP on a transport without ECN.
+    /// Creates a traffic class of a DSCP, for a transport without ECN.
     pub const fn new(dscp: Dscp) -> Self {
         Self(dscp.0 << 2)
     }
 
-    /// The DSCP.
+    /// Returns the DSCP.
     pub const fn dscp(self) -> Dscp {
         Dscp(self.0 >> 2)
     }
@@ -141,7 +141,7 @@ impl TrafficClass {
         Self(dscp.0 << 2 | self.0 & 0b11)
     }
 
-    /// The ECN bits.
+    /// Returns the ECN bits.
     pub const fn ecn(self) -> Ecn {
         match self.0 & 0b11 {
             0b00 => Ecn::NotEct,

@@ -59,7 +59,7 @@ impl Header {
     /// The time to live that hosts and routers begin with, as RFC 1700 recommends.
     pub const TTL: u8 = 64;
 
-    /// Length of the IP packet, headers included.
+    /// Returns the length of the IP packet, headers included.
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.size as u64)
     }
@@ -87,7 +87,6 @@ impl Header {
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on
 /// every bit of `number`.
-/// other.
 const fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -105,7 +104,7 @@ pub struct Packet<B> {
 }
 
 impl<B> Packet<B> {
-    /// Length of the IP packet, headers included.
+    /// Returns the length of the IP packet, headers included.
     pub const fn size(&self) -> Bytes {
         self.header.size()
     }

@@ -47,7 +47,7 @@ impl Stream {
         (shape - 1.0) / shape * exp(self.exponential() / shape)
     }
 
-    /// True with a probability of `ppb` parts per billion.
+    /// Returns `true` with a probability of `ppb` parts per billion.
     pub fn chance_ppb(&mut self, ppb: u32) -> bool {
         self.up_to(999_999_999) < u64::from(ppb)
     }

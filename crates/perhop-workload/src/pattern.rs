@@ -181,7 +181,6 @@ pub enum Sizes {
     Constant(u16),
     /// Sizes with a mean of `mean` bytes, which include `header` bytes of headers: exponentially
     /// distributed, rounded to whole bytes, and limited to the largest datagram.
-    /// rounded to whole bytes, and cut at what a datagram holds.
     Exponential { mean: f64, header: u16, random: Stream },
 }
 

@@ -18,7 +18,6 @@ fn row(pings: &[Value], end: u64) -> Value {
 
 /// Returns the round-trip time of a probe of `size` bytes to the n-th node, with an answer of
 /// `answer` bytes.
-/// bytes.
 fn round_trip(hops: u64, size: u64, answer: u64) -> f64 {
     seconds(hops * (2 * MILLISECOND + transmission(size, RATE) + transmission(answer, RATE)))
 }
