@@ -173,11 +173,6 @@ impl Socket {
         Ok((own, self.0.peer_addr().ok().and_then(|peer| peer.as_socket())))
     }
 
-    /// Reads from a connection.
-    pub fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(bytes)
-    }
-
     /// Writes to a connection.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.send(bytes)
