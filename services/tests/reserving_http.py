@@ -4,15 +4,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
 from perhop_services.common.http.server import Listening
 from perhop_services.common.people import People
+from perhop_services.common.tls import trusted
 from perhop_services.common.users import Role
 from perhop_services.reservations import messages as m
 from perhop_services.reservations.client import Client
@@ -20,6 +24,12 @@ from perhop_services.reservations.drivers.file import FileDriver
 from perhop_services.reservations.http.server import Serving, running
 from perhop_services.reservations.schema import open_database
 from reserving import MBPS, PASSWORD, network
+
+
+@cache
+def _hashed(password: str) -> str:
+    """The hash of a password, whose computation is slow on purpose, once for all services."""
+    return PasswordHasher().hash(password)
 
 
 @contextmanager
@@ -38,13 +48,14 @@ def served(
     )
     with running(serving) as server:
         people: People = server.config.app.state.people  # type: ignore[union-attr]
-        for name, role in (
-            ("root", Role.ADMINISTRATOR),
-            ("op", Role.OPERATOR),
-            ("les", Role.REQUESTER),
-            ("eve", Role.REQUESTER),
-        ):
-            people.add(name, PASSWORD, role)
+        with patch.object(people, "_hash", _hashed):
+            for name, role in (
+                ("root", Role.ADMINISTRATOR),
+                ("op", Role.OPERATOR),
+                ("les", Role.REQUESTER),
+                ("eve", Role.REQUESTER),
+            ):
+                people.add(name, PASSWORD, role)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started:
@@ -60,7 +71,7 @@ def served(
 
 def ask(method: str, url: str, **options: Any) -> httpx.Response:
     """Send a request, with the patience that a busy machine needs."""
-    return httpx.request(method, url, timeout=60, **options)
+    return httpx.request(method, url, timeout=60, verify=trusted(), **options)
 
 
 def client(service: tuple[str, People], name: str) -> Client:

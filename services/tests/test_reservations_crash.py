@@ -30,6 +30,7 @@ from perhop_services.reservations.client import Client
 from perhop_services.reservations.model import State
 from postgres import server as postgresql
 from reserving import MBPS, NETWORK, PASSWORD, network
+from reserving_http import ask
 
 pytestmark = SLOW
 
@@ -75,7 +76,7 @@ class ServiceProcess:
                 deadline = time.monotonic() + 60
                 while True:
                     try:
-                        httpx.get(f"{self.url}/api/openapi.json", timeout=5)
+                        ask("GET", f"{self.url}/healthz")
                         break
                     except httpx.HTTPError:
                         said = (self.folder / "log").read_text()

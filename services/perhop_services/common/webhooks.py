@@ -24,6 +24,7 @@ from perhop_services.common.errors import BadRequestError, ConflictError, NotFou
 from perhop_services.common.logs import LOG, fields
 from perhop_services.common.schema import USERS, WEBHOOKS
 from perhop_services.common.supervised import Supervised
+from perhop_services.common.tls import trusted
 from perhop_services.common.users import Role
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class Deliveries:
             "X-Perhop-Signature": signed,
         }
         async with (
-            httpx.AsyncClient(timeout=self._patience, trust_env=False) as client,
+            httpx.AsyncClient(timeout=self._patience, trust_env=False, verify=trusted()) as client,
             client.stream(
                 "POST",
                 url.copy_with(host=found[0]),

@@ -9,6 +9,7 @@ import httpx
 from pydantic import TypeAdapter
 
 from perhop_services.common import errors
+from perhop_services.common.tls import trusted
 from perhop_services.reservations import messages as m
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Client:
     ) -> None:
         """Set the address, a token, and the verification of certificates, as in httpx."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=verify)
+        known = trusted() if verify is True else verify
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, verify=known)
         self._url = url
 
     def __enter__(self) -> Self:
