@@ -197,6 +197,7 @@ def test_hostile_requests_are_answered(lab: Lab) -> None:
 def test_down_ends_what_runs_in_it_and_leaves_nothing(lab: Lab) -> None:
     sleeper = lab.start("a", ["sleep", "1000"])
     while b"sleep" not in Path(f"/proc/{sleeper.pid}/cmdline").read_bytes().split(b"\0")[0]:
+        assert sleeper.poll() is None
         time.sleep(0.01)
     process, log = lab.record.pid, lab.record.log
     assert lab.down() == ["sleep 1000"]

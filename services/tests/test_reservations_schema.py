@@ -2,11 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis import Case, GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from conftest import SLOW
 from perhop_services.common.users import Role
@@ -18,10 +14,20 @@ pytestmark = SLOW
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
+    from schemathesis import Case
 
 
 def test_nothing_that_is_sent_breaks_it(tmp_path: "Path") -> None:
+    # It takes a second to load, in every process that collects tests.
+    import schemathesis
+    from schemathesis import GenerationMode
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import (
+        response_schema_conformance,
+        status_code_conformance,
+    )
+
+    checks = [not_a_server_error, status_code_conformance, response_schema_conformance]
     with served(str(tmp_path / "b.db"), tmp_path) as (url, people):
         # What is sent changes users and ends tokens, too; this one is asked with a new one each.
         people.add("zeus", PASSWORD, Role.ADMINISTRATOR)
@@ -41,11 +47,11 @@ def test_nothing_that_is_sent_breaks_it(tmp_path: "Path") -> None:
                 case=operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
                 | operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
             )
-            def ask(case: Case) -> None:
+            def ask(case: "Case") -> None:
                 tried[case.operation.label] = tried.get(case.operation.label, 0) + 1
                 token = people.make_token(people.named("zeus"), "api", "test", 3600)
                 answer = case.call(headers={"Authorization": f"Bearer {token}"}, timeout=60)
-                case.validate_response(answer, checks=CHECKS)
+                case.validate_response(answer, checks=checks)
 
             ask()
         assert len(tried) >= 25
