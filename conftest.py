@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from perhop.cli import main
 from tools import left_out
@@ -41,19 +43,49 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
 
 
-LONGEST: Final = (
-    "test_experiments",
+LONGEST: Final = ("test_experiments", "test_services_minute", "test_fuzz_scenarios")
+"""Files that begin first, and of which each is one process's: all tests of one share what takes
+long to make."""
+
+SPREAD: Final = (
+    "test_signals",
     "test_lab_faults",
     "test_docs",
     "test_costs",
+    "test_reservations_operating",
+    "test_reservations_outages",
+    "test_reservations_crash",
+    "test_lab_reserved",
+    "test_sweep",
+    "test_captures",
     "test_fuzz_runs",
+    "test_linux",
 )
-"""Files that begin first, because others fill the time that is left beside them."""
+"""Long files that begin next, and whose tests run in any process: they share nothing that takes
+long to make."""
+
+
+class Schedule(LoadFileScheduling):
+    """Has the tests of a file run in one process, unless they are to be spread."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        return nodeid if Path(file).stem in SPREAD else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedule | None:
+    """Spread long files where `--dist loadfile` asks for files."""
+    return Schedule(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put long files first, and have tests with real hosts tried again."""
-    items.sort(key=lambda item: item.path.stem not in LONGEST)
+    order = {name: place for place, name in enumerate(LONGEST + SPREAD)}
+    long = {
+        item.path for item in items if any(map(item.get_closest_marker, ("slow", "real_hosts")))
+    }
+    items.sort(key=lambda item: (order.get(item.path.stem, len(order)), item.path not in long))
     for item in items:
         if any(item.get_closest_marker(mark.name) for mark in (MEASURES, REAL_HOSTS)):
             item.add_marker(pytest.mark.flaky(reruns=2))
