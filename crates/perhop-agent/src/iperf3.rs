@@ -6,7 +6,9 @@
 //! * `control` is the server's end of a control connection as a state machine; `message` and
 //!   `datagram` are what goes over the network; `limits` admits tests.
 //! * `record` is what is kept of a test.
+//! * `client` drives a server of iperf3's own, or of ours.
 
+mod client;
 mod command;
 mod control;
 mod datagram;
@@ -21,6 +23,7 @@ mod setup;
 mod stream;
 mod test;
 
+pub use client::{ClientError, Outcome, StreamOutcome, drive};
 pub(crate) use command::{command, settings};
 pub use limits::Limits;
 pub use message::{Parameters, Results, StreamResult};

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::client::drive;
 use super::limits::Limits;
+use super::message::Parameters;
 use super::server::{Server, Settings};
 use crate::options::{Arguments, Opt, Usage, count, duration, rate, size, wrong};
 
@@ -41,12 +43,25 @@ const USAGE: Usage = Usage {
             value: "",
             help: "clients run on this machine, in namespaces: delays are absolute",
         },
+        Opt { name: "--client", value: "ADDR", help: "be a client of this server instead; JSON" },
+        Opt {
+            name: "--parameters",
+            value: "JSON",
+            help: "of the client's test, as iperf3 has them",
+        },
     ],
 };
 
 /// Runs the command.
 pub fn command(arguments: &[String]) -> ExitCode {
-    let started = USAGE.read(arguments).and_then(|given| {
+    let given = match USAGE.read(arguments) {
+        Ok(given) => given,
+        Err(code) => return code,
+    };
+    if given.last("--client").is_some() {
+        return client(&given).unwrap_or_else(|code| code);
+    }
+    let started = Ok(given).and_then(|given| {
         let mut settings = settings("iperf3", &given, "--listen", limits(&given)?)?;
         if settings.listen.is_empty() {
             settings.listen.push(LISTEN.parse().expect("it is an address"));
@@ -67,6 +82,25 @@ pub fn command(arguments: &[String]) -> ExitCode {
         }
         Err(code) => code,
     }
+}
+
+/// Runs one test against a server, and prints its outcome.
+fn client(given: &Arguments) -> Result<ExitCode, ExitCode> {
+    let address = |text: &str| {
+        text.parse().map_err(|_| "expected an address and port such as 192.0.2.1:5201")
+    };
+    let json = |text: &str| serde_json::from_str::<Parameters>(text);
+    let server = given.value::<SocketAddr, _>("--client", address)?;
+    let asked = given.value("--parameters", json)?;
+    let usual = Parameters { tcp: true, time: Some(10), ..Parameters::default() };
+    let Some(server) = server else { return Ok(ExitCode::FAILURE) };
+    let failed = |error: &dyn std::fmt::Display| {
+        eprintln!("perhop-agent iperf3: {error}");
+        ExitCode::FAILURE
+    };
+    let outcome = drive(server, &asked.unwrap_or(usual), None).map_err(|error| failed(&error))?;
+    println!("{}", serde_json::to_string_pretty(&outcome).map_err(|error| failed(&error))?);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn limits(given: &Arguments) -> Result<Limits, ExitCode> {

@@ -111,6 +111,8 @@ pub(crate) struct Plan {
     pub duration: Duration,
     /// Whether bytes or blocks end it, not time.
     pub by_volume: bool,
+    /// Bytes that end it.
+    pub asked: u64,
     /// Bytes that the test may carry.
     pub volume: u64,
     pub window: Option<u32>,
@@ -186,6 +188,7 @@ impl Limits {
             omit: Duration::from_secs(omit),
             duration,
             by_volume,
+            asked: volume,
             volume: self.volume.unwrap_or(u64::MAX),
             window: window.map(|window| window as u32),
             tos,
