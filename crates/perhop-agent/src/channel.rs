@@ -30,7 +30,7 @@ pub enum Gone {
     Closed,
     /// The network has ended it.
     #[error("the connection failed: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The other side's key is not allowed, or it does not speak TLS as we do.
     #[error("{0}")]
     Tls(#[from] TlsError),
@@ -46,6 +46,16 @@ pub enum Gone {
     /// Nothing has come from it.
     #[error("nothing was heard for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
+}
+
+impl From<io::Error> for Gone {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            io::ErrorKind::UnexpectedEof => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
 }
 
 /// A frame that came.
@@ -238,7 +248,9 @@ impl Channel {
             match self.socket.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(error) if is_temporary(&error) => wait(&[&self], until),
+                Err(error) if is_temporary(&error) => {
+                    wait(&[&self], until);
+                }
                 Err(_) => break,
             }
         }
@@ -249,8 +261,9 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Waits until one of these connections can go on, or the monotonic clock shows `until`.
-pub fn wait(channels: &[&Channel], until: Nanos) {
+/// Waits until one of these connections can go on, or the monotonic clock shows `until`. Says which
+/// can.
+pub fn wait(channels: &[&Channel], until: Nanos) -> Vec<bool> {
     let mut fds: Vec<_> = channels
         .iter()
         .map(|channel| {
@@ -262,4 +275,5 @@ pub fn wait(channels: &[&Channel], until: Nanos) {
     let left = until.saturating_sub(monotonic()).div_ceil(1_000_000);
     // An interrupted wait is over early, which every caller takes.
     let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+    fds.iter().map(|fd| fd.any().unwrap_or(true)).collect()
 }

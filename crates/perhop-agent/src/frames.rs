@@ -4,7 +4,7 @@
 //! controller sends a [`Request`], the agent a [`Reply`]: an object of one key, the kind of
 //! message. Unknown kinds and keys are refused. docs/agent.md describes each.
 
-use perhop_traffic::Job;
+use perhop_traffic::{Job, Readings};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -145,6 +145,13 @@ pub enum Request {
     Prove {
         /// How long to try, in nanoseconds.
         within: u64,
+        /// The agents whose clocks this one compares with its own: those that send to it.
+        clocks: Vec<ClockPeer>,
+    },
+    /// Tells how far the agent's real-time clock is ahead of others', as the controller sees it.
+    Clocks {
+        /// One for each node that sends to the agent.
+        clocks: Vec<PeerOffset>,
     },
     /// Begins the scenario.
     Start {
@@ -163,12 +170,10 @@ pub enum Reply {
     Hello {
         /// The version of the protocol.
         version: u32,
-        /// The program's name and version.
-        program: String,
         /// What the agent's owner allows.
         limits: Limits,
-        /// What this agent cannot do, in words, and what it would need.
-        missing: Vec<String>,
+        /// The host and the program.
+        host: HostFacts,
     },
     /// Answers [`Request::Time`].
     Time {
@@ -184,16 +189,16 @@ pub enum Reply {
     /// Answers [`Request::Status`].
     Status(Status),
     /// The sockets of the job are open.
-    Prepared {},
+    Prepared {
+        /// The UDP port at which other agents can ask for the time by STAMP (RFC 8762), if any.
+        clock_port: Option<u16>,
+    },
     /// Everybody who will be sent data has proved to want it.
     Proved {},
     /// The run will begin.
     Started {},
-    /// Something that the controller's user should know.
-    Warnings {
-        /// In words.
-        texts: Vec<String>,
-    },
+    /// What was measured at a mark.
+    Readings(Box<Readings>),
     /// The run is over, and everything has been sent.
     Done {},
     /// The request is refused or the run has failed. The agent closes the connection.
@@ -203,6 +208,44 @@ pub enum Reply {
         /// In words: what, where, what was expected, what to do.
         message: String,
     },
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostFacts {
+    /// The program's name and version.
+    pub program: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Whether something keeps the host's clock right.
+    pub clock: String,
+}
+
+/// An agent whose clock another one compares with its own.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockPeer {
+    /// The node.
+    pub node: String,
+    /// The port of its STAMP reflector.
+    pub port: u16,
+}
+
+/// How far an agent's real-time clock is ahead of another's.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerOffset {
+    /// The node that is the other.
+    pub node: String,
+    /// When that is so, by the agent's real-time clock, in nanoseconds.
+    pub at: u64,
+    /// How far it is ahead, in nanoseconds.
+    pub offset: i64,
+    /// How fast that grows, in parts per billion.
+    pub rate_ppb: i64,
+    /// How wrong the offset may be, in nanoseconds.
+    pub bound: u64,
 }
 
 /// What an agent does at present.

@@ -15,8 +15,8 @@ pub mod stamp;
 mod tls;
 
 pub use command::main;
-pub use controller::{LiveError, Peer};
+pub use controller::{AgentFacts, Live, LiveError, Peer};
 pub use frames::{ErrorCode, Reply, Request, Status};
-pub use key::{Identity, KeyError, PublicKey, default_file};
+pub use key::{Identity, KeyError, PublicKey, default_file, open as open_identity};
 pub use limits::Limits;
 pub use serve::{ServeError, Server, Settings};

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use perhop_socket::{Nanos, monotonic};
+use perhop_socket::{Nanos, clock_quality, monotonic};
 use rustls::ServerConfig;
 use thiserror::Error;
 
 use crate::channel::{Channel, Gone, wait};
-use crate::frames::{self, ErrorCode, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
+use crate::frames::{self, ErrorCode, HostFacts, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
 use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
 use crate::limits::{self, Limits};
@@ -68,8 +68,8 @@ pub enum ServeError {
 pub struct Agent {
     /// What its owner allows.
     pub limits: Limits,
-    /// What it cannot do on this host, in words.
-    pub missing: Vec<String>,
+    /// What it says of itself.
+    pub host: HostFacts,
     tls: Arc<ServerConfig>,
     since: Nanos,
     sessions: AtomicU64,
@@ -146,7 +146,7 @@ impl Server {
             TcpListener::bind(listen).map_err(|error| ServeError::Listen(listen, error))?;
         let agent = Agent {
             limits,
-            missing: missing(),
+            host: host(),
             tls,
             since: monotonic(),
             sessions: AtomicU64::new(0),
@@ -212,7 +212,6 @@ fn converse(agent: &Arc<Agent>, number: u64, socket: TcpStream) -> Result<(), Go
                 return Err(gone);
             }
             Err(End::Refused(Refusal { code, message })) => {
-                eprintln!("refused {code:?} {message}");
                 drop(session);
                 channel.send(&Reply::Error { code, message });
                 channel.close(LAST_WORDS);
@@ -270,7 +269,7 @@ fn exchange(agent: &Agent, channel: &mut Channel, session: &mut Session) -> Resu
         channel.send(&reply);
     }
     if session.has_greeted()
-        && let Err(silent) = channel.check_silence(agent.limits.silence)
+        && let Err(silent) = channel.check_silence(session.silence())
     {
         let message = format!("{silent}; the session is over (--silence)");
         return Err(Refusal { code: ErrorCode::Silence, message }.into());
@@ -278,9 +277,15 @@ fn exchange(agent: &Agent, channel: &mut Channel, session: &mut Session) -> Resu
     Ok(channel.flush()?)
 }
 
-/// What this process may not do on this host, in words.
-fn missing() -> Vec<String> {
-    Vec::new()
+/// What an agent says of itself.
+fn host() -> HostFacts {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let quality = clock_quality();
+    let clock = match quality.synchronized {
+        true => format!("synchronised, within {} ms of UTC", quality.error as f64 / 1e6),
+        false => "not synchronised".into(),
+    };
+    HostFacts { program: program_name(), kernel: kernel.trim().to_owned(), clock }
 }
 
 const USAGE: Usage = Usage {

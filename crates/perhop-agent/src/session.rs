@@ -3,18 +3,29 @@
 //! A connection is one session: greeting, then one run. Whatever does not fit the state ends it.
 //! When it ends, the sockets of its run are closed and nothing goes on sending.
 
+mod clocks;
+
 use std::sync::Arc;
 
+use perhop_core::Duration;
 use perhop_socket::{Nanos, monotonic, realtime};
 use perhop_traffic::{Job, Traffic};
 
+use self::clocks::Clocks;
 use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
+use crate::limits::Limits;
 use crate::serve::{Agent, Place};
 
 /// How long a run may take from its preparation to its start.
 const LONGEST_PREPARATION: Nanos = 300_000_000_000;
 /// How far ahead a start may be.
 const FARTHEST_START: Nanos = 60_000_000_000;
+/// How long nothing may come from a controller that has prepared nothing, at least.
+const IDLE: Nanos = 30_000_000_000;
+/// How long one attempt to prove takes at most; the connection is looked at in between.
+const SLICE: Nanos = 100_000_000;
+/// Texts of a list that a message repeats.
+const MOST_TEXTS: usize = 5;
 /// How long after its last mark a run is ended if it does not end by itself.
 const GRACE: Nanos = 2_000_000_000;
 
@@ -74,6 +85,8 @@ impl State {
 #[derive(Debug)]
 struct Run {
     traffic: Traffic,
+    job: Box<Job>,
+    clocks: Clocks,
     /// When it has to be over, by the monotonic clock.
     until: Nanos,
     /// How long the scenario is.
@@ -98,6 +111,15 @@ impl Session {
     /// Whether the controller has said who it is.
     pub fn has_greeted(&self) -> bool {
         !matches!(self.state, State::Greeting)
+    }
+
+    /// How long nothing may come from the controller, in nanoseconds.
+    pub fn silence(&self) -> Nanos {
+        match self.state {
+            // It waits for others, and nothing is open.
+            State::Idle => self.agent.limits.silence.max(IDLE),
+            _ => self.agent.limits.silence,
+        }
     }
 
     /// When [`tick`](Self::tick) has something to do next, by the monotonic clock.
@@ -137,19 +159,26 @@ impl Session {
             (state, Request::Time { sent }) => (state, vec![time(sent, received)]),
             (state, Request::Status {}) => (state, vec![Reply::Status(self.agent.status())]),
             (State::Idle, Request::Prepare { node, job }) => {
-                (State::Prepared(self.prepare(&node, &job)?), vec![Reply::Prepared {}])
+                let run = self.prepare(&node, job)?;
+                let clock_port = run.clocks.port();
+                (State::Prepared(run), vec![Reply::Prepared { clock_port }])
             }
-            (State::Prepared(run), Request::Prove { within }) => {
+            (State::Prepared(mut run), Request::Prove { within, clocks }) => {
+                run.clocks.ask(&run.job, clocks);
                 (State::Proving(run, monotonic().saturating_add(within)), Vec::new())
+            }
+            (State::Running(run), Request::Clocks { clocks }) => {
+                clocks.iter().for_each(|told| run.clocks.tell(&run.traffic, told));
+                (State::Running(run), Vec::new())
+            }
+            (state, Request::Clocks { .. }) if !matches!(state, State::Greeting) => {
+                (state, Vec::new())
             }
             (State::Proved(mut run), Request::Start { zero }) => {
                 start(&mut run, zero)?;
                 (State::Running(run), vec![Reply::Started {}])
             }
-            (State::Running(mut run), Request::Stop {}) => {
-                run.traffic.stop();
-                (State::Over, last_words(run))
-            }
+            (State::Running(run), Request::Stop {}) => (State::Over, last_words(run)),
             (
                 State::Idle | State::Prepared(_) | State::Proving(..) | State::Proved(_),
                 Request::Stop {},
@@ -182,17 +211,26 @@ impl Session {
                     format!("not started within {} s", LONGEST_PREPARATION / 1_000_000_000),
                 ));
             }
-            State::Proving(_, until) if now > until => {
-                return Err(Refusal::new(ErrorCode::Unproved, "the proof took too long"));
-            }
-            State::Proving(run, _) => (State::Proved(run), vec![Reply::Proved {}]),
-            State::Running(run) if run.traffic.is_finished() => (State::Over, last_words(run)),
-            State::Running(mut run) if now > run.until => {
-                run.traffic.stop();
+            State::Proving(mut run, until) => match run.traffic.prove(now + SLICE) {
+                Ok(true) => {
+                    run.clocks.compare(&run.traffic);
+                    (State::Proved(run), vec![Reply::Proved {}])
+                }
+                Ok(false) if now <= until => (State::Proving(run, until), Vec::new()),
+                Ok(false) => {
+                    let text = brief(&run.traffic.unproved());
+                    return Err(Refusal::new(ErrorCode::Unproved, text));
+                }
+                Err(error) => {
+                    return Err(Refusal::new(ErrorCode::Unproved, error.to_string()));
+                }
+            },
+            State::Running(run) if run.traffic.is_finished() || now > run.until => {
                 (State::Over, last_words(run))
             }
-            State::Running(run) => {
-                let replies = warnings(&run);
+            State::Running(mut run) => {
+                run.clocks.update();
+                let replies = readings(&mut run);
                 (State::Running(run), replies)
             }
             state => (state, Vec::new()),
@@ -204,25 +242,35 @@ impl Session {
     fn hello(&self) -> Reply {
         Reply::Hello {
             version: VERSION,
-            program: program_name(),
             limits: self.agent.limits.clone(),
-            missing: self.agent.missing.clone(),
+            host: self.agent.host.clone(),
         }
     }
 
-    fn prepare(&self, node: &str, job: &Job) -> Result<Run, Refusal> {
-        only_present(node, job).map_err(|text| Refusal::new(ErrorCode::Job, text))?;
-        self.agent.limits.check(job).map_err(|text| Refusal::new(ErrorCode::Limit, text))?;
+    fn prepare(&self, node: &str, job: Box<Job>) -> Result<Run, Refusal> {
+        only_present(node, &job).map_err(|text| Refusal::new(ErrorCode::Job, text))?;
+        if job.live.is_none() {
+            return Err(Refusal::new(ErrorCode::Job, "expected a job with `live`"));
+        }
+        self.agent.limits.check(&job).map_err(|text| Refusal::new(ErrorCode::Limit, text))?;
         let place = self.agent.place().ok_or_else(|| {
             let most = self.agent.limits.sessions;
             let text = format!("the agent has {most} sessions already (--max-sessions)");
             Refusal::new(ErrorCode::Busy, text)
         })?;
-        let traffic = Traffic::new(job, &|_| Ok(()))
+        let Limits { rate, volume, duration, ping_rate, .. } = self.agent.limits;
+        let limits = perhop_traffic::Limits {
+            rate,
+            volume,
+            duration: duration.map(|nanos| Duration::from_picos(nanos.saturating_mul(1_000))),
+            ping_rate: Some(ping_rate),
+        };
+        let traffic = Traffic::with_limits(&job, &|_| Ok(()), limits)
             .map_err(|error| Refusal::new(ErrorCode::Job, error.to_string()))?;
         let length = job.marks.last().map_or(0, |end| end.as_picos().div_ceil(1_000));
         let until = monotonic() + LONGEST_PREPARATION;
-        Ok(Run { traffic, until, length, _place: place })
+        let clocks = Clocks::new(&job, node);
+        Ok(Run { traffic, job, clocks, until, length, _place: place })
     }
 }
 
@@ -252,22 +300,32 @@ fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
         let text = format!("the start is more than {} s ahead", FARTHEST_START / 1_000_000_000);
         return Err(Refusal::new(ErrorCode::Limit, text));
     }
+    run.clocks.update();
     run.until = zero.saturating_add(run.length).saturating_add(GRACE);
     run.traffic.start(zero).map_err(|error| Refusal::new(ErrorCode::Failed, error.to_string()))
 }
 
-fn warnings(run: &Run) -> Vec<Reply> {
-    match run.traffic.take_warnings() {
-        texts if texts.is_empty() => Vec::new(),
-        texts => vec![Reply::Warnings { texts }],
-    }
+/// What was measured since this was last called, each mark in a frame.
+fn readings(run: &mut Run) -> Vec<Reply> {
+    run.traffic.take_readings().into_iter().map(|one| Reply::Readings(Box::new(one))).collect()
 }
 
-/// What is said at the end of a run. The run's place is free when this returns.
-fn last_words(run: Run) -> Vec<Reply> {
-    let mut replies = warnings(&run);
+/// What is said at the end of a run. Its sockets are closed and its place is free when this
+/// returns.
+fn last_words(mut run: Run) -> Vec<Reply> {
+    run.traffic.stop();
+    let mut replies = readings(&mut run);
     replies.push(Reply::Done {});
     replies
+}
+
+/// The first of some texts, and how many more there are.
+fn brief(texts: &[String]) -> String {
+    let some = texts.iter().take(MOST_TEXTS).cloned().collect::<Vec<_>>().join("; ");
+    match texts.len().saturating_sub(MOST_TEXTS) {
+        0 => some,
+        more => format!("{some}; and {more} more"),
+    }
 }
 
 fn time(sent: u64, received: Nanos) -> Reply {
@@ -291,6 +349,7 @@ fn kind(request: &Request) -> &'static str {
         Request::Status {} => "status",
         Request::Prepare { .. } => "prepare",
         Request::Prove { .. } => "prove",
+        Request::Clocks { .. } => "clocks",
         Request::Start { .. } => "start",
         Request::Stop {} => "stop",
     }

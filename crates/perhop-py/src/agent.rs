@@ -1,10 +1,19 @@
-//! The program on a live host, as Python has it.
+//! The program on a live host and its controller, as Python has them.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use perhop_agent::{AgentFacts, default_file, open_identity};
+use perhop_traffic::Job;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::plans::read;
+use crate::{by_name, tables};
 
 /// How often Python looks for signals while an agent runs.
 const LOOK: Duration = Duration::from_millis(100);
@@ -21,4 +30,110 @@ pub(crate) fn agent(py: Python<'_>, arguments: Vec<String>) -> PyResult<u8> {
     // The code of a thread that has panicked is Rust's own.
     let code = running.join().unwrap_or(ExitCode::from(101));
     Ok((0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(1))
+}
+
+fn failed(error: impl ToString) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+/// Flows and pings between hosts that have agents.
+#[pyclass(module = "perhop._core")]
+pub(crate) struct Live(perhop_agent::Live);
+
+#[pymethods]
+impl Live {
+    /// Connect to agents, and have them prepare a job. The job and which agent is which node are
+    /// JSON; the controller's key is in a file, which is made if it is not there. An OSError says
+    /// which agent cannot, and what to do.
+    #[new]
+    fn new(py: Python<'_>, job: &str, agents: &str, key: Option<PathBuf>) -> PyResult<Self> {
+        let job = read::<Job>(job)?;
+        py.detach(|| {
+            let path = key.map_or_else(default_file, Ok).map_err(failed)?;
+            let identity = open_identity(&path).map_err(failed)?;
+            perhop_agent::Live::new(&job, agents, &identity).map(Self).map_err(failed)
+        })
+    }
+
+    /// Start it: the scenario begins at one instant on all hosts.
+    fn start(&mut self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.start()).map_err(failed)
+    }
+
+    /// End it where it is, and record what was measured so far.
+    fn stop(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.0.now().as_picos()
+    }
+
+    /// Up to where the tables go.
+    #[getter]
+    fn recorded_ps(&self) -> u64 {
+        self.0.recorded().as_picos()
+    }
+
+    #[getter]
+    fn finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Why the run ended before its time, if it did.
+    fn failure(&self) -> Option<String> {
+        self.0.failure()
+    }
+
+    /// Bytes that each flow has delivered so far, by name.
+    fn delivered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.delivered())
+    }
+
+    /// The greatest window that each flow's receivers have offered, by name; zero for datagrams.
+    fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.windows())
+    }
+
+    /// The greatest error bound of the clock offsets that each flow's one-way delays were corrected
+    /// by, in nanoseconds, by name.
+    fn offset_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, self.0.flows(), self.0.offset_bounds())
+    }
+
+    /// What the agents' traffic counts of itself.
+    fn counters(&self) -> HashMap<&'static str, u64> {
+        self.0.counters().into_iter().collect()
+    }
+
+    /// What went wrong on the way since this was last asked.
+    fn take_warnings(&self) -> Vec<String> {
+        self.0.take_warnings()
+    }
+
+    /// What could not be measured, and what it would need.
+    fn missing(&self) -> Vec<String> {
+        self.0.missing()
+    }
+
+    /// Facts about the agent of each node, by name.
+    fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let agents = PyDict::new(py);
+        for AgentFacts { node, facts, start_bound } in self.0.agents() {
+            let by_name = PyDict::new(py);
+            for (name, fact) in facts {
+                by_name.set_item(name, fact)?;
+            }
+            by_name.set_item("start_bound_us", start_bound.div_ceil(1_000))?;
+            agents.set_item(node, by_name)?;
+        }
+        Ok(agents)
+    }
+
+    /// The tables: by name, columns by name, as `Traffic` has them.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = py.detach(|| self.0.tables());
+        tables(py, found)
+    }
 }

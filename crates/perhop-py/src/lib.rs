@@ -190,7 +190,7 @@ mod _core {
     #[pymodule_export]
     use super::Simulation;
     #[pymodule_export]
-    use super::agent::agent;
+    use super::agent::{Live, agent};
     #[pymodule_export]
     use super::bookings::{
         Booking, CalendarLink, CalendarPath, Claim, Fit, PathConstraints, Shortage, StoredPath,

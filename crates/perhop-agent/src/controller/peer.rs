@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use perhop_socket::{Nanos, monotonic};
 
+use super::clocks::PeerClock;
 use super::error::{LiveError, is_not_allowed, is_wrong_key};
+use super::live::AgentFacts;
 use crate::channel::{Channel, Gone, wait};
-use crate::frames::{self, LONGEST_GREETING, LONGEST_REPLY, Reply, Request, VERSION};
+use crate::frames::{self, HostFacts, LONGEST_GREETING, LONGEST_REPLY, Reply, Request, VERSION};
 use crate::key::{Identity, PublicKey};
 use crate::limits::Limits;
 use crate::session::program_name;
@@ -15,21 +17,6 @@ use crate::tls;
 
 /// How long an agent may take to answer the first request.
 const GREETING: Duration = Duration::from_secs(10);
-/// Exchanges of time at the beginning, from which the offset of the clocks follows.
-const EXCHANGES: usize = 16;
-
-/// What is known of an agent's clock: the exchange that took the least time.
-#[derive(Clone, Copy, Debug)]
-pub struct ClockReading {
-    /// How far the agent's monotonic clock is ahead of ours, in nanoseconds.
-    pub monotonic: i64,
-    /// How far the agent's real-time clock is ahead of our monotonic clock, in nanoseconds.
-    pub realtime: i64,
-    /// How wrong both may be: half the time that the exchange took on the way, in nanoseconds.
-    pub bound: u64,
-    /// When this was read, by our monotonic clock.
-    pub at: Nanos,
-}
 
 /// A connection to an agent.
 #[derive(Debug)]
@@ -40,10 +27,13 @@ pub struct Peer {
     pub address: SocketAddr,
     /// What its owner allows.
     pub limits: Limits,
-    /// What it cannot do, in words.
-    pub missing: Vec<String>,
     /// What is known of its clock.
-    pub clock: Option<ClockReading>,
+    pub clock: PeerClock,
+    /// The port at which its clock is told to other agents.
+    pub clock_port: Option<u16>,
+    /// The nodes that send something to it.
+    pub senders: Vec<String>,
+    host: HostFacts,
     channel: Channel,
 }
 
@@ -69,7 +59,16 @@ impl Peer {
         let channel = Channel::new(socket, tls, LONGEST_GREETING);
         let channel = channel.map_err(|error| gone(error.into()))?;
         let limits = Limits::default();
-        let mut peer = Self { node, address, limits, missing: Vec::new(), clock: None, channel };
+        let mut peer = Self {
+            node,
+            address,
+            limits,
+            clock: PeerClock::new(),
+            clock_port: None,
+            senders: Vec::new(),
+            host: HostFacts::default(),
+            channel,
+        };
         peer.send(&Request::Hello { version: VERSION, program: program_name() });
         let reply = peer.reply(GREETING, "answered").map_err(|error| match error {
             LiveError::Gone { node, address, gone: Gone::Tls(error) } if is_wrong_key(&error) => {
@@ -81,9 +80,9 @@ impl Peer {
             other => other,
         })?;
         match reply {
-            Reply::Hello { limits, missing, .. } => {
+            Reply::Hello { limits, host, .. } => {
                 peer.limits = limits;
-                peer.missing = missing;
+                peer.host = host;
                 peer.channel.set_longest(LONGEST_REPLY);
                 Ok(peer)
             }
@@ -119,7 +118,7 @@ impl Peer {
             let reply = frames::read(&received.frame).map_err(|error| self.gone(error.into()))?;
             match reply {
                 Reply::Time { sent, received: there, answered, realtime_ahead } => {
-                    self.note_time([sent, there, answered, received.at], realtime_ahead);
+                    self.clock.add([sent, there, answered, received.at], realtime_ahead);
                 }
                 Reply::Error { code, message } => {
                     let (node, address) = (self.node.clone(), self.address);
@@ -142,8 +141,7 @@ impl Peer {
                 return Ok(reply);
             }
             if monotonic() > until {
-                let (node, address) = (self.node.clone(), self.address);
-                return Err(LiveError::Late { node, address, what, seconds: within.as_secs() });
+                return Err(self.late(what, within));
             }
             wait(&[&self.channel], until);
         }
@@ -154,43 +152,40 @@ impl Peer {
         self.send(&Request::Time { sent: monotonic() });
     }
 
-    /// Finds out how far the agent's clock is ahead.
+    /// Sends what is possible without waiting.
     ///
     /// # Errors
-    /// As [`reply`](Self::reply).
-    pub fn compare_clocks(&mut self) -> Result<(), LiveError> {
-        self.clock = None;
-        for _ in 0..EXCHANGES {
-            self.ask_time();
-            self.send(&Request::Status {});
-            match self.reply(GREETING, "answered")? {
-                Reply::Status(_) => {}
-                other => return Err(self.unexpected(&other)),
-            }
-        }
-        Ok(())
+    /// [`LiveError::Gone`] if the connection is over.
+    pub fn flush(&mut self) -> Result<(), LiveError> {
+        self.channel.flush().map_err(|gone| self.gone(gone))
     }
 
-    /// Takes note of an exchange of time: sent here, received there, answered there, received
-    /// here (RFC 5905, section 8).
-    fn note_time(&mut self, [sent, there, answered, here]: [Nanos; 4], realtime_ahead: i64) {
-        let held = answered.saturating_sub(there);
-        let way = here.saturating_sub(sent).saturating_sub(held);
-        let ahead = i128::from(there) - i128::from(sent) + i128::from(answered) - i128::from(here);
-        let Ok(monotonic) = i64::try_from(ahead / 2) else { return };
-        let bound = way.div_ceil(2);
-        if self.clock.is_none_or(|best| bound < best.bound) {
-            let realtime = monotonic.saturating_add(realtime_ahead);
-            self.clock = Some(ClockReading { monotonic, realtime, bound, at: here });
-        }
-    }
-
-    /// Ends an agent that has been silent for longer than `most`.
+    /// Refuses an agent from which nothing has come for longer than its owner bears with silence.
     ///
     /// # Errors
     /// [`LiveError::Gone`].
-    pub fn check_silence(&self, most: Nanos) -> Result<(), LiveError> {
-        self.channel.check_silence(most).map_err(|gone| self.gone(gone))
+    pub fn check_silence(&self) -> Result<(), LiveError> {
+        self.channel.check_silence(self.limits.silence).map_err(|gone| self.gone(gone))
+    }
+
+    /// How far from the common start it starts at most, in nanoseconds.
+    pub fn start_bound(&self) -> Nanos {
+        self.clock.monotonic().map_or(0, |offset| offset.bound)
+    }
+
+    /// Facts for the manifest of a run.
+    pub fn facts(&self) -> AgentFacts {
+        let HostFacts { program, kernel, clock } = &self.host;
+        AgentFacts {
+            node: self.node.clone(),
+            facts: vec![
+                ("address", self.address.to_string()),
+                ("program", program.clone()),
+                ("kernel", kernel.clone()),
+                ("clock", clock.clone()),
+            ],
+            start_bound: self.start_bound(),
+        }
     }
 
     fn gone(&self, gone: Gone) -> LiveError {
@@ -201,6 +196,22 @@ impl Peer {
     pub fn unexpected(&self, reply: &Reply) -> LiveError {
         let error = frames::FrameError::Malformed(format!("unexpected reply {reply:.80?}"));
         self.gone(error.into())
+    }
+
+    /// The error of readings that cannot be.
+    pub fn unusable(&self, what: &str) -> LiveError {
+        self.gone(frames::FrameError::Malformed(what.to_owned()).into())
+    }
+
+    /// The error of an agent that has not answered in time.
+    pub fn late(&self, what: &'static str, within: Duration) -> LiveError {
+        let (node, address) = (self.node.clone(), self.address);
+        LiveError::Late { node, address, what, seconds: within.as_secs() }
+    }
+
+    /// Ends the connection without waiting.
+    pub fn leave(self) {
+        self.channel.close(Duration::ZERO);
     }
 
     /// Ends the connection.

@@ -10,14 +10,21 @@ fn requests() -> Vec<Vec<u8>> {
         "stop":null,"volume":null,"transport":{"udp":{"rate":1000000,"size":1000,"ecn":null,
         "bursts":null,"replay":{"packets":[[5,100],[7,200]],"repeat":true}}}}],
         "pings":[{"name":"p","from":"a","to":"b","dscp":46,"every":1000000000,
-        "size":56,"start":0,"stop":3000000000}]}"#;
+        "size":56,"start":0,"stop":3000000000}],
+        "live":{"token":"000102030405060708090a0b0c0d0e0f","flows":[{"opens":"source"}]}}"#;
     let job: Box<Job> = serde_json::from_str(job).unwrap();
     let all = [
         Request::Hello { version: VERSION, program: "perhop 1".into() },
         Request::Time { sent: 12_345 },
         Request::Status {},
         Request::Prepare { node: "a".into(), job },
-        Request::Prove { within: 1_000_000_000 },
+        Request::Prove {
+            within: 1_000_000_000,
+            clocks: vec![ClockPeer { node: "b".into(), port: 862 }],
+        },
+        Request::Clocks {
+            clocks: vec![PeerOffset { node: "b".into(), at: 1, offset: -2, rate_ppb: 3, bound: 4 }],
+        },
         Request::Start { zero: u64::MAX },
         Request::Stop {},
     ];
@@ -28,16 +35,15 @@ fn replies() -> Vec<Vec<u8>> {
     let all = [
         Reply::Hello {
             version: VERSION,
-            program: "perhop-agent 1".into(),
             limits: Limits::default(),
-            missing: vec!["something".into()],
+            host: HostFacts { program: "perhop-agent 1".into(), ..HostFacts::default() },
         },
         Reply::Time { sent: 1, received: 2, answered: 3, realtime_ahead: -4 },
         Reply::Status(Status { sessions: 1, connections: 2, up: 3 }),
-        Reply::Prepared {},
+        Reply::Prepared { clock_port: Some(50_000) },
+        Reply::Readings(Box::default()),
         Reply::Proved {},
         Reply::Started {},
-        Reply::Warnings { texts: vec!["a warning".into()] },
         Reply::Done {},
         Reply::Error { code: ErrorCode::Limit, message: "too much".into() },
     ];
@@ -110,16 +116,30 @@ fn decode<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     taken
 }
 
+/// Memory of this process, in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// Fuzzes one direction. What was decoded is forgotten: memory does not grow with the number of
+/// inputs.
+fn fuzz<M: DeserializeOwned + Serialize>(target: &str, messages: &[Vec<u8>]) {
+    let mut seeds = messages.to_vec();
+    seeds.push(messages.concat());
+    let before = resident();
+    perhop_fuzz::fuzz_slow(target, &seeds, decode::<M>);
+    let after = resident();
+    eprintln!("{target}: {} kiB before, {} kiB after", before >> 10, after >> 10);
+    assert!(after < before + (64 << 20), "{before} B grew to {after} B");
+}
+
 #[test]
 fn fuzz_requests() {
-    let mut seeds = requests();
-    seeds.push(requests().concat());
-    perhop_fuzz::fuzz_slow("agent-requests", &seeds, decode::<Request>);
+    fuzz::<Request>("agent-requests", &requests());
 }
 
 #[test]
 fn fuzz_replies() {
-    let mut seeds = replies();
-    seeds.push(replies().concat());
-    perhop_fuzz::fuzz_slow("agent-replies", &seeds, decode::<Reply>);
+    fuzz::<Reply>("agent-replies", &replies());
 }

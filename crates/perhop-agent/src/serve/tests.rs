@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 
 use super::*;
-use crate::controller::{LiveError, Peer};
+use crate::controller::{LiveError, Peer, compare_clocks};
 use crate::frames::{Request, VERSION};
 
 /// An agent in a thread of this process.
@@ -65,13 +65,17 @@ fn an_allowed_controller_is_greeted_and_told_the_time() {
     let host = host(&[&identity], Limits { flows: 7, ..Limits::default() });
     let mut peer = host.connect(&identity).unwrap();
     assert_eq!(peer.limits.flows, 7);
-    peer.compare_clocks().unwrap();
-    let clock = peer.clock.unwrap();
-    assert!(clock.monotonic.unsigned_abs() <= clock.bound, "one clock, and {clock:?}");
-    assert!(clock.bound < 5_000_000, "{clock:?}");
     peer.send(&Request::Status {});
     let Reply::Status(status) = peer.reply(SECOND, "answered").unwrap() else { panic!() };
     assert_eq!((status.sessions, status.connections), (0, 1));
+    for _ in 0..5 {
+        peer.ask_time();
+        peer.send(&Request::Status {});
+        peer.reply(SECOND, "answered").unwrap();
+    }
+    let clock = peer.clock.monotonic().unwrap();
+    assert!(clock.ahead.unsigned_abs() <= clock.bound, "one clock, and {clock:?}");
+    assert!(clock.bound < 5_000_000, "{clock:?}");
     peer.close();
     assert!(host.is_quiet());
 }
@@ -126,7 +130,7 @@ fn what_does_not_fit_the_state_ends_the_connection() {
     let host = host(&[&identity], Limits::default());
     for request in [
         Request::Hello { version: VERSION, program: "again".into() },
-        Request::Prove { within: 1 },
+        Request::Prove { within: 1, clocks: Vec::new() },
         Request::Start { zero: 1 },
     ] {
         let mut peer = host.connect(&identity).unwrap();
@@ -144,6 +148,17 @@ fn silence_ends_a_session() {
     let identity = Identity::generate();
     let host = host(&[&identity], Limits { silence: 300_000_000, ..Limits::default() });
     let mut peer = host.connect(&identity).unwrap();
+    let job = serde_json::json!({
+        "seed": 1, "marks": [1_000_000_000], "nodes": [
+            {"name": "a", "namespace": 0, "addresses": ["127.0.0.1"]}],
+        "timers": {"min_rto": 1, "delayed_ack": 1},
+        "live": {"token": "00".repeat(16), "flows": []},
+    });
+    let job = serde_json::from_value(job).unwrap();
+    peer.send(&Request::Prepare { node: "a".into(), job });
+    let reply = peer.reply(SECOND, "prepared").unwrap();
+    assert!(matches!(reply, Reply::Prepared { .. }), "{reply:?}");
+    assert_eq!(host.agent.status().sessions, 1);
     let begun = monotonic();
     let error = peer.reply(3 * SECOND, "answered").unwrap_err();
     assert_eq!(code(&error), Some(ErrorCode::Silence), "{error}");
@@ -170,4 +185,57 @@ fn those_who_say_nothing_keep_nobody_out() {
     peer.close();
     drop(silent);
     assert!(host.is_quiet());
+}
+
+/// A path of 20 ms in each direction, and up to 2 ms more as it comes, in front of an address.
+fn far_away(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (near, _) = listener.accept().unwrap();
+        let far = TcpStream::connect(to).unwrap();
+        for socket in [&near, &far] {
+            socket.set_nodelay(true).unwrap();
+        }
+        let pairs = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
+        for (seed, (mut from, mut to)) in pairs.into_iter().enumerate() {
+            let (give, take) = std::sync::mpsc::channel::<(Nanos, Vec<u8>)>();
+            thread::spawn(move || {
+                let mut random = perhop_core::Stream::new(seed as u64, "path");
+                let mut chunk = [0; 4096];
+                while let Ok(length @ 1..) = from.read(&mut chunk) {
+                    let due = monotonic() + 20_000_000 + random.up_to(2_000_000);
+                    let _ = give.send((due, chunk[..length].to_vec()));
+                }
+            });
+            thread::spawn(move || {
+                for (due, bytes) in take {
+                    perhop_socket::sleep_until(due);
+                    let _ = to.write_all(&bytes);
+                }
+                let _ = to.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn hosts_far_away_start_within_a_millisecond() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let mut peers: Vec<_> = (0..5)
+        .map(|number| {
+            let address = far_away(host.address);
+            Peer::connect(&format!("n{number}"), address, host.key, &identity).unwrap()
+        })
+        .collect();
+    compare_clocks(&mut peers).unwrap();
+    for peer in peers {
+        let clock = peer.clock.monotonic().unwrap();
+        // All are one clock: what is found is the error.
+        assert!(clock.ahead.unsigned_abs() < 1_000_000, "{clock:?}");
+        assert!(clock.ahead.unsigned_abs() <= clock.bound, "{clock:?}");
+        assert!((19_000_000..25_000_000).contains(&clock.bound), "{clock:?}");
+    }
 }

@@ -1,0 +1,437 @@
+//! A live run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use perhop_core::Time;
+use perhop_measure::Table;
+use perhop_socket::{Nanos, monotonic};
+use perhop_traffic::{Collector, Job};
+
+use super::agents::{self, AgentAt};
+use super::error::LiveError;
+use super::gather::{Beats, Gathering, gather};
+use super::peer::Peer;
+use crate::channel::wait;
+use crate::frames::{ClockPeer, Reply, Request};
+use crate::key::Identity;
+
+/// How long agents may take to open the sockets of a run.
+const PREPARATION: Duration = Duration::from_secs(30);
+/// How long receivers may take to prove that they want data.
+const PROOF: Duration = Duration::from_secs(10);
+/// How long agents may take for the exchanges of time before the start.
+const COMPARISON: Duration = Duration::from_secs(20);
+/// Exchanges of time before the start, and the time between them: in all, and of each agent.
+const EXCHANGES: usize = 20;
+const PAUSE: Nanos = 10_000_000;
+const PAUSE_OF_EACH: Nanos = 500_000;
+/// How far ahead the start is at least, besides what messages take.
+const LEAD: Nanos = 300_000_000;
+/// How long agents may take to hand over their last readings.
+const LAST_READINGS: Nanos = 2_000_000_000;
+/// How often the controller's user can stop a run.
+const LOOK: Nanos = 50_000_000;
+/// Warnings that are kept until they are taken.
+const MOST_WARNINGS: usize = 100;
+
+/// What the conversation with the agents has brought so far.
+#[derive(Debug)]
+struct Progress {
+    collector: Collector,
+    warnings: Vec<String>,
+    failure: Option<String>,
+    finished: bool,
+}
+
+/// Facts about an agent, for the manifest of a run.
+#[derive(Clone, Debug)]
+pub struct AgentFacts {
+    /// The node that it is.
+    pub node: String,
+    /// Facts by name.
+    pub facts: Vec<(&'static str, String)>,
+    /// How far from the common start it starts at most, in nanoseconds.
+    pub start_bound: Nanos,
+}
+
+/// A run of flows and pings between agents.
+#[derive(Debug)]
+pub struct Live {
+    progress: Arc<Mutex<Progress>>,
+    /// The agents until the run starts.
+    peers: Vec<Peer>,
+    agents: Vec<AgentFacts>,
+    flows: Vec<String>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    zero: Option<Nanos>,
+    end: Time,
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    /// Connects to every agent, has it open the sockets of its part of the job, and has receivers
+    /// prove that they want data. `agents` says which agent is which node, as JSON.
+    ///
+    /// # Errors
+    /// [`LiveError`] names the first agent that cannot, and says what to do. No agent keeps
+    /// anything open then.
+    pub fn new(job: &Job, agents: &str, identity: &Identity) -> Result<Self, LiveError> {
+        let agents = agents::read(agents)?;
+        let collector = Collector::new(job)?;
+        let mut peers = connect(&agents, identity)?;
+        if let Err(error) = prepare(&mut peers, job).and_then(|()| prove(&mut peers, job)) {
+            // Whoever tries again finds everything closed.
+            peers.into_iter().for_each(Peer::close);
+            return Err(error);
+        }
+        Ok(Self {
+            progress: Arc::new(Mutex::new(Progress {
+                collector,
+                warnings: Vec::new(),
+                failure: None,
+                finished: false,
+            })),
+            agents: peers.iter().map(Peer::facts).collect(),
+            peers,
+            flows: job.flows.iter().map(|flow| flow.name.clone()).collect(),
+            stop: Arc::default(),
+            thread: None,
+            zero: None,
+            end: job.marks.last().copied().unwrap_or(Time::ZERO),
+        })
+    }
+
+    /// Starts the run on all agents at one instant. A second call does nothing.
+    ///
+    /// # Errors
+    /// [`LiveError`] if an agent is lost, or cannot start.
+    pub fn start(&mut self) -> Result<(), LiveError> {
+        if self.zero.is_some() {
+            return Ok(());
+        }
+        let mut peers = std::mem::take(&mut self.peers);
+        compare_clocks(&mut peers)?;
+        let bound = peers.iter().map(Peer::start_bound).max().unwrap_or(0);
+        let zero = monotonic() + LEAD + 8 * bound;
+        for peer in &mut peers {
+            let ahead = peer.clock.monotonic().map_or(0, |offset| offset.ahead);
+            peer.send(&Request::Start { zero: zero.saturating_add_signed(ahead) });
+        }
+        gather(&mut peers, PREPARATION, "started", |peer, reply| match reply {
+            Reply::Started {} => Ok(()),
+            other => Err(peer.unexpected(&other)),
+        })?;
+        self.agents = peers.iter().map(Peer::facts).collect();
+        self.zero = Some(zero);
+        let conversation = Conversation {
+            peers: peers.into_iter().map(Some).collect(),
+            progress: Arc::clone(&self.progress),
+            stop: Arc::clone(&self.stop),
+        };
+        let thread = thread::Builder::new().name("perhop-live".into());
+        self.thread = Some(thread.spawn(move || conversation.run()).map_err(LiveError::Thread)?);
+        Ok(())
+    }
+
+    /// Ends the run on all agents, and records what was measured so far.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.peers.clear();
+        if let Some(thread) = self.thread.take() {
+            // It has recorded what went wrong, or panicked on its own.
+            let _ = thread.join();
+        }
+        lock(&self.progress).finished = true;
+    }
+
+    /// The instant of the scenario that is now; its end once that was reached.
+    pub fn now(&self) -> Time {
+        let since = self.zero.map_or(0, |zero| monotonic().saturating_sub(zero));
+        Time::from_picos(since.saturating_mul(1_000)).min(self.end)
+    }
+
+    /// Up to where the tables go.
+    pub fn recorded(&self) -> Time {
+        lock(&self.progress).collector.recorded()
+    }
+
+    /// Whether everything is over and recorded.
+    pub fn is_finished(&self) -> bool {
+        lock(&self.progress).finished
+    }
+
+    /// Why the run ended before its time, if it did.
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.progress).failure.clone()
+    }
+
+    /// What the flows are called, in the order in which the job has them.
+    pub fn flows(&self) -> &[String] {
+        &self.flows
+    }
+
+    /// Bytes that each flow has delivered so far.
+    pub fn delivered(&self) -> Vec<u64> {
+        lock(&self.progress).collector.delivered()
+    }
+
+    /// The greatest window that each flow's receivers have offered, in bytes.
+    pub fn windows(&self) -> Vec<u32> {
+        lock(&self.progress).collector.windows()
+    }
+
+    /// What the agents' traffic counts of itself, and within how many microseconds of each other
+    /// they start (`start_bound_us`).
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = lock(&self.progress).collector.counters();
+        let bound = self.agents.iter().map(|agent| agent.start_bound).max().unwrap_or(0);
+        counters.push(("start_bound_us", bound.div_ceil(1_000)));
+        counters
+    }
+
+    /// What went wrong on the way since this was last asked.
+    pub fn take_warnings(&self) -> Vec<String> {
+        let mut progress = lock(&self.progress);
+        let mut warnings = std::mem::take(&mut progress.warnings);
+        warnings.extend(progress.collector.take_warnings());
+        warnings
+    }
+
+    /// What could not be measured, and what it would need.
+    pub fn missing(&self) -> Vec<String> {
+        lock(&self.progress).collector.missing().to_vec()
+    }
+
+    /// The greatest error bound of the clock offsets that each flow's one-way delays were corrected
+    /// by, in nanoseconds.
+    pub fn offset_bounds(&self) -> Vec<Option<Nanos>> {
+        lock(&self.progress).collector.offset_bounds()
+    }
+
+    /// Facts about each agent.
+    pub fn agents(&self) -> &[AgentFacts] {
+        &self.agents
+    }
+
+    /// The tables, by name, as every engine has them.
+    pub fn tables(&self) -> Vec<(&'static str, Table)> {
+        lock(&self.progress).collector.tables()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Connects to all agents at once.
+fn connect(agents: &[AgentAt], identity: &Identity) -> Result<Vec<Peer>, LiveError> {
+    thread::scope(|scope| {
+        let connect = |AgentAt { node, address, key }: &AgentAt| {
+            let (node, address, key) = (node.clone(), *address, *key);
+            thread::Builder::new()
+                .spawn_scoped(scope, move || Peer::connect(&node, address, key, identity))
+                .map_err(LiveError::Thread)
+        };
+        let threads: Vec<_> = agents.iter().map(connect).collect::<Result<_, _>>()?;
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+/// Has every agent open the sockets of its part.
+fn prepare(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
+    for peer in &mut *peers {
+        let mut job = Box::new(job.clone());
+        for node in &mut job.nodes {
+            node.namespace = (node.name == peer.node).then_some(0);
+        }
+        peer.send(&Request::Prepare { node: peer.node.clone(), job });
+    }
+    gather(peers, PREPARATION, "opened its sockets", |peer, reply| match reply {
+        Reply::Prepared { clock_port } => {
+            peer.clock_port = clock_port;
+            Ok(())
+        }
+        other => Err(peer.unexpected(&other)),
+    })
+}
+
+/// Has receivers prove that they want data, and agents find out about the clocks of those that they
+/// receive from.
+fn prove(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
+    let ports: Vec<_> = peers.iter().map(|peer| (peer.node.clone(), peer.clock_port)).collect();
+    for peer in &mut *peers {
+        peer.senders = senders(job, &peer.node);
+        let clock = |node: &String| {
+            let (_, port) = ports.iter().find(|(name, _)| name == node)?;
+            Some(ClockPeer { node: node.clone(), port: (*port)? })
+        };
+        let clocks = peer.senders.iter().filter_map(clock).collect();
+        peer.send(&Request::Prove { within: PROOF.as_nanos() as u64, clocks });
+    }
+    gather(peers, PROOF + Duration::from_secs(2), "proved its receivers", |peer, reply| match reply
+    {
+        Reply::Proved {} => Ok(()),
+        other => Err(peer.unexpected(&other)),
+    })
+}
+
+/// The nodes whose flows come to this one.
+fn senders(job: &Job, node: &str) -> Vec<String> {
+    let mut senders: Vec<String> = Vec::new();
+    for flow in job.flows.iter().filter(|flow| flow.to == node) {
+        if !senders.contains(&flow.from) {
+            senders.push(flow.from.clone());
+        }
+    }
+    senders
+}
+
+/// Finds out how far each agent's monotonic clock is ahead of ours: by exchanges one after the
+/// other, without waiting for answers in between.
+pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
+    let pause = PAUSE.max(PAUSE_OF_EACH * peers.len() as Nanos);
+    let until = monotonic() + COMPARISON.as_nanos() as Nanos;
+    peers.iter_mut().for_each(|peer| peer.clock.reset());
+    let mut gathering = Gathering::new(peers);
+    let (mut asked, mut next) = (0, monotonic());
+    loop {
+        if asked < EXCHANGES && monotonic() >= next {
+            gathering.peers().iter_mut().for_each(Peer::ask_time);
+            (asked, next) = (asked + 1, next + pause);
+        }
+        let known = |peer: &Peer| peer.clock.exchanges >= EXCHANGES;
+        let Some(last) = gathering.peers().iter().find(|peer| !known(peer)) else { return Ok(()) };
+        if monotonic() > until {
+            return Err(last.late("told its time", COMPARISON));
+        }
+        let wake = if asked < EXCHANGES { next } else { monotonic() + pause };
+        gathering.step(wake, |_, peer, reply| Err(peer.unexpected(&reply)))?;
+    }
+}
+
+/// The conversation with the agents of a run that has started, in a thread.
+struct Conversation {
+    /// The agents that have not said their last word.
+    peers: Vec<Option<Peer>>,
+    progress: Arc<Mutex<Progress>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Conversation {
+    fn run(mut self) {
+        let mut beats = Beats::new();
+        let mut until = None;
+        let mut ready = vec![true; self.peers.len()];
+        loop {
+            for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+                self.listen(number);
+            }
+            if self.peers.iter().all(Option::is_none) {
+                break;
+            }
+            let stop = self.stop.load(Ordering::Relaxed) || lock(&self.progress).failure.is_some();
+            if stop && until.is_none() {
+                until = Some(monotonic() + LAST_READINGS);
+                self.peers.iter_mut().flatten().for_each(|peer| peer.send(&Request::Stop {}));
+            }
+            if until.is_some_and(|until| monotonic() > until) {
+                self.give_up();
+                break;
+            }
+            if beats.beat(self.peers.iter_mut().flatten()) {
+                self.tell_clocks();
+            }
+            for number in 0..self.peers.len() {
+                let Some(peer) = &mut self.peers[number] else { continue };
+                if let Err(error) = peer.flush().and_then(|()| peer.check_silence()) {
+                    self.lose(number, &error);
+                }
+            }
+            ready = self.wait(beats.next().min(monotonic() + LOOK));
+        }
+        for peer in self.peers.into_iter().flatten() {
+            peer.close();
+        }
+        lock(&self.progress).finished = true;
+    }
+
+    /// Waits for something from any agent. Says which have something.
+    fn wait(&self, until: Nanos) -> Vec<bool> {
+        let there: Vec<_> = self.peers.iter().flatten().map(Peer::channel).collect();
+        let mut found = wait(&there, until).into_iter();
+        self.peers.iter().map(|peer| peer.is_some() && found.next() == Some(true)).collect()
+    }
+
+    /// Takes note of what an agent says.
+    fn listen(&mut self, number: usize) {
+        while let Some(peer) = &mut self.peers[number] {
+            match peer.poll() {
+                Ok(None) => return,
+                Ok(Some(Reply::Readings(readings))) => {
+                    let added = lock(&self.progress).collector.add(&peer.node, *readings);
+                    if let Err(error) = added {
+                        let error = peer.unusable(&error.to_string());
+                        self.lose(number, &error);
+                    }
+                }
+                Ok(Some(Reply::Done {})) => {
+                    if let Some(peer) = self.peers[number].take() {
+                        peer.leave();
+                    }
+                }
+                Ok(Some(other)) => {
+                    let error = peer.unexpected(&other);
+                    self.lose(number, &error);
+                }
+                Err(error) => self.lose(number, &error),
+            }
+        }
+    }
+
+    /// An agent is lost: the run ends on all others.
+    fn lose(&mut self, number: usize, error: &LiveError) {
+        self.peers[number] = None;
+        let mut progress = lock(&self.progress);
+        match progress.failure {
+            None => progress.failure = Some(error.to_string()),
+            Some(_) if progress.warnings.len() < MOST_WARNINGS => {
+                progress.warnings.push(error.to_string());
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Some agents have not handed over their last readings in time.
+    fn give_up(&mut self) {
+        let late: Vec<_> = self.peers.iter().flatten().map(|peer| &peer.node[..]).collect();
+        let text = format!("no last readings from {}", late.join(", "));
+        lock(&self.progress).warnings.push(text);
+    }
+
+    /// Tells each agent how far its clock is ahead of those that send to it.
+    fn tell_clocks(&mut self) {
+        let now = monotonic();
+        for number in 0..self.peers.len() {
+            let Some(peer) = &self.peers[number] else { continue };
+            let others = self.peers.iter().flatten();
+            let senders = others.filter(|other| peer.senders.contains(&other.node));
+            let clocks: Vec<_> = senders
+                .filter_map(|other| peer.clock.offset(&other.node, &other.clock, now))
+                .collect();
+            if let Some(peer) = &mut self.peers[number]
+                && !clocks.is_empty()
+            {
+                peer.send(&Request::Clocks { clocks });
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Agents as processes on loopback, and jobs for them.
+
+#![allow(dead_code)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use perhop_agent::{Identity, Live, LiveError, PublicKey};
+use perhop_measure::Column;
+use perhop_traffic::Job;
+use serde_json::{Value, json};
+
+/// An agent in a process.
+pub struct Agent {
+    pub child: Child,
+    pub address: SocketAddr,
+    pub key: String,
+    folder: std::path::PathBuf,
+    /// Sockets that it has when nobody is connected.
+    pub idle: usize,
+}
+
+impl Agent {
+    /// Starts an agent that allows this key, with more options.
+    pub fn start(allowed: &PublicKey, options: &[&str]) -> Self {
+        let number = Identity::generate().public().to_string();
+        let name: String = number.chars().filter(char::is_ascii_alphanumeric).collect();
+        let folder = std::env::temp_dir().join(name);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_perhop-agent"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--allow", &allowed.to_string(), "--key"])
+            .arg(folder.join("key"))
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut after = |mark: &str| {
+            let line = lines.next().unwrap().unwrap();
+            line.split_once(mark).unwrap_or_else(|| panic!("{line}")).1.to_owned()
+        };
+        let address = after("serves at ").parse().unwrap();
+        let key = after("key: ");
+        let mut agent = Self { child, address, key, folder, idle: 0 };
+        agent.idle = agent.sockets();
+        agent
+    }
+
+    fn of_process<T>(&self, path: &str, read: impl Fn(&str) -> T) -> T {
+        read(&format!("/proc/{}/{path}", self.child.id()))
+    }
+
+    /// How many sockets it has open.
+    pub fn sockets(&self) -> usize {
+        self.of_process("fd", |folder| {
+            let Ok(files) = fs::read_dir(folder) else { return 0 };
+            let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+            links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+        })
+    }
+
+    /// Its memory in bytes.
+    pub fn resident(&self) -> usize {
+        self.of_process("statm", |file| {
+            let text = fs::read_to_string(file).unwrap();
+            text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        })
+    }
+
+    /// Waits until it has only the sockets of an idle agent. Returns how long that took.
+    pub fn calms_down(&self, within: Duration) -> Option<Duration> {
+        let begun = Instant::now();
+        while begun.elapsed() < within {
+            if self.sockets() <= self.idle {
+                return Some(begun.elapsed());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A flow of datagrams from node a to node b.
+pub fn udp(name: &str, port: u16, rate: u64) -> Value {
+    json!({"name": name, "from": "a", "to": "b", "dscp": 46, "port": port, "streams": 1,
+        "start": 0, "stop": null, "volume": null,
+        "transport": {"udp": {"rate": rate, "size": 500, "ecn": null, "bursts": null,
+            "replay": null}}})
+}
+
+/// A flow of one connection from node a to node b.
+pub fn tcp(name: &str, port: u16) -> Value {
+    json!({"name": name, "from": "a", "to": "b", "dscp": 0, "port": port, "streams": 1,
+        "start": 0, "stop": null, "volume": null,
+        "transport": {"tcp": {"congestion_control": "cubic", "send_window": 4_000_000,
+            "receive_window": 4_000_000, "mss": 1448, "sack": true,
+            "timestamps": true, "limited_transmit": true, "initial_window": 10,
+            "min_rto": 200_000_000_000_u64, "delayed_ack": 40_000_000_000_u64}}})
+}
+
+/// A job between nodes a and b, of so many tenths of a second.
+pub fn job(tenths: u64, flows: &[Value], pings: &[Value]) -> Job {
+    let marks: Vec<u64> = (1..=tenths).map(|tenth| tenth * 100_000_000_000).collect();
+    let opens: Vec<_> = flows.iter().map(|_| json!({"opens": "source"})).collect();
+    let token: String = Identity::generate()
+        .public()
+        .spki()
+        .iter()
+        .rev()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    serde_json::from_value(json!({
+        "seed": 1, "marks": marks, "cuts": [],
+        "nodes": [
+            {"name": "a", "namespace": null, "addresses": ["127.0.0.1"]},
+            {"name": "b", "namespace": null, "addresses": ["127.0.0.2"]},
+        ],
+        "timers": {"min_rto": 200_000_000_000_u64, "delayed_ack": 40_000_000_000_u64},
+        "flows": flows, "pings": pings,
+        "live": {"token": token, "flows": opens},
+    }))
+    .unwrap()
+}
+
+/// Which agent is which node.
+pub fn agents(agents: &[(&str, &Agent)]) -> String {
+    let entry = |(node, agent): &(&str, &Agent)| {
+        let address = agent.address.to_string();
+        json!({"node": node, "agent": {"address": address, "key": agent.key}})
+    };
+    Value::Array(agents.iter().map(entry).collect()).to_string()
+}
+
+/// Connects to two agents, and prepares a job.
+pub fn prepare(job: &Job, a: &Agent, b: &Agent, key: &Identity) -> Result<Live, LiveError> {
+    Live::new(job, &agents(&[("a", a), ("b", b)]), key)
+}
+
+/// Waits until a run is over.
+pub fn finish(live: &Live, within: Duration) {
+    let begun = Instant::now();
+    while !live.is_finished() {
+        assert!(begun.elapsed() < within, "not over after {within:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The number of rows of a table.
+pub fn rows(live: &Live, table: &str) -> usize {
+    let tables = live.tables();
+    let (_, columns) = tables.into_iter().find(|(name, _)| *name == table).unwrap();
+    match columns.into_iter().next() {
+        Some((_, Column::Integers(values))) => values.len(),
+        Some((_, Column::Floats(values))) => values.len(),
+        Some((_, Column::Names(_, places))) => places.len(),
+        None => 0,
+    }
+}

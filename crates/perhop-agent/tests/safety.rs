@@ -1,0 +1,236 @@
+//! What an agent refuses, and how everything ends when something is lost.
+
+mod common;
+
+use std::io::Write;
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Agent, agents, finish, job, prepare, rows, tcp, udp};
+use perhop_agent::{ErrorCode, Identity, Live, LiveError};
+use serde_json::json;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The flag of the process that is a controller, and not a test.
+const CONTROLLER: &str = "PERHOP_TEST_CONTROLLER";
+
+fn code(error: &LiveError) -> Option<ErrorCode> {
+    match error {
+        LiveError::Refused { code, .. } => Some(*code),
+        _ => None,
+    }
+}
+
+/// Runs a job to its end, and returns the run.
+fn run(job: &perhop_traffic::Job, a: &Agent, b: &Agent, key: &Identity) -> Live {
+    let mut live = prepare(job, a, b, key).unwrap();
+    live.start().unwrap();
+    finish(&live, 10 * SECOND);
+    assert_eq!(live.failure(), None);
+    live
+}
+
+#[test]
+fn two_agents_send_what_the_job_says() {
+    let key = Identity::generate();
+    let (a, b) = (Agent::start(&key.public(), &[]), Agent::start(&key.public(), &[]));
+    let flows = [udp("voice", 26_001, 1_000_000), tcp("bulk", 26_002)];
+    let mut bulk = flows[1].clone();
+    bulk["volume"] = json!(1_000_000);
+    let ping = json!({"name": "ping", "from": "a", "to": "b", "dscp": 0, "every":
+        100_000_000_000_u64, "size": 56, "start": 0, "stop": 2_000_000_000_000_u64});
+    let live = run(&job(20, &[flows[0].clone(), bulk], &[ping]), &a, &b, &key);
+    let [voice, bulk] = live.delivered()[..] else { panic!() };
+    assert!((245_000..=250_500).contains(&voice), "{voice} B of 250 kB");
+    assert_eq!(bulk, 1_000_000);
+    assert_eq!(rows(&live, "intervals"), 2 * 20);
+    let counters: std::collections::HashMap<_, _> = live.counters().into_iter().collect();
+    assert!(counters["start_bound_us"] < 1_000, "{counters:?}");
+    for agent in [&a, &b] {
+        assert!(agent.calms_down(SECOND).is_some(), "{} sockets", agent.sockets());
+    }
+}
+
+#[test]
+fn what_is_sent_stays_within_the_limits() {
+    let key = Identity::generate();
+    let public = key.public();
+    let b = Agent::start(&public, &[]);
+    let slow = Agent::start(&public, &["--max-rate", "2 Mbps"]);
+    for flow in [udp("fast", 26_011, 20_000_000), tcp("bulk", 26_012)] {
+        let live = run(&job(20, std::slice::from_ref(&flow), &[]), &slow, &b, &key);
+        let delivered = live.delivered()[0];
+        // 2 s at the rate, and what may be sent at once.
+        assert!(delivered <= 640_000, "{flow}: {delivered} B in 2 s at 2 Mb/s");
+        assert!(delivered >= 300_000, "{flow}: {delivered} B in 2 s at 2 Mb/s");
+    }
+    let little = Agent::start(&public, &["--max-volume", "100 kB"]);
+    for flow in [udp("fast", 26_013, 20_000_000), tcp("bulk", 26_014)] {
+        let live = run(&job(10, std::slice::from_ref(&flow), &[]), &little, &b, &key);
+        let delivered = live.delivered()[0];
+        assert!((50_000..=100_000).contains(&delivered), "{flow}: {delivered} B of 100 kB");
+    }
+}
+
+#[test]
+fn a_job_beyond_the_limits_is_refused() {
+    let key = Identity::generate();
+    let public = key.public();
+    let b = Agent::start(&public, &[]);
+    for (options, tenths, flows, says) in [
+        (["--max-duration", "1 s"], 11, 1, "--max-duration"),
+        (["--max-flows", "2"], 5, 3, "--max-flows"),
+    ] {
+        let a = Agent::start(&public, &options);
+        let flows: Vec<_> =
+            (0..flows).map(|flow| udp(&format!("f{flow}"), 26_020 + flow, 1_000)).collect();
+        let error = prepare(&job(tenths, &flows, &[]), &a, &b, &key).unwrap_err();
+        assert_eq!(code(&error), Some(ErrorCode::Limit), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(b.calms_down(SECOND).is_some(), "the other agent keeps nothing open");
+    }
+}
+
+#[test]
+fn nobody_is_sent_data_who_has_not_proved_to_want_it() {
+    let key = Identity::generate();
+    let a = Agent::start(&key.public(), &[]);
+    let victim = UdpSocket::bind("127.0.0.2:26031").unwrap();
+    victim.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let job = job(10, &[udp("flood", 26_031, 100_000_000)], &[]);
+    let waiting = thread::spawn(move || {
+        let (mut packets, mut longest, begun) = (0, 0, Instant::now());
+        while begun.elapsed() < 4 * SECOND {
+            let Ok((length, _)) = victim.recv_from(&mut [0; 2_000]) else { continue };
+            packets += 1;
+            longest = longest.max(length);
+        }
+        (packets, longest)
+    });
+    // The other node has no agent: its address is that of somebody who was not asked.
+    let error = Live::new(&job, &agents(&[("a", &a)]), &key).expect_err("nobody has proved");
+    assert_eq!(code(&error), Some(ErrorCode::Unproved), "{error}");
+    let (packets, longest) = waiting.join().unwrap();
+    assert!(packets <= 3 && longest <= 64, "{packets} datagrams of up to {longest} B");
+    assert!(a.calms_down(SECOND).is_some());
+}
+
+#[test]
+fn a_session_ends_with_its_controller() {
+    if let Ok(text) = std::env::var(CONTROLLER) {
+        return control(&text);
+    }
+    let folder = std::env::temp_dir().join(format!("perhop-controller-{}", std::process::id()));
+    let path = folder.join("key");
+    let key = perhop_agent::open_identity(&path).unwrap();
+    for signal in ["KILL", "STOP"] {
+        let options = ["--silence", "1 s"];
+        let (a, b) = (Agent::start(&key.public(), &options), Agent::start(&key.public(), &options));
+        let text = json!([path.to_str().unwrap(), agents(&[("a", &a), ("b", &b)])]).to_string();
+        let mut controller = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_session_ends_with_its_controller", "--nocapture"])
+            .env(CONTROLLER, text)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while a.sockets() < a.idle + 2 || b.sockets() < b.idle + 2 {
+            assert!(begun.elapsed() < 10 * SECOND, "it has not begun");
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(SECOND);
+        let number = controller.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &number]).status();
+        assert!(sent.unwrap().success());
+        // A controller that is stopped is silent, and its connection stays.
+        let within = if signal == "KILL" { SECOND } else { 2 * SECOND };
+        let times = [a.calms_down(within), b.calms_down(within)];
+        eprintln!("after SIG{signal}: {times:?}");
+        let _ = controller.kill();
+        let _ = controller.wait();
+        assert!(times.iter().all(Option::is_some), "{signal}: {} {}", a.sockets(), b.sockets());
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Is the controller of a long run, until somebody ends this process.
+fn control(text: &str) {
+    let [path, agents]: [String; 2] = serde_json::from_str(text).unwrap();
+    let key = perhop_agent::open_identity(path.as_ref()).unwrap();
+    let flows = [udp("voice", 26_041, 1_000_000), tcp("bulk", 26_042)];
+    let mut live = Live::new(&job(300, &flows, &[]), &agents, &key).unwrap();
+    live.start().unwrap();
+    finish(&live, 40 * SECOND);
+}
+
+#[test]
+fn a_lost_agent_is_named_and_what_was_measured_is_kept() {
+    let key = Identity::generate();
+    let (a, mut b) = (Agent::start(&key.public(), &[]), Agent::start(&key.public(), &[]));
+    let flows = [udp("voice", 26_051, 1_000_000), tcp("bulk", 26_052)];
+    let mut live = prepare(&job(300, &flows, &[]), &a, &b, &key).unwrap();
+    live.start().unwrap();
+    thread::sleep(2 * SECOND);
+    b.child.kill().unwrap();
+    assert!(a.calms_down(Duration::from_millis(2_500)).is_some(), "{} sockets", a.sockets());
+    finish(&live, 3 * SECOND);
+    let failure = live.failure().unwrap();
+    assert!(failure.contains("agent b") && failure.contains("closed"), "{failure}");
+    assert!((150_000..400_000).contains(&live.delivered()[0]), "{:?}", live.delivered());
+    assert!(rows(&live, "intervals") >= 2 * 10, "{}", rows(&live, "intervals"));
+}
+
+#[test]
+fn two_controllers_have_two_sessions() {
+    let (one, two) = (Identity::generate(), Identity::generate());
+    let allow = two.public().to_string();
+    let options = ["--allow", &allow, "--max-sessions", "2"];
+    let (a, b) = (Agent::start(&one.public(), &options), Agent::start(&one.public(), &options));
+    let first = job(20, &[udp("one", 26_061, 1_000_000)], &[]);
+    let second = job(20, &[udp("two", 26_062, 1_000_000)], &[]);
+    let mut first = prepare(&first, &a, &b, &one).unwrap();
+    first.start().unwrap();
+    let clash = prepare(&job(20, &[udp("two", 26_061, 1_000_000)], &[]), &a, &b, &two);
+    let error = clash.unwrap_err().to_string();
+    assert!(error.contains("26061"), "the port is named: {error}");
+    let mut second = prepare(&second, &a, &b, &two).unwrap();
+    second.start().unwrap();
+    let third = prepare(&job(20, &[udp("three", 26_063, 1_000_000)], &[]), &a, &b, &two);
+    let error = third.unwrap_err();
+    assert_eq!(code(&error), Some(ErrorCode::Busy), "{error}");
+    for live in [&first, &second] {
+        finish(live, 5 * SECOND);
+        assert_eq!(live.failure(), None);
+        assert!((245_000..=250_500).contains(&live.delivered()[0]), "{:?}", live.delivered());
+    }
+}
+
+#[test]
+fn hostile_connections_neither_stop_an_agent_nor_make_it_grow() {
+    let key = Identity::generate();
+    let a = Agent::start(&key.public(), &[]);
+    let flood = |count: usize| {
+        for number in 0..count {
+            let Ok(mut socket) = TcpStream::connect(a.address) else { continue };
+            // A record of TLS that claims 16 KiB, rubbish, the end at once, or nothing.
+            let bytes: &[u8] =
+                [&b"\x16\x03\x01\x40\x00\x01"[..], &[0xff; 400], b"", b"\x16"][number % 4];
+            let _ = socket.write_all(bytes);
+        }
+    };
+    flood(500);
+    let before = a.resident();
+    flood(1_500);
+    let slow: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(a.address).ok()).collect();
+    let mut live = Live::new(&job(3, &[], &[]), &agents(&[("a", &a)]), &key).unwrap();
+    live.start().unwrap();
+    finish(&live, 3 * SECOND);
+    assert_eq!(live.failure(), None);
+    drop(slow);
+    assert!(a.calms_down(6 * SECOND).is_some(), "{} sockets", a.sockets());
+    let after = a.resident();
+    eprintln!("{} kiB before, {} kiB after", before >> 10, after >> 10);
+    assert!(after < before + (8 << 20), "{before} B grew to {after} B");
+}
