@@ -26,6 +26,7 @@ mod prove;
 mod reader;
 mod readings;
 mod receive;
+mod share;
 mod shared;
 mod stream;
 mod tap;

@@ -20,12 +20,11 @@ use crate::tap;
 use crate::tcp::LEAST_UNSENT;
 use perhop_socket::{Level, Socket};
 
-// linux/tcp.h; not in every libc.
-const TCP_RTO_MIN_US: libc::c_int = 45;
-const TCP_DELACK_MAX_US: libc::c_int = 46;
-
-const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
 const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
+
+mod connections;
+
+pub(crate) use connections::{hold_window, window};
 
 /// Where a stream comes from and goes to.
 #[derive(Clone, Copy, Debug)]
@@ -254,74 +253,6 @@ impl Host<'_> {
         bound
     }
 
-    /// A socket that connects to the sender of a flow, and receives.
-    fn open_back(&self, flow: &FlowPlan, at: SocketAddr) -> Result<Socket, TrafficError> {
-        let failed = || self.failed(format!("a socket to receive at {} cannot be had", at.ip()));
-        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
-        let socket = self.receiving(flow, tcp, at, failed)?;
-        self.bind(&socket, SocketAddr::new(at.ip(), 0), true).map_err(failed())?;
-        Ok(socket)
-    }
-
-    /// The socket at which the receivers of a flow connect to its sender, unless there is one.
-    fn open_sending_listener(
-        &self,
-        opened: &mut Opened,
-        flow: &FlowPlan,
-        at: SocketAddr,
-    ) -> Result<(), TrafficError> {
-        let failed = || self.failed(format!("{at} cannot be listened on"));
-        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
-        if opened.listeners.iter().any(|(address, _)| *address == at) {
-            return Ok(());
-        }
-        let socket = self.sending(flow, tcp, at, failed)?;
-        self.bind(&socket, at, false).map_err(failed())?;
-        socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
-        opened.listeners.push((at, socket));
-        Ok(())
-    }
-
-    /// A socket for connections that receive.
-    fn receiving<F: FnOnce(io::Error) -> TrafficError>(
-        &self,
-        flow: &FlowPlan,
-        tcp: &TcpPlan,
-        at: SocketAddr,
-        failed: impl Fn() -> F,
-    ) -> Result<Socket, TrafficError> {
-        let marked = TrafficClass::new(flow.dscp);
-        let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
-        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-        socket.set_traffic_class(at.ip(), marked.octet()).map_err(failed())?;
-        self.set_tcp(&socket, &flow.name, tcp)?;
-        set_receive_window(&socket, tcp).map_err(failed())?;
-        Ok(socket)
-    }
-
-    /// A socket for connections that send.
-    fn sending<F: FnOnce(io::Error) -> TrafficError>(
-        &self,
-        flow: &FlowPlan,
-        tcp: &TcpPlan,
-        from: SocketAddr,
-        failed: impl Fn() -> F,
-    ) -> Result<Socket, TrafficError> {
-        let marked = TrafficClass::new(flow.dscp);
-        let socket = Socket::like(from, libc::SOCK_STREAM, 0).map_err(failed())?;
-        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-        socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
-        self.set_tcp(&socket, &flow.name, tcp)?;
-        // In flight is what the receiver's window allows; the buffer holds twice as much.
-        if !tcp.autotuning {
-            let buffer = window(tcp).saturating_mul(2).max(256 << 10);
-            socket.set_send_buffer(buffer).map_err(failed())?;
-        }
-        let least = LEAST_UNSENT as libc::c_int;
-        socket.set(TCP(libc::TCP_NOTSENT_LOWAT), least).map_err(failed())?;
-        Ok(socket)
-    }
-
     /// Whether pings from or to here need ICMP, and ICMPv6.
     fn families(&self) -> impl Iterator<Item = bool> {
         let addresses = &self.node.addresses;
@@ -395,42 +326,6 @@ impl Host<'_> {
         }
     }
 
-    /// What both ends of a connection are told of TCP.
-    fn set_tcp(&self, socket: &Socket, flow: &str, tcp: &TcpPlan) -> Result<(), TrafficError> {
-        let refused = |what| {
-            let flow = flow.to_owned();
-            move |error| TrafficError::Refused { flow, what, error }
-        };
-        let name = linux_name(tcp.congestion_control);
-        let set = socket.set_bytes(TCP(libc::TCP_CONGESTION), name.as_bytes());
-        set.map_err(|_| {
-            let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-            let available = fs::read_to_string(available).unwrap_or_default();
-            let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
-            TrafficError::NoCongestionControl { flow: flow.to_owned(), name, available }
-        })?;
-        // What a packet holds without options is not diminished by those that it will have (RFC
-        // 9293, section 3.7.1).
-        let options = if tcp.timestamps { 12 } else { 0 };
-        let mss = libc::c_int::from(tcp.mss) + options;
-        socket.set(TCP(libc::TCP_MAXSEG), mss).map_err(refused("a segment size"))?;
-        if tcp.min_rto != self.job.timers.min_rto {
-            let micros = (tcp.min_rto.as_picos() / 1_000_000).max(1) as libc::c_int;
-            socket.set(TCP(TCP_RTO_MIN_US), micros).map_err(refused("min_rto"))?;
-        }
-        if tcp.delayed_ack != self.job.timers.delayed_ack {
-            let micros = (tcp.delayed_ack.as_picos() / 1_000_000).max(1) as libc::c_int;
-            socket.set(TCP(TCP_DELACK_MAX_US), micros).map_err(refused("delayed_ack"))?;
-        }
-        if tcp.pacing {
-            // Any limit at all has TCP pace itself, here at its own rate.
-            let most = u64::MAX / 2;
-            let set = socket.set_bytes(SOCKET(libc::SO_MAX_PACING_RATE), &most.to_ne_bytes());
-            set.map_err(refused("pacing"))?;
-        }
-        Ok(())
-    }
-
     /// The socket that a ping's requests go out by. It takes nothing in.
     fn open_probe(&self, ping: &PingPlan, number: usize) -> Result<Socket, TrafficError> {
         let failed = || self.failed("a raw socket for pings cannot be had");
@@ -486,37 +381,6 @@ impl Host<'_> {
 /// The source port of a ping's datagrams.
 pub(crate) fn probe_port(ping: usize) -> u16 {
     FIRST_SOURCE_PORT | ping as u16
-}
-
-/// The window of a connection that Linux tunes.
-const AUTOTUNED: u32 = u32::MAX;
-
-/// What a connection may have in flight: the lesser of its two windows.
-pub(crate) fn window(tcp: &TcpPlan) -> u32 {
-    if tcp.autotuning { AUTOTUNED } else { tcp.send_window.min(tcp.receive_window) }
-}
-
-/// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as
-/// large as it is told to, holds that with what packets take beside their data.
-fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
-    if tcp.autotuning {
-        return Ok(());
-    }
-    let buffer = window(tcp).clamp(4096, 1 << 30);
-    socket.set_receive_buffer(buffer)?;
-    hold_window(socket, window(tcp));
-    Ok(())
-}
-
-/// Has a receiver offer no more than this from now on. Linux forgets it when it learns how much
-/// memory packets take (`tcp_measure_rcv_mss`), which is with a connection's first ones, so that it
-/// must be said again.
-pub(crate) fn hold_window(socket: &Socket, window: u32) {
-    if window == AUTOTUNED {
-        return;
-    }
-    let window = libc::c_int::try_from(window).unwrap_or(libc::c_int::MAX);
-    let _ = socket.set(TCP(libc::TCP_WINDOW_CLAMP), window);
 }
 
 /// Datagrams carry their number and the time.

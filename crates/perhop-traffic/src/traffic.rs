@@ -1,35 +1,31 @@
 //! A job under way.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use perhop_core::{Duration, Time};
 use perhop_measure::{Marks, Table};
-use perhop_workload::{TransportPlan, pattern};
 
-use crate::budget::Budget;
-use crate::clock::{Clock, duration, nanos, time};
+use crate::clock::{duration, time};
 use crate::collector::Collector;
 use crate::error::TrafficError;
 use crate::job::Job;
-use crate::live::{Limits, Token};
-use crate::offset::{ClockOffset, SenderClock};
-use crate::open::{self, Line, Opened};
-use crate::ping::PingState;
+use crate::live::Limits;
+use crate::offset::ClockOffset;
+use crate::open;
 use crate::proof::nonce;
 use crate::prove::Proof;
 use crate::reader::{self, Reader};
 use crate::readings::Readings;
 use crate::receive::{EventSource, receive};
-use crate::shared::{Shared, StreamId, TrafficCounters};
-use crate::stream::{DatagramsReceived, Ends, FlowReceived, FlowState, StreamState, lock};
+use crate::share::{patterns, share, sources};
+use crate::shared::Shared;
+use crate::stream::{Ends, FlowState, lock};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
-use perhop_socket::{Socket, be_prompt, monotonic, realtime, unlimit_files};
+use perhop_socket::{Socket, be_prompt, monotonic, unlimit_files};
 
 /// Files that a process has open beside our sockets, at most.
 const OTHER_FILES: u64 = 256;
@@ -359,123 +355,4 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.join();
     }
-}
-
-/// Returns the id and the pattern of each stream of datagrams.
-fn patterns(job: &Job) -> Result<Vec<(StreamId, perhop_workload::Pattern)>, TrafficError> {
-    let mut patterns = Vec::new();
-    for (flow, plan) in job.flows.iter().enumerate() {
-        if let TransportPlan::Udp(udp) = &plan.transport {
-            for stream in 0..usize::from(plan.streams) {
-                patterns
-                    .push((StreamId { flow, stream }, pattern(udp, &plan.name, stream, job.seed)?));
-            }
-        }
-    }
-    Ok(patterns)
-}
-
-/// What the threads share, with the sockets that send.
-fn share(
-    job: &Job,
-    lines: &[Line],
-    opened: &mut std::collections::BTreeMap<u16, Opened>,
-    limits: Limits,
-) -> Result<Shared, TrafficError> {
-    let token = job.live.as_ref().map(|live| live.token);
-    // Anything that no other run is likely to have, too.
-    let own = (realtime() ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)) as u16;
-    let tag = token.map_or(own, |Token([a, b, ..])| u16::from_be_bytes([a, b]));
-    let mut missing: Vec<_> = opened.values_mut().flat_map(|host| host.missing.drain(..)).collect();
-    missing.dedup();
-    let taps: Vec<_> = opened.iter().filter(|(_, host)| host.tap.is_some()).collect();
-    let taps: Vec<u16> = taps.into_iter().map(|(number, _)| *number).collect();
-    let mut flows = Vec::new();
-    for plan in &job.flows {
-        let (segment, window) = match &plan.transport {
-            TransportPlan::Tcp(tcp) => (tcp.mss.into(), open::window(tcp)),
-            TransportPlan::Udp(_) => (0, 0),
-        };
-        let mut received = FlowReceived::default();
-        if segment == 0 {
-            received.datagrams.resize_with(plan.streams.into(), DatagramsReceived::default);
-        }
-        let here = job.here(&plan.from, &plan.to)?;
-        let (from, to) = (job.number(&plan.from)?, job.number(&plan.to)?);
-        if here.destination && !here.source {
-            received.clock = SenderClock::Unknown;
-        }
-        flows.push(FlowState {
-            name: plan.name.clone(),
-            from: from.into(),
-            dscp: plan.dscp,
-            start: nanos(plan.start.as_picos()),
-            stop: plan.stop.map(|stop| nanos(stop.as_picos())),
-            volume: plan.volume,
-            segment,
-            window,
-            here,
-            watched: Ends { source: taps.contains(&from), destination: taps.contains(&to) },
-            streams: Vec::new(),
-            received: Mutex::new(received),
-        });
-    }
-    let udp: Vec<_> =
-        job.flows.iter().map(|flow| matches!(flow.transport, TransportPlan::Udp(_))).collect();
-    let senders = opened.values_mut().flat_map(|host| host.senders.drain(..));
-    let mut senders: HashMap<_, _> = senders.collect();
-    let mut by_address = [HashMap::new(), HashMap::new()];
-    for (number, &Line { flow, from, to }) in lines.iter().enumerate() {
-        let streams = &mut flows[flow].streams;
-        let id = StreamId { flow, stream: streams.len() };
-        by_address[usize::from(udp[flow])].insert((from, to), id);
-        streams.push(StreamState::new(to, senders.remove(&number)));
-    }
-    let probes = opened.values_mut().flat_map(|host| host.probes.drain(..));
-    let mut probes: HashMap<_, _> = probes.collect();
-    let mut pings = Vec::new();
-    for (number, plan) in job.pings.iter().enumerate() {
-        let ends = (open::host(job, &plan.from)?, &job.node(&plan.to)?.addresses[..]);
-        let how = (probes.remove(&number), token.is_some());
-        pings.push(PingState::new(plan, number, tag, ends, how));
-    }
-    let named = job.nodes.iter().enumerate();
-    let nodes = named
-        .flat_map(|(node, plan)| plan.addresses.iter().map(move |address| (*address, node as u16)));
-    Ok(Shared {
-        clock: Clock::default(),
-        tag,
-        flows,
-        udp,
-        // Of a live job the addresses are known once they are proved.
-        by_address: match token {
-            None => OnceLock::from(by_address),
-            Some(_) => OnceLock::new(),
-        },
-        proof: token,
-        proved: OnceLock::new(),
-        budget: Budget::new(limits),
-        pings,
-        nodes: nodes.collect(),
-        missing,
-        warnings: Mutex::default(),
-        counters: TrafficCounters::default(),
-    })
-}
-
-/// Where something comes in at a host.
-fn sources(job: &Job, node: u16, opened: Opened) -> Vec<EventSource> {
-    let listen = |(at, socket): (SocketAddr, _)| EventSource::Listener(at, socket);
-    let at = &job.nodes[usize::from(node)].addresses;
-    let mut sources: Vec<_> = opened.listeners.into_iter().map(listen).collect();
-    sources.extend(
-        opened.datagrams.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)),
-    );
-    sources.extend(opened.icmp.into_iter().map(|(v6, socket)| EventSource::Icmp {
-        v6,
-        at: at.clone(),
-        socket,
-    }));
-    sources.extend(opened.tap.map(EventSource::Tap));
-    sources
 }

@@ -240,3 +240,52 @@ fn a_live_job_does_not_change_its_hosts() {
     let refused = open(&near).unwrap_err().to_string();
     assert!(refused.contains("0 entries for its 1 flows"), "{refused}");
 }
+
+/// Runs a test of this binary as a user without rights.
+fn as_nobody(test: &str) {
+    use std::os::unix::process::CommandExt;
+    let own = std::env::current_exe().unwrap();
+    let copy = std::env::temp_dir().join(format!("perhop-traffic-{}", std::process::id()));
+    std::fs::copy(own, &copy).unwrap();
+    let mut command = std::process::Command::new(&copy);
+    command.args(["--exact", test, "--ignored"]).env("TMPDIR", "/tmp").current_dir("/");
+    let output = command.gid(65_534).uid(65_534).output();
+    std::fs::remove_file(copy).unwrap();
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn what_a_user_without_rights_cannot_measure_is_named() {
+    as_nobody("live::without_rights");
+}
+
+#[test]
+#[ignore = "runs as a user without rights"]
+fn without_rights() {
+    let bulk = tcp(8, None, Some(1_000_000), json!({"congestion_control": "reno"}));
+    let mut calls = udp(46, 600 * MS, json!({}));
+    merge(&mut calls, &json!({"volume": 25_000}));
+    let jobs = live(&job(false, &[900 * MS], vec![bulk, calls], vec![]), "source");
+    let mut ends = both(&jobs);
+    assert!(prove(&mut ends));
+    let (collector, tables) = run_live(&jobs[2], &mut ends);
+    assert_eq!(collector.delivered(), [1_000_000, 25_000]);
+    let [near, far] = collector.missing() else { panic!("{:?}", collector.missing()) };
+    assert!(near.contains("TCP arrive at near") && far.contains("TCP arrive at far"), "{near}");
+    assert!(near.contains("ermission") || near.contains("not permitted"), "{near}");
+    // What the kernel tells everybody is there; what only packets show is null.
+    assert_eq!(integers(&tables, "intervals", "marked"), [-1, 0]);
+    assert!(integers(&tables, "intervals", "packets").iter().all(|&packets| packets > 0));
+    assert_eq!(names(&tables, "codepoints", "flow"), ["call"]);
+    // No pings without raw sockets, and it is said at once.
+    let ping = json!({
+        "name": "idle", "from": "near", "to": "far", "dscp": 0, "every": MS, "size": 56,
+        "start": 0, "stop": 100 * MS,
+    });
+    let [near, far, _] = live(&job(false, &[900 * MS], vec![], vec![ping]), "source");
+    let refused = open(&near).unwrap_err().to_string();
+    assert!(refused.contains("near") && refused.contains("raw socket"), "{refused}");
+    open(&far).expect("its replies are the kernel's");
+}

@@ -1,0 +1,180 @@
+//! What both ends of a stream tell, joined.
+
+use perhop_measure::{Known, OrderCounts, StreamCounters, StreamReading};
+
+use super::{FlowRecord, StreamRecord};
+use crate::readings::{
+    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
+    ReceiverReadings, SenderReadings, SourceReading,
+};
+use perhop_socket::Nanos;
+
+/// How long a datagram may be under way before it counts as lost, beyond twice the longest that one
+/// was. Those that one of a higher number has overtaken count sooner.
+const PATIENCE: Nanos = 1_000_000_000;
+
+pub(super) fn total(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
+impl SourceReading {
+    /// The greatest window that was offered to one of its connections; zero for datagrams.
+    pub(super) fn window(&self) -> u32 {
+        match &self.streams {
+            SenderReadings::Tcp(streams) => {
+                streams.iter().map(|stream| stream.window).max().unwrap_or(0)
+            }
+            SenderReadings::Udp(_) => 0,
+        }
+    }
+}
+
+impl FlowRecord {
+    /// What both ends tell of a stream, and what is known by that.
+    pub(super) fn stream(
+        &mut self,
+        number: usize,
+        source: Option<&SourceReading>,
+        destination: Option<&(Nanos, DestinationReading)>,
+    ) -> (StreamReading, Known) {
+        let last = self.streams[number].counters;
+        if self.udp {
+            let sender = source.and_then(|source| match &source.streams {
+                SenderReadings::Udp(streams) => streams.get(number),
+                SenderReadings::Tcp(_) => None,
+            });
+            let receiver = destination.and_then(|(read, reading)| match &reading.streams {
+                ReceiverReadings::Udp(streams) => streams.get(number).map(|each| (*read, each)),
+                ReceiverReadings::Tcp(_) => None,
+            });
+            return self.streams[number].datagrams(sender, receiver);
+        }
+        let sender = source.and_then(|source| match &source.streams {
+            SenderReadings::Tcp(streams) => streams.get(number).copied(),
+            SenderReadings::Udp(_) => None,
+        });
+        let receiver = destination.and_then(|(_, reading)| match &reading.streams {
+            ReceiverReadings::Tcp(streams) => streams.get(number).copied(),
+            ReceiverReadings::Udp(_) => None,
+        });
+        if let Some(sender) = sender {
+            self.window = self.window.max(sender.window);
+        }
+        connection(last, sender, receiver)
+    }
+}
+
+impl StreamRecord {
+    /// A stream of datagrams.
+    fn datagrams(
+        &mut self,
+        sender: Option<&DatagramSender>,
+        receiver: Option<(Nanos, &DatagramReceiver)>,
+    ) -> (StreamReading, Known) {
+        if let Some(sender) = sender {
+            self.sent.extend(&sender.history);
+        }
+        let known = Known {
+            received: receiver.is_some(),
+            lost: receiver.is_some() && sender.is_some(),
+            reordered: receiver.is_some(),
+            marked: receiver.is_some(),
+            answered: true,
+            acks: true,
+        };
+        let Some((read, receiver)) = receiver else {
+            let counters = StreamCounters { order: None, ..self.counters };
+            return (StreamReading { counters, ..StreamReading::default() }, known);
+        };
+        let patience = PATIENCE.saturating_add(receiver.longest.as_picos() / 500);
+        let long_ago = read.saturating_sub(patience);
+        while let [_, (second, _), ..] = self.sent.make_contiguous()
+            && *second <= long_ago
+        {
+            self.sent.pop_front();
+        }
+        let front = self.sent.front().filter(|(at, _)| *at <= long_ago);
+        let given_up = front.map_or(0, |(_, sent)| *sent);
+        let lost = sender.map_or(self.counters.lost, |sender| {
+            let given_up = given_up.min(sender.sent).saturating_sub(receiver.packets);
+            // No more than were sent, whatever number a forged datagram has.
+            let missing = sender.sent.saturating_sub(receiver.packets);
+            receiver.overtaken.max(given_up).min(missing)
+        });
+        let counters = StreamCounters {
+            delivered: receiver.delivered,
+            packets: receiver.packets,
+            lost,
+            reordered: receiver.order.reordered,
+            marked: receiver.marked,
+            sacks: Some(0),
+            order: Some(receiver.order),
+            ..StreamCounters::default()
+        };
+        let (delay, jitter) = (receiver.delay, receiver.jitter);
+        (StreamReading { counters, delay, jitter, ..StreamReading::default() }, known)
+    }
+}
+
+/// A connection, with what it had counted at the last mark.
+fn connection(
+    last: StreamCounters,
+    sender: Option<ConnectionSender>,
+    receiver: Option<ConnectionReceiver>,
+) -> (StreamReading, Known) {
+    let known = Known {
+        received: receiver.is_some(),
+        lost: sender.is_some(),
+        reordered: sender.is_some(),
+        marked: receiver.is_some_and(|receiver| receiver.marked.is_some()),
+        answered: sender.is_some(),
+        acks: receiver.is_some(),
+    };
+    let mut reading = StreamReading { counters: last, ..StreamReading::default() };
+    let counters = &mut reading.counters;
+    if let Some(receiver) = receiver {
+        counters.delivered = receiver.delivered;
+        counters.packets = receiver.packets;
+        counters.marked = receiver.marked.unwrap_or(counters.marked);
+        counters.acks = receiver.acks;
+        counters.completion = receiver.completion;
+    }
+    if let Some(sender) = sender {
+        // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
+        counters.lost = sender.retransmits.saturating_sub(sender.repeated);
+        counters.reordered = sender.reordered;
+        counters.echoed = sender.echoed;
+        counters.retransmits = sender.retransmits;
+        (reading.cwnd, reading.srtt) = (sender.cwnd, sender.srtt);
+    }
+    (reading, known)
+}
+
+/// A reading whose counters are never below those of the one before: some are estimates.
+pub(super) fn since(before: &StreamCounters, mut reading: StreamReading) -> StreamReading {
+    let now = reading.counters;
+    let order = match (now.order, before.order) {
+        (Some(now), Some(before)) => Some(OrderCounts {
+            reordered: now.reordered.max(before.reordered),
+            by_three: now.by_three.max(before.by_three),
+            extents: now.extents.max(before.extents),
+            duplicates: now.duplicates.max(before.duplicates),
+            ..now
+        }),
+        (now, _) => now,
+    };
+    reading.counters = StreamCounters {
+        delivered: now.delivered.max(before.delivered),
+        packets: now.packets.max(before.packets),
+        lost: now.lost.max(before.lost),
+        reordered: now.reordered.max(before.reordered),
+        marked: now.marked.max(before.marked),
+        echoed: now.echoed.max(before.echoed),
+        retransmits: now.retransmits.max(before.retransmits),
+        acks: now.acks.max(before.acks),
+        completion: before.completion.or(now.completion),
+        order,
+        ..now
+    };
+    reading
+}
