@@ -173,11 +173,6 @@ impl Socket {
         Ok((own, self.0.peer_addr().ok().and_then(|peer| peer.as_socket())))
     }
 
-    /// Writes to a connection.
-    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes)
-    }
-
     /// Ends a connection at once: what waits in it is not sent, and the other end is told by a
     /// reset (connect(2) with `AF_UNSPEC`).
     pub fn abort(&self) {

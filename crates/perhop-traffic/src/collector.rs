@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perhop_core::{Dscp, NodeId, Time};
 use perhop_measure::{
-    Codepoints, Delays, Displacements, Histogram, Intervals, Known, Labels, Marks, Pings,
-    ProbeRecord, Rtts, StreamCounters, StreamReading, Table,
+    Codepoints, Delays, Displacements, Histogram, Intervals, Labels, Marks, Pings, ProbeRecord,
+    Rtts, StreamCounters, Table,
 };
 use perhop_workload::TransportPlan;
 
 use crate::error::{ReadingsError, TrafficError};
 use crate::job::Job;
 use crate::readings::{
-    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
-    PingReading, ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
+    DestinationReading, PingReading, ProcessReading, Readings, ReceiverReadings, SourceReading,
 };
 use perhop_socket::Nanos;
 

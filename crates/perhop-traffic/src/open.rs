@@ -8,16 +8,13 @@ use std::thread;
 
 use perhop_core::{Ecn, TrafficClass};
 use perhop_wire::{icmpv4, icmpv6};
-use perhop_workload::{
-    FIRST_SOURCE_PORT, FlowPlan, PingPlan, SEND_BUFFER, TcpPlan, TransportPlan, UdpPlan,
-};
+use perhop_workload::{FIRST_SOURCE_PORT, FlowPlan, PingPlan, SEND_BUFFER, TransportPlan, UdpPlan};
 
 use crate::error::TrafficError;
-use crate::job::{Job, NodeJob, linux_name};
+use crate::job::{Job, NodeJob};
 use crate::live::End;
 use crate::payload;
 use crate::tap;
-use crate::tcp::LEAST_UNSENT;
 use perhop_socket::{Level, Socket};
 
 const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
@@ -65,7 +62,12 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
             let ports = (0..=u16::MAX - FIRST_SOURCE_PORT)
                 .map(|more| FIRST_SOURCE_PORT | number.wrapping_add(more));
             let mut free = ports.map(|port| SocketAddr::new(from, port));
-            let from = free.find(|&from| taken.insert((is_tcp, from, to))).ok_or_else(|| {
+            // Before it is proved, a live stream is known at its source by the port alone.
+            let key = |from: SocketAddr| match job.live {
+                None => (is_tcp, Some((from.ip(), to)), "", from.port()),
+                Some(_) => (is_tcp, None, flow.from.as_str(), from.port()),
+            };
+            let from = free.find(|&from| taken.insert(key(from))).ok_or_else(|| {
                 let error = io::ErrorKind::AddrInUse.into();
                 TrafficError::Socket {
                     node: flow.from.clone(),
@@ -309,7 +311,10 @@ impl Host<'_> {
                 check_datagrams(&flow.name, udp)?;
                 let ecn = udp.ecn.unwrap_or(Ecn::NotEct);
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
-                socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+                // A live one shares its port with nobody: who asks for data must find it.
+                if self.job.live.is_none() {
+                    socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
+                }
                 socket
                     .set_traffic_class(line.from.ip(), marked.with_ecn(ecn).octet())
                     .map_err(failed())?;

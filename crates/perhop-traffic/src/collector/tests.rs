@@ -3,6 +3,9 @@ use perhop_measure::{Column, Histogram, Samples};
 use serde_json::json;
 
 use super::*;
+use crate::readings::{
+    ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, SenderReadings,
+};
 
 const MS: u64 = 1_000_000_000;
 

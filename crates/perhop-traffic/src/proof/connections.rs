@@ -74,7 +74,7 @@ impl Talk {
 
 /// Sends a frame. A connection that is new has room for it.
 fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
-    match socket.write(&frame.write(token))? {
+    match socket.send(&frame.write(token))? {
         FRAME => Ok(()),
         _ => Err(ErrorKind::WriteZero.into()),
     }

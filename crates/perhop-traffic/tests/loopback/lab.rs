@@ -114,6 +114,22 @@ pub fn sum(tables: &Tables, table: &str, column: &str) -> i64 {
     integers(tables, table, column).iter().sum()
 }
 
+/// An address of the loopback device that no other test has, nor another process by chance: a live
+/// sender's port is its own.
+fn own_address() -> String {
+    use std::sync::atomic::{AtomicU8, Ordering};
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let process = std::process::id();
+    let place = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("127.{}.{}.{place}", 16 + process % 200, process / 200 % 250)
+}
+
+/// Has tests wait for each other that use ports of ::1.
+pub fn alone() -> impl Drop {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A token of a run.
 pub const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
@@ -121,6 +137,10 @@ pub const TOKEN: &str = "00112233445566778899aabbccddeeff";
 /// that opens each flow.
 pub fn live(job: &Value, opens: &str) -> [Value; 3] {
     let flows = job["flows"].as_array().map_or(0, Vec::len);
+    let mut job = job.clone();
+    if job["nodes"][0]["addresses"][0] != "::1" {
+        job["nodes"][0]["addresses"][0] = json!(own_address());
+    }
     let mut all = [(); 3].map(|()| job.clone());
     for (here, job) in all.iter_mut().enumerate() {
         job["live"] = json!({"token": TOKEN, "flows": vec![json!({"opens": opens}); flows]});

@@ -19,6 +19,7 @@ fn both(jobs: &[Value; 3]) -> [Traffic; 2] {
 
 #[test]
 fn one_end_each_measures_what_both_ends_do() {
+    let _alone = crate::lab::alone();
     for (v6, opens) in
         [(false, "source"), (false, "destination"), (true, "source"), (true, "destination")]
     {
@@ -204,8 +205,10 @@ fn address_translators_are_no_matter() {
         } else {
             far["nodes"][0]["addresses"] = json!(["127.0.9.7"]);
             near["nodes"][1]["addresses"] = json!(["192.0.2.1"]);
-            translate(at("127.0.9.7", ports[0]), at("127.0.9.1", ports[0]), outside);
-            translate(at("127.0.9.7", 49_152), at("127.0.9.1", 49_152), outside);
+            let source = near["nodes"][0]["addresses"][0].as_str().unwrap();
+            for port in [ports[0], 49_152] {
+                translate(at("127.0.9.7", port), at(source, port), outside);
+            }
         }
         let mut ends = [open(&near).unwrap(), open(&far).unwrap()];
         assert!(prove(&mut ends), "{opens}: {:?}", ends.each_ref().map(Traffic::unproved));
@@ -288,4 +291,16 @@ fn without_rights() {
     let refused = open(&near).unwrap_err().to_string();
     assert!(refused.contains("near") && refused.contains("raw socket"), "{refused}");
     open(&far).expect("its replies are the kernel's");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    // The destination asks for data at the port that it knows, so that another one is of no use.
+    let flow = udp(0, 200 * MS, json!({}));
+    let [near, ..] = live(&job(false, &[500 * MS], vec![flow], vec![]), "destination");
+    let first = open(&near).unwrap();
+    let refused = open(&near).unwrap_err().to_string();
+    assert!(refused.contains(":49152") && refused.contains("in use"), "{refused}");
+    drop(first);
+    open(&near).expect("it is free again");
 }

@@ -1,7 +1,7 @@
 //! Nobody gets data who has not proved to want it.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -13,10 +13,12 @@ use crate::lab::{MS, TOKEN, job, live, open, tcp, udp};
 const FRAME: usize = 44;
 const KIND: usize = 5;
 
-fn sender(flow: Value, opens: &str) -> (Traffic, SocketAddr) {
+/// A sender, its address, and the address that its data is to go to.
+fn sender(flow: Value, opens: &str) -> (Traffic, IpAddr, SocketAddr) {
     let at = format!("127.0.9.2:{}", flow["port"]).parse().unwrap();
     let [near, ..] = live(&job(false, &[500 * MS], vec![flow], vec![]), opens);
-    (open(&near).unwrap(), at)
+    let from = near["nodes"][0]["addresses"][0].as_str().unwrap().parse().unwrap();
+    (open(&near).unwrap(), from, at)
 }
 
 fn patient(socket: UdpSocket) -> UdpSocket {
@@ -52,7 +54,7 @@ fn refuses_to_start(traffic: &mut Traffic) {
 
 #[test]
 fn who_never_proves_gets_three_small_datagrams() {
-    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "source");
+    let (mut traffic, _, at) = sender(udp(0, 400 * MS, json!({})), "source");
     let socket = patient(UdpSocket::bind(at).unwrap());
     let all = gather(&socket, |_, _| {}, &mut traffic);
     assert!((1..=3).contains(&all.len()), "{}", all.len());
@@ -63,7 +65,7 @@ fn who_never_proves_gets_three_small_datagrams() {
 
 #[test]
 fn who_is_to_ask_and_does_not_gets_nothing() {
-    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "destination");
+    let (mut traffic, _, at) = sender(udp(0, 400 * MS, json!({})), "destination");
     let socket = patient(UdpSocket::bind(at).unwrap());
     let all = gather(&socket, |_, _| {}, &mut traffic);
     assert_eq!(all.len(), 0);
@@ -76,7 +78,7 @@ fn wrong_nonces_prove_nothing() {
     // the nonce of an earlier run.
     let mut earlier: Option<Vec<u8>> = None;
     for case in 0..7 {
-        let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "source");
+        let (mut traffic, _, at) = sender(udp(0, 400 * MS, json!({})), "source");
         let socket = patient(UdpSocket::bind(at).unwrap());
         let other = UdpSocket::bind("127.0.9.3:0").unwrap();
         let all = gather(
@@ -107,7 +109,7 @@ fn wrong_nonces_prove_nothing() {
 
 #[test]
 fn who_asks_for_ever_gets_few_answers() {
-    let (mut traffic, at) = sender(udp(0, 400 * MS, json!({})), "destination");
+    let (mut traffic, from, at) = sender(udp(0, 400 * MS, json!({})), "destination");
     let socket = patient(UdpSocket::bind(at).unwrap());
     let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
     hello.extend(u128::from_str_radix(TOKEN, 16).unwrap().to_be_bytes());
@@ -115,7 +117,7 @@ fn who_asks_for_ever_gets_few_answers() {
     let asking = socket.try_clone().unwrap();
     let beside = thread::spawn(move || {
         for _ in 0..100 {
-            asking.send_to(&hello, "127.0.9.1:49152").unwrap();
+            asking.send_to(&hello, (from, 49_152)).unwrap();
             thread::sleep(Duration::from_millis(10));
         }
     });
@@ -129,7 +131,7 @@ fn who_asks_for_ever_gets_few_answers() {
 #[test]
 fn a_connection_carries_no_data_before_the_proof() {
     for wrong in [false, true] {
-        let (mut traffic, at) = sender(tcp(0, Some(400 * MS), None, json!({})), "source");
+        let (mut traffic, _, at) = sender(tcp(0, Some(400 * MS), None, json!({})), "source");
         let listener = TcpListener::bind(at).unwrap();
         let server = thread::spawn(move || {
             let (mut peer, _) = listener.accept().unwrap();
@@ -156,10 +158,11 @@ fn a_connection_carries_no_data_before_the_proof() {
 #[test]
 fn who_connects_gets_nothing_without_the_token() {
     let flow = tcp(0, Some(400 * MS), None, json!({}));
-    let at = format!("127.0.9.1:{}", flow["port"]);
-    let (mut traffic, _) = sender(flow, "destination");
-    let mut stranger = TcpStream::connect(&at).unwrap();
-    let mut silent = TcpStream::connect(&at).unwrap();
+    let port = flow["port"].as_u64().unwrap() as u16;
+    let (mut traffic, from, _) = sender(flow, "destination");
+    let at = (from, port);
+    let mut stranger = TcpStream::connect(at).unwrap();
+    let mut silent = TcpStream::connect(at).unwrap();
     let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
     hello.extend([0; 32]);
     stranger.write_all(&hello).unwrap();
