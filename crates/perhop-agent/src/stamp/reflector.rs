@@ -108,7 +108,7 @@ const LONGEST: usize = 65_535;
 const PATIENCE: Nanos = 100_000_000;
 /// How often the kernel is asked about the clock, in nanoseconds.
 const QUALITY_EVERY: Nanos = 1_000_000_000;
-/// TTL of replies (RFC 8762, section 4.3: as received packets have it, 255; RFC 5357, 4.1.2).
+/// TTL of replies (RFC 5357, section 4.2.1).
 const TTL: u8 = 255;
 
 impl Reflector {
@@ -182,7 +182,8 @@ struct Service {
 
 impl Service {
     fn run(mut self, epoll: &Epoll) {
-        be_prompt(true);
+        // No real-time priority: a flood would take a processor from all others.
+        be_prompt(false);
         let mut batch = Batch::new(BATCH, LONGEST);
         let mut events = [Event { events: 0, u64: 0 }; 1];
         let mut asked = monotonic();

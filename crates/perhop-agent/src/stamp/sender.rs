@@ -117,7 +117,7 @@ impl Sender {
         let socket = Socket::like(to, libc::SOCK_DGRAM, 0)?;
         socket.report_traffic_class(to.ip())?;
         socket.report_ttl(to.ip())?;
-        // RFC 8762, section 4.1 by way of RFC 5357, 4.1.2.
+        // RFC 5357, section 4.1.2.
         socket.set_ttl(to.ip(), 255)?;
         socket.set_traffic_class(to.ip(), settings.class.octet())?;
         socket.stamp_arrivals()?;

@@ -40,7 +40,9 @@ impl Delays {
 /// The reflector's clock against the sender's.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Clock {
-    /// The reflector's clock minus the sender's at the end, in nanoseconds.
+    /// When the last reply came, by the sender's clock: nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The reflector's clock minus the sender's then, in nanoseconds.
     pub offset_ns: i64,
     /// Growth of the offset, in ppb.
     pub rate_ppb: f64,
@@ -140,6 +142,7 @@ impl Summary {
         let clock = estimates.last().zip(ordered.last()).map(|(last, answer)| {
             let StampError { synchronized, .. } = answer.error;
             Clock {
+                at_ns: last.at,
                 offset_ns: last.offset,
                 rate_ppb: last.rate_ppb,
                 bound_ns: bound,
