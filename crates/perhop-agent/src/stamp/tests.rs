@@ -232,6 +232,12 @@ fn session(
     let end = monotonic() + 300_000_000;
     sender.receive(end, |answer| answers.push(answer)).unwrap();
     let summary = Summary::new(&settings, sender.sent(), sender.stray(), &answers);
+    // A packet is counted after its reply is sent.
+    let patience = Instant::now() + Duration::from_secs(5);
+    let counted = |counts: Counts| counts.answered + counts.limited >= packets.into();
+    while !counted(reflector.counts()) && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     Some((summary, reflector.counts()))
 }
 
