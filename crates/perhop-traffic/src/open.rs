@@ -304,7 +304,12 @@ impl Host<'_> {
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 let socket = self.sending(flow, tcp, line.from, failed)?;
-                self.bind(&socket, line.from, true).map_err(failed())?;
+                let mut from = line.from;
+                if self.job.live.is_some() {
+                    // The kernel remembers the ports of an earlier run for a minute (TIME-WAIT).
+                    from.set_port(0);
+                }
+                self.bind(&socket, from, true).map_err(failed())?;
                 Ok(socket)
             }
             TransportPlan::Udp(udp) => {

@@ -124,7 +124,7 @@ fn own_address() -> String {
     format!("127.{}.{}.{place}", 16 + process % 200, process / 200 % 250)
 }
 
-/// Has tests wait for each other that use ports of ::1.
+/// Has tests wait for each other that use the same port of ::1, or of any address.
 pub fn alone() -> impl Drop {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

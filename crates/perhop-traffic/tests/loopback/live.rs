@@ -185,6 +185,7 @@ fn translate(at: SocketAddr, to: SocketAddr, outside: IpAddr) {
 
 #[test]
 fn address_translators_are_no_matter() {
+    let _alone = crate::lab::alone();
     for opens in ["source", "destination"] {
         let bulk = tcp(0, None, Some(2_000_000), json!({}));
         let mut calls = udp(0, 600 * MS, json!({}));
@@ -221,6 +222,7 @@ fn address_translators_are_no_matter() {
 
 #[test]
 fn a_host_whose_address_is_a_translators_takes_any() {
+    let _alone = crate::lab::alone();
     let mut flow = udp(0, 400 * MS, json!({}));
     merge(&mut flow, &json!({"volume": 25_000}));
     let [mut near, far, controller] = live(&job(false, &[500 * MS], vec![flow], vec![]), "source");
@@ -295,6 +297,7 @@ fn without_rights() {
 
 #[test]
 fn a_port_that_is_taken_is_named() {
+    let _alone = crate::lab::alone();
     // The destination asks for data at the port that it knows, so that another one is of no use.
     let flow = udp(0, 200 * MS, json!({}));
     let [near, ..] = live(&job(false, &[500 * MS], vec![flow], vec![]), "destination");

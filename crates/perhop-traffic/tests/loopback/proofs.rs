@@ -65,6 +65,7 @@ fn who_never_proves_gets_three_small_datagrams() {
 
 #[test]
 fn who_is_to_ask_and_does_not_gets_nothing() {
+    let _alone = crate::lab::alone();
     let (mut traffic, _, at) = sender(udp(0, 400 * MS, json!({})), "destination");
     let socket = patient(UdpSocket::bind(at).unwrap());
     let all = gather(&socket, |_, _| {}, &mut traffic);
@@ -109,6 +110,7 @@ fn wrong_nonces_prove_nothing() {
 
 #[test]
 fn who_asks_for_ever_gets_few_answers() {
+    let _alone = crate::lab::alone();
     let (mut traffic, from, at) = sender(udp(0, 400 * MS, json!({})), "destination");
     let socket = patient(UdpSocket::bind(at).unwrap());
     let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
@@ -134,7 +136,8 @@ fn a_connection_carries_no_data_before_the_proof() {
         let (mut traffic, _, at) = sender(tcp(0, Some(400 * MS), None, json!({})), "source");
         let listener = TcpListener::bind(at).unwrap();
         let server = thread::spawn(move || {
-            let (mut peer, _) = listener.accept().unwrap();
+            let (mut peer, from) = listener.accept().unwrap();
+            assert_ne!(from.port(), 49_152, "the same port could not connect again for a minute");
             peer.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
             let mut bytes = vec![0; FRAME];
             peer.read_exact(&mut bytes).unwrap();
