@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from conftest import PERHOP, REAL_HOSTS
+from conftest import PERHOP, REAL_HOSTS, SLOW
 from perhop.errors import UnsupportedError
 from perhop.lab import up
 from perhop.scenario import parse
 from tools import need, unable
+
+pytestmark = SLOW
 
 Packets = list[tuple[bool, bytes]]
 """Packets in their order: whether a reflector sent it, and its bytes."""
