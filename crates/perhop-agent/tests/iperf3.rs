@@ -340,3 +340,19 @@ fn hostile_clients_are_refused_and_others_are_served() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn data_ends_when_the_client_ends_the_test() {
+    let (_server, address) = serve("127.0.0.1:0", Limits::default(), None);
+    let mut control = begin(address, r#"{"tcp":true,"time":5,"parallel":1,"reverse":true}"#);
+    assert_eq!(byte(&mut control), 10);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.write_all(COOKIE).unwrap();
+    assert_eq!((byte(&mut control), byte(&mut control)), (1, 2));
+    stream.read_exact(&mut [0; 100_000]).unwrap();
+    control.write_all(&[4]).unwrap();
+    // A client that waits for the rest of a block hears of the end, and goes on.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(byte(&mut control), 13);
+}

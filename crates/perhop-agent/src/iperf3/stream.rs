@@ -58,6 +58,8 @@ pub(crate) struct Stream {
     pub last: Nanos,
     marked: Counts,
     intervals: Vec<(Interval, Delays)>,
+    /// What had been counted when it was ended.
+    ended: Option<Counts>,
 }
 
 /// The datagrams of a sender that are on their way to the kernel.
@@ -102,6 +104,7 @@ impl Stream {
             last: 0,
             marked: Counts::default(),
             intervals: Vec::new(),
+            ended: None,
         }
     }
 
@@ -216,6 +219,16 @@ impl Stream {
         Some(self.pace.due().max(now))
     }
 
+    /// Sends no more. The receiver of TCP is told so: a client of iperf3 may wait for the rest of a
+    /// block, and says nothing meanwhile.
+    pub fn end(&mut self) {
+        self.ended = Some(self.counts(None));
+        self.open = false;
+        if self.out.is_none() {
+            self.socket.end();
+        }
+    }
+
     /// Bytes that it has carried, malformed datagrams included.
     pub fn carried(&self) -> u64 {
         self.bytes
@@ -223,6 +236,9 @@ impl Stream {
 
     /// What was counted so far. `sent` is the number of datagrams that the other end sent.
     pub fn counts(&self, sent: Option<u64>) -> Counts {
+        if let Some(ended) = self.ended {
+            return ended;
+        }
         if let Some(meter) = &self.meter {
             return meter.counts(sent);
         }

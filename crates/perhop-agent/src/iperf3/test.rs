@@ -344,6 +344,7 @@ impl Test<'_> {
         let ended = monotonic();
         run.ended = ended;
         let cpu = run.cpu(ended);
+        self.streams.iter_mut().filter(|stream| stream.sends).for_each(Stream::end);
         for stream in self.streams.iter_mut().filter(|stream| !stream.sends && stream.open) {
             // What had arrived when the test ended. A stream that is paced has not taken all.
             while stream.run(&mut self.room, monotonic()).0 > 0 && monotonic() < ended + QUIET {}
