@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Agent, agents, finish, job, prepare, rows, tcp, udp};
+use common::{Agent, agents, finish, job, job_between, prepare, rows, tcp, udp};
 use perhop_agent::{ErrorCode, Identity, Live, LiveError};
 use serde_json::json;
 
@@ -50,6 +50,27 @@ fn two_agents_send_what_the_job_says() {
     assert!(counters["start_bound_us"] < 1_000, "{counters:?}");
     for agent in [&a, &b] {
         assert!(agent.calms_down(SECOND).is_some(), "{} sockets", agent.sockets());
+    }
+}
+
+#[test]
+fn either_end_opens_connections_in_both_families() {
+    let key = Identity::generate();
+    let (a, b) = (Agent::start(&key.public(), &[]), Agent::start(&key.public(), &[]));
+    for (addresses, end) in [
+        // An end that only the other one can be reached from, as behind a translation of addresses.
+        (["0.0.0.0", "127.0.0.2"], "source"),
+        (["127.0.0.1", "0.0.0.0"], "destination"),
+        (["::1", "::1"], "source"),
+        (["::1", "::1"], "destination"),
+    ] {
+        let mut bulk = tcp("bulk", 26_072);
+        bulk["volume"] = json!(100_000);
+        let flows = [udp("voice", 26_071, 1_000_000), bulk];
+        let live = run(&job_between(addresses, end, 5, &flows, &[]), &a, &b, &key);
+        let [voice, bulk] = live.delivered()[..] else { panic!() };
+        assert!((60_000..=63_000).contains(&voice), "{addresses:?} {end}: {voice} B");
+        assert_eq!(bulk, 100_000, "{addresses:?} {end}");
     }
 }
 

@@ -24,10 +24,12 @@ const PREPARATION: Duration = Duration::from_secs(30);
 const PROOF: Duration = Duration::from_secs(10);
 /// How long agents may take for the exchanges of time before the start.
 const COMPARISON: Duration = Duration::from_secs(20);
-/// Exchanges of time before the start, and the time between them: in all, and of each agent.
+/// Exchanges of time with each agent before the start.
 const EXCHANGES: usize = 20;
+/// Time between two of them with one agent, in nanoseconds.
 const PAUSE: Nanos = 10_000_000;
-const PAUSE_OF_EACH: Nanos = 500_000;
+/// Time between two of them with any agents, at least, in nanoseconds.
+const SHORTEST_PAUSE: Nanos = 500_000;
 /// How far ahead the start is at least, besides what messages take.
 const LEAD: Nanos = 300_000_000;
 /// How long agents may take to hand over their last readings.
@@ -298,14 +300,17 @@ fn senders(job: &Job, node: &str) -> Vec<String> {
 /// Finds out how far each agent's monotonic clock is ahead of ours: by exchanges one after the
 /// other, without waiting for answers in between.
 pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
-    let pause = PAUSE.max(PAUSE_OF_EACH * peers.len() as Nanos);
+    let asks = EXCHANGES * peers.len();
+    let pause = (PAUSE / peers.len().max(1) as Nanos).max(SHORTEST_PAUSE);
     let until = monotonic() + COMPARISON.as_nanos() as Nanos;
     peers.iter_mut().for_each(|peer| peer.clock.reset());
     let mut gathering = Gathering::new(peers);
     let (mut asked, mut next) = (0, monotonic());
     loop {
-        if asked < EXCHANGES && monotonic() >= next {
-            gathering.peers().iter_mut().for_each(Peer::ask_time);
+        // One agent at a time, so that they do not wait for each other here.
+        while asked < asks && monotonic() >= next {
+            let peers = gathering.peers();
+            peers[asked % peers.len()].ask_time();
             (asked, next) = (asked + 1, next + pause);
         }
         let known = |peer: &Peer| peer.clock.exchanges >= EXCHANGES;
@@ -313,7 +318,7 @@ pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
         if monotonic() > until {
             return Err(last.late("told its time", COMPARISON));
         }
-        let wake = if asked < EXCHANGES { next } else { monotonic() + pause };
+        let wake = if asked < asks { next } else { monotonic() + PAUSE };
         gathering.step(wake, |_, peer, reply| Err(peer.unexpected(&reply)))?;
     }
 }

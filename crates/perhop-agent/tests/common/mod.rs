@@ -111,8 +111,19 @@ pub fn tcp(name: &str, port: u16) -> Value {
 
 /// A job between nodes a and b, of so many tenths of a second.
 pub fn job(tenths: u64, flows: &[Value], pings: &[Value]) -> Job {
+    job_between(["127.0.0.1", "127.0.0.2"], "source", tenths, flows, pings)
+}
+
+/// A job between nodes a and b that have these addresses; this end of flows opens connections.
+pub fn job_between(
+    [a, b]: [&str; 2],
+    end: &str,
+    tenths: u64,
+    flows: &[Value],
+    pings: &[Value],
+) -> Job {
     let marks: Vec<u64> = (1..=tenths).map(|tenth| tenth * 100_000_000_000).collect();
-    let opens: Vec<_> = flows.iter().map(|_| json!({"opens": "source"})).collect();
+    let opens: Vec<_> = flows.iter().map(|_| json!({"opens": end})).collect();
     let token: String = Identity::generate()
         .public()
         .spki()
@@ -124,8 +135,8 @@ pub fn job(tenths: u64, flows: &[Value], pings: &[Value]) -> Job {
     serde_json::from_value(json!({
         "seed": 1, "marks": marks, "cuts": [],
         "nodes": [
-            {"name": "a", "namespace": null, "addresses": ["127.0.0.1"]},
-            {"name": "b", "namespace": null, "addresses": ["127.0.0.2"]},
+            {"name": "a", "namespace": null, "addresses": [a]},
+            {"name": "b", "namespace": null, "addresses": [b]},
         ],
         "timers": {"min_rto": 200_000_000_000_u64, "delayed_ack": 40_000_000_000_u64},
         "flows": flows, "pings": pings,
