@@ -243,3 +243,47 @@ def test_capacities_are_known_or_said_to_be_unknown(lab_folder: Path) -> None:
     assert found[4]["method"] in {"sizes", "behind-narrower"}
     # Both ways of this path are the same; the volume is bounded.
     assert report["bytes_sent"] < 50_000_000
+
+
+BUCKETS = """
+perhop: 1
+name: buckets
+nodes: {a: host, r1: router, r2: router, b: host}
+links:
+  - {ends: [a, r1], rate: 200 Mbps, delay: 1 ms}
+  - {ends: [r1, r2], rate: 50 Mbps, delay: 1 ms, egress: {r1: edge}}
+  - {ends: [r2, b], rate: 100 Mbps, delay: 1 ms}
+policies:
+  edge:
+    classes:
+      policed: {match: {dscp: ef}, police: {rate: 7 Mbps, burst: 30 kB}, unused: true}
+      shaped:
+        match: {dscp: af11}
+        bandwidth: 10%
+        shape: {rate: 9 Mbps, burst: 60 kB}
+        unused: true
+      rest: {match: any}
+"""
+
+
+@MEASURES
+def test_policers_and_shapers_are_found_with_rate_and_burst(lab_folder: Path) -> None:
+    assert lab_folder.is_dir()
+    with standing(BUCKETS) as lab:
+        nobody = [str(PERHOP), "path", "b", "--buckets", "--no-multipath", "--no-mtu", "--count=1"]
+        with lab.start("a", nobody, stderr=subprocess.PIPE) as process:
+            said = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 2
+        assert "start one there with `perhop path --respond`" in said
+        answering = [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0"]
+        with lab.start("b", answering):
+            marks = ("--dscp=ef", "--dscp=af11", "--dscp=be")
+            report = probe(lab, "b", "--buckets", "--no-multipath", "--rate=500", *marks)
+            lab.down()
+    policed, shaped, rest = (found["bucket"] for found in report["buckets"])
+    assert (policed["kind"], shaped["kind"], rest) == ("policer", "shaper", None)
+    assert policed["bps"] == pytest.approx(7e6, rel=0.02)
+    assert policed["burst"] == pytest.approx(30e3, rel=0.1)
+    assert shaped["bps"] == pytest.approx(9e6, rel=0.02)
+    assert shaped["burst"] == pytest.approx(60e3, rel=0.1)
+    assert report["buckets"][2]["narrow_bps"] == pytest.approx(50e6, rel=0.1)

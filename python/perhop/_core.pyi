@@ -24,8 +24,10 @@ __all__ = [
     "Wires",
     "__version__",
     "agent",
+    "far_path",
     "plan_schemas",
     "reread_plan",
+    "respond_path",
     "trace_path",
 ]
 
@@ -323,3 +325,5 @@ class Wires:
     def counters(self) -> dict[str, dict[str, int]]: ...
 
 def trace_path(settings: str) -> str: ...
+def far_path(settings: str) -> str: ...
+def respond_path(address: str, limits: str) -> None: ...

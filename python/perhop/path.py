@@ -7,16 +7,19 @@ import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop._core import trace_path
+from perhop._core import far_path, respond_path, trace_path
 from perhop.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ECN", "PORT", "names", "trace"]
+__all__ = ["ECN", "PORT", "RESPONDER_PORT", "buckets", "names", "respond", "trace"]
 
 PORT: Final = 33434
 """The destination port of UDP probes: the first one of traceroute, which should be closed."""
+
+RESPONDER_PORT: Final = 4862
+"""The UDP port of responders."""
 
 ECN: Final = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
 """ECN field by name (RFC 3168, section 5)."""
@@ -102,6 +105,80 @@ def trace(
     except ValueError as error:
         raise UsageError(f"{destination}: {error}") from None
     return report
+
+
+def buckets(
+    responder: str,
+    *,
+    port: int = RESPONDER_PORT,
+    family: int | None = None,
+    dscp: Iterable[int] = (0,),
+    max_rate: int = 1_000_000_000,
+    volume: int = 100_000_000,
+    limit_s: int = 300,
+) -> list[dict[str, Any]]:
+    """Find policers and shapers on the way to a responder, by trains of each code point.
+
+    Args:
+        responder: Name or address of a host on which `perhop path --respond` runs.
+        port: UDP port of the responder.
+        family: 4 or 6 for that version of IP; by default that of the first address.
+        dscp: Code points of the trains.
+        max_rate: Greatest rate of a train in bit/s; the responder may allow less.
+        volume: Bytes that all trains may have; the responder may allow less.
+        limit_s: Seconds after which the measurement ends with an error.
+
+    Returns:
+        For each code point `sent` (its mark), `narrow_bps` (the rate of the narrowest link),
+        `bucket` (`kind`, `bps` and `burst` in bytes; None if no bucket was exceeded), `train_bps`
+        and `train_bytes` (the largest train).
+
+    Raises:
+        UsageError: The responder does not answer or has no address, or the time limit is over.
+    """
+    address = _address(responder, family)
+    settings = {
+        "responder": f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
+        "marks": [code << 2 for code in dict.fromkeys(dscp)],
+        "max_bps": max_rate,
+        "volume": volume,
+        "limit_s": limit_s,
+    }
+    try:
+        found: list[dict[str, Any]] = json.loads(far_path(json.dumps(settings)))
+    except OSError as error:
+        raise UsageError(f"{responder}: {error}") from None
+    return found
+
+
+def respond(
+    address: str = "127.0.0.1",
+    port: int = RESPONDER_PORT,
+    *,
+    max_rate: int = 1_000_000_000,
+    max_volume: int = 200_000_000,
+    max_sessions: int = 8,
+) -> None:
+    """Answer the trains of `buckets` until a signal comes.
+
+    Args:
+        address: Address to listen on.
+        port: UDP port to listen on.
+        max_rate: Greatest rate of a train in bit/s that is allowed.
+        max_volume: Bytes that a session is allowed to send.
+        max_sessions: Sessions at the same time.
+
+    Raises:
+        UnsupportedError: The address or the port cannot be used.
+    """
+    limits = {"max_bps": max_rate, "max_bytes": max_volume, "max_sessions": max_sessions}
+    at = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    try:
+        respond_path(at, json.dumps(limits))
+    except OSError as error:
+        raise UnsupportedError(f"{at}: {error}") from None
+    except ValueError as error:
+        raise UsageError(f"{at}: {error}") from None
 
 
 def names(report: dict[str, Any]) -> dict[str, str]:

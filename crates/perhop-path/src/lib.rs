@@ -5,28 +5,35 @@
 //! `statistics`); `prober` has the raw sockets; `trace` and `trains` join both.
 
 mod answer;
+mod bucket;
 mod capacity;
+mod far;
 mod hops;
+mod message;
 mod mtu;
 mod multipath;
 mod probe;
 mod prober;
 mod report;
+mod respond;
 mod statistics;
 mod trace;
 mod trains;
 
 pub use answer::{Answer, Kind};
+pub use bucket::{Bucket, Kind as BucketKind, Sent, find};
 pub use capacity::{
     Capacity, Estimate, HopSeries, Method, Sizes, capacities, is_of_answers, lower_slope,
     narrow_rate, rate_between,
 };
+pub use far::{Far, FarSettings, far};
 pub use hops::{Mark, Rewrite, Silence, judge, rewrites};
 pub use mtu::{HopMtu, MtuSearch, Outcome};
 pub use multipath::{Ask, Multipath, Place, flows_needed};
 pub use probe::{Probe, ProbeProtocol, Target};
 pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};
 pub use report::{Address, Hop, LinkBetween, MarkSeen, Report};
+pub use respond::{Limits, respond};
 pub use statistics::{Spread, fisher, quantile};
 pub use trace::{Settings, trace};
 

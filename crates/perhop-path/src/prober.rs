@@ -27,6 +27,9 @@ pub enum ProbeError {
     /// The caller wants to end.
     #[error("interrupted")]
     Interrupted,
+    /// Nobody answers at the address of the responder.
+    #[error("no responder answers at {0}; start one there with `perhop path --respond`")]
+    NoResponder(SocketAddr),
     /// The time that probing may take is over.
     #[error("the time limit of {0} s is over")]
     Time(u64),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use perhop_path::{ProbeError, Settings, trace};
+use perhop_path::{FarSettings, Limits, ProbeError, Settings, far, respond, trace};
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -18,6 +18,21 @@ use crate::plans::read;
 pub(crate) fn trace_path(py: Python<'_>, settings: &str) -> PyResult<String> {
     let settings = read::<Settings>(settings)?;
     answer(py, |go_on| trace(&settings, go_on))
+}
+
+/// Measure policers and shapers on the way to a responder; settings and result are JSON.
+#[pyfunction]
+pub(crate) fn far_path(py: Python<'_>, settings: &str) -> PyResult<String> {
+    let settings = read::<FarSettings>(settings)?;
+    answer(py, |go_on| far(&settings, go_on))
+}
+
+/// Answer trains on an address, given with its port, until a signal comes; limits are JSON.
+#[pyfunction]
+pub(crate) fn respond_path(py: Python<'_>, address: &str, limits: &str) -> PyResult<()> {
+    let limits = read::<Limits>(limits)?;
+    let at = address.parse().map_err(|_| PyValueError::new_err("not an address with a port"))?;
+    answer(py, |go_on| respond(at, limits, go_on)).map(drop)
 }
 
 /// How long a signal may wait.

@@ -18,7 +18,7 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("ends", nargs=-1, required=True, metavar="[SOURCE] DESTINATION")
+@click.argument("ends", nargs=-1, metavar="[SOURCE] DESTINATION")
 @click.option("-4", "family", flag_value=4, type=int, help="Use IPv4.")
 @click.option("-6", "family", flag_value=6, type=int, help="Use IPv6.")
 @click.option(
@@ -94,6 +94,37 @@ Examples:
     is_flag=True,
     help="Measure the capacity of each link, by trains of packets at full rate.",
 )
+@click.option(
+    "--buckets",
+    is_flag=True,
+    help="Find policers and shapers by trains to a responder at the destination.",
+)
+@click.option(
+    "--respond",
+    is_flag=True,
+    help="Run a responder for --buckets on this host instead, until Ctrl-C.",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="The address of the responder.",
+)
+@click.option(
+    "--responder-port",
+    default=4862,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="The UDP port of the responder.",
+)
+@click.option(
+    "--max-rate",
+    default="1 Gbps",
+    show_default=True,
+    metavar="RATE",
+    help="The greatest rate of trains to a responder, or that a responder allows.",
+)
 @click.option("--names", "with_names", is_flag=True, help="Ask DNS for the names of routers.")
 @click.option(
     "--limit",
@@ -126,6 +157,11 @@ def path(
     no_multipath: bool,
     no_mtu: bool,
     capacity: bool,
+    buckets: bool,
+    respond: bool,
+    listen: str,
+    responder_port: int,
+    max_rate: str,
     with_names: bool,
     limit: int,
     out: Path | None,
@@ -138,11 +174,20 @@ def path(
 
     Raw sockets need root or CAP_NET_RAW.
     """
+    import perhop.path as paths
     from perhop.errors import UsageError
     from perhop.path import ECN, names, trace
     from perhop.scenario import parse_dscp
+    from perhop.units import parse_rate
 
-    if len(ends) > 2:
+    try:
+        most = parse_rate(max_rate)
+    except ValueError as error:
+        raise UsageError(f"--max-rate: {error}") from None
+    if respond:
+        paths.respond(listen, responder_port, max_rate=most)
+        return 0
+    if not 1 <= len(ends) <= 2:
         raise UsageError("expected a destination, or a source and a destination")
     *source, destination = ends
     try:
@@ -168,6 +213,15 @@ def path(
         capacity=capacity,
         limit_s=limit,
     )
+    if buckets:
+        report["buckets"] = paths.buckets(
+            destination,
+            port=responder_port,
+            family=family,
+            dscp=codes,
+            max_rate=most,
+            limit_s=limit,
+        )
     known = names(report) if with_names else {}
     if as_json:
         click.echo(json.dumps({**report, "names": known}, indent=2, allow_nan=False))

@@ -29,6 +29,7 @@ def path_tables(report: dict[str, Any], names: Mapping[str, str] | None = None) 
     tables = [
         _hops(report, known),
         _capacities(report),
+        _buckets(report),
         _marks(report),
         _rewrites(report),
         _ways(report, known),
@@ -156,6 +157,31 @@ def _capacities(report: dict[str, Any]) -> Table | None:
     columns = (Column("hops"), Column("capacity"), Column("interval"), Column("by", "left"))
     note = "Of IP packets of the path MTU. Of several links, the narrowest."
     return Table("Capacity of links", columns, tuple(rows), note)
+
+
+def _buckets(report: dict[str, Any]) -> Table | None:
+    if "buckets" not in report:
+        return None
+    rows = []
+    for found in report["buckets"]:
+        bucket = found["bucket"] or {"kind": "none exceeded", "bps": None, "burst": None}
+        rows.append(
+            (
+                mark(found["sent"]),
+                bucket["kind"],
+                text.rate(bucket["bps"]),
+                text.size(bucket["burst"]),
+                f"{text.size(found['train_bytes'])} at {text.rate(found['train_bps'])}",
+                text.rate(found["narrow_bps"]),
+            )
+        )
+    columns = (
+        Column("sent", "left"),
+        Column("token bucket", "left"),
+        *map(Column, ("rate", "burst", "longest train", "narrowest link")),
+    )
+    note = "Rates and bursts of IP packets. A bucket that the train does not empty is not found."
+    return Table("Policers and shapers", columns, tuple(rows), note)
 
 
 def _marks(report: dict[str, Any]) -> Table | None:

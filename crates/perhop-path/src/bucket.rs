@@ -1,0 +1,177 @@
+//! Token buckets on a path, from trains whose packets have known times of arrival: policers drop
+//! what exceeds the bucket, shapers delay it (compare Kanuparthy and Dovrolis, "ShaperProbe",
+//! IMC 2011; Flach et al., "An Internet-wide analysis of traffic policing", SIGCOMM 2016).
+
+use serde::Serialize;
+
+use crate::capacity::lower_slope;
+
+/// A packet of a train.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Time of sending, in seconds.
+    pub sent: f64,
+    /// Time of arrival by the receiver's clock, in seconds; `None` if it was lost.
+    pub arrived: Option<f64>,
+}
+
+/// Kind of a token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Packets beyond the bucket are lost.
+    Policer,
+    /// Packets beyond the bucket wait.
+    Shaper,
+}
+
+/// A token bucket that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bucket {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its rate in bit/s of IP packets.
+    pub bps: f64,
+    /// Its burst in bytes.
+    pub burst: f64,
+}
+
+/// Share of lost packets below which losses are no policer's.
+const FEW: f64 = 0.02;
+/// How much slower the end of a train must arrive than it was sent, for a shaper.
+const BEND: f64 = 1.25;
+/// Packets by which the delay grows before a shaper's full queue drops.
+const QUEUE: f64 = 8.0;
+/// Packets from which a rate is estimated at least.
+const LEAST: usize = 10;
+
+/// Find the token bucket that a train of packets of `bytes` has exceeded; `None` if it has not
+/// exceeded any.
+///
+/// Until packet k has passed a bucket, `k · bytes <= burst + rate · t`, with t since the first
+/// packet; a bucket that is empty makes it an equality. Rate and burst are those of the line below
+/// all arrivals since the bucket was empty.
+pub fn find(train: &[Sent], bytes: f64) -> Option<Bucket> {
+    let mut passed = Vec::new();
+    for one in train {
+        if let Some(at) = one.arrived {
+            passed.push((bytes * (passed.len() + 1) as f64, at));
+        }
+    }
+    let start = train.first()?.arrived?;
+    let lost = train.len() - passed.len();
+    let first_loss = train.iter().position(|one| one.arrived.is_none());
+    let policed = lost as f64 > FEW * train.len() as f64;
+    let empty = match first_loss.filter(|_| policed) {
+        Some(index) => index,
+        None => {
+            let last = train.last()?;
+            let sent =
+                (last.sent - train.first()?.sent) / (bytes * (train.len() - 1).max(1) as f64);
+            if lower_slope(&passed[passed.len() / 2..])? < BEND * sent {
+                return None;
+            }
+            passed.len() / 2
+        }
+    };
+    let end = passed.get(empty..).filter(|end| end.len() >= LEAST)?;
+    let spacing = lower_slope(end).filter(|&it| it > 0.0)?;
+    // The greatest value over all packets: that of a packet that was not late.
+    let burst =
+        end.iter().map(|&(passed, at)| passed - (at - start) / spacing).max_by(f64::total_cmp)?;
+    let delays: Vec<f64> = train[..empty.min(train.len())]
+        .iter()
+        .filter_map(|one| Some(one.arrived? - one.sent))
+        .collect();
+    let least = delays.iter().copied().min_by(f64::total_cmp)?;
+    let grown = delays.last()? - least;
+    let kind = match policed && grown < QUEUE * bytes * spacing {
+        true => Kind::Policer,
+        false => Kind::Shaper,
+    };
+    Some(Bucket { kind, bps: 8.0 / spacing, burst: burst.max(bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use perhop_core::Stream;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A train at `rate` bit/s through a bucket of `bps` and `burst` bytes; answers are late by up
+    /// to `late` seconds.
+    fn train(
+        rate: f64,
+        (bps, burst): (f64, f64),
+        bytes: f64,
+        queue: Option<f64>,
+        late: f64,
+        seed: u64,
+    ) -> Vec<Sent> {
+        let mut random = Stream::new(seed, "late");
+        let (mut tokens, mut last, mut free) = (burst, 0.0, 0.0_f64);
+        (0..3000)
+            .map(|number| {
+                let sent = f64::from(number) * 8.0 * bytes / rate;
+                let late = late * random.up_to(1000) as f64 / 1000.0;
+                let mut at = sent;
+                if let Some(queue) = queue {
+                    at = f64::max(sent, free);
+                    if (at - sent) * bps / 8.0 > queue {
+                        return Sent { sent, arrived: None };
+                    }
+                }
+                tokens = f64::min(burst, tokens + (at - last) * bps / 8.0);
+                last = at;
+                if tokens < bytes {
+                    if queue.is_none() {
+                        return Sent { sent, arrived: None };
+                    }
+                    at += (bytes - tokens) * 8.0 / bps;
+                    (tokens, last) = (bytes, at);
+                }
+                tokens -= bytes;
+                free = at;
+                Sent { sent, arrived: Some(100.0 + at + late) }
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn policers_are_found_exactly(
+            bps in 1e6_f64..50e6, share in 1.5_f64..4.0, burst in 20_f64..400.0, seed: u64,
+        ) {
+            let (bytes, rate) = (500.0, bps * share);
+            let found = find(&train(rate, (bps, burst * bytes), bytes, None, 50e-6, seed), bytes);
+            let found = found.unwrap();
+            prop_assert_eq!(found.kind, Kind::Policer);
+            prop_assert!((found.bps / bps - 1.0).abs() < 0.02, "{found:?} {bps}");
+            prop_assert!((found.burst / burst / bytes - 1.0).abs() < 0.1, "{found:?} {burst}");
+        }
+
+        #[test]
+        fn shapers_are_found_exactly(
+            bps in 1e6_f64..50e6, share in 1.5_f64..4.0, burst in 20_f64..400.0, seed: u64,
+            full in any::<bool>(),
+        ) {
+            let (bytes, rate) = (500.0, bps * share);
+            let queue = if full { 64.0 * bytes } else { 1e9 };
+            let sent = train(rate, (bps, burst * bytes), bytes, Some(queue), 50e-6, seed);
+            let found = find(&sent, bytes).unwrap();
+            prop_assert_eq!(found.kind, Kind::Shaper);
+            prop_assert!((found.bps / bps - 1.0).abs() < 0.02, "{found:?} {bps}");
+            prop_assert!((found.burst / burst / bytes - 1.0).abs() < 0.1, "{found:?} {burst}");
+        }
+
+        /// A bucket that is not exceeded is not found.
+        #[test]
+        fn what_is_not_exceeded_is_not_found(
+            bps in 1e6_f64..50e6, share in 0.3_f64..0.95, seed: u64,
+        ) {
+            let sent = train(bps * share, (bps, 50_000.0), 500.0, None, 50e-6, seed);
+            prop_assert_eq!(find(&sent, 500.0), None);
+        }
+    }
+}
