@@ -10,36 +10,54 @@ use crate::frames::PeerOffset;
 pub struct PeerClock {
     /// Its real-time clock against our monotonic clock.
     real: ClockEstimator,
-    /// The exchange that took the least time since this was last reset.
-    best: Option<MonotonicOffset>,
+    /// The bounds of the offset of its monotonic clock since this was last reset.
+    bounds: Option<Bounds>,
     /// Exchanges since this was last reset.
     pub exchanges: usize,
 }
+
+/// How far an agent's monotonic clock is ahead of ours, in nanoseconds. No message arrives before it
+/// was sent: it is ahead by at most what passes from a sending here to the arrival there by the
+/// clock of each, and by at least what passes from an arrival here to the sending there.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    most: i128,
+    least: i128,
+    /// When the first exchange began, by our clock.
+    since: Nanos,
+}
+
+/// How fast two clocks may part: quartz keeps within this, one part in so many.
+const DRIFT: Nanos = 10_000;
 
 /// How far an agent's monotonic clock is ahead of ours.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicOffset {
     /// The offset in nanoseconds.
     pub ahead: i64,
-    /// Its greatest error in nanoseconds: half of what the exchange took on the way.
+    /// Its greatest error in nanoseconds: half of the sum of the shortest times in both directions,
+    /// and what the clocks may have parted by.
     pub bound: u64,
 }
 
 impl PeerClock {
     /// Nothing is known.
     pub fn new() -> Self {
-        Self { real: ClockEstimator::new(ClockModel::default()), best: None, exchanges: 0 }
+        Self { real: ClockEstimator::new(ClockModel::default()), bounds: None, exchanges: 0 }
     }
 
     /// Finds the offset of the monotonic clock anew.
     pub fn reset(&mut self) {
-        self.best = None;
+        self.bounds = None;
         self.exchanges = 0;
     }
 
-    /// How far the monotonic clock is ahead.
-    pub fn monotonic(&self) -> Option<MonotonicOffset> {
-        self.best
+    /// How far the monotonic clock is ahead when ours shows `now`.
+    pub fn monotonic(&self, now: Nanos) -> Option<MonotonicOffset> {
+        let Bounds { most, least, since } = self.bounds?;
+        let ahead = i64::try_from((most + least) / 2).ok()?;
+        let apart = u64::try_from((most - least).abs()).ok()?.div_ceil(2);
+        Some(MonotonicOffset { ahead, bound: apart + now.saturating_sub(since) / DRIFT })
     }
 
     /// Takes note of an exchange: sent here, received there, answered there, received here, by the
@@ -49,15 +67,11 @@ impl PeerClock {
             return;
         }
         self.exchanges += 1;
-        let way = (returned - sent).saturating_sub(replied - received);
-        let ahead =
-            i128::from(received) - i128::from(sent) + i128::from(replied) - i128::from(returned);
-        let bound = way.div_ceil(2);
-        if let Ok(ahead) = i64::try_from(ahead / 2)
-            && self.best.is_none_or(|best| bound < best.bound)
-        {
-            self.best = Some(MonotonicOffset { ahead, bound });
-        }
+        let most = i128::from(received) - i128::from(sent);
+        let least = i128::from(replied) - i128::from(returned);
+        let bounds = self.bounds.get_or_insert(Bounds { most, least, since: sent });
+        bounds.most = bounds.most.min(most);
+        bounds.least = bounds.least.max(least);
         let real = |at: Nanos| at.saturating_add_signed(realtime_ahead);
         let (received, replied) = (real(received), real(replied));
         self.real.add(Exchange { sent, received, replied, returned });
@@ -88,18 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_exchange_counts_and_its_bound_holds() {
+    fn the_shortest_way_in_each_direction_counts() {
         let mut clock = PeerClock::new();
         for (number, ways) in [[900, 100], [80, 120], [5_000, 100]].into_iter().enumerate() {
             clock.add(exchange(1_000_000 * (number as u64 + 1), 7_000_000, ways), 0);
         }
-        let offset = clock.monotonic().unwrap();
-        assert_eq!((offset.ahead, offset.bound), (6_999_980, 100));
+        let offset = clock.monotonic(1_000_000).unwrap();
+        assert_eq!((offset.ahead, offset.bound), (6_999_990, 90));
+        let later = clock.monotonic(1_001_000_000).unwrap();
+        assert_eq!((later.ahead, later.bound), (6_999_990, 100_090), "100 ppm");
         clock.add([10, 5, 4, 20], 0);
         clock.add([10, 5, 7, 2], 0);
         assert_eq!(clock.exchanges, 3, "those that go back in time are none");
         clock.reset();
-        assert!(clock.monotonic().is_none());
+        assert!(clock.monotonic(0).is_none());
     }
 
     #[test]

@@ -120,10 +120,10 @@ impl Live {
         }
         let mut peers = std::mem::take(&mut self.peers);
         compare_clocks(&mut peers)?;
-        let bound = peers.iter().map(Peer::start_bound).max().unwrap_or(0);
+        let bound = peers.iter().map(|peer| peer.offset().1).max().unwrap_or(0);
         let zero = monotonic() + LEAD + 8 * bound;
         for peer in &mut peers {
-            let ahead = peer.clock.monotonic().map_or(0, |offset| offset.ahead);
+            let (ahead, _) = peer.offset();
             peer.send(&Request::Start { zero: zero.saturating_add_signed(ahead) });
         }
         gather(&mut peers, PREPARATION, "started", |peer, reply| match reply {

@@ -168,9 +168,11 @@ impl Peer {
         self.channel.check_silence(self.limits.silence).map_err(|gone| self.gone(gone))
     }
 
-    /// How far from the common start it starts at most, in nanoseconds.
-    pub fn start_bound(&self) -> Nanos {
-        self.clock.monotonic().map_or(0, |offset| offset.bound)
+    /// How far its monotonic clock is ahead now, and how far from the common start it starts at
+    /// most, both in nanoseconds.
+    pub fn offset(&self) -> (i64, Nanos) {
+        let offset = self.clock.monotonic(monotonic());
+        offset.map_or((0, 0), |offset| (offset.ahead, offset.bound))
     }
 
     /// Facts for the manifest of a run.
@@ -184,7 +186,7 @@ impl Peer {
                 ("kernel", kernel.clone()),
                 ("clock", clock.clone()),
             ],
-            start_bound: self.start_bound(),
+            start_bound: self.offset().1,
         }
     }
 

@@ -73,7 +73,7 @@ fn an_allowed_controller_is_greeted_and_told_the_time() {
         peer.send(&Request::Status {});
         peer.reply(SECOND, "answered").unwrap();
     }
-    let clock = peer.clock.monotonic().unwrap();
+    let clock = peer.clock.monotonic(monotonic()).unwrap();
     assert!(clock.ahead.unsigned_abs() <= clock.bound, "one clock, and {clock:?}");
     assert!(clock.bound < 5_000_000, "{clock:?}");
     peer.close();
@@ -232,7 +232,7 @@ fn hosts_far_away_start_within_a_millisecond() {
         .collect();
     compare_clocks(&mut peers).unwrap();
     for peer in peers {
-        let clock = peer.clock.monotonic().unwrap();
+        let clock = peer.clock.monotonic(monotonic()).unwrap();
         // All are one clock: what is found is the error.
         assert!(clock.ahead.unsigned_abs() < 1_000_000, "{clock:?}");
         assert!(clock.ahead.unsigned_abs() <= clock.bound, "{clock:?}");
