@@ -39,6 +39,14 @@ impl Clock {
         self.zero().saturating_add(at).min(monotonic() + NAP)
     }
 
+    /// Sleep until the scenario begins, or all is over: before, the clock shows its zero, at which
+    /// something may be due.
+    pub fn await_zero(&self) {
+        while !self.is_over() && monotonic() < self.zero() {
+            self.sleep_until(0);
+        }
+    }
+
     /// Sleeps until it shows `at`, or for a while.
     pub fn sleep_until(&self, at: Nanos) {
         sleep_until(self.wake(at));

@@ -82,6 +82,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
         }
     }
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
+    shared.clock.await_zero();
     while !shared.clock.is_over() {
         let next = events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let count = epoll.wait(&mut ready, shared.clock.wake(next))?;

@@ -173,6 +173,7 @@ pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
     due.extend(senders.iter().enumerate().map(|(number, each)| Reverse((each.deadline(), number))));
     let first = senders.len();
     due.extend(pings.enumerate().map(|(number, at)| Reverse((at, first + number))));
+    shared.clock.await_zero();
     while !shared.clock.is_over() {
         let next = due.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
         let now = shared.clock.now();
