@@ -31,7 +31,7 @@ class Order:
     was reordered); and the packets that came again.
     """
 
-    reordered: float
+    reordered: float | None
     share: float | None
     by_three: float | None
     extent_mean: float | None
@@ -46,7 +46,7 @@ def order(dataset: Dataset, flow: str, window: Window | None = None) -> Order:
     reordered, packets = found["reordered"], found["packets"]
     return Order(
         reordered=reordered,
-        share=reordered / packets if packets else None,
+        share=reordered / packets if packets and reordered is not None else None,
         by_three=found["reordered_by_3"] if udp else None,
         extent_mean=found["extents"] / reordered if udp and reordered else None,
         extent_max=found["extent_max"],

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from perhop.analysis.distributions import completion, count, flow_rtt, flow_srtt, loss, owd, rtt
-from perhop.analysis.throughput import TOTAL, active, delivered_in, throughput
+from perhop.analysis.throughput import TOTAL, active, added, delivered_in, throughput
 from perhop.analysis.windows import Window, clip, cut, seconds, weighed
 from perhop.dataset import Dataset
 from perhop.errors import UsageError
@@ -239,9 +239,10 @@ def _phases(datasets: Sequence[Dataset], end: float) -> Iterator[PhaseBeside]:
         rates: dict[str, list[float | None]] = {flow: [] for flow in flows}
         for dataset, delivered in zip(datasets, (run[number] for run in runs), strict=True):
             counts = {**dict.fromkeys(dataset.scenario.flows, 0.0), **delivered}
-            counts[TOTAL] = sum(delivered.values())
+            counts[TOTAL] = added(delivered.values())
             for flow in flows:
-                rates[flow].append(8 * counts[flow] / length if flow in counts else None)
+                octets = counts.get(flow)
+                rates[flow].append(None if octets is None else 8 * octets / length)
         totals = rates[TOTAL]
         shares = {
             flow: tuple(

@@ -108,6 +108,15 @@ def flow_srtt(dataset: Dataset, flow: str) -> Distribution | None:
 
 
 @kept
+def owd_bound(dataset: Dataset, flow: str) -> float | None:
+    """Return the error bound of a flow's one-way delays in seconds; None if one clock timed both.
+
+    It is the largest bound of the offset between the clocks of both ends.
+    """
+    name, live = flow_named(dataset, flow), dataset.manifest.live
+    return None if live is None else live.offset_bounds_s.get(name)
+
+
 def owd(dataset: Dataset, flow: str, window: Window | None = None) -> Distribution | None:
     """Return the one-way delays of a flow's data packets that arrived in `window`.
 
@@ -218,10 +227,12 @@ def loss(dataset: Dataset, name: str, window: Window | None = None) -> float | N
     the end do not count.
 
     Returns:
-        None if nothing was sent.
+        None if nothing was sent, or nobody could count.
     """
     if is_flow(dataset, name):
         lost, received = (count(dataset, name, column, window) for column in ("lost", "packets"))
+        if lost is None or received is None:
+            return None
         return lost / (lost + received) if lost + received > 0 else None
     requests = sent(dataset, name, window)
     decided = len(requests) - under_way(dataset, name, window)
@@ -253,15 +264,18 @@ def sack_share(dataset: Dataset, flow: str, window: Window | None = None) -> flo
     if of_flow(dataset, "intervals", flow)["sacks"].has_nulls():
         return None
     acks, sacks = (count(dataset, flow, column, window) for column in ("acks", "sacks"))
-    return sacks / acks if acks > 0 else None
+    return sacks / acks if acks and sacks is not None else None
 
 
-def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float:
+def count(dataset: Dataset, flow: str, column: str, window: Window | None = None) -> float | None:
     """Return the sum of a counting column of `intervals` over a flow's streams in a window.
 
-    It is a whole number, unless the window's edge cuts a row.
+    It is a whole number, unless the window's edge cuts a row. It is None if nobody could count,
+    such as an agent that did not report.
     """
     if window is None:
-        return float(tally(dataset, flow)[column])
-    rows = cut(of_flow(dataset, "intervals", flow), clip(dataset, window) or (0.0, 0.0))
-    return float(rows.select(weighed(column)).item())
+        found = tally(dataset, flow)[column]
+    else:
+        rows = cut(of_flow(dataset, "intervals", flow), clip(dataset, window) or (0.0, 0.0))
+        found = rows.select(weighed(column)).item()
+    return None if found is None else float(found)

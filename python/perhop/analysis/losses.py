@@ -39,7 +39,7 @@ def losses(dataset: Dataset, flow: str, window: Window | None = None) -> pl.Data
         return _NONE
     counted = cut(own, clip(dataset, window) or (0.0, 0.0))
     sums = counted.group_by("link", "cause", maintain_order=True).agg(weighed("packets"))
-    total = sum(count(dataset, flow, column, window) for column in ("lost", "packets"))
+    total = sum(count(dataset, flow, column, window) or 0.0 for column in ("lost", "packets"))
     share = pl.col("packets") / total if total else pl.lit(None, pl.Float64)
     found = sums.filter(pl.col("packets") > 0).with_columns(share.alias("share"))
     whole = pl.col("packets").round().cast(pl.Int64)

@@ -16,6 +16,7 @@ from perhop.analysis.distributions import (
     flow_srtt,
     loss,
     owd,
+    owd_bound,
     rtt,
     sack_share,
     sent,
@@ -57,6 +58,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "pings": {ping: _ping(dataset, ping) for ping in dataset.scenario.pings},
         "expect": [asdict(verdict) for verdict in verdicts(dataset)],
         "published": [asdict(comparison) for comparison in against_published(dataset)],
+        **({} if manifest.live is None else {"agents": manifest.live.model_dump()["agents"]}),
         **manifest.counters,
     }
 
@@ -162,33 +164,38 @@ def _flow(dataset: Dataset, flow: str) -> dict[str, Any]:
     return {
         "start_s": window and window[0],
         "end_s": window and window[1],
-        "bytes": round(count(dataset, flow, "bytes")),
+        "bytes": _whole(count(dataset, flow, "bytes")),
         "throughput_bps": throughput(dataset, flow, window) if window else None,
         "completion_s": completion(dataset, flow),
-        "retransmits": round(count(dataset, flow, "retransmits")),
+        "retransmits": _whole(count(dataset, flow, "retransmits")),
         "sack_share": sack_share(dataset, flow),
         "loss": loss(dataset, flow),
         "lost_by": losses(dataset, flow).to_dicts(),
         **_order(dataset, flow),
-        "marked": round(count(dataset, flow, "marked")),
+        "marked": _whole(count(dataset, flow, "marked")),
         "rtt_s": _distribution(flow_rtt(dataset, flow)),
         "srtt_s": _distribution(flow_srtt(dataset, flow)),
         "owd_s": _distribution(owd(dataset, flow)),
+        "owd_bound_s": owd_bound(dataset, flow),
         "jitter_s": jitter(dataset, flow),
         "codepoints": codepoints(dataset, flow).drop("name").to_dicts(),
     }
+
+
+def _whole(count: float | None) -> int | None:
+    return None if count is None else round(count)
 
 
 def _order(dataset: Dataset, flow: str) -> dict[str, Any]:
     found = order(dataset, flow)
     density = {str(by): share for by, share in reorder_density(dataset, flow).items()}
     return {
-        "reordered": round(found.reordered),
+        "reordered": _whole(found.reordered),
         "reordered_share": found.share,
-        "reordered_by_3": None if found.by_three is None else round(found.by_three),
+        "reordered_by_3": _whole(found.by_three),
         "extent_mean": found.extent_mean,
         "extent_max": found.extent_max,
-        "duplicates": None if found.duplicates is None else round(found.duplicates),
+        "duplicates": _whole(found.duplicates),
         "reorder_density": density or None,
     }
 

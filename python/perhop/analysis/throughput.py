@@ -1,7 +1,7 @@
 """Throughput over time: goodput at the receiving application."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import polars as pl
@@ -24,7 +24,8 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
         window: Seconds of the run to look at; the whole run by default.
 
     Returns:
-        The mean over the part of the window that the run covers; None if it covers none of it.
+        The mean over the part of the window that the run covers; None if it covers none of it, or
+        no receiver reported.
     """
     every = flow_named(dataset, flow, TOTAL) == TOTAL
     rows = dataset.intervals if every else of_flow(dataset, "intervals", flow)
@@ -32,7 +33,8 @@ def throughput(dataset: Dataset, flow: str = TOTAL, window: Window | None = None
     if part is None:
         return None
     rows = cut(rows, part)
-    return 8 * float(rows.select(weighed("bytes")).item()) / (part[1] - part[0])
+    delivered = rows.select(weighed("bytes")).item()
+    return None if delivered is None else 8 * float(delivered) / (part[1] - part[0])
 
 
 @kept
@@ -59,15 +61,16 @@ def phases(dataset: Dataset) -> pl.DataFrame:
         Columns `start_s`, `end_s`, `flow` and `throughput_bps`, with a row per phase and flow, in
             the
         scenario's order; the flow "total" is the last of each phase. A phase that the run covers in
-        part ends with the run.
+        part ends with the run. The throughput is null where the receiver did not report.
     """
     parts = (clip(dataset, seconds(phase)) for phase in dataset.scenario.phases_ps)
     windows = [part for part in parts if part is not None]
     rows = []
     for part, delivered in zip(windows, delivered_in(dataset, windows), strict=True):
         length = part[1] - part[0]
-        rates = {flow: 8 * delivered.get(flow, 0.0) / length for flow in _flows(dataset)}
-        rates[TOTAL] = sum(rates.values())
+        counts = {flow: delivered.get(flow, 0.0) for flow in _flows(dataset)}
+        counts[TOTAL] = added(counts.values())
+        rates = {flow: None if n is None else 8 * n / length for flow, n in counts.items()}
         rows += [(*part, flow, rate) for flow, rate in rates.items()]
     schema = {
         "start_s": pl.Float64,
@@ -78,10 +81,18 @@ def phases(dataset: Dataset) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, float]]:
+def added(counts: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None if nothing is."""
+    every = list(counts)
+    known = [each for each in every if each is not None]
+    return sum(known) if known or not every else None
+
+
+def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, float | None]]:
     """Return the bytes that each flow delivered in each of some windows that follow each other.
 
-    Rows are looked at once, whatever the number of windows. Flows that have none are left out.
+    Rows are looked at once, whatever the number of windows. Flows that have none are left out;
+    None stands for a receiver that did not report.
 
     Args:
         dataset: The run.
@@ -103,7 +114,7 @@ def delivered_in(dataset: Dataset, windows: Sequence[Window]) -> list[dict[str, 
         .group_by("number", "flow")
         .agg(weighed("bytes"))
     )
-    found: list[dict[str, float]] = [{} for _ in windows]
+    found: list[dict[str, float | None]] = [{} for _ in windows]
     for number, flow, delivered in counted.iter_rows():
         found[number][flow] = delivered
     return found
@@ -136,7 +147,10 @@ def series(
         )
     )
     total = per_flow.group_by("cell").agg(
-        pl.lit(TOTAL).alias("flow"), pl.min("start_s"), pl.max("end_s"), pl.sum("bytes")
+        pl.lit(TOTAL).alias("flow"),
+        pl.min("start_s"),
+        pl.max("end_s"),
+        pl.when(pl.col("bytes").count() > 0).then(pl.sum("bytes")),
     )
     order = pl.Enum([*_flows(dataset), TOTAL])
     rate = 8 * pl.col("bytes") / (pl.col("end_s") - pl.col("start_s"))

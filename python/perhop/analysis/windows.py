@@ -57,8 +57,12 @@ def inside(start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def weighed(column: str) -> pl.Expr:
-    """Return the weighted sum of a counting column over the rows of `cut`."""
-    return (pl.col(column) * pl.col("weight")).sum()
+    """Return the weighted sum of a counting column over the rows of `cut`.
+
+    It is null if there are rows, and no row knows the count.
+    """
+    known = (pl.col(column).count() > 0) | (pl.len() == 0)
+    return pl.when(known).then((pl.col(column) * pl.col("weight")).sum())
 
 
 _COUNTS: Final = [name for name, dtype in TABLES["intervals"].items() if dtype == pl.Int64]
@@ -69,8 +73,9 @@ def tally(dataset: Dataset, flow: str, window: Window | None = None) -> Mapping[
     """Return what all streams of a flow did in a window, by one query.
 
     Every counting column of `intervals` is its sum, a whole number unless the window's edge cuts a
-    row. Besides there are `extents`, the sum of the extents of packets that came out of order, the
-    greatest `extent_max`, and the mean jitter over arrivals, `jitter_s`, which is None without any.
+    row, and None if it is not known. Besides there are `extents`, the sum of the extents of packets
+    that came out of order, the greatest `extent_max`, and the mean jitter over arrivals,
+    `jitter_s`, which is None without any.
     """
     part = clip(dataset, window) or (0.0, 0.0)
     extents = pl.col("extent") * pl.col("reordered") * pl.col("weight")

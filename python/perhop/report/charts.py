@@ -205,8 +205,8 @@ def grid_s(dataset: Dataset) -> float:
 
 
 def _active_cells(dataset: Dataset, flows: list[str], step: float) -> pl.DataFrame:
-    """Cells of `series` for the total, and for each flow while it is active."""
-    cells = analysis.series(dataset, interval_s=step)
+    """Cells of `series` for the total, and for each flow while it is active, as far as known."""
+    cells = analysis.series(dataset, interval_s=step).drop_nulls("throughput_bps")
     middle = (pl.col("start_s") + pl.col("end_s")) / 2
     kept = [cells.filter(pl.col("flow") == TOTAL)]
     for flow in flows:

@@ -25,7 +25,8 @@ def lead(dataset: Dataset) -> str:
         senders = _senders(dataset, list(groups))
         busiest = max(groups, key=lambda span: len(senders[span]))
         rates = groups[busiest]
-        ranked = sorted(senders[busiest], key=lambda flow: -rates[flow])[:5]
+        known = [flow for flow in senders[busiest] if rates[flow] is not None]
+        ranked = sorted(known, key=lambda flow: -rates[flow])[:5]
         link, rate = _shared(dataset, busiest)
         shares = [
             f"{flow} {'got ' if flow == ranked[0] else ''}{text.rate(rates[flow])}"
