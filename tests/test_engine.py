@@ -204,7 +204,7 @@ def test_the_number_of_cores_makes_no_difference(start: Start, place: Path) -> N
 
 
 def test_every_engine_can_start() -> None:
-    assert ENGINES == ("sim", "emu", "kernel")
+    assert ENGINES == ("sim", "emu", "kernel", "live")
     run = sim.start(parse(CHANCE), 1)
     assert (run.now_s, run.finished) == (0, False)
     run.stop()

@@ -29,7 +29,7 @@ from perhop.units import quote
 
 __all__ = ["ANSWERS", "CAUSES", "FORMAT", "TABLES", "Dataset", "Host", "Manifest", "Warned"]
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The number of the format: of the manifest's keys and of `TABLES`. It counts up when they change,
 so that a dataset of another version of perhop is recognised as that, and is not called damaged."""
 
@@ -258,13 +258,39 @@ class Warned(_Record):
     message: str
 
 
+class AgentRecord(_Record):
+    """An agent of a live run.
+
+    `address` is where it was reached, `program` its name and version, `kernel` that of its host,
+    `clock` how its host's clock is synchronised, in words. All hosts started within
+    `start_bound_us` of the agreed instant.
+    """
+
+    address: str
+    program: str
+    kernel: str | None
+    clock: str | None
+    start_bound_us: int | None
+
+
+class Live(_Record):
+    """The circumstances of a live run.
+
+    `agents` are by node. `offset_bounds_s` has by flow the largest error bound of the offset
+    between both ends' clocks, by which one-way delays were corrected.
+    """
+
+    agents: dict[str, AgentRecord]
+    offset_bounds_s: dict[str, Annotated[float, Field(ge=0)]]
+
+
 class Manifest(_Record):
     """The circumstances of a run: everything but the scenario and the tables.
 
     `started` is ISO 8601 in UTC; `wall_s` is the time the run took, `duration_s` the time that the
     tables cover (simulated or real). `complete` is false when the run ended before its scenario.
     `counters` holds the engine's own counts, such as `events` and `packet_hops`, and `warnings`
-    what makes the results mean less than they seem to.
+    what makes the results mean less than they seem to. `live` is there after live runs only.
     """
 
     perhop: str
@@ -277,6 +303,7 @@ class Manifest(_Record):
     host: Host
     counters: dict[str, int]
     warnings: Annotated[tuple[Warned, ...], Field(strict=False)] = ()
+    live: Live | None = None
 
     def model_post_init(self, _context: object, /) -> None:
         """Refuse a `started` that is not an ISO 8601 instant."""
@@ -286,7 +313,7 @@ class Manifest(_Record):
 class _Stored(Manifest):
     """The content of `manifest.json`: the manifest, the scenario, and the SHA-256 of each table."""
 
-    format: Literal[4]
+    format: Literal[5]
     scenario: dict[str, Any]
     tables: dict[str, str]
 

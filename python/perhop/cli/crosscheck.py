@@ -25,7 +25,8 @@ __all__ = ["crosscheck"]
 @click.option(
     "--engines",
     metavar="A,B,…",
-    help="The engines, separated by commas; all by default. The first is the reference.",
+    help="The engines, separated by commas; by default all, live if there are agents. The first "
+    "is the reference.",
 )
 @click.option(
     "--set",
@@ -48,6 +49,7 @@ __all__ = ["crosscheck"]
     metavar="DIR",
     help="Save each engine's run in this folder, below the engine's name.",
 )
+@options.agents
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def crosscheck(
     scenario: str,
@@ -56,6 +58,7 @@ def crosscheck(
     seed: int,
     tolerances: tuple[str, ...],
     out: Path | None,
+    agents: str | None,
     as_json: bool,
 ) -> int:
     """Run a scenario in every engine and compare the results.
@@ -80,8 +83,9 @@ def crosscheck(
     from perhop.engines import ENGINES
 
     allowed = _tolerances(tolerances)
-    loaded = gallery.load(scenario, overrides=overrides)
-    chosen = engines.split(",") if engines else list(ENGINES)
+    loaded = gallery.load(scenario, overrides=overrides, agents=agents)
+    usual = [each for each in ENGINES if each != "live" or loaded.agents]
+    chosen = engines.split(",") if engines else usual
     with ExitStack() as shown:
 
         def watch(engine: str) -> Callable[[Progress], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["captures", "seed"]
+__all__ = ["agents", "captures", "seed"]
 
 seed = click.option(
     "--seed",
@@ -12,6 +12,13 @@ seed = click.option(
     show_default=True,
     type=click.IntRange(0, 2**64 - 1),
     help="The seed of all random numbers.",
+)
+
+agents = click.option(
+    "--agents",
+    type=click.Path(),
+    metavar="FILE",
+    help="A file with the section `agents`, which replaces the scenario's; for the engine live.",
 )
 
 captures = click.option(

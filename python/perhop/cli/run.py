@@ -24,7 +24,9 @@ __all__ = ["captured", "run"]
 
 @click.command()
 @click.argument("scenario")
-@click.option("--engine", default="sim", show_default=True, help="The engine: sim, emu or kernel.")
+@click.option(
+    "--engine", default="sim", show_default=True, help="The engine: sim, emu, kernel or live."
+)
 @options.seed
 @click.option(
     "--set",
@@ -49,6 +51,7 @@ __all__ = ["captured", "run"]
     metavar="BYTES",
     help="The bytes of each packet that a capture keeps; 0 for all.",
 )
+@options.agents
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def run(
     scenario: str,
@@ -58,6 +61,7 @@ def run(
     out: Path | None,
     captures: tuple[str, ...],
     snaplen: int,
+    agents: str | None,
     as_json: bool,
 ) -> int:
     """Run a scenario and report the results of every flow.
@@ -76,7 +80,7 @@ def run(
     from perhop.cli.progress import watching
 
     files = captured(captures)
-    loaded = gallery.load(scenario, overrides=overrides)
+    loaded = gallery.load(scenario, overrides=overrides, agents=agents)
     with _folder(out, loaded.name) as folder, watching(loaded.name) as watch:
         dataset = engines.run(
             loaded,

@@ -19,24 +19,26 @@ from typing import TYPE_CHECKING, Final, Protocol
 from perhop.dataset import TABLES, Dataset, Host, Manifest, Warned
 from perhop.engines.captures import SNAPLEN, planned, writing
 from perhop.engines.lateness import late
-from perhop.errors import UsageError
+from perhop.errors import UnsupportedError, UsageError
 from perhop.hints import did_you_mean
 from perhop.interruption import undisturbed
+from perhop.scenario.rules.findings import Finding
 from perhop.scenario.rules.warnings import unused_seed, warnings
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from io import FileIO
 
     import polars as pl
 
+    from perhop.dataset import Live
     from perhop.engines.captures import Capture
     from perhop.scenario import Scenario
 
 __all__ = ["ENGINES", "Engine", "Progress", "Run", "check", "run"]
 
-ENGINES: Final = ("sim", "emu", "kernel")
+ENGINES: Final = ("sim", "emu", "kernel", "live")
 """The engines; each is a module of this package with a function `start`."""
 
 CHECKPOINT_S: Final = 5.0
@@ -57,6 +59,14 @@ class Run(Protocol):
     @property
     def counters(self) -> Mapping[str, int]:
         """The engine's own counters so far."""
+
+    @property
+    def live(self) -> Live | None:
+        """The agents and their clocks so far; None where there are none."""
+
+    @property
+    def missing(self) -> Iterable[str]:
+        """What could not be measured so far, and why, in words."""
 
     def capture(self, capture: Capture, file: FileIO) -> None:
         """Write the packets at the capture's interfaces from now on to `file`, as pcapng."""
@@ -175,7 +185,8 @@ def run(
 
     def dataset() -> Dataset:
         counters, now_s = dict(under_way.counters), under_way.now_s
-        found = chain(findings, late(scenario, counters, now_s))
+        lacking = (Finding((), message) for message in under_way.missing)
+        found = chain(findings, late(scenario, counters, now_s), lacking)
         manifest = Manifest(
             perhop=version("perhop"),
             engine=engine,
@@ -193,6 +204,7 @@ def run(
             warnings=tuple(
                 Warned(path=".".join(map(str, each.loc)), message=each.message) for each in found
             ),
+            live=under_way.live,
         )
         tables = under_way.tables()
         return Dataset(scenario, manifest, **{name: tables[name] for name in TABLES})
@@ -203,22 +215,31 @@ def run(
             under_way.capture(capture, file)
         try:
             before_s, before = 0.0, under_way.delivered()
+            rates = dict.fromkeys(before, 0.0)
             while not under_way.finished and not signals.came:
                 under_way.advance()
                 now = time.perf_counter()
                 if watch is not None:
                     now_s, delivered = under_way.now_s, under_way.delivered()
-                    span = max(now_s - before_s, 1e-12)
-                    rates = {
-                        flow: 8 * (delivered[flow] - before[flow]) / span for flow in delivered
-                    }
+                    if now_s > before_s:  # while results are collected, it is at its end
+                        rates = {
+                            flow: 8 * (delivered[flow] - before[flow]) / (now_s - before_s)
+                            for flow in delivered
+                        }
+                        before_s, before = now_s, delivered
                     watch(Progress(now_s, scenario.end_ps / 1e12, now - began, rates))
-                    before_s, before = now_s, delivered
                 if out is not None and now - saved >= CHECKPOINT_S:
                     dataset().write(out)
                     saved = time.perf_counter()
         except KeyboardInterrupt:
             under_way.stop()
+        except UnsupportedError as error:
+            under_way.stop()
+            if out is None:
+                raise
+            # What was measured before the failure is kept.
+            kept = dataset().write(out)
+            raise UnsupportedError(f"{error}\nwhat was measured until then: {kept}") from error
         if signals.came:
             under_way.stop()
             signals.answer()

@@ -59,6 +59,9 @@ def start(scenario: Scenario, seed: int) -> EmuRun:
 class EmuRun:
     """An emulation in progress. Its time begins with the first slice."""
 
+    live: Final = None
+    missing: Final = ()
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         """Create the hosts, their devices and sockets; nothing is sent yet."""
         self._scenario = scenario

@@ -42,6 +42,9 @@ def start(scenario: Scenario, seed: int) -> SimRun:
 class SimRun:
     """A simulation in progress."""
 
+    live: Final = None
+    missing: Final = ()
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
         self._seed = seed

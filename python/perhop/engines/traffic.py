@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perhop.engines import plans
     from perhop.scenario import Flow, Scenario, Udp
 
-__all__ = ["Traffic", "gaps", "job"]
+__all__ = ["Traffic", "gaps", "host_settings", "job", "transport_gaps", "window_counters"]
 
 MTU: Final = 1500
 """The MTU of a link that has none in the scenario, in bytes."""
@@ -125,13 +125,7 @@ class Traffic:
     @property
     def counters(self) -> dict[str, int]:
         """The counters of the traffic, with requested and actual constant windows of TCP flows."""
-        counted = self._core.counters()
-        for name, got in self._core.windows().items():
-            flow = self._scenario.flows[name]
-            if flow.tcp is not None and not flow.tcp.autotuning:
-                asked = min(flow.tcp.effective_send_window, flow.tcp.effective_receive_window)
-                counted |= {f"window_asked {name}": asked, f"window_got {name}": got}
-        return counted
+        return self._core.counters() | window_counters(self._scenario, self._core.windows())
 
     def delivered(self) -> dict[str, int]:
         """Return the bytes that each flow has delivered so far."""
@@ -147,6 +141,17 @@ class Traffic:
         self._core.stop()
         if not over:
             self._stopped_s = self._core.recorded_ps / 1e12
+
+
+def window_counters(scenario: Scenario, windows: Mapping[str, int]) -> dict[str, int]:
+    """Return the requested and the actual constant windows of TCP flows, as counters."""
+    counted: dict[str, int] = {}
+    for name, got in windows.items():
+        tcp = scenario.flows[name].tcp
+        if tcp is not None and not tcp.autotuning:
+            asked = min(tcp.effective_send_window, tcp.effective_receive_window)
+            counted |= {f"window_asked {name}": asked, f"window_got {name}": got}
+    return counted
 
 
 def job(
@@ -186,6 +191,12 @@ def job(
 
 def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
     """Return the settings of the scenario's traffic that Linux does not support; see `Traffic`."""
+    _, contradictions = _settings(scenario)
+    return transport_gaps(scenario, mtu=mtu) + contradictions
+
+
+def transport_gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
+    """Return the settings of flows and pings that no Linux host supports; see `Traffic`."""
     found: list[Gap] = []
     for name, flow in scenario.flows.items():
         holds = mtu or _mtu(scenario, flow.source)
@@ -198,8 +209,7 @@ def gaps(scenario: Scenario, *, mtu: int | None = None) -> list[Gap]:
         holds = mtu or _mtu(scenario, ping.source)
         if ping.size + DATAGRAM_HEADERS > holds:
             found.append(Gap(f"pings.{name}.size", _fragments(ping.size + DATAGRAM_HEADERS, holds)))
-    _, contradictions = _settings(scenario)
-    return found + contradictions
+    return found
 
 
 def _mtu(scenario: Scenario, host: str) -> int:
@@ -273,7 +283,7 @@ def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]
     for name, flow in scenario.flows.items():
         for end in (flow.source, flow.destination):
             settings = hosts.setdefault(end, dict(_EVERY_HOST))
-            for key, (setting, value) in _of_flow(flow).items():
+            for key, (setting, value) in host_settings(flow).items():
                 before = settings.setdefault(setting, value)
                 first = asked.setdefault((end, setting), name)
                 if before != value:
@@ -286,7 +296,7 @@ def _settings(scenario: Scenario) -> tuple[dict[str, dict[str, str]], list[Gap]]
     return hosts, contradictions
 
 
-def _of_flow(flow: Flow) -> dict[str, tuple[str, str]]:
+def host_settings(flow: Flow) -> dict[str, tuple[str, str]]:
     """Return by key of a flow the setting of the host's network stack, and its value."""
     tcp = flow.tcp
     if tcp is None:

@@ -29,14 +29,15 @@ class Gap:
         return f"{self.path}: {self.reason}"
 
 
-def refuse(gaps: Iterable[Gap], name: str) -> None:
+def refuse(gaps: Iterable[Gap], name: str, who: str = "Linux cannot express") -> None:
     """Raise UnsupportedError with every gap, one a line, if there are any.
 
     Args:
         gaps: Missing features.
         name: Name of the scenario.
+        who: Who lacks them, and the verb.
     """
     found = list(dict.fromkeys(gaps))
     if found:
         lines = "\n".join(f"  {gap}" for gap in found)
-        raise UnsupportedError(f"Linux cannot express all of {name}:\n{lines}")
+        raise UnsupportedError(f"{who} all of {name}:\n{lines}")

@@ -48,8 +48,10 @@ def phase_table(dataset: Dataset) -> Table:
     narrow = {row[:3]: row[3:] for row in analysis.bottlenecks(dataset).iter_rows()}
     named: dict[tuple[str, int], None] = {}  # in order of appearance
 
-    def cell(start: float, end: float, flow: str, bps: float) -> str:
+    def cell(start: float, end: float, flow: str, bps: float | None) -> str:
         window = sending.get(flow, (start, end))
+        if bps is None:
+            return text.ABSENT
         if not bps and (window is None or window[1] <= start or end <= window[0]):
             return text.ABSENT
         link, rate = narrow[start, end, flow]
@@ -75,7 +77,9 @@ def largest_flows(dataset: Dataset, most: int) -> list[str]:
     flows = list(dataset.scenario.flows)
     if len(flows) <= most:
         return flows
-    largest = {*sorted(flows, key=lambda flow: -analysis.count(dataset, flow, "bytes"))[:most]}
+    largest = {
+        *sorted(flows, key=lambda flow: -(analysis.count(dataset, flow, "bytes") or 0.0))[:most]
+    }
     return [flow for flow in flows if flow in largest]
 
 
@@ -181,6 +185,10 @@ def delay_table(dataset: Dataset) -> Table | None:
     names = (*spread, "jitter", "reordered", "extent", "max extent", "duplicates")
     columns = (Column("flow", "left"), *map(Column, names))
     note = "Jitter by RFC 3550; reordering and its extent in packets by RFC 4737."
+    bounds = {name: flow["owd_bound_s"] for name, flow in flows.items() if flow["owd_bound_s"]}
+    if bounds:
+        said = ", ".join(f"{name} ± {text.duration(bound)}" for name, bound in bounds.items())
+        note += f" Delays between clocks that were compared: {said}."
     return Table("One-way delay and order", columns, tuple(rows), note)
 
 

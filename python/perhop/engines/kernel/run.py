@@ -45,6 +45,9 @@ def start(scenario: Scenario, seed: int) -> KernelRun:
 class KernelRun:
     """A run in progress, in real time."""
 
+    live: Final = None
+    missing: Final = ()
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
         self._network = Network(scenario, seed)

@@ -1,0 +1,271 @@
+"""The `live` engine: agents on hosts of a live network, in real time.
+
+Agents send the flows and pings of a scenario. Links and policies of the scenario say what the
+network should be: nothing of the network is changed, and its queues are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+import warnings
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from perhop import _core
+from perhop.dataset import TABLES, AgentRecord, Live
+from perhop.engines.tables import tables
+from perhop.engines.traffic import host_settings, job, transport_gaps, window_counters
+from perhop.errors import UnsupportedError
+from perhop.linux.gaps import Gap, refuse
+from perhop.scenario import AGENT_PORT, Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from io import FileIO
+
+    from perhop.engines import plans
+    from perhop.engines.captures import Capture
+    from perhop.scenario import Agent, Scenario
+
+__all__ = ["LiveRun", "gaps", "start"]
+
+_SLICE_S: Final = 0.1
+
+_OF_LIVE_HOSTS: Final = {
+    "net.ipv4.tcp_sack": "1",
+    "net.ipv4.tcp_dsack": "1",
+    "net.ipv4.tcp_timestamps": "1",
+    "net.ipv4.tcp_window_scaling": "1",
+    "net.ipv4.tcp_ecn": "0",  # Linux has 2: ECN if the other end asks for it, and none does
+}
+"""The settings of a Linux host that nobody has changed."""
+
+
+def start(scenario: Scenario, seed: int) -> LiveRun:
+    """Connect to the agents, and have them open their sockets.
+
+    Raises:
+        UnsupportedError: If a live network cannot do what the scenario has, or an agent cannot be
+            reached or refuses it.
+    """
+    return LiveRun(scenario, seed)
+
+
+class LiveRun:
+    """A run in progress. Its time begins with the first slice."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        """Connect to the agents; nothing is sent yet."""
+        refuse(gaps(scenario), scenario.name, "a live network cannot do")
+        found = addresses(scenario)
+        self._scenario = scenario
+        self._started = False
+        self._stopped_s: float | None = None
+        written = json.dumps(_job(scenario, seed, found))
+        try:
+            self._core = _core.Live(written, json.dumps(_agents(scenario, found)), None)
+        except (OSError, ValueError) as error:
+            raise UnsupportedError(f"{scenario.name}: {error}") from error
+
+    def capture(self, capture: Capture, file: FileIO) -> None:
+        """Raise UnsupportedError: the links of a live network are not perhop's."""
+        del file
+        raise UnsupportedError(
+            f"the live engine does not write {capture.path}; capture on the hosts, with tcpdump"
+        )
+
+    @property
+    def now_s(self) -> float:
+        """The seconds of the scenario so far."""
+        now = self._core.now_ps if self._stopped_s is None else round(self._stopped_s * 1e12)
+        return min(now, self._scenario.end_ps) / 1e12
+
+    @property
+    def finished(self) -> bool:
+        """Whether the scenario has ended, and all that was measured has come."""
+        for message in self._core.take_warnings():
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        ended = self._stopped_s is not None or self._core.failure() is not None
+        return self._started and not ended and self._core.finished
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """The counters of the agents' traffic; see docs/live.md."""
+        return self._core.counters() | window_counters(self._scenario, self._core.windows())
+
+    @property
+    def live(self) -> Live:
+        """The agents and their clocks so far."""
+        bounds = self._core.offset_bounds().items()
+        return Live(
+            agents={
+                node: AgentRecord.model_validate(
+                    {key: found.get(key) for key in AgentRecord.model_fields}
+                )
+                for node, found in self._core.agents().items()
+            },
+            offset_bounds_s={name: bound / 1e9 for name, bound in bounds if bound is not None},
+        )
+
+    @property
+    def missing(self) -> list[str]:
+        """What could not be measured so far, and why."""
+        return self._core.missing()
+
+    def advance(self) -> None:
+        """Wait for a tenth of a second, or until the end.
+
+        Raises:
+            UnsupportedError: The run ended before the scenario; with the reason.
+        """
+        if not self._started:
+            try:
+                self._core.start()
+            except OSError as error:
+                raise UnsupportedError(f"{self._scenario.name}: {error}") from error
+            self._started = True
+        failure = self._core.failure()
+        if failure is not None:
+            self.stop()
+            raise UnsupportedError(f"{self._scenario.name}: {failure}")
+        time.sleep(_SLICE_S)
+
+    def delivered(self) -> dict[str, int]:
+        """Return the bytes that each flow has delivered so far."""
+        return self._core.delivered()
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Return the dataset's tables as far as the agents have sent their readings."""
+        own = {name: pl.DataFrame(schema=TABLES[name]) for name in ("queues", "links", "losses")}
+        return {**own, **tables(self._core.tables())}
+
+    def stop(self) -> None:
+        """End the run at the current time."""
+        over = self._core.finished and self._core.failure() is None
+        self._core.stop()
+        if not over and self._stopped_s is None:
+            self._stopped_s = self._core.recorded_ps / 1e12
+
+
+def gaps(scenario: Scenario) -> list[Gap]:
+    """Return the parts of a scenario that a live network, or a live host, cannot do."""
+    if not scenario.agents:
+        return [Gap("agents", "there are none; add them to the scenario, or give --agents FILE")]
+    return [*_network_gaps(scenario), *transport_gaps(scenario), *_host_gaps(scenario)]
+
+
+def _network_gaps(scenario: Scenario) -> Iterator[Gap]:
+    for number, change in enumerate(scenario.changes):
+        if change.clear is None:
+            yield Gap(f"changes.{number}", "perhop does not change a live network")
+    for number, link in enumerate(scenario.links):
+        for key in ("loss", "duplicate", "reorder"):
+            if getattr(link, key):
+                yield Gap(
+                    f"links.{number}.{key}", "perhop does nothing to packets of a live network"
+                )
+    for name, node in scenario.nodes.items():
+        for key in ("backpressure", "offload"):
+            if not getattr(node, key):
+                yield Gap(
+                    f"nodes.{name}.{key}", "the queues and devices of a live host are its own"
+                )
+
+
+def _host_gaps(scenario: Scenario) -> Iterator[Gap]:
+    """Yield the settings of flows that only the owner of a host can make."""
+    for name, flow in scenario.flows.items():
+        if flow.tcp is None or flow.tcp.stack not in (None, "linux-6"):
+            continue
+        asked = flow.tcp.model_fields_set
+        if flow.tcp.effective_ecn != "off":
+            asked = {*asked, "ecn"}
+        for key, (setting, value) in host_settings(flow).items():
+            if key in asked and _OF_LIVE_HOSTS.get(setting, value) != value:
+                yield Gap(f"flows.{name}.tcp.{key}", f"perhop does not change {setting} of a host")
+
+
+def addresses(scenario: Scenario) -> dict[str, str]:
+    """Return the address of each node in flows and pings.
+
+    Names are resolved here. Hosts behind NAT have the unspecified address of the family of those
+    to which they send.
+
+    Raises:
+        UnsupportedError: A name cannot be resolved, or two ends have no family in common.
+    """
+    found: dict[str, str] = {}
+    wrong: list[Gap] = []
+    for name, agent in scenario.agents.items():
+        if not agent.nat:
+            key, host = _data(agent)
+            found[name] = _resolved(host, f"agents.{name}.{key}", scenario)
+    flows = [(f"flows.{name}", (f.source, f.destination)) for name, f in scenario.flows.items()]
+    pings = [(f"pings.{name}", (p.source, p.destination)) for name, p in scenario.pings.items()]
+    for path, ends in (*flows, *pings):
+        for node, other in (ends, ends[::-1]):
+            if node not in found:
+                version = ip_address(found[other]).version
+                found[node] = "0.0.0.0" if version == 4 else "::"
+        first, second = (ip_address(found[end]) for end in ends)
+        if first.version != second.version:
+            reason = f"{ends[0]} has {first} and {ends[1]} {second}; give one of them `data`"
+            wrong.append(Gap(path, reason))
+    refuse(wrong, scenario.name, "a live network cannot do")
+    return found
+
+
+def _data(agent: Agent) -> tuple[str, str]:
+    """Return the key and the host of the address that flows and pings use."""
+    if agent.ping is not None:
+        return "ping", agent.ping
+    if agent.data is not None:
+        return "data", agent.data
+    assert agent.address is not None
+    return "address", agent.address.host
+
+
+def _resolved(host: str, path: str, scenario: Scenario) -> str:
+    """Return the first address of a host name, or the address that it is.
+
+    Raises:
+        UnsupportedError: It is unknown.
+    """
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        message = f"{scenario.name}: {path}: {host} cannot be resolved: {error.strerror or error}"
+        raise UnsupportedError(message) from None
+
+
+def _job(scenario: Scenario, seed: int, found: Mapping[str, str]) -> plans.Job:
+    """Return the traffic as the agents take it."""
+    # Nodes without an agent send and receive nothing.
+    every = {name: [found.get(name, str(own))] for name, own in scenario.addresses.items()}
+    whole = job(scenario, seed, hosts={}, addresses=every)
+    whole["live"] = {
+        "token": secrets.token_hex(16),
+        "flows": [
+            {"opens": "destination" if scenario.agents[flow.destination].nat else "source"}
+            for flow in scenario.flows.values()
+        ],
+    }
+    return whole
+
+
+def _agents(scenario: Scenario, found: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return who stands for which node, as the core takes it, with the addresses that are used."""
+    written: list[dict[str, object]] = []
+    for name, agent in scenario.agents.items():
+        if agent.ping is not None:
+            written.append({"node": name, "ping": {"address": found[name]}})
+        elif agent.address is not None:
+            host = _resolved(agent.address.host, f"agents.{name}.address", scenario)
+            at = Endpoint(host, agent.address.port or AGENT_PORT)
+            written.append({"node": name, "agent": {"address": str(at), "key": agent.key}})
+    return written

@@ -1,0 +1,110 @@
+"""Agents in the hosts of labs, for tests of the engine `live`."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from conftest import PERHOP, Outcome
+from perhop.dataset import Dataset
+from perhop.errors import UnsupportedError
+from perhop.lab import Lab, up
+from perhop.scenario import Scenario
+from tools import unable
+
+
+class Site:
+    """A lab whose hosts have agents, and a folder with what a controller needs.
+
+    Attributes:
+        lab: The lab.
+        scenario: Its scenario.
+        folder: Where the controller's commands run.
+        agents: The agents' processes by host.
+    """
+
+    def __init__(self, lab: Lab, scenario: Scenario, folder: Path) -> None:
+        self.lab = lab
+        self.scenario = scenario
+        self.folder = folder
+        self.agents: dict[str, subprocess.Popen[str]] = {}
+        # A home of its own, with a key of its own.
+        self.environment = {**os.environ, "XDG_CONFIG_HOME": str(folder / "controller")}
+        command = [str(PERHOP), "agent", "key"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        (folder / "controller.pub").write_text(done.stdout)
+        (folder / "agents.yaml").write_text("")
+
+    def serve(self, host: str, *options: str) -> None:
+        """Start a host's agent, and note it in `agents.yaml`."""
+        command = [str(PERHOP), "agent", "serve", "--key", f"{host}.key"]
+        options = ("--allow", "controller.pub", "--listen", f"{self.address(host)}:4861", *options)
+        with (self.folder / f"{host}.log").open("a") as log:
+            agent = self.start(host, [*command, *options], log)
+        assert agent.stdout is not None
+        assert "serves at" in agent.stdout.readline()
+        key = agent.stdout.readline().removeprefix("key: ").strip()
+        self.agents[host] = agent
+        with (self.folder / "agents.yaml").open("a") as file:
+            file.write(f"{host}: {{address: {self.address(host)}, key: {key}}}\n")
+
+    def address(self, host: str) -> str:
+        """The address of a host."""
+        return str(self.scenario.addresses[host])
+
+    def start(
+        self, host: str, command: Sequence[str], stderr: IO[str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Start a program in a host, in the controller's folder."""
+        found: subprocess.Popen[str] = self.lab.start(
+            host,
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr or subprocess.PIPE,
+            text=True,
+        )
+        return found
+
+    def perhop(self, host: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command of perhop in a host."""
+        return self.start(host, [str(PERHOP), *arguments])
+
+    def controller(
+        self, host: str, file: str, *arguments: str, out: str = "run"
+    ) -> subprocess.Popen[str]:
+        """Start a run between the agents, controlled from a host."""
+        options = ("--engine", "live", "--agents", "agents.yaml", "--out", out, *arguments)
+        return self.perhop(host, "run", file, *options)
+
+    def run(self, host: str, file: str, *arguments: str, out: str = "run") -> Outcome:
+        """Run a scenario between the agents, controlled from a host."""
+        process = self.controller(host, file, *arguments, out=out)
+        said, errors = process.communicate(timeout=300)
+        return Outcome(process.returncode, said, errors)
+
+    def dataset(self, out: str = "run") -> Dataset:
+        """What a run has left."""
+        return Dataset.read(self.folder / out)
+
+
+@contextmanager
+def site(scenario: Scenario, folder: Path, hosts: Sequence[str]) -> Iterator[Site]:
+    """A lab of a scenario's network, with an agent in some of its hosts."""
+    try:
+        lab = up(scenario)
+    except UnsupportedError as error:
+        unable(error)
+    found = Site(lab, scenario, folder)
+    try:
+        for host in hosts:
+            found.serve(host)
+        yield found
+    finally:
+        for agent in found.agents.values():
+            agent.kill()
+            agent.communicate()
+        lab.down()

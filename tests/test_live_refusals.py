@@ -1,0 +1,107 @@
+"""What a live network cannot do is refused at once, with its place, before any agent is asked."""
+
+import pytest
+
+import perhop
+from perhop.engines import live
+from perhop.errors import UnsupportedError
+from perhop.scenario import Scenario, parse
+
+KEY = "perhop-ed25519 AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+BASE = """
+perhop: 1
+name: site
+nodes: {a: host, r: router, b: host}
+links:
+  - {ends: [a, r], rate: 10 Mbps}
+  - {ends: [r, b], rate: 10 Mbps, delay: 5 ms, egress: {r: edge}}
+policies:
+  edge: {classes: {all: {match: any, bandwidth: 100%}}}
+flows:
+  data: {from: a, to: b, stop: 2 s}
+pings:
+  probe: {from: a, to: b}
+  router: {from: b, to: r}
+agents:
+  a: {address: 192.0.2.1, key: KEY}
+  b: {address: "192.0.2.2:4862", key: KEY}
+  r: {ping: 192.0.2.3}
+""".replace("KEY", KEY)
+
+
+def site(**overrides: str) -> Scenario:
+    paths = {path.replace("__", "."): value for path, value in overrides.items()}
+    return parse(BASE, "site.yaml", overrides=paths)
+
+
+def refusal(**overrides: str) -> list[str]:
+    """The lines of the error with which the engine refuses the scenario as changed."""
+    with pytest.raises(UnsupportedError) as caught:
+        live.start(site(**overrides), 1)
+    first, *lines = str(caught.value).split("\n")
+    assert first == "a live network cannot do all of site:"
+    return [line.strip() for line in lines]
+
+
+def test_what_a_live_network_can_do_is_not_refused() -> None:
+    assert live.gaps(site()) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [
+        ({"changes": "[{at: 1 s, on: r>b, rate: 5 Mbps}]"}, "changes.0"),
+        ({"changes": "[{at: 1 s, on: r>b, policy: none}]"}, "changes.0"),
+        ({"changes": "[{at: 1 s, on: r>b, state: down}]"}, "changes.0"),
+        ({"links__1__loss": "1%"}, "links.1.loss"),
+        ({"links__1__duplicate": "1%"}, "links.1.duplicate"),
+        ({"links__1__reorder": "{share: 1%, by: 1 ms}"}, "links.1.reorder"),
+        ({"nodes__a": "{kind: host, offload: false}"}, "nodes.a.offload"),
+        ({"nodes__b": "{kind: host, backpressure: false}"}, "nodes.b.backpressure"),
+        ({"flows__data__tcp": "{sack: false}"}, "flows.data.tcp.sack"),
+        ({"flows__data__tcp": "{timestamps: false}"}, "flows.data.tcp.timestamps"),
+        ({"flows__data__tcp": "{ecn: classic}"}, "flows.data.tcp.ecn"),
+        ({"flows__data__tcp": "{stack: solaris-8}"}, "flows.data.tcp.stack"),
+        ({"flows__data": "{from: a, to: b, udp: {rate: 1 Mbps, size: 8 B}, stop: 2 s}"}, "flows."),
+        ({"pings__probe__size": "2000 B"}, "pings.probe.size"),
+        ({"agents": "{}"}, "agents"),
+    ],
+)
+def test_what_it_cannot_is_refused_with_its_place(overrides: dict[str, str], place: str) -> None:
+    [line] = refusal(**overrides)
+    assert line.startswith(place)
+
+
+def test_clearing_counters_changes_nothing() -> None:
+    assert live.gaps(site(changes="[{at: 1 s, clear: counters}]")) == []
+
+
+def test_nothing_is_sent_where_there_are_no_agents() -> None:
+    with pytest.raises(UnsupportedError, match="agents: there are none; add them to the scenario"):
+        perhop.run(parse(BASE.partition("agents:")[0]), engine="live")
+
+
+def test_addresses_are_those_of_the_data() -> None:
+    found = live.addresses(site(agents__a__data="198.51.100.1"))
+    assert found == {"a": "198.51.100.1", "b": "192.0.2.2", "r": "192.0.2.3"}
+
+
+def test_a_host_behind_nat_opens_the_connections_of_its_flows() -> None:
+    scenario = site(pings__probe="{from: b, to: a}", agents__b__nat="true")
+    found = live.addresses(scenario)
+    assert found["b"] == "0.0.0.0"
+    written = live._job(scenario, 1, found)
+    assert written["live"] is not None
+    assert written["live"]["flows"] == [{"opens": "destination"}]
+    sides = {node["name"]: (node["namespace"], node["settings"]) for node in written["nodes"]}
+    assert set(map(str, sides.values())) == {"(None, [])"}  # nothing of a live host is changed
+
+
+def test_both_ends_have_a_family_in_common() -> None:
+    line, *_ = refusal(agents__b__data="2001:db8::b")  # and its pings
+    assert line.startswith("flows.data: a has 192.0.2.1 and b 2001:db8::b; give one of them `data`")
+
+
+def test_an_unknown_name_has_its_place() -> None:
+    with pytest.raises(UnsupportedError, match=r"site: agents\.b\.data: b\.invalid cannot be reso"):
+        live.start(site(agents__b__data="b.invalid"), 1)
