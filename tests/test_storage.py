@@ -1,7 +1,6 @@
 """Places that cannot be written: a clear message, and earlier results untouched."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +40,13 @@ def test_a_limit_on_file_sizes(start: Start, perhop: Perhop, place: Path) -> Non
         assert tree(place) == before
 
 
-def mounts() -> bool:
-    """Return whether this process may mount a file system that no other process sees."""
+def mounting() -> None:
+    """Skip the test where no file system can be mounted that no other process sees."""
+    need("unshare", "mount")
     command = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
-    return (
-        shutil.which("unshare") is not None
-        and not subprocess.run(command, capture_output=True).returncode
-    )
+    outcome = subprocess.run(command, capture_output=True, text=True)
+    if outcome.returncode:
+        unable(f"mounting a file system: {outcome.stderr}")
 
 
 def interfaces() -> str:
@@ -55,9 +54,9 @@ def interfaces() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.skipif(not ROOT or not mounts(), reason="needs to mount a file system")
 @pytest.mark.parametrize("engine", [each for each in ENGINES if each != "live"])
 def test_a_full_disk(engine: str, perhop: Perhop, place: Path) -> None:
+    mounting()
     try:
         check(load(place / "small.yaml"), engine)
     except UnsupportedError as error:

@@ -12,6 +12,7 @@ PACKAGES: Final = {
     "ip": "iproute2",
     "iperf3": "iperf3",
     "jq": "jq",
+    "mount": "mount",
     "mtr": "mtr-tiny",
     "nft": "nftables",
     "openssl": "openssl",
