@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket, monotonic, sleep_until};
 use serde::Serialize;
 use thiserror::Error;
@@ -15,7 +14,7 @@ use super::limits::{Limits, Plan};
 use super::message::{Cookie, Parameters, Results, State, StreamResult, frame, stream_id};
 use super::record::{Counts, Interval};
 use super::setup;
-use super::stream::{CHUNK, Room, Stream};
+use super::stream::{Room, Stream};
 
 const SECOND: Nanos = 1_000_000_000;
 /// How long the server may take for a message.
@@ -202,11 +201,7 @@ impl Client {
     }
 
     fn run(mut self, streams: &mut [Stream]) -> Result<Outcome, ClientError> {
-        let mut zeros = File::from(
-            memfd_create("perhop-iperf3", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?,
-        );
-        zeros.write_all(&vec![0; CHUNK])?;
-        let mut room = Room::new(zeros.as_fd());
+        let mut room = Room::new();
         let epoll = Epoll::new()?;
         epoll.add(self.control.as_fd(), 0, Interest::Readable)?;
         let zero = monotonic();
@@ -274,7 +269,7 @@ impl Client {
     fn finish(
         mut self,
         streams: &mut [Stream],
-        room: &mut Room<'_>,
+        room: &mut Room,
         (zero, marked): (Nanos, Nanos),
     ) -> Result<Outcome, ClientError> {
         let ended = monotonic();

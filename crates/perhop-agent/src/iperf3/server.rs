@@ -1,8 +1,7 @@
 //! The server: accepts connections, knows which belong to which test, and gives each test a thread.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -11,13 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic};
 
 use super::limits::Limits;
 use super::message::{COOKIE, Cookie, State};
 use super::record::{Folder, Record};
-use super::stream::CHUNK;
 use super::test::{self, Caller};
 
 /// Connections that have not said whose they are: how many there may be, and for how long.
@@ -79,7 +76,6 @@ pub(crate) struct Handle {
 pub(crate) struct Shared {
     pub settings: Settings,
     folder: Option<Folder>,
-    zeros: File,
     stop: AtomicBool,
     serial: AtomicU64,
     tests: Mutex<HashMap<Cookie, Arc<Handle>>>,
@@ -106,8 +102,6 @@ impl Server {
         let limits = &settings.limits;
         let folder = settings.records.as_deref();
         let folder = folder.map(|path| Folder::open(path, limits.records)).transpose()?;
-        let mut zeros = File::from(memfd_create("perhop-iperf3", MFdFlags::MFD_CLOEXEC)?);
-        zeros.write_all(&vec![0; CHUNK])?;
         let mut listeners = Vec::new();
         for &address in &settings.listen {
             let listener = Listener::open(address)?;
@@ -120,7 +114,6 @@ impl Server {
         let shared = Arc::new(Shared {
             settings,
             folder,
-            zeros,
             stop: AtomicBool::new(false),
             serial: AtomicU64::new(0),
             tests: Mutex::default(),
@@ -286,7 +279,7 @@ impl Shared {
         let caller = Caller { socket, client: peer, server: at };
         let run = move || {
             let _gone = Gone(&shared, handle.cookie);
-            test::run(&shared, &handle, caller, &shared.zeros);
+            test::run(&shared, &handle, caller);
         };
         if thread::Builder::new().name("iperf3 test".to_owned()).spawn(run).is_err() {
             lock(&self.tests).remove(&cookie);

@@ -12,25 +12,30 @@ use super::meter::{Clocks, Delays, Meter};
 use super::pace::Pace;
 use super::record::{Counts, Interval};
 
-/// How many bytes of a TCP stream are taken at once, and how many of zeros are written.
-pub(crate) const CHUNK: usize = 1 << 20;
+/// How many bytes of a TCP stream are written at once.
+const WRITTEN: usize = 1 << 17;
+/// How many bytes of a TCP stream are taken at once.
+const TAKEN: usize = 1 << 22;
 /// Room for super-packets.
 const BATCH: (usize, usize) = (32, 1 << 16);
 /// How long a stream waits whose socket is full.
 const PAUSE: Nanos = 50_000;
 
 /// What streams of a thread share.
-pub(crate) struct Room<'a> {
-    /// Zeros that are sent without a copy.
-    zeros: BorrowedFd<'a>,
+pub(crate) struct Room {
+    /// Zeros that are written. They are copied: pages that are not copied (sendfile(2)) make the
+    /// socket buffers fragments of 4 KiB, and the client is slower to read these than all that
+    /// the copy costs here. Nobody writes to them, so that they are one page of memory.
+    zeros: Box<[u8]>,
     /// Room that streams are said to have, and nothing is written to.
     discarded: Box<[MaybeUninit<u8>]>,
     batch: Option<Batch>,
 }
 
-impl<'a> Room<'a> {
-    pub fn new(zeros: BorrowedFd<'a>) -> Self {
-        Self { zeros, discarded: Box::new_uninit_slice(4 * CHUNK), batch: None }
+impl Room {
+    pub fn new() -> Self {
+        let zeros = vec![0; WRITTEN].into_boxed_slice();
+        Self { zeros, discarded: Box::new_uninit_slice(TAKEN), batch: None }
     }
 }
 
@@ -119,7 +124,7 @@ impl Stream {
 
     /// Carries what can be carried now. Returns the bytes, and when to come again where waiting
     /// for the socket does not tell.
-    pub fn run(&mut self, room: &mut Room<'_>, now: Nanos) -> (u64, Option<Nanos>) {
+    pub fn run(&mut self, room: &mut Room, now: Nanos) -> (u64, Option<Nanos>) {
         let due = self.pace.due();
         if due > now {
             return (0, Some(due));
@@ -127,7 +132,7 @@ impl Stream {
         let before = self.bytes;
         let again = match (self.sends, self.out.is_some()) {
             (true, true) => self.send_datagrams(now),
-            (true, false) => self.settle(|stream| stream.write(room.zeros)),
+            (true, false) => self.settle(|stream| stream.write(&room.zeros)),
             (false, _) if self.meter.is_some() => {
                 self.take_datagrams(room, now);
                 None
@@ -148,13 +153,13 @@ impl Stream {
         None
     }
 
-    fn write(&mut self, zeros: BorrowedFd<'_>) -> io::Result<()> {
-        let most = if self.pace.due() == 0 { CHUNK } else { self.length };
-        self.bytes += self.socket.send_file(zeros, most)? as u64;
+    fn write(&mut self, zeros: &[u8]) -> io::Result<()> {
+        let most = if self.pace.due() == 0 { zeros.len() } else { self.length.min(zeros.len()) };
+        self.bytes += self.socket.send(&zeros[..most])? as u64;
         Ok(())
     }
 
-    fn read(&mut self, room: &mut Room<'_>, now: Nanos) -> io::Result<()> {
+    fn read(&mut self, room: &mut Room, now: Nanos) -> io::Result<()> {
         let most = if self.pace.due() == 0 { room.discarded.len() } else { self.length };
         let bytes = self.socket.discard(&mut room.discarded[..most])?;
         if bytes == 0 {
@@ -165,7 +170,7 @@ impl Stream {
         Ok(())
     }
 
-    fn take_datagrams(&mut self, room: &mut Room<'_>, now: Nanos) {
+    fn take_datagrams(&mut self, room: &mut Room, now: Nanos) {
         let Some(meter) = &mut self.meter else { return };
         let batch = room.batch.get_or_insert_with(|| Batch::new(BATCH.0, BATCH.1));
         // An error is an ICMP message about what was sent before; that takes it away.

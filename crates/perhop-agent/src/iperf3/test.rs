@@ -1,6 +1,5 @@
 //! One test of one client, in a thread of its own.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -59,13 +58,13 @@ pub(crate) struct Test<'a> {
     control: Control,
     epoll: Epoll,
     streams: Vec<Stream>,
-    room: Room<'a>,
+    room: Room,
     /// Bytes that the test has carried.
     carried: u64,
 }
 
 /// Runs a test, up to its record.
-pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller, zeros: &File) {
+pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller) {
     let Ok(epoll) = Epoll::new() else { return };
     let mut test = Test {
         shared,
@@ -74,7 +73,7 @@ pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller, zeros: &File
         control: Control::new(),
         epoll,
         streams: Vec::new(),
-        room: Room::new(zeros.as_fd()),
+        room: Room::new(),
         carried: 0,
     };
     let ended = test.conduct();
