@@ -80,6 +80,10 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/crosscheck.py
 	$(BIN)/python bench/lab.py
 
+.PHONY: bench-iperf3
+bench-iperf3: .venv/built ## Compare our server of iperf3 with iperf3's own (Debian: iperf3)
+	$(BIN)/python bench/iperf3.py
+
 .PHONY: bench-path
 bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (30 minutes)
 	$(BIN)/python bench/path.py
