@@ -15,6 +15,7 @@ PACKAGES: Final = {
     "mount": "mount",
     "mtr": "mtr-tiny",
     "nft": "nftables",
+    "nsenter": "util-linux",
     "openssl": "openssl",
     "ping": "iputils-ping",
     "postgres": "postgresql",

@@ -1,0 +1,91 @@
+"""Real clients of iperf3 across a network of real hosts, whose truth is known."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import MEASURES, PERHOP
+from emulated import Lab
+from perhop.records import Record, dataset, read
+from tools import need
+
+pytestmark = MEASURES
+
+B = "10.0.0.4"
+
+
+@contextmanager
+def server(lab: Lab, folder: Path, *options: str) -> Iterator[None]:
+    """Our server in `b`."""
+    need("nsenter")
+    inside = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{lab.namespaces.fd(lab.hosts['b'])}"]
+    command = [str(PERHOP), "agent", "iperf3", "--listen", "0.0.0.0:5201", "--records"]
+    with subprocess.Popen(
+        [*inside, *command, str(folder), *options], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "answered" in process.stdout.readline()
+            yield
+        finally:
+            process.terminate()
+
+
+def client(lab: Lab, options: str) -> dict[str, Any]:
+    """What a client in `a` says."""
+    # With --json it exits with 0 even if it fails.
+    said: dict[str, Any] = json.loads(lab.run("a", "iperf3", "-c", B, "--json", *options.split()))
+    assert "error" not in said
+    return said
+
+
+def record(folder: Path) -> Record:
+    """The only one, which is written after the client has ended."""
+    deadline = time.monotonic() + 5
+    while not list(folder.glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    [found] = read(folder)
+    return found
+
+
+def test_what_iperf3_does_not_say_is_as_the_network_did_it(tmp_path: Path) -> None:
+    lab = Lab(rate="20 Mbps", delay="5 ms", more="queue: {limit: 10 ms}, remark: {r2: clear}")
+    with server(lab, tmp_path, "--same-clock"):
+        said = client(lab, "-u -b 24M -l 1000 -t 2 --dscp ef")
+        found = dataset([record(tmp_path)])
+    rows = found.intervals
+    lost, packets = (int(rows[name].sum()) for name in ("lost", "packets"))
+    udp = said["end"]["streams"][0]["udp"]
+    assert (lost, packets + lost) == (udp["lost_packets"], udp["packets"])
+    # 1028 bytes of IP and what Ethernet adds share 20 Mb/s.
+    assert packets * 8000 / 2 == pytest.approx(20e6 * 1000 / (1028 + 38), rel=0.05)
+    assert rows["owd_min_s"].min() == pytest.approx(0.0055, abs=0.001)
+    # 0.4 ms to send it, 5 ms, and the queue that is full all the time. Its maximum says when the
+    # machine did something else.
+    assert rows["owd_s"].mean() == pytest.approx(0.0155, abs=0.0015)
+    [(sent, arrived, counted)] = found.codepoints.select(
+        "dscp_sent", "dscp_arrived", "packets"
+    ).rows()
+    assert (sent, arrived, counted) == (46, 0, packets)
+
+
+def test_tcp_both_ways_agrees_with_its_client(tmp_path: Path) -> None:
+    lab = Lab(rate="50 Mbps", delay="2 ms")
+    with server(lab, tmp_path):
+        said = client(lab, "-t 2 --bidir -P 2")
+        found = record(tmp_path)
+    streams = said["end"]["streams"]
+    assert len(found.streams) == len(streams) == 4
+    for ours, theirs in zip(found.streams, streams, strict=True):
+        part = theirs["receiver" if ours.received else "sender"]
+        assert sum(each.bytes for each in ours.intervals) == part["bytes"]
+        if not ours.received:
+            sent_again = sum(each.retransmits or 0 for each in ours.intervals)
+            assert sent_again == part["retransmits"]
