@@ -1,4 +1,4 @@
-//! Many datagrams in one system call, with what the kernel says of each (recvmmsg(2), sendmmsg(2);
+//! Batches of datagrams in one system call, with their control messages (recvmmsg(2), sendmmsg(2);
 //! udp(7): `UDP_SEGMENT`, `UDP_GRO`).
 
 use std::fmt;
@@ -12,33 +12,34 @@ use crate::clock::put_off;
 use crate::raw::{Room, receive_many, send_many};
 use crate::{Nanos, Socket};
 
-/// What the kernel says of a datagram, as far as it was asked for.
+/// Control data of a datagram. A field is `None` unless the socket has its option set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// When it arrived, by the real-time clock.
+    /// Time of arrival by the real-time clock, in nanoseconds.
     pub stamp: Option<Nanos>,
-    /// Its type of service or traffic class: DSCP and ECN.
+    /// Type of service or traffic class octet: DSCP and ECN.
     pub traffic_class: Option<u8>,
-    /// Datagrams of how many bytes it consists of; the last may be shorter.
+    /// Size in bytes of the datagrams that the kernel has merged into it (GRO); the last may be
+    /// shorter.
     pub segment: Option<usize>,
-    /// Its TTL or hop limit.
+    /// TTL or hop limit.
     pub ttl: Option<u8>,
-    /// The address of this host that it was sent to.
+    /// Destination address.
     pub to: Option<IpAddr>,
 }
 
-/// A datagram that has arrived, or several of the same sender's, one behind the other.
+/// A received datagram, or several of one sender that the kernel has merged (GRO).
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Its payload.
+    /// Payload.
     pub bytes: &'a [u8],
-    /// Its sender.
+    /// Address of the sender.
     pub from: Option<SocketAddr>,
-    /// What the kernel reports of it.
+    /// Control data from the kernel.
     pub control: Control,
 }
 
-/// Room for datagrams that arrive.
+/// Buffers for received datagrams.
 pub struct Batch {
     bytes: Vec<u8>,
     size: usize,
@@ -53,17 +54,17 @@ impl fmt::Debug for Batch {
 }
 
 impl Batch {
-    /// Room for `count` datagrams of `size` bytes.
+    /// Returns buffers for `count` datagrams of `size` bytes.
     pub fn new(count: usize, size: usize) -> Self {
         Self { bytes: vec![0; count * size], size, rooms: vec![Room::default(); count] }
     }
 
-    /// Takes what has arrived, as far as there is room. Says how many datagrams that were.
+    /// Receives the datagrams that have arrived, at most one per buffer, and returns their number.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
         receive_many(socket.as_fd(), (&mut self.bytes, self.size), &mut self.rooms)
     }
 
-    /// One of those that came last.
+    /// Returns a datagram of the last call of [`receive`](Self::receive).
     pub fn get(&self, number: usize) -> Datagram<'_> {
         let room = &self.rooms[number];
         let bytes = &self.bytes[number * self.size..][..room.length.min(self.size)];
@@ -76,19 +77,20 @@ impl Batch {
     }
 }
 
-/// The bytes of words as they lie in memory.
+/// Returns the bytes of words in their order in memory.
 fn octets(words: &[u64; 16]) -> [u8; 128] {
     let mut bytes = [0; 128];
     bytes.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
     bytes
 }
 
-/// A number of the kernel's at the beginning of bytes.
+/// Returns the `N` bytes at an offset, or `None` if there are fewer.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The address in a `struct sockaddr_in` or `sockaddr_in6`, unless it is another's or cut off.
+/// Returns the address in a `struct sockaddr_in` or `sockaddr_in6`, or `None` if the family is
+/// another one or the structure is truncated.
 fn address_of(bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(number(bytes, 2)?);
     let ip: IpAddr = match i32::from(u16::from_ne_bytes(number(bytes, 0)?)) {
@@ -99,8 +101,8 @@ fn address_of(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// What control messages say (cmsg(3)): each has a `struct cmsghdr` before its data, and begins at
-/// a multiple of the length of a word.
+/// Parses control messages (cmsg(3)). Each has a `struct cmsghdr` before its data, and is aligned
+/// to a word.
 fn control_of(mut bytes: &[u8]) -> Control {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     let mut control = Control::default();
@@ -143,52 +145,52 @@ fn control_of(mut bytes: &[u8]) -> Control {
     control
 }
 
-/// How many datagrams the kernel takes as one (`UDP_MAX_SEGMENTS` of before Linux 6.9).
+/// Greatest number of datagrams in one segmented send (`UDP_MAX_SEGMENTS` before Linux 6.9).
 const MAX_SEGMENTS: usize = 64;
-/// How many bytes it takes as one, headers included.
+/// Greatest number of bytes in one segmented send, headers included.
 const MAX_BYTES: usize = 65_000;
 
-/// Datagrams to be sent one behind the other.
+/// A train of datagrams to send back to back.
 #[derive(Debug, Default)]
 pub struct Train {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End offsets of the datagrams.
     ends: Vec<usize>,
 }
 
 impl Train {
-    /// No datagrams yet.
+    /// Returns an empty train.
     pub fn new() -> Self {
         Self { bytes: Vec::with_capacity(1 << 16), ends: Vec::with_capacity(MAX_SEGMENTS) }
     }
 
-    /// How many there are.
+    /// Returns the number of datagrams.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Bytes of all together.
+    /// Returns the total size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the train is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Removes all.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Whether another one of `size` bytes finds room.
+    /// Returns whether a datagram of `size` bytes fits.
     pub fn has_room(&self, size: usize) -> bool {
         self.is_empty() || (self.len() < MAX_SEGMENTS && self.bytes.len() + size <= MAX_BYTES)
     }
 
-    /// Adds one of `size` bytes, which begins with `head`.
+    /// Adds a datagram of `size` bytes that begins with `head`.
     pub fn push(&mut self, head: &[u8], size: usize) {
         let start = self.bytes.len();
         self.bytes.resize(start + size, 0);
@@ -197,7 +199,7 @@ impl Train {
         self.ends.push(self.bytes.len());
     }
 
-    /// Their size, if they are equal, but for the last, which may be shorter.
+    /// Returns the common size of the datagrams, if they have one; the last may be shorter.
     fn segment(&self) -> Option<u16> {
         let size = *self.ends.first()?;
         let (last, others) = self.ends.split_last()?;
@@ -205,8 +207,9 @@ impl Train {
         (equal && last - size * others.len() <= size).then(|| u16::try_from(size).ok())?
     }
 
-    /// Sends those from the first `skip` on through a connected socket, as one if they are alike
-    /// and `segmented`. Says how many the kernel took.
+    /// Sends the datagrams after the first `skip` through a connected socket: in one segmented send
+    /// if `segmented` is set and their sizes are equal. Returns the number of datagrams that the
+    /// kernel accepted.
     pub fn send(&self, socket: &Socket, skip: usize, segmented: bool) -> io::Result<usize> {
         match self.segment() {
             Some(size) if segmented && skip == 0 && self.len() > 1 => {
@@ -244,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// A control message as cmsg(3) lays it out.
+    /// Returns a control message as cmsg(3) lays it out.
     fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut bytes = (16 + data.len()).to_ne_bytes().to_vec();
         bytes.extend_from_slice(&level.to_ne_bytes());
@@ -285,11 +288,11 @@ mod tests {
         });
     }
 
-    /// What the kernel says of datagrams that were sent one by one, and as one.
+    /// Control data of datagrams that were sent one by one, and in one segmented send.
     #[test]
     fn datagrams_arrive_as_they_were_sent() {
         for at in ["127.0.0.1:0", "[::1]:0"] {
-            // Where there is no IPv6 there is nothing to try.
+            // Without IPv6 there is nothing to test.
             let Ok(probe) = UdpSocket::bind(at) else { continue };
             let to = probe.local_addr().unwrap();
             drop(probe);
@@ -316,7 +319,7 @@ mod tests {
                     seen.push((datagram.bytes[0], datagram.bytes.len()));
                 }
             }
-            // As far as there is room.
+            // No more than there are buffers.
             assert_eq!(seen, [(1, 25), (2, 25), (3, 20), (2, 25), (3, 20)]);
         }
     }

@@ -1,4 +1,4 @@
-//! Clocks, and how threads are woken.
+//! Clocks, sleeping and scheduling of threads.
 
 use std::io;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
 use crate::raw;
 
-/// Nanoseconds of a clock.
+/// Time of a clock, or a duration, in nanoseconds.
 pub type Nanos = u64;
 
 const PER_SECOND: u64 = 1_000_000_000;
@@ -20,27 +20,28 @@ fn read(clock: ClockId) -> Nanos {
     now.tv_sec() as u64 * PER_SECOND + now.tv_nsec() as u64
 }
 
-/// The clock that nobody sets, by which a run is timed.
+/// Returns the time of the monotonic clock, which times a run. No program can set it.
 pub fn monotonic() -> Nanos {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// The clock that the kernel stamps packets with.
+/// Returns the time of the real-time clock, which the kernel stamps packets with.
 pub fn realtime() -> Nanos {
     put_off(read(ClockId::CLOCK_REALTIME))
 }
 
-/// An error of the real-time clock: nanoseconds at an instant of it, and their growth in ppb.
+/// Simulated error of the real-time clock: the instant at which it began, the offset in nanoseconds
+/// at that instant, and the drift in ppb.
 static PUT_OFF: OnceLock<(Nanos, i64, i64)> = OnceLock::new();
 
-/// Puts the real-time clock off for this process, and the kernel's time stamps with it: by an
-/// offset in nanoseconds, which grows by a rate in ppb from now on. For tests of what measures
-/// clocks. Only the first call of a process counts.
+/// Simulates an error of the real-time clock and of the kernel's time stamps in this process, for
+/// tests of clock estimation: an offset in nanoseconds, and a drift in ppb from now on. Only the
+/// first call in a process has an effect.
 pub fn put_clock_off(offset: i64, rate: i64) {
     let _ = PUT_OFF.set((read(ClockId::CLOCK_REALTIME), offset, rate));
 }
 
-/// What the clock shows, with the error that it was given.
+/// Adds the simulated error to a time of the real-time clock.
 pub(crate) fn put_off(at: Nanos) -> Nanos {
     let Some(&(since, offset, rate)) = PUT_OFF.get() else { return at };
     let age = i128::from(at) - i128::from(since);
@@ -48,46 +49,46 @@ pub(crate) fn put_off(at: Nanos) -> Nanos {
     at.wrapping_add_signed(offset).wrapping_add_signed(drift)
 }
 
-/// What the kernel knows of the real-time clock (adjtimex(2)).
+/// State of the real-time clock (adjtimex(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockQuality {
-    /// Whether a program keeps it synchronised with UTC.
+    /// True if a program keeps it synchronised with UTC.
     pub synchronized: bool,
-    /// Its largest error, in nanoseconds.
+    /// Maximum error in nanoseconds.
     pub error: Nanos,
 }
 
-/// Asks the kernel how good the real-time clock is.
+/// Returns the state of the real-time clock.
 pub fn clock_quality() -> ClockQuality {
     let (synchronized, error) = raw::clock_status();
     let synchronized = synchronized && PUT_OFF.get().is_none();
     ClockQuality { synchronized, error: error.saturating_mul(1_000) }
 }
 
-/// Sleeps until the monotonic clock shows `at`, or a signal comes.
+/// Sleeps until the monotonic clock reaches `at`, or a signal arrives.
 pub fn sleep_until(at: Nanos) {
     let until = TimeSpec::new((at / PER_SECOND) as i64, (at % PER_SECOND) as i64);
     let flags = ClockNanosleepFlags::TIMER_ABSTIME;
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &until);
 }
 
-/// The shortest slice that there is, in nanoseconds.
+/// Shortest time slice that the scheduler accepts, in nanoseconds.
 const SHORT_SLICE: u64 = 100_000;
 
-/// Has the kernel wake the calling thread when it asked for it, not up to 50 µs later
-/// (`PR_SET_TIMERSLACK`, prctl(2)), and let it go before threads that want to run for longer: it
-/// asks for a short slice, which anybody may (Linux 6.12; sched_setattr(2), `sched_runtime`). An
-/// older kernel takes no notice.
+/// Reduces the wake-up latency of the calling thread. It removes the timer slack of 50 µs
+/// (`PR_SET_TIMERSLACK`, prctl(2)) and requests a short time slice, so that the scheduler prefers
+/// the thread over those with longer slices (sched_setattr(2), `sched_runtime`; Linux 6.12). The
+/// short slice needs no privilege; older kernels ignore it.
 ///
-/// With `real_time`, and if the user has the privilege, the thread gets the lowest real-time
-/// priority (`SCHED_FIFO`, sched(7)). Returns whether it has it.
+/// With `real_time`, the thread gets the lowest real-time priority (`SCHED_FIFO`, sched(7)) if the
+/// user has the privilege. Returns whether it has the priority.
 pub fn be_prompt(real_time: bool) -> bool {
     let _ = set_timerslack(1);
     raw::set_scheduling(SHORT_SLICE, None);
     real_time && raw::set_scheduling(SHORT_SLICE, Some(1))
 }
 
-/// Lets this process have as many files as it may ask for. Says how many that is.
+/// Raises the limit of open files of this process to its hard limit, and returns that.
 pub fn unlimit_files() -> io::Result<u64> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
@@ -98,7 +99,7 @@ pub fn unlimit_files() -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// In one test, because a process puts its clock off once.
+    /// One test, because only the first call of `put_clock_off` in a process has an effect.
     #[test]
     fn a_clock_is_put_off_once_and_drifts() {
         let before = realtime();

@@ -1,4 +1,4 @@
-//! Waiting for many sockets at once (epoll(7)).
+//! Readiness of many sockets (epoll(7)).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,14 +8,14 @@ use nix::sys::epoll::{Epoll as NixEpoll, EpollCreateFlags, EpollEvent, EpollFlag
 use crate::clock::monotonic;
 use crate::{Nanos, raw};
 
-/// What a socket is watched for.
+/// Events to wait for at a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// That something is to be read.
+    /// Data to read.
     Readable,
-    /// That something can be written.
+    /// Room to write.
     Writable,
-    /// That something is wrong, and nothing else.
+    /// Errors only.
     Errors,
 }
 
@@ -30,15 +30,15 @@ impl Interest {
     }
 }
 
-/// A socket that is ready.
+/// Readiness event of a socket.
 pub type Event = libc::epoll_event;
 
-/// A set of sockets, each with a token.
+/// Set of sockets, with a token for each.
 #[derive(Debug)]
 pub struct Epoll(NixEpoll);
 
 impl Epoll {
-    /// An empty set.
+    /// Returns an empty set.
     pub fn new() -> io::Result<Self> {
         Ok(Self(NixEpoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?))
     }
@@ -48,7 +48,7 @@ impl Epoll {
         Ok(self.0.add(fd, interest.event(token))?)
     }
 
-    /// Changes what is waited for at a socket.
+    /// Changes the events to wait for at a socket.
     pub fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         Ok(self.0.modify(fd, &mut interest.event(token))?)
     }
@@ -58,8 +58,8 @@ impl Epoll {
         Ok(self.0.delete(fd)?)
     }
 
-    /// Waits until something is ready, or the monotonic clock shows `until`. Says how many of
-    /// `events` it has written. (nix waits for whole milliseconds.)
+    /// Waits until a socket is ready, or the monotonic clock reaches `until`. Returns the number of
+    /// `events` that it has written. (The method of nix rounds to milliseconds.)
     pub fn wait(&self, events: &mut [Event], until: Nanos) -> io::Result<usize> {
         match raw::epoll_wait(self.0.0.as_fd(), events, until.saturating_sub(monotonic())) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),

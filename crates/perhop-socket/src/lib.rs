@@ -1,7 +1,7 @@
-//! Sockets and clocks of Linux: batches of datagrams, their marks and time stamps, TCP's state, and
-//! waiting for many sockets at once.
+//! Sockets and clocks of Linux: batches of datagrams with DSCP, ECN and time stamps, the state of
+//! TCP connections, and readiness of many sockets.
 //!
-//! System calls are nix's and socket2's where they have them; the others are in `raw`, the one
+//! System calls use nix and socket2 where these support them. The others are in `raw`, the only
 //! module with `unsafe` code.
 
 mod batch;

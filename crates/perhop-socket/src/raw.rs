@@ -1,9 +1,9 @@
-//! The system calls that neither the standard library nor nix nor socket2 has: the one module with
-//! `unsafe` code. What it offers is safe to call with anything.
+//! System calls that the standard library, nix and socket2 lack: the only module with `unsafe`
+//! code. Its functions are safe for any arguments.
 //!
-//! nix has recvmmsg(2) and sendmmsg(2), too. But the first does not give control messages their
-//! room back from call to call, and the second tells how many were sent by an iterator over
-//! addresses that nobody has written.
+//! nix has recvmmsg(2) and sendmmsg(2), too. But the first does not restore the size of the control
+//! buffers between calls, and the second reports the number of sent messages by an iterator over
+//! uninitialised addresses.
 
 #![allow(unsafe_code)]
 
@@ -18,10 +18,10 @@ fn done(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets an option of a socket, whichever (setsockopt(2)).
+/// Sets an option of a socket (setsockopt(2)).
 pub(crate) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io::Result<()> {
     let (pointer, length) = (value.as_ptr().cast(), value.len() as libc::socklen_t);
-    // SAFETY: the kernel reads as many bytes as there are.
+    // SAFETY: the kernel reads `value.len()` bytes of `value`.
     done(unsafe { libc::setsockopt(fd.as_raw_fd(), option.0, option.1, pointer, length) })
         .map(|_| ())
 }
@@ -29,11 +29,11 @@ pub(crate) fn set_option(fd: BorrowedFd<'_>, option: Level, value: &[u8]) -> io:
 /// Reads an option of a socket into `value` (getsockopt(2)).
 pub(crate) fn get_option(fd: BorrowedFd<'_>, option: Level, value: &mut [u8]) -> io::Result<()> {
     let (pointer, mut length) = (value.as_mut_ptr().cast(), value.len() as libc::socklen_t);
-    // The one option that reads addresses from what it is given, and writes there.
+    // The only option that reads pointers from the buffer and writes to them.
     if option == (libc::IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    // SAFETY: the kernel writes as many bytes as there is room for, and any bytes are a u8.
+    // SAFETY: the kernel writes at most `value.len()` bytes, and any byte is a valid u8.
     done(unsafe { libc::getsockopt(fd.as_raw_fd(), option.0, option.1, pointer, &mut length) })
         .map(|_| ())
 }
@@ -50,7 +50,7 @@ pub(crate) fn bind_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
         sll_addr: [0; 8],
     };
     let length = mem::size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel reads an address that is as long as is said.
+    // SAFETY: the length that is passed is that of the address.
     done(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), length) }).map(|_| ())
 }
 
@@ -59,11 +59,11 @@ pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> io::Result<()> {
     let address =
         libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     let length = mem::size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel reads an address that is as long as is said.
+    // SAFETY: the length that is passed is that of the address.
     done(unsafe { libc::connect(fd.as_raw_fd(), &raw const address, length) }).map(|_| ())
 }
 
-/// Waits for events for so long (epoll_pwait2(2), Linux 5.11); says how many it has written.
+/// Waits for events for a given time (epoll_pwait2(2), Linux 5.11); returns the number of events.
 pub(crate) fn epoll_wait(
     epoll: BorrowedFd<'_>,
     events: &mut [libc::epoll_event],
@@ -74,33 +74,33 @@ pub(crate) fn epoll_wait(
         tv_nsec: (timeout % 1_000_000_000) as libc::c_long,
     };
     let (epoll, room) = (epoll.as_raw_fd(), events.len() as libc::c_int);
-    // SAFETY: there is room for so many events; no signal mask is given.
+    // SAFETY: the count that is passed is at most the length of `events`; no signal mask is given.
     done(unsafe { libc::epoll_pwait2(epoll, events.as_mut_ptr(), room, &timeout, ptr::null()) })
 }
 
-/// Room for what the kernel says of a datagram, in words, so that it is aligned.
+/// Buffer for the control messages of a datagram, in words for alignment.
 pub(crate) type ControlRoom = [u64; 16];
-/// Room for an address: `struct sockaddr_storage`, in words.
+/// Buffer for an address: `struct sockaddr_storage`, in words.
 pub(crate) type AddressRoom = [u64; 16];
 
-/// Where a datagram goes that arrives.
+/// Buffers for a received datagram.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Room {
     pub address: AddressRoom,
     pub control: ControlRoom,
-    /// How many bytes of each the kernel has written, and of the datagram.
+    /// Bytes that the kernel has written to each buffer, and of the datagram.
     pub address_length: usize,
     pub control_length: usize,
     pub length: usize,
 }
 
 const fn empty_header() -> libc::mmsghdr {
-    // SAFETY: a mmsghdr is numbers and pointers, which may be null.
+    // SAFETY: a mmsghdr has numbers and pointers, which may be zero.
     unsafe { mem::zeroed() }
 }
 
-/// Takes what has arrived without waiting (recvmmsg(2)): each datagram into one piece of `bytes` of
-/// `size` bytes, as far as there is one and a room for it; says how many.
+/// Receives datagrams that have arrived, without blocking (recvmmsg(2)). Each takes one chunk of
+/// `bytes` of `size` bytes and one of the other buffers. Returns the number of datagrams.
 pub(crate) fn receive_many(
     fd: BorrowedFd<'_>,
     (bytes, size): (&mut [u8], usize),
@@ -122,7 +122,7 @@ pub(crate) fn receive_many(
     }
     let (pointer, count) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: every header points to what is as long as it says, and outlives the call.
+    // SAFETY: every header points to buffers of the stated lengths that outlive the call.
     let received =
         done(unsafe { libc::recvmmsg(fd.as_raw_fd(), pointer, count, flags, ptr::null_mut()) })?;
     for (room, header) in rooms.iter_mut().zip(&headers[..received]) {
@@ -133,7 +133,8 @@ pub(crate) fn receive_many(
     Ok(received)
 }
 
-/// Sends datagrams through a connected socket (sendmmsg(2)); says how many the kernel took.
+/// Sends datagrams through a connected socket (sendmmsg(2)); returns the number that the kernel
+/// accepted.
 pub(crate) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     let header = |piece: &IoSlice<'_>| {
         let mut header = empty_header();
@@ -144,14 +145,15 @@ pub(crate) fn send_many(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Resul
     };
     let mut headers: Vec<libc::mmsghdr> = pieces.iter().map(header).collect();
     let (pointer, count) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
-    // SAFETY: so many headers are set, and point to what outlives the call and is only read.
+    // SAFETY: the headers that are passed are initialised, and point to buffers that outlive the
+    // call and are only read.
     done(unsafe { libc::sendmmsg(fd.as_raw_fd(), pointer, count, 0) })
 }
 
-/// Whether the real-time clock is synchronised, and its largest error in microseconds
+/// Returns whether the real-time clock is synchronised, and its maximum error in microseconds
 /// (adjtimex(2)).
 pub(crate) fn clock_status() -> (bool, u64) {
-    // SAFETY: a timex is numbers; with modes of zero the kernel only writes it.
+    // SAFETY: a timex has only numbers; with modes of zero the kernel only writes it.
     let (state, timex) = unsafe {
         let mut timex: libc::timex = mem::zeroed();
         (libc::adjtimex(&raw mut timex), timex)
@@ -161,7 +163,7 @@ pub(crate) fn clock_status() -> (bool, u64) {
     (synchronized, u64::try_from(timex.maxerror).unwrap_or(0))
 }
 
-/// `struct sched_attr` of sched_setattr(2), as first published.
+/// `struct sched_attr` of sched_setattr(2), in its first version.
 #[repr(C)]
 #[derive(Default)]
 struct Scheduling {
@@ -175,10 +177,11 @@ struct Scheduling {
     period: u64,
 }
 
-/// Sets how the calling thread is scheduled (sched_setattr(2)): with slices of so many nanoseconds
-/// as others are, or in real time with a priority. Says whether it may.
+/// Sets the scheduling of the calling thread (sched_setattr(2)): the default policy with time
+/// slices of `slice` nanoseconds, or real time with a priority. Returns false if the kernel refuses
+/// it.
 pub(crate) fn set_scheduling(slice: Nanos, real_time: Option<u32>) -> bool {
-    // SAFETY: takes numbers.
+    // SAFETY: the arguments are numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let policy = if real_time.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER } as u32;
     let scheduling = Scheduling {
@@ -189,6 +192,6 @@ pub(crate) fn set_scheduling(slice: Nanos, real_time: Option<u32>) -> bool {
         runtime: if real_time.is_some() { 0 } else { slice },
         ..Scheduling::default()
     };
-    // SAFETY: the kernel reads as much as the structure says that it has.
+    // SAFETY: the kernel reads as many bytes as the field `size` of the structure states.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0) == 0 }
 }

@@ -1,4 +1,4 @@
-//! Sockets.
+//! Non-blocking sockets.
 
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -12,28 +12,28 @@ use socket2::{Domain, Protocol, SockFilter, Type};
 
 use crate::raw;
 
-/// A level and an option at it.
+/// Level and name of a socket option.
 pub type Level = (libc::c_int, libc::c_int);
 
-/// A socket that never blocks.
+/// Non-blocking socket.
 #[derive(Debug)]
 pub struct Socket(socket2::Socket);
 
 impl Socket {
-    /// A socket in the calling thread's network namespace, in which it stays.
+    /// Returns a socket in the network namespace of the calling thread, in which it stays.
     pub fn new(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<Self> {
         let (domain, kind) = (Domain::from(family), Type::from(kind).nonblocking());
         Ok(Self(socket2::Socket::new(domain, kind, Some(Protocol::from(protocol)))?))
     }
 
-    /// A socket for an address of this family.
+    /// Returns a socket of the family of an address.
     pub fn like(address: SocketAddr, kind: libc::c_int, protocol: libc::c_int) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         Self::new(family, kind, protocol)
     }
 
-    /// Whether less than half of the send buffer is in use, or an error waits: when Linux wakes who
-    /// sleeps for room (`sock_writeable`).
+    /// Returns whether less than half of the send buffer is in use, or an error is pending. That is
+    /// the condition on which Linux wakes a writer (`sock_writeable`).
     pub fn is_writable(&self) -> bool {
         let mut asked = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
         poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
@@ -44,22 +44,22 @@ impl Socket {
         self.set_bytes(option, &value.to_ne_bytes())
     }
 
-    /// Sets an option to what bytes say.
+    /// Sets an option to bytes.
     pub fn set_bytes(&self, option: Level, value: &[u8]) -> io::Result<()> {
         raw::set_option(self.as_fd(), option, value)
     }
 
-    /// Reads an option into `value`; what the kernel has nothing for stays.
+    /// Reads an option into `value`. Bytes that the kernel does not write stay as they are.
     pub fn get_bytes(&self, option: Level, value: &mut [u8]) -> io::Result<()> {
         raw::get_option(self.as_fd(), option, value)
     }
 
-    /// Has the kernel drop what does not pass a filter.
+    /// Has the kernel drop packets that do not pass a filter.
     pub fn attach_filter(&self, program: &[SockFilter]) -> io::Result<()> {
         self.0.attach_filter(program)
     }
 
-    /// Sets the DSCP and the ECN field of what it sends, as one octet (RFC 2474, RFC 3168).
+    /// Sets the DSCP and the ECN field of packets that it sends, as one octet (RFC 2474, RFC 3168).
     pub fn set_traffic_class(&self, like: IpAddr, octet: u8) -> io::Result<()> {
         match like {
             IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_TOS), octet.into()),
@@ -83,7 +83,7 @@ impl Socket {
         }
     }
 
-    /// Has the kernel report the address that each packet was sent to.
+    /// Has the kernel report the destination address of each received packet.
     pub fn report_destination(&self, like: IpAddr) -> io::Result<()> {
         match like {
             IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_PKTINFO), 1),
@@ -91,7 +91,7 @@ impl Socket {
         }
     }
 
-    /// Sets the TTL or hop limit of what it sends.
+    /// Sets the TTL or hop limit of packets that it sends.
     pub fn set_ttl(&self, like: IpAddr, ttl: u8) -> io::Result<()> {
         match like {
             IpAddr::V4(_) => self.set((libc::IPPROTO_IP, libc::IP_TTL), ttl.into()),
@@ -99,18 +99,19 @@ impl Socket {
         }
     }
 
-    /// Has the kernel report when each packet arrived, by the real-time clock.
+    /// Has the kernel report the arrival time of each packet by the real-time clock.
     pub fn stamp_arrivals(&self) -> io::Result<()> {
         self.set((libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
     }
 
-    /// Sets the send buffer, beyond what users may where this process may; the kernel doubles it.
+    /// Sets the size of the send buffer in bytes, which the kernel doubles. With `CAP_NET_ADMIN` it
+    /// may exceed the limit of the system.
     pub fn set_send_buffer(&self, bytes: u32) -> io::Result<()> {
         self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
-    /// Sets the receive buffer, beyond what users may where this process may; the kernel doubles
-    /// it.
+    /// Sets the size of the receive buffer in bytes, which the kernel doubles. With `CAP_NET_ADMIN`
+    /// it may exceed the limit of the system.
     pub fn set_receive_buffer(&self, bytes: u32) -> io::Result<()> {
         self.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
     }
@@ -121,7 +122,7 @@ impl Socket {
             .or_else(|_| self.set((libc::SOL_SOCKET, usual), bytes))
     }
 
-    /// Has a raw ICMP socket accept only messages of these types (`ICMP_FILTER`, raw(7);
+    /// Makes a raw ICMP socket accept only messages of these types (`ICMP_FILTER`, raw(7);
     /// `ICMP6_FILTER`, RFC 3542, section 3.2). In both bit maps of Linux, a one blocks a type.
     pub fn filter_icmp(&self, v6: bool, kinds: &[u8]) -> io::Result<()> {
         // linux/icmp.h and linux/icmpv6.h.
@@ -139,18 +140,18 @@ impl Socket {
         }
     }
 
-    /// What went wrong since this was last asked.
+    /// Returns and clears the pending error (`SO_ERROR`).
     pub fn take_error(&self) -> Option<io::Error> {
         self.0.take_error().unwrap_or_else(Some)
     }
 
-    /// Binds it to an address.
+    /// Binds the socket to an address.
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
         self.0.bind(&address.into())
     }
 
-    /// Has a packet socket take every packet that comes in on any device; none that goes out, as
-    /// far as the kernel knows how to leave them out (Linux 4.20).
+    /// Makes a packet socket receive all incoming packets of all devices. Outgoing packets are left
+    /// out if the kernel supports that (Linux 4.20).
     pub fn bind_packets(&self) -> io::Result<()> {
         // linux/if_packet.h.
         const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -158,7 +159,8 @@ impl Socket {
         raw::bind_packets(self.as_fd())
     }
 
-    /// How many packets a packet socket had no room for since this was last asked.
+    /// Returns the number of packets that a packet socket has dropped for lack of room since the
+    /// last call.
     pub fn take_packets_dropped(&self) -> u64 {
         let mut counts = [0; 8]; // struct tpacket_stats: packets, drops
         let read = self.get_bytes((libc::SOL_PACKET, libc::PACKET_STATISTICS), &mut counts);
@@ -166,21 +168,20 @@ impl Socket {
         read.map_or(0, |()| u32::from_ne_bytes([a, b, c, d]).into())
     }
 
-    /// Its own address, and the other end's if it is connected.
+    /// Returns the local address, and the address of the peer if the socket is connected.
     pub fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
         let unknown = || io::Error::from(io::ErrorKind::Unsupported);
         let own = self.0.local_addr()?.as_socket().ok_or_else(unknown)?;
         Ok((own, self.0.peer_addr().ok().and_then(|peer| peer.as_socket())))
     }
 
-    /// Ends a connection at once: what waits in it is not sent, and the other end is told by a
-    /// reset (connect(2) with `AF_UNSPEC`).
+    /// Aborts a connection: discards unsent data and sends a reset (connect(2) with `AF_UNSPEC`).
     pub fn abort(&self) {
-        // A connection that is gone already is no error.
+        // A connection that has already ended is no error.
         let _ = raw::disconnect(self.as_fd());
     }
 
-    /// Begins to connect; it is writable when that is done.
+    /// Begins to connect. The socket is writable when that has finished.
     pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
         match self.0.connect(&address.into()) {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
@@ -188,35 +189,36 @@ impl Socket {
         }
     }
 
-    /// Accepts connections; so many may wait.
+    /// Listens for connections, of which `backlog` may wait to be accepted.
     pub fn listen(&self, backlog: i32) -> io::Result<()> {
         self.0.listen(backlog)
     }
 
-    /// The next connection that somebody made, and who.
+    /// Accepts the next connection. Returns it with the address of the peer.
     pub fn accept(&self) -> io::Result<(Self, Option<SocketAddr>)> {
         let (socket, from) = self.0.accept4(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)?;
         Ok((Self(socket), from.as_socket()))
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts down the sending direction.
     pub fn end(&self) {
-        // That the other end is gone is no error of ours.
+        // A peer that has already closed is no error.
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Writes to it from the beginning of a file, without a copy on the way (sendfile(2)).
+    /// Writes from the beginning of a file, without copying (sendfile(2)). Returns the number of
+    /// bytes.
     pub fn send_file(&self, file: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
         Ok(sendfile(self, file, Some(&mut 0), bytes)?)
     }
 
-    /// Takes as much of a TCP stream as there would be room for and throws it away, without a copy
-    /// (`MSG_TRUNC`, tcp(7)): nothing is written to the room.
+    /// Discards up to `room.len()` bytes of a TCP stream without copying (`MSG_TRUNC`, tcp(7));
+    /// `room` is not written. Returns the number of bytes.
     pub fn discard(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         self.0.recv_with_flags(room, libc::MSG_TRUNC)
     }
 
-    /// Sends a datagram from one of this host's addresses, with a DSCP and ECN field of its own.
+    /// Sends a datagram from one of this host's addresses, with its own DSCP and ECN field.
     pub fn send_from(
         &self,
         bytes: &[u8],
@@ -260,18 +262,20 @@ impl Socket {
         Ok(sent?)
     }
 
-    /// The address and port that it is bound to.
+    /// Returns the local address and port.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         let address = self.0.local_addr()?;
         address.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Sends a datagram through a connected socket, or as much of a stream as there is room for.
+    /// Sends a datagram through a connected socket, or as much of a stream as fits. Returns the
+    /// number of bytes.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.send(bytes)
     }
 
-    /// Reads what has arrived of a stream, or a datagram of a connected socket.
+    /// Reads data of a stream that has arrived, or a datagram of a connected socket. Returns the
+    /// number of bytes.
     pub fn read(&self, room: &mut [u8]) -> io::Result<usize> {
         (&self.0).read(room)
     }

@@ -1,22 +1,23 @@
-//! What the kernel knows of a TCP connection (tcp(7), `TCP_INFO`; `linux/tcp.h`).
+//! State of a TCP connection in the kernel (tcp(7), `TCP_INFO`; `linux/tcp.h`).
 
 use std::io;
 
 use crate::Socket;
 
-/// How long `struct tcp_info` is with what Linux 5.4 added.
+/// Size of `struct tcp_info` in bytes, with the fields up to Linux 5.4.
 const SIZE: usize = 232;
 
-/// What perhop reads of `struct tcp_info`. What an older kernel does not write is zero.
+/// Fields of `struct tcp_info` that perhop uses. Fields that an older kernel does not write are
+/// zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
-    /// The sender's maximum segment size.
+    /// Maximum segment size of the sender in bytes.
     pub snd_mss: u32,
     /// The smoothed round-trip time in microseconds.
     pub rtt: u32,
     /// The congestion window in segments.
     pub snd_cwnd: u32,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub total_retrans: u32,
     /// Segments sent.
     pub segs_out: u32,
@@ -28,18 +29,18 @@ pub struct TcpInfo {
     pub data_segs_out: u32,
     /// The delivery rate in bytes per second.
     pub delivery_rate: u64,
-    /// Segments that the receiver says arrived with congestion experienced.
+    /// Segments that arrived with congestion experienced, as reported by the receiver.
     pub delivered_ce: u32,
-    /// Segments that the receiver says arrived twice.
+    /// Segments that arrived twice, as reported by the receiver.
     pub dsack_dups: u32,
-    /// How often reordering was seen.
+    /// Number of reordering events.
     pub reord_seen: u32,
-    /// What the other end offers, in bytes.
+    /// Window that the peer offers, in bytes.
     pub snd_wnd: u32,
 }
 
 impl TcpInfo {
-    /// Reads it from a TCP socket.
+    /// Reads the state of a TCP socket.
     pub fn of(socket: &Socket) -> io::Result<Self> {
         let mut bytes = [0; SIZE];
         socket.get_bytes((libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
