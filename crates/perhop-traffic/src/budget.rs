@@ -1,4 +1,4 @@
-//! What may still be sent: limits are enforced where packets are given to the kernel.
+//! Send budgets: limits are enforced where packets are handed to the kernel.
 
 use std::sync::Mutex;
 
@@ -9,27 +9,27 @@ use perhop_socket::Nanos;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// The least that may be sent at once, in bytes: a train of datagrams.
+/// Minimum burst in bytes: a train of datagrams.
 const LEAST_BURST: u64 = 128 << 10;
 
-/// For how long the rate may be saved up, in nanoseconds.
+/// Depth of the bucket as a time at the rate, in nanoseconds.
 const BURST: Nanos = 20_000_000;
 
-/// How much may be sent now.
+/// Answer to a request to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// So many bytes, at least one.
+    /// Permission to send this many bytes, at least one.
     Bytes(u64),
-    /// Nothing before this instant of the scenario's clock.
+    /// Nothing may be sent before this instant of the scenario's clock.
     Wait(Nanos),
-    /// Nothing any more.
+    /// Nothing may be sent again: the volume or the duration is exhausted.
     Over,
 }
 
 /// A token bucket of bytes or packets (RFC 2697 has one of each).
 #[derive(Debug)]
 struct Bucket {
-    /// Per second.
+    /// Rate in tokens per second.
     rate: u64,
     depth: u64,
     tokens: u64,
@@ -52,7 +52,7 @@ impl Bucket {
         }
     }
 
-    /// When there will be so many.
+    /// Returns the instant at which the bucket will hold `wanted` tokens.
     fn until(&self, wanted: u64) -> Nanos {
         let missing = u128::from(wanted.min(self.depth).saturating_sub(self.tokens));
         let span = (missing * SECOND).div_ceil(self.rate.into());
@@ -60,7 +60,7 @@ impl Bucket {
     }
 }
 
-/// What a process may still send.
+/// Send budget of a process.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -89,18 +89,18 @@ impl Budget {
         &self.limits
     }
 
-    /// Whether bytes are not limited at all.
+    /// Returns whether bytes are unlimited.
     fn is_free(&self) -> bool {
         let Limits { rate, volume, duration, .. } = self.limits;
         rate.is_none() && volume.is_none() && duration.is_none()
     }
 
-    /// Whether the time is over in which anything may be sent.
+    /// Returns whether the duration in which sending is allowed is over.
     pub fn is_over(&self, now: Nanos) -> bool {
         self.limits.duration.is_some_and(|duration| now >= nanos(duration.as_picos()))
     }
 
-    /// Takes up to `most` bytes, and not less than `least` of them.
+    /// Takes up to `most` bytes from the budget, and at least `least`.
     pub fn take(&self, now: Nanos, least: u64, most: u64) -> Grant {
         if self.is_free() {
             return Grant::Bytes(most);
@@ -128,7 +128,7 @@ impl Budget {
         Grant::Bytes(granted)
     }
 
-    /// Gives back what was taken and not sent.
+    /// Returns to the budget bytes that were taken and not sent.
     pub fn give_back(&self, bytes: u64) {
         if bytes == 0 || self.is_free() {
             return;
@@ -140,7 +140,7 @@ impl Budget {
         }
     }
 
-    /// Whether so many packets of a ping may be sent now to an address that was not proved.
+    /// Returns whether `packets` packets of a ping may be sent now to an unproved address.
     pub fn may_ping(&self, now: Nanos, packets: u64) -> bool {
         if self.is_over(now) {
             return false;

@@ -7,11 +7,11 @@ use perhop_core::{Duration, Time};
 use perhop_socket::{Nanos, monotonic, realtime, sleep_until};
 
 pub(crate) const PICOS_PER_NANO: u64 = 1_000;
-/// How long a thread sleeps at most before it looks whether it is to end.
+/// Longest sleep of a thread before it checks whether the run has ended.
 const NAP: Nanos = 50_000_000;
 
-/// The clock of a run: its zero is an instant of the monotonic clock. It says, too, when all is
-/// over.
+/// The clock of a run: its zero is an instant of the monotonic clock. It also holds the end of the
+/// run.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     zero: AtomicU64,
@@ -19,7 +19,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The scenario begins at this instant of the monotonic clock.
+    /// Sets the start of the scenario to an instant of the monotonic clock.
     pub fn start(&self, zero: Nanos) {
         self.zero.store(zero, Ordering::Relaxed);
     }
@@ -28,31 +28,32 @@ impl Clock {
         self.zero.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds since the scenario began; zero before.
+    /// Returns the nanoseconds since the start of the scenario; zero before it.
     pub fn now(&self) -> Nanos {
         monotonic().saturating_sub(self.zero())
     }
 
-    /// The instant of the monotonic clock at which this clock shows `at`, or soon, so that nobody
-    /// sleeps for long.
+    /// Returns the instant of the monotonic clock at which this clock shows `at`, but at most
+    /// [`NAP`] from now, so that no thread sleeps longer.
     pub fn wake(&self, at: Nanos) -> Nanos {
         self.zero().saturating_add(at).min(monotonic() + NAP)
     }
 
-    /// Sleep until the scenario begins, or all is over: before, the clock shows its zero, at which
-    /// something may be due.
+    /// Sleeps until the scenario begins, or the run ends. Before the start, [`now`](Self::now) is
+    /// zero, at which traffic may already be due.
     pub fn await_zero(&self) {
         while !self.is_over() && monotonic() < self.zero() {
             self.sleep_until(0);
         }
     }
 
-    /// Sleeps until it shows `at`, or for a while.
+    /// Sleeps until this clock shows `at`, but no longer than [`NAP`].
     pub fn sleep_until(&self, at: Nanos) {
         sleep_until(self.wake(at));
     }
 
-    /// What this clock showed when the real-time clock showed `stamp`, a moment ago.
+    /// Returns the time of this clock at which the real-time clock showed `stamp`, a recent
+    /// instant.
     pub fn at_stamp(&self, stamp: Nanos) -> Time {
         let ago = realtime().saturating_sub(stamp);
         time(self.now().saturating_sub(ago))
@@ -67,17 +68,17 @@ impl Clock {
     }
 }
 
-/// An instant of the scenario.
+/// Returns an instant of the scenario from nanoseconds.
 pub(crate) fn time(nanos: Nanos) -> Time {
     Time::from_picos(nanos.saturating_mul(PICOS_PER_NANO))
 }
 
-/// A length of time.
+/// Returns a duration from nanoseconds.
 pub(crate) fn duration(nanos: Nanos) -> Duration {
     Duration::from_picos(nanos.saturating_mul(PICOS_PER_NANO))
 }
 
-/// An instant or a length of time in nanoseconds, rounded up: nothing is early.
+/// Returns picoseconds in nanoseconds, rounded up, so that nothing is early.
 pub(crate) fn nanos(picos: u64) -> Nanos {
     picos.div_ceil(PICOS_PER_NANO)
 }

@@ -24,11 +24,11 @@ use streams::{since, total};
 /// How many warnings are kept.
 const MAX_WARNINGS: usize = 20;
 
-/// What the rows of a stream begin from.
+/// State of a stream at the last mark, from which its next rows count.
 #[derive(Clone, Debug, Default)]
 struct StreamRecord {
     counters: StreamCounters,
-    /// How many datagrams had been sent when, since long ago.
+    /// Number of datagrams sent by instant, for those that may still be on the way.
     sent: VecDeque<(Nanos, u64)>,
 }
 
@@ -54,21 +54,21 @@ struct FlowRecord {
 #[derive(Clone, Debug)]
 struct PingRecord {
     dscp: Dscp,
-    /// The nodes that answer and ask.
+    /// The nodes that answer and that send requests.
     ends: [NodeId; 2],
-    /// The most requests that there can be.
+    /// Greatest number of requests.
     most: u64,
     records: Vec<ProbeRecord>,
-    /// The DSCPs with which requests arrived where they were answered, by number.
+    /// DSCPs of requests on arrival at the node that answers, by number.
     arrived: BTreeMap<u32, Dscp>,
 }
 
-/// The readings of one mark, of both ends of each flow as far as they have come.
+/// The readings of one mark that have arrived, of both ends of each flow.
 #[derive(Clone, Debug, Default)]
 struct MarkReadings {
-    /// The instant of the mark, or where the run was stopped before it.
+    /// The instant of the mark, or the earlier instant at which the run was stopped.
     at: Time,
-    /// When the counters of each flow's source were read.
+    /// Instants at which the counters of each flow's source were read.
     sources: BTreeMap<u32, SourceReading>,
     destinations: BTreeMap<u32, (Nanos, DestinationReading)>,
 }
@@ -76,8 +76,8 @@ struct MarkReadings {
 /// Joins the readings of both ends of every flow and ping, mark by mark, into the tables of a
 /// dataset.
 ///
-/// Rows of a mark are added when all its readings have come. [`tables`](Self::tables) adds the rows
-/// of those that are incomplete, with null for what the end did not tell whose readings are absent.
+/// Rows of a mark are added when all its readings have arrived. [`tables`](Self::tables) adds the
+/// rows of incomplete marks, with null for the values of the end whose readings are absent.
 #[derive(Clone, Debug)]
 pub struct Collector {
     marks: Marks,
@@ -99,7 +99,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector of the readings of a job.
+    /// Returns a collector of the readings of a job.
     ///
     /// # Errors
     /// [`TrafficError`] if marks do not rise, or a flow or ping names an unknown node.
@@ -157,8 +157,8 @@ impl Collector {
     /// Adds readings from the agent of a node.
     ///
     /// # Errors
-    /// [`ReadingsError`] if they contradict the job, or are about ends that are not that node's.
-    /// Nothing of them is then added.
+    /// [`ReadingsError`] if they contradict the job, or describe ends of other nodes. None of them
+    /// are then added.
     pub fn add(&mut self, node: &str, readings: Readings) -> Result<(), ReadingsError> {
         let place = self.labels.nodes.iter().position(|name| name == node);
         let place = place.ok_or_else(|| ReadingsError::UnknownNode(node.to_owned()))? as u16;
@@ -171,7 +171,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Adds readings of this process, or that are known to be sound.
+    /// Adds readings of this process, or readings that were checked.
     pub(crate) fn join(&mut self, process: u16, readings: Readings) {
         let Readings { mark, at, read, sources, destinations, pings, process: counters, .. } =
             readings;
@@ -185,11 +185,11 @@ impl Collector {
         }
         pings.into_iter().for_each(|ping| self.add_ping(ping));
         if mark < self.next {
-            return; // its rows are there
+            return; // its rows were added
         }
         self.recorded = self.recorded.max(at);
         let pending = self.pending.entry(mark).or_default();
-        // One that was stopped earlier than another has the shorter stretch.
+        // A process that was stopped earlier than another has a shorter interval.
         pending.at = if pending.at == Time::ZERO { at } else { pending.at.min(at) };
         pending.sources.extend(sources.into_iter().map(|each| (each.flow, each)));
         pending.destinations.extend(destinations.into_iter().map(|each| (each.flow, (read, each))));
@@ -258,7 +258,7 @@ impl Collector {
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
+    /// Returns the tables by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
     /// `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let mut all = self.clone();
@@ -271,7 +271,8 @@ impl Collector {
         for (index, ping) in all.pings.iter().enumerate() {
             for (sequence, record) in ping.records.iter().enumerate() {
                 let mut record = *record;
-                // Where the request was seen to arrive, nobody needs to guess from the reply.
+                // If the arrival of the request was observed, its DSCP need not be inferred from
+                // the reply.
                 if let (Some(answer), Some(&dscp)) =
                     (&mut record.answer, ping.arrived.get(&(sequence as u32)))
                     && answer.error.is_none()
@@ -284,7 +285,7 @@ impl Collector {
         let flows: Vec<_> = all.flows.iter().map(|flow| flow.srtts.clone()).collect();
         srtts.push_flows(&flows);
         for (index, flow) in all.flows.iter().enumerate() {
-            // Right after a cut there may be packets already, but no stretch yet to put them in.
+            // Right after a cut, packets may have arrived before the next interval exists.
             if let Some(since_cut) = all.marks.since_cut(all.marks.recorded()) {
                 all.delays.push_flow(index, since_cut, &flow.delays);
             }
@@ -301,17 +302,17 @@ impl Collector {
         ]
     }
 
-    /// The instant up to which the tables go.
+    /// Returns the instant up to which the tables extend.
     pub fn recorded(&self) -> Time {
         self.recorded
     }
 
-    /// The names of the flows, in the order in which the job has them.
+    /// Returns the names of the flows, in the order of the job.
     pub fn flows(&self) -> &[String] {
         &self.labels.flows
     }
 
-    /// Bytes that each flow has delivered, by its last reading.
+    /// Returns the bytes that each flow has delivered, by its last reading.
     pub fn delivered(&self) -> Vec<u64> {
         let delivered = |(index, flow): (usize, &FlowRecord)| {
             let mut readings = self.pending.values().rev();
@@ -329,8 +330,8 @@ impl Collector {
         self.flows.iter().enumerate().map(delivered).collect()
     }
 
-    /// The greatest window that each flow's receivers have offered, in bytes; zero for a flow of
-    /// datagrams.
+    /// Returns the greatest window that each flow's receivers have offered, in bytes; zero for a
+    /// flow of datagrams.
     pub fn windows(&self) -> Vec<u32> {
         let mut windows: Vec<_> = self.flows.iter().map(|flow| flow.window).collect();
         for source in self.pending.values().flat_map(|mark| mark.sources.values()) {
@@ -340,23 +341,23 @@ impl Collector {
         windows
     }
 
-    /// The counters of all processes together, by name (see [`ProcessReading::by_name`]).
+    /// Returns the counters of all processes together, by name (see [`ProcessReading::by_name`]).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         ProcessReading::sum(self.processes.values()).by_name()
     }
 
-    /// The warnings that came with readings since this was last called; the first twenty.
+    /// Returns the warnings of readings since the last call; the first twenty.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// What could not be measured, and why.
+    /// Returns the measurements that were not possible, with the reasons.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// The greatest error bound in nanoseconds of the clock offsets by which each flow's one-way
-    /// delays were corrected; `None` where they were not.
+    /// Returns the greatest error bound in nanoseconds of the clock offsets by which each flow's
+    /// one-way delays were corrected; `None` where they were not.
     pub fn offset_bounds(&self) -> Vec<Option<Nanos>> {
         let pending = |index: usize| {
             let marks = self.pending.values();

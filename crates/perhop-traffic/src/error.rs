@@ -1,4 +1,4 @@
-//! What can go wrong before traffic runs.
+//! Errors of traffic before it runs, and of readings.
 
 use std::io;
 use std::net::IpAddr;
@@ -6,30 +6,30 @@ use std::net::IpAddr;
 use perhop_workload::WorkloadError;
 use thiserror::Error;
 
-/// Why readings are refused.
+/// Reason to refuse readings.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadingsError {
-    /// They come from a node that the job does not have.
+    /// The readings are those of a node that the job does not have.
     #[error("unknown node {0}")]
     UnknownNode(String),
-    /// They contradict the job.
+    /// The readings contradict the job.
     #[error("node {node}: readings of mark {mark} are refused: {what}")]
     Refused {
         /// The node that sent them.
         node: String,
         /// The number of their mark.
         mark: u32,
-        /// What contradicts the job.
+        /// The contradiction.
         what: String,
     },
 }
 
-/// Why a job cannot be done here.
+/// Reason why a job cannot run on this host.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// A flow or a ping cannot be sent by anybody.
+    /// A flow or a ping cannot be sent at all.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The instants at which counters are read do not rise.
@@ -41,27 +41,27 @@ pub enum TrafficError {
     /// A flow or a ping names a node that has no address, or in which no socket can be opened.
     #[error("node {0} is not a host")]
     NotAHost(String),
-    /// The ends of a flow or a ping have addresses of two families.
-    #[error("{0} and {1} are not of one family of addresses")]
+    /// The ends of a flow or a ping have addresses of different families.
+    #[error("the addresses of {0} and {1} are of different families (IPv4 and IPv6)")]
     Families(IpAddr, IpAddr),
-    /// Datagrams have no room for their number and the time.
+    /// Datagrams are too short for their sequence number and time stamp.
     #[error("flow {flow}: datagrams of {size} B; expected at least {least} B, to number them")]
     SmallDatagrams {
         /// The flow.
         flow: String,
-        /// Their payload.
+        /// Payload of its datagrams in bytes.
         size: usize,
-        /// The least that there must be.
+        /// Minimum payload in bytes.
         least: usize,
     },
-    /// The kernel does not have a congestion control.
+    /// The kernel lacks a congestion control.
     #[error("flow {flow}: this kernel has no congestion control {name}; it has {available}")]
     NoCongestionControl {
         /// The flow.
         flow: String,
-        /// What it asks for.
+        /// Requested congestion control.
         name: &'static str,
-        /// What there is.
+        /// Congestion controls of the kernel.
         available: String,
     },
     /// The kernel refuses a setting.
@@ -71,57 +71,58 @@ pub enum TrafficError {
         flow: String,
         /// The setting.
         what: &'static str,
-        /// What it says.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// A live job sets a host's network stack, which is its owner's.
+    /// A live job has settings for the network stack of a host, which only the owner of the host
+    /// may change.
     #[error("node {node}: a live job cannot change settings of the host")]
     SettingsOfLiveHost {
         /// The node.
         node: String,
     },
-    /// A live job does not say how the ends of each flow find each other.
+    /// A live job does not have one entry per flow on how its ends find each other.
     #[error("a live job has {found} entries for its {expected} flows")]
     LiveFlows {
-        /// The flows that there are.
+        /// Number of flows.
         expected: usize,
-        /// The entries.
+        /// Number of entries.
         found: usize,
     },
-    /// The system has no random numbers.
-    #[error("no nonce can be had: {0}")]
+    /// The system provides no random numbers.
+    #[error("cannot get random numbers for a nonce: {0}")]
     NoNonce(io::Error),
-    /// The other end of some flow has not proved that it wants data.
+    /// The other end of a flow has not proved that it wants data.
     #[error("not proved: {}", .0.join("; "))]
     Unproved(Vec<String>),
-    /// A node's network stack has no such setting.
+    /// A setting of a node's network stack cannot be made.
     #[error("node {node}: {name} cannot be set to {value}: {error}")]
     Setting {
         /// The node.
         node: String,
         /// The setting.
         name: String,
-        /// What it was to be.
+        /// Requested value.
         value: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// A socket cannot be opened.
     #[error("node {node}: {what}: {error}")]
     Socket {
-        /// Where.
+        /// The node.
         node: String,
-        /// What was to be done.
+        /// Attempted operation.
         what: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// There would be too many sockets.
+    /// The job needs too many sockets.
     #[error("{needed} sockets are needed, and a process may have {limit} files; raise `ulimit -n`")]
     TooManyFiles {
-        /// How many there would be.
+        /// Number of sockets needed.
         needed: u64,
-        /// How many there may be.
+        /// Limit of open files of the process.
         limit: u64,
     },
     /// No thread can be started.

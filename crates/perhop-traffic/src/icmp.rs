@@ -1,8 +1,7 @@
-//! Echo requests, datagrams to ports on which nobody listens, and what comes back of them: ICMP
-//! (RFC 792) and ICMPv6 (RFC 4443) as raw sockets have them.
+//! Echo requests, datagrams to closed ports, and the answers to both: ICMP (RFC 792) and ICMPv6
+//! (RFC 4443) as raw sockets deliver them.
 //!
-//! Whatever comes is read without trust: what is cut off, contradicts itself or is of no interest
-//! is nothing.
+//! Input is not trusted: truncated, contradictory and irrelevant messages are ignored.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,34 +12,34 @@ use perhop_wire::{
     UdpRepr, fill_transport_checksum, icmpv4, icmpv6, number,
 };
 
-/// Which probe something is about: what it carries that its answer carries, too.
+/// Identity of a probe: values that its answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Probe {
-    /// An echo, with its identifier and its number.
+    /// An echo, with its identifier and sequence number.
     Echo { identifier: u16, sequence: u16 },
-    /// A datagram with its ports, and what numbers it: over IPv4 the packet's identification, over
-    /// IPv6 what it carries.
+    /// A datagram, with its ports and number: over IPv4 the identification of the packet, over IPv6
+    /// its payload.
     Datagram { source_port: u16, destination_port: u16, number: u16 },
 }
 
-/// What a host sees that is asked, or that asked.
+/// Event of a ping, at the host that answers or the one that sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// An echo request has arrived.
     Request(Probe),
-    /// It was answered.
+    /// An echo reply has arrived.
     Reply(Probe),
-    /// It was not: what the error says, and the mark and the destination of what it quotes.
+    /// An error has arrived, with the DSCP and the destination of the quoted packet.
     Error { error: IcmpError, probe: Probe, dscp: Dscp, destination: IpAddr },
 }
 
-/// The mark in the header of an IPv4 packet, and what is behind the header.
+/// Returns the DSCP of an IPv4 packet, and the bytes after its header.
 pub(crate) fn ipv4(packet: &[u8]) -> Option<(Dscp, &[u8])> {
     let quoted = QuotedPacket::parse(packet).filter(|packet| packet.source.is_ipv4())?;
     Some((quoted.traffic_class.dscp(), quoted.transport))
 }
 
-/// What an ICMP message says.
+/// Parses an ICMP message.
 pub(crate) fn message(bytes: &[u8]) -> Option<Message> {
     let header = IcmpHeader::of(bytes)?;
     let error = match (header.kind(), header.code()) {
@@ -56,7 +55,7 @@ pub(crate) fn message(bytes: &[u8]) -> Option<Message> {
     about_probe(error, &about)
 }
 
-/// What an ICMPv6 message says.
+/// Parses an ICMPv6 message.
 pub(crate) fn message_6(bytes: &[u8]) -> Option<Message> {
     let header = IcmpHeader::of(bytes)?;
     let error = match (header.kind(), header.code()) {
@@ -76,7 +75,7 @@ fn echo(header: &IcmpHeader<&[u8; ICMP_HEADER]>) -> Probe {
     Probe::Echo { identifier: header.identifier(), sequence: header.sequence() }
 }
 
-/// An error about a probe; nothing if what it quotes is none.
+/// Returns an error about a probe, or `None` if the quoted packet is not a probe.
 fn about_probe(error: IcmpError, about: &QuotedPacket<'_>) -> Option<Message> {
     let probe = match about.number {
         number::ICMP | number::ICMPV6 => {
@@ -104,15 +103,15 @@ fn about_probe(error: IcmpError, about: &QuotedPacket<'_>) -> Option<Message> {
     Some(Message::Error { error, probe, dscp, destination })
 }
 
-/// Writes an echo request with a payload of `size` zero bytes. The kernel computes ICMPv6's
-/// checksum, which is of addresses, too.
+/// Writes an echo request with a payload of `size` zero bytes. The kernel computes the checksum of
+/// ICMPv6, which covers the addresses.
 pub(crate) fn write_echo(out: &mut Vec<u8>, kind: u8, identifier: u16, sequence: u16, size: usize) {
     out.clear();
     out.extend_from_slice(&IcmpRepr::echo(kind, identifier, sequence).emit());
     out.resize(out.len() + size, 0);
 }
 
-/// A datagram over IPv4 that numbers its packet.
+/// A datagram over IPv4 whose packet has its number as identification.
 pub(crate) struct Numbered {
     pub from: (Ipv4Addr, u16),
     pub to: (Ipv4Addr, u16),
@@ -123,7 +122,7 @@ pub(crate) struct Numbered {
 }
 
 impl Numbered {
-    /// Writes it, all zero behind its headers.
+    /// Writes the packet, with a payload of zeros.
     pub fn write(&self, out: &mut Vec<u8>) {
         let length = UDP_HEADER + self.size;
         let ip = Ipv4Repr {

@@ -1,14 +1,14 @@
 //! Traffic on real sockets: the flows and pings of a scenario between hosts, each in its network
 //! namespace, and their measurements.
 //!
-//! A [`Job`] has every name and unit resolved. [`Traffic::new`] opens all sockets in the hosts that
-//! they belong to; a socket stays in the namespace that it was made in, so that afterwards a few
-//! threads serve all hosts: one writes to TCP connections, one sends datagrams and probes when they
-//! are due, one receives, one reads the counters at every mark. The
-//! [tables](Traffic::tables) are those of modelled hosts.
+//! A [`Job`] has every name and unit resolved. [`Traffic::new`] opens all sockets in the namespaces
+//! of their hosts. A socket stays in the namespace in which it was created, so that four threads
+//! serve all hosts: one writes to TCP connections, one sends datagrams and probes when they are
+//! due, one receives, and one reads the counters at every mark. The [tables](Traffic::tables) are
+//! those of modelled hosts.
 //!
-//! Input is not trusted. A datagram counts if it has the addresses of a stream, the mark of this
-//! run and a number that was sent; all others are from unknown senders.
+//! Input is not trusted. A datagram counts if it has the addresses of a stream, the tag of this run
+//! and a number that was sent. All others count as packets from unknown senders.
 
 mod budget;
 mod clock;

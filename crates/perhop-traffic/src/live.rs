@@ -1,4 +1,4 @@
-//! Traffic between hosts of which this process has some only.
+//! Live jobs: traffic between hosts, only some of which are in this process.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use perhop_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the ends of flows find each other that are in different processes.
+/// Agreement between processes that have different ends of the same flows.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveJob {
-    /// What the ends of this run recognise each other by.
+    /// Secret by which the ends of this run recognise each other.
     pub token: Token,
-    /// Of each flow, in the order of the job's.
+    /// Entry of each flow, in the order of the job.
     pub flows: Vec<LiveFlow>,
 }
 
-/// How the ends of a flow find each other.
+/// Agreement between the ends of a flow.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveFlow {
-    /// The end that opens connections, and sends the first datagram: the one that cannot be
-    /// reached otherwise, for instance behind network address translation (NAT).
+    /// The end that opens connections, or sends the first datagram. An end behind network address
+    /// translation (NAT) must be this one, because it cannot be reached.
     pub opens: End,
 }
 
@@ -41,12 +41,12 @@ pub enum End {
 pub struct Token(#[schemars(with = "String")] pub [u8; Token::SIZE]);
 
 impl Token {
-    /// How many bytes it has.
+    /// Size in bytes.
     pub const SIZE: usize = 16;
 }
 
 impl fmt::Debug for Token {
-    /// A token is a secret of the run.
+    /// Writes no digits: a token is a secret of the run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
@@ -69,14 +69,15 @@ impl From<Token> for String {
     }
 }
 
-/// Limits of what a [`Traffic`](crate::Traffic) sends, whatever its job says. `None` is no limit.
+/// Limits of the traffic that a [`Traffic`](crate::Traffic) sends, independent of its job. `None`
+/// is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bits per second of all flows: payload, and the headers of datagrams.
     pub rate: Option<u64>,
     /// Bytes of all flows, counted as for `rate`.
     pub volume: Option<u64>,
-    /// How long after the start anything is sent.
+    /// Duration after the start in which sending is allowed.
     pub duration: Option<Duration>,
     /// Packets per second of all pings to addresses that no flow of the run has proved.
     pub ping_rate: Option<u32>,

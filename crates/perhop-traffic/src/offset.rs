@@ -1,4 +1,4 @@
-//! Clocks of other hosts.
+//! Offsets of the clocks of other hosts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::shared::Shared;
 use crate::stream::{FlowReceived, lock};
 use perhop_socket::Nanos;
 
-/// How far this host's clock is ahead of another one's.
+/// Offset of this host's clock from another host's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offset {
     /// An instant of this host's real-time clock.
     at: Nanos,
-    /// Nanoseconds ahead at that instant.
+    /// Offset at that instant in nanoseconds: this host's clock minus the other one.
     offset: i64,
     /// Growth in nanoseconds per second of this clock.
     rate_ppb: i64,
@@ -31,30 +31,32 @@ impl Offset {
     }
 }
 
-/// The clock by which the datagrams of a flow are stamped when they are sent.
+/// Clock of the send time stamps of a flow's datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum SenderClock {
-    /// This host's.
+    /// The clock of this host.
     #[default]
     Same,
-    /// Another one's, of which nothing is known.
+    /// The clock of another host, with an unknown offset.
     Unknown,
-    /// Another one's.
+    /// The clock of another host, with a measured offset.
     Known(Offset),
 }
 
-/// What a datagram that was under way has by way of jitter begins from; the first one is this late.
+/// Apparent delay of the first datagram in nanoseconds if the offset is unknown: greater than any
+/// change of the delay, so that none is negative.
 const ORIGIN: i64 = 3_600_000_000_000;
 
 impl FlowReceived {
-    /// The difference of the stamps of a datagram for jitter, and its one-way delay if the clocks
-    /// can be compared. `arrived` is of this host's clock, `sent` of its sender's.
+    /// Returns the difference between the time stamps of a datagram, for jitter, and its one-way
+    /// delay if the clocks can be compared. `arrived` is by this host's clock, `sent` by the
+    /// sender's.
     pub fn delay(&mut self, arrived: Nanos, sent: Nanos) -> (Duration, Option<Duration>) {
         let difference = arrived.wrapping_sub(sent) as i64;
         let positive = |nanos: i64| duration(u64::try_from(nanos).unwrap_or(0));
         let offset = match self.clock {
             SenderClock::Same => {
-                // The sender reads its clock before it sends, and somebody may set it back
+                // The sender reads its clock before it sends, and the clock may be set back
                 // meanwhile.
                 let delay = duration(arrived.saturating_sub(sent));
                 return (delay, Some(delay));
@@ -62,7 +64,8 @@ impl FlowReceived {
             SenderClock::Unknown => None,
             SenderClock::Known(offset) => Some(offset),
         };
-        // From the first one on, so that no difference between clocks is too great.
+        // Relative to the first datagram, so that a large offset between the clocks does not
+        // overflow.
         let first = *self.first_difference.get_or_insert(difference);
         let transit = positive(difference.wrapping_sub(first).saturating_add(ORIGIN));
         let delay = offset.map(|offset| {
@@ -73,12 +76,12 @@ impl FlowReceived {
     }
 }
 
-/// The clock of another node, as far as it is known by measurement. One-way delays of its flows are
-/// corrected by it while the run goes on.
+/// Measured offset of the clock of another node. It corrects the one-way delays of that node's
+/// flows during the run.
 #[derive(Clone)]
 pub struct ClockOffset {
     shared: Arc<Shared>,
-    /// The flows that come from there.
+    /// The flows from that node.
     flows: Vec<usize>,
 }
 
@@ -93,10 +96,10 @@ impl ClockOffset {
         Self { shared, flows }
     }
 
-    /// Sets what is known: at the instant `at` of this host's real-time clock (nanoseconds,
-    /// `CLOCK_REALTIME`), it was `offset` nanoseconds ahead of the other node's, give or take
-    /// `bound`; the offset grows by `rate_ppb` nanoseconds per second. A one-way delay is the
-    /// arrival less the sending less the offset.
+    /// Sets the offset: at the instant `at` of this host's real-time clock (nanoseconds,
+    /// `CLOCK_REALTIME`), this clock was `offset` nanoseconds ahead of the other node's clock, with
+    /// a maximum error of `bound` nanoseconds. The offset grows by `rate_ppb` nanoseconds per
+    /// second. A one-way delay is arrival minus sending minus offset.
     pub fn set(&self, at: u64, offset: i64, rate_ppb: i64, bound: u64) {
         for &flow in &self.flows {
             let mut received = lock(&self.shared.flows[flow].received);

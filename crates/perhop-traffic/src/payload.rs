@@ -1,18 +1,19 @@
-//! What a datagram begins with: whose it is, its number, and when it was sent.
+//! Header of the datagrams of flows: tag, number and time of sending.
 
 use std::array::TryFromSliceError;
 
-/// How many bytes it takes.
+/// Size in bytes.
 pub(crate) const SIZE: usize = 16;
 
-/// The mark of a run, which distinguishes its datagrams from those of unknown senders.
+/// Tag of a run, which distinguishes its datagrams from those of unknown senders.
 pub(crate) type Tag = u16;
 
-/// What a datagram begins with, in network byte order: the run's tag in 2 bytes, the datagram's
-/// number in its stream in 6, and when it was sent in 8, in nanoseconds of the real-time clock.
+/// Header of a datagram, in network byte order: the tag of the run in 2 bytes, the number of the
+/// datagram in its stream in 6, and the time of sending in 8, in nanoseconds of the real-time
+/// clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// From 0; 48 bits, which a stream of ten million datagrams a second fills in most of a year.
+    /// Number from 0. Its 48 bits last 325 days at ten million datagrams per second.
     pub sequence: u64,
     pub sent: u64,
 }
@@ -28,7 +29,7 @@ impl Payload {
         bytes
     }
 
-    /// What the datagram says; nothing if it is another run's or none of ours.
+    /// Parses a datagram. Returns `None` if it is too short or has another tag.
     pub fn read(bytes: &[u8], tag: Tag) -> Option<Self> {
         let word = |range| -> Result<u64, TryFromSliceError> {
             let word: &[u8] = bytes.get(range).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Pings: their probes, and what comes back.
+//! Pings: probes and their answers.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -19,27 +19,27 @@ use crate::shared::Shared;
 use crate::stream::lock;
 use perhop_socket::{Nanos, Socket};
 
-/// The identifications of packets go from 1, as the kernel chooses one itself where it is 0.
+/// Number of identifications: they begin with 1, because the kernel replaces 0.
 const IDENTIFICATIONS: u64 = 0xffff;
 const SEQUENCES: u64 = 0x1_0000;
-/// How far ahead of the highest number so far a request may be that arrives.
+/// Greatest distance of an arriving request from the highest number so far.
 const AHEAD: usize = 0x8000;
 
-/// What numbers probes in what their answers quote, modulo something.
+/// Number of a probe that its answer repeats, modulo a power of two or 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbering {
     Echo { identifier: u16 },
     Datagram { source_port: u16, destination_port: u16 },
 }
 
-/// What readings have told of a ping, and have still to tell.
+/// Progress of the readings of a ping.
 #[derive(Debug, Default)]
 struct Told {
-    /// The number of requests that they have told of.
+    /// Number of requests that readings have reported.
     sent: usize,
-    /// Requests that were answered since.
+    /// Requests that were answered since the last reading.
     answers: Vec<u32>,
-    /// Requests that arrived since, with their DSCPs.
+    /// Requests that arrived since the last reading, with their DSCPs.
     arrived: Vec<(u32, Dscp)>,
 }
 
@@ -49,26 +49,26 @@ pub(crate) struct PingState {
     /// Its number in the job.
     number: u32,
     pub pinger: Mutex<Pinger>,
-    /// The requests that arrived where they are answered.
+    /// Requests that have arrived at the node that answers.
     arrived: Mutex<HashSet<u32>>,
-    /// What readings have told.
+    /// Progress of the readings.
     told: Mutex<Told>,
     pub dscp: Dscp,
     from: IpAddr,
     to: IpAddr,
-    /// All addresses of the node that is asked.
+    /// All addresses of the node that answers.
     others: Vec<IpAddr>,
     size: usize,
     numbering: Numbering,
-    /// The socket that requests go out by, if they are sent here.
+    /// The socket that sends requests, if this process sends them.
     socket: Option<Socket>,
-    /// Whether address translators may be on the way.
+    /// True if address translators may be on the path.
     live: bool,
-    /// The highest number of a request that arrived, where only those are known.
+    /// Highest number of a request that has arrived, if requests are sent by another process.
     highest: AtomicU64,
 }
 
-/// The probe that is numbered so, the latest if there were several.
+/// Returns the latest probe whose number has this residue.
 fn latest(records: usize, modulus: u64, residue: u64) -> Option<u32> {
     let last = (records as u64).checked_sub(1)?;
     let back = (last % modulus + modulus - residue % modulus) % modulus;
@@ -76,8 +76,8 @@ fn latest(records: usize, modulus: u64, residue: u64) -> Option<u32> {
 }
 
 impl PingState {
-    /// A ping that goes out by `socket`. `number` is its own among all of the run, whose pings are
-    /// told by `tag` from those of others.
+    /// Returns a ping whose requests `socket` sends. `number` is its number in the run, and `tag`
+    /// distinguishes the pings of the run from others.
     pub fn new(
         plan: &PingPlan,
         number: usize,
@@ -111,7 +111,7 @@ impl PingState {
         }
     }
 
-    /// What is new since the last reading, if anything is.
+    /// Returns the reading since the last one, or `None` if nothing has changed.
     pub fn read(&self) -> Option<PingReading> {
         let mut told = lock(&self.told);
         let pinger = lock(&self.pinger);
@@ -131,7 +131,7 @@ impl PingState {
         (!nothing).then_some(reading)
     }
 
-    /// When the next train is due.
+    /// Returns the instant at which the next train is due.
     pub fn deadline(&self) -> Nanos {
         match self.socket {
             Some(_) => nanos(lock(&self.pinger).deadline().as_picos()),
@@ -139,7 +139,7 @@ impl PingState {
         }
     }
 
-    /// Sends the train that is due; says when the next one is.
+    /// Sends the train that is due. Returns the instant at which the next one is due.
     pub fn run(&self, shared: &Shared) -> Nanos {
         let Some(socket) = &self.socket else { return Nanos::MAX };
         let mut pinger = lock(&self.pinger);
@@ -157,14 +157,14 @@ impl PingState {
                 let sequence = pinger.records.len() as u64;
                 self.write(&mut bytes, ttl, sequence);
                 let port = match self.numbering {
-                    // A raw socket takes none.
+                    // Raw sockets have no ports.
                     Numbering::Datagram { destination_port, .. } if self.to.is_ipv6() => {
                         destination_port
                     }
                     _ => 0,
                 };
                 pinger.record(time(shared.clock.now()), ttl);
-                // What cannot be sent is not answered.
+                // A request that cannot be sent counts as unanswered.
                 let _ = socket.send_to(&bytes, SocketAddr::new(self.to, port));
             }
         }
@@ -210,7 +210,7 @@ impl PingState {
         }
     }
 
-    /// The number of a probe of this ping's.
+    /// Returns the number of a probe of this ping.
     fn sequence(&self, records: usize, probe: Probe) -> Option<u32> {
         match (probe, self.numbering) {
             (Probe::Echo { identifier, sequence }, Numbering::Echo { identifier: own })
@@ -229,14 +229,15 @@ impl PingState {
         }
     }
 
-    /// A request has arrived at an address with this mark. Says whether it is one of ours.
+    /// Counts a request that has arrived at an address with a DSCP. Returns whether it is a request
+    /// of this ping.
     pub fn on_request(&self, (from, at): (IpAddr, &[IpAddr]), probe: Probe, dscp: Dscp) -> bool {
         if !at.contains(&self.to) || (from != self.from && !self.live) {
             return false;
         }
         let records = match self.socket {
             Some(_) => lock(&self.pinger).records.len(),
-            // Numbers come modulo something: that is meant which is nearest to the highest so far.
+            // Numbers are repeated modulo a constant: take the one nearest to the highest so far.
             None => self.highest.load(Ordering::Relaxed) as usize + AHEAD,
         };
         let sequence = self.sequence(records, probe);
@@ -249,7 +250,7 @@ impl PingState {
         sequence.is_some()
     }
 
-    /// An answer has come from a node to an address. Says whether it is one to us.
+    /// Counts an answer from a node to an address. Returns whether it answers this ping.
     pub fn on_answer(
         &self,
         shared: &Shared,
@@ -275,8 +276,8 @@ impl PingState {
             dscp_arrived: answered.quoted.unwrap_or(answered.dscp),
             dscp_echoed: answered.dscp,
         };
-        // By the kernel's stamp, which may be a little before the instant that was noted when the
-        // request went out.
+        // By the kernel's time stamp, which may be slightly earlier than the recorded time of
+        // sending.
         let sent = pinger.records[sequence as usize].sent;
         let now = shared.clock.at_stamp(stamp).max(sent);
         let first = pinger.records[sequence as usize].answer.is_none();
@@ -289,15 +290,15 @@ impl PingState {
     }
 }
 
-/// What an answer says.
+/// Contents of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
-    /// Its mark.
+    /// Its DSCP.
     pub dscp: Dscp,
     pub error: Option<IcmpError>,
-    /// The mark of the request that an error quotes.
+    /// DSCP of the request that an error quotes.
     pub quoted: Option<Dscp>,
-    /// Where that was to go.
+    /// Destination of that request.
     pub destination: Option<IpAddr>,
 }
 

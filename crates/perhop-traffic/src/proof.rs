@@ -1,23 +1,23 @@
-//! The proof that an address wants data, before any is sent to it.
+//! Proof that an address wants data, before any is sent to it.
 //!
-//! Whoever controls a sender could otherwise point it at anybody. So the sender of data invents a
-//! *nonce* of 16 random bytes for each stream and address, and sends nothing but that nonce until
-//! it has come back from there. Frames have 44 bytes:
+//! Without it, a controller could direct a sender at any third party. The sender of data therefore
+//! draws a *nonce* of 16 random bytes for each stream and address, and sends nothing but this nonce
+//! until the address has returned it. Frames have 44 bytes:
 //!
 //! | frame | from | contents |
 //! |---|---|---|
-//! | hello | the receiver, where it opens the stream | the stream |
+//! | hello | the receiver, if it opens the stream | the stream |
 //! | challenge | the sender | the stream, a nonce for this address |
 //! | proof | the receiver | the stream, the same nonce |
 //! | confirmation | the sender of datagrams | the stream, the same nonce |
 //!
-//! All carry the token of the run, by which streams are recognised whatever address translators
-//! (NAT) made of addresses and ports. In TCP they come first on every connection. Datagrams of
-//! frames go between the sockets that data will go between. To an address that was not proved, a
-//! sender sends at most 3 challenges of its own accord, and at most 8 more in answer to hellos.
+//! All frames carry the token of the run, which identifies streams even if address translators
+//! (NAT) change addresses and ports. On TCP connections they precede the data. With UDP they use
+//! the sockets of the data. A sender sends at most 3 unsolicited challenges to an unproved address,
+//! and at most 8 more in answer to hellos.
 //!
-//! What echoes datagrams proves nothing, as a proof is another kind of frame; nor does a forged
-//! source address, as its nonce goes to another address.
+//! A host that echoes datagrams proves nothing, because a proof is another kind of frame. Neither
+//! does a forged source address, because the nonce goes to that address.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ mod datagrams;
 pub(crate) use connections::Connections;
 pub(crate) use datagrams::{DatagramReceivers, DatagramSenders};
 
-/// How many bytes a frame has.
+/// Size of a frame in bytes.
 pub(crate) const FRAME: usize = 44;
 
 const MAGIC: [u8; 5] = *b"phpr\x01";
@@ -43,10 +43,10 @@ pub(crate) enum Kind {
     Confirmation = 4,
 }
 
-/// A number that only the address knows that it was sent to.
+/// Random number that is known only at the address that it was sent to.
 pub(crate) type Nonce = [u8; 16];
 
-/// What is sent before data.
+/// Frame that precedes data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub kind: Kind,
@@ -56,8 +56,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// In network byte order: 5 bytes `phpr` and the version, the kind, the flow and the stream in
-    /// 2 each, 2 of zero, the token and the nonce.
+    /// Returns the frame in network byte order: 5 bytes `phpr` and the version, the kind, the flow
+    /// and the stream in 2 each, 2 of zero, the token and the nonce.
     pub fn write(&self, token: Token) -> [u8; FRAME] {
         let mut bytes = [0; FRAME];
         bytes[..5].copy_from_slice(&MAGIC);
@@ -69,7 +69,7 @@ impl Frame {
         bytes
     }
 
-    /// The frame, unless these bytes are something else or another run's.
+    /// Parses a frame. Returns `None` if the bytes are no frame, or a frame of another run.
     pub fn read(bytes: &[u8], token: Token) -> Option<Self> {
         let bytes: &[u8; FRAME] = bytes.try_into().ok()?;
         let kind = match bytes[5] {
@@ -90,13 +90,13 @@ impl Frame {
     }
 }
 
-/// Whether secrets are equal; that takes the same time whether they are or not.
+/// Returns whether two secrets are equal, in constant time.
 fn alike(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
 }
 
-/// A nonce that nobody can guess (random(4)).
+/// Returns an unpredictable nonce (random(4)).
 pub(crate) fn nonce() -> io::Result<Nonce> {
     let mut nonce = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut nonce)?;

@@ -1,4 +1,4 @@
-//! Every stream of a live job, until it is proved.
+//! Proofs of the streams of a live job.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::receive::EventSource;
 use crate::shared::{Shared, StreamId};
 use perhop_socket::{Nanos, Socket, TcpInfo, monotonic, sleep_until};
 
-/// How long nobody looks at the sockets.
+/// Interval at which the sockets are polled.
 const NAP: Nanos = 1_000_000;
 
 /// The streams of a live job that have an end here.
@@ -61,7 +61,8 @@ impl Proof {
             let id = (flow as u16, stream);
             match (&plan.transport, opens) {
                 (TransportPlan::Tcp(_), _) => {
-                    // Whoever opens a connection knows the other end's port: that of the flow.
+                    // The end that opens a connection knows the port of the other end: that of the
+                    // flow.
                     let listener = SocketAddr::new(from.ip(), plan.port);
                     if here.source {
                         connections.add(id, End::Source, to, sending.remove(&number));
@@ -87,8 +88,8 @@ impl Proof {
         Ok(Self { connections, senders, receivers, done: false, names })
     }
 
-    /// Proves streams until all are, or the monotonic clock shows `deadline`; returns whether all
-    /// are.
+    /// Proves streams until all are proved, or the monotonic clock reaches `deadline`. Returns
+    /// whether all are proved.
     pub fn run(&mut self, deadline: Nanos) -> bool {
         while !self.done {
             let now = monotonic();
@@ -104,7 +105,7 @@ impl Proof {
         self.done
     }
 
-    /// What is not proved.
+    /// Returns a message for each unproved stream.
     pub fn unproved(&self) -> Vec<String> {
         if self.done {
             return Vec::new();
@@ -141,7 +142,8 @@ impl Proof {
         found
     }
 
-    /// Hands what was proved to the threads of a run; returns where something comes in.
+    /// Hands the proved sockets to the threads of a run. Returns the event sources of the receiving
+    /// thread.
     pub fn finish(self, shared: &Shared) -> Vec<EventSource> {
         let unknown = self.connections.unknown + self.senders.unknown + self.receivers.unknown;
         shared.counters.unknown_senders.fetch_add(unknown, Ordering::Relaxed);
@@ -151,7 +153,7 @@ impl Proof {
             let id = StreamId { flow: flow.into(), stream: stream.into() };
             let (flow, stream) = shared.at(id);
             let Ok((own, Some(other))) = socket.addresses() else { continue };
-            // It may have been accepted at another flow's port.
+            // The connection may have been accepted at the port of another flow.
             let _ = socket.set_traffic_class(own.ip(), TrafficClass::new(flow.dscp).octet());
             let info = TcpInfo::of(&socket).unwrap_or_default();
             match end {

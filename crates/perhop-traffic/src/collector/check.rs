@@ -1,4 +1,5 @@
-//! Readings of another host are not trusted: what contradicts the job is refused.
+//! Checks of readings. Those of other hosts are not trusted: a reading that contradicts the job is
+//! refused.
 
 use perhop_core::{Dscp, NodeId};
 use perhop_measure::{OrderCounts, Samples};
@@ -8,14 +9,14 @@ use crate::readings::{
     ConnectionReceiver, ConnectionSender, PingReading, Readings, ReceiverReadings, SenderReadings,
 };
 
-/// The greatest counter: what a double holds exactly, and no counter reaches.
+/// Greatest value of a counter: the largest integers that a double holds exactly.
 const MAX_COUNT: u64 = 1 << 53;
 
 /// The longest list of instants, displacements or DSCPs in one reading.
 const MAX_LIST: usize = 100_000;
 
 impl Collector {
-    /// Says what is wrong with the readings of a node.
+    /// Checks the readings of a node. The error describes the contradiction.
     pub(super) fn check(&self, node: NodeId, readings: &Readings) -> Result<(), String> {
         if readings.mark > self.last {
             return Err(format!("the job has {} marks", self.last));

@@ -1,4 +1,4 @@
-//! What both ends of a stream tell, joined.
+//! Readings of both ends of a stream, joined.
 
 use perhop_measure::{Known, OrderCounts, StreamCounters, StreamReading};
 
@@ -9,8 +9,8 @@ use crate::readings::{
 };
 use perhop_socket::Nanos;
 
-/// How long a datagram may be under way before it counts as lost, beyond twice the longest that one
-/// was. Those that one of a higher number has overtaken count sooner.
+/// Time in transit after which a datagram counts as lost, beyond twice the longest delay so far.
+/// Datagrams that one with a higher number has overtaken count as lost sooner.
 const PATIENCE: Nanos = 1_000_000_000;
 
 pub(super) fn total(all: impl Iterator<Item = u64>) -> u64 {
@@ -18,7 +18,8 @@ pub(super) fn total(all: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl SourceReading {
-    /// The greatest window that was offered to one of its connections; zero for datagrams.
+    /// Returns the greatest window that was offered to one of its connections, in bytes; zero for
+    /// datagrams.
     pub(super) fn window(&self) -> u32 {
         match &self.streams {
             SenderReadings::Tcp(streams) => {
@@ -30,7 +31,7 @@ impl SourceReading {
 }
 
 impl FlowRecord {
-    /// What both ends tell of a stream, and what is known by that.
+    /// Returns the joined reading of both ends of a stream.
     pub(super) fn stream(
         &mut self,
         number: usize,
@@ -65,7 +66,7 @@ impl FlowRecord {
 }
 
 impl StreamRecord {
-    /// A stream of datagrams.
+    /// Returns the reading of a stream of datagrams.
     fn datagrams(
         &mut self,
         sender: Option<&DatagramSender>,
@@ -97,7 +98,7 @@ impl StreamRecord {
         let given_up = front.map_or(0, |(_, sent)| *sent);
         let lost = sender.map_or(self.counters.lost, |sender| {
             let given_up = given_up.min(sender.sent).saturating_sub(receiver.packets);
-            // No more than were sent, whatever number a forged datagram has.
+            // At most as many as were sent: a forged datagram may have any number.
             let missing = sender.sent.saturating_sub(receiver.packets);
             receiver.overtaken.max(given_up).min(missing)
         });
@@ -116,7 +117,7 @@ impl StreamRecord {
     }
 }
 
-/// A connection, with what it had counted at the last mark.
+/// Returns the reading of a connection, from its counters at the last mark.
 fn connection(
     last: StreamCounters,
     sender: Option<ConnectionSender>,
@@ -140,7 +141,8 @@ fn connection(
         counters.completion = receiver.completion;
     }
     if let Some(sender) = sender {
-        // Those that were sent again, but for what the receiver says it has twice (RFC 3708).
+        // Retransmitted segments, except for those that the receiver reports as duplicates (RFC
+        // 3708).
         counters.lost = sender.retransmits.saturating_sub(sender.repeated);
         counters.reordered = sender.reordered;
         counters.echoed = sender.echoed;
@@ -150,7 +152,8 @@ fn connection(
     (reading, known)
 }
 
-/// A reading whose counters are never below those of the one before: some are estimates.
+/// Returns a reading whose counters are not below those of the reading before, because some are
+/// estimates.
 pub(super) fn since(before: &StreamCounters, mut reading: StreamReading) -> StreamReading {
     let now = reading.counters;
     let order = match (now.order, before.order) {

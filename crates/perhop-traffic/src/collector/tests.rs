@@ -36,7 +36,7 @@ fn job() -> Job {
     .expect("the job is complete")
 }
 
-/// What the source and the destination read at a mark.
+/// Returns the readings of the source and the destination at a mark.
 fn readings(mark: u32) -> [Readings; 2] {
     let n = u64::from(mark) + 1;
     let (at, read) = (Time::from_picos(n * 1000 * MS), n * 1_000_000_000 + 50);
@@ -112,7 +112,7 @@ fn readings(mark: u32) -> [Readings; 2] {
 fn collected(order: &[(u32, usize)]) -> Collector {
     let mut collector = Collector::new(&job()).expect("the job is sound");
     for &(mark, end) in order {
-        // As they come from other hosts.
+        // Serialised as by other hosts.
         let text = serde_json::to_string(&readings(mark)[end]).expect("readings can be written");
         let read = serde_json::from_str(&text).expect("and read");
         collector.add(["a", "b"][end], read).expect("they are sound");
@@ -135,7 +135,7 @@ fn readings_of_both_ends_make_rows_in_whatever_order_they_come() {
     let expected = collected(&[(0, 0), (0, 1), (1, 0), (1, 1)]);
     assert_eq!(integers(&expected, "intervals", "bytes"), [1000, 700, 700, 1000, 700, 700]);
     assert_eq!(integers(&expected, "intervals", "retransmits"), [5, 0, 0, 5, 0, 0]);
-    // Of TCP those that were sent again and had not arrived; of UDP those that were sent long ago.
+    // For TCP, retransmitted segments that were not duplicates; for UDP, datagrams sent long ago.
     // 110 were sent long before the second mark, and 140 have arrived.
     assert_eq!(integers(&expected, "intervals", "lost"), [4, 0, 0, 4, 0, 0]);
     assert_eq!(integers(&expected, "codepoints", "packets"), [3, 97, 50, 140, 3, 97, 50, 140]);

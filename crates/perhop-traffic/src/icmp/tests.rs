@@ -17,7 +17,7 @@ fn numbered() -> Numbered {
     }
 }
 
-/// An error about a packet, of which as much is quoted as `kept` says.
+/// Returns an error that quotes the first `kept` bytes of a packet.
 fn error(kind: u8, code: u8, packet: &[u8], kept: usize) -> Vec<u8> {
     let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
     bytes.extend(&packet[..kept.min(packet.len())]);
@@ -36,9 +36,9 @@ fn an_error_names_the_datagram_by_its_first_eight_bytes() {
         destination: Ipv4Addr::new(192, 0, 2, 9).into(),
     };
     assert_eq!(message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 28)), Some(expected));
-    // Too little of it.
+    // Quoted too short.
     assert_eq!(message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 23)), None);
-    // Fragmentation needed says nothing of who is there.
+    // "Fragmentation needed" does not show whether the destination exists.
     assert_eq!(message(&error(icmpv4::UNREACHABLE, 4, &packet, 28)), None);
 }
 
@@ -48,7 +48,7 @@ fn the_checksum_of_a_datagram_holds() {
     numbered().write(&mut packet);
     let datagram = &packet[IPV4_HEADER..];
     let pseudo = sum_of_words(&packet[12..20]) + 17 + datagram.len() as u64;
-    // With its own checksum in it a sum is all ones, whose complement is zero.
+    // The checksum over a message that includes its checksum is zero.
     assert_eq!(checksum(pseudo + sum_of_words(datagram)), 0);
     assert_eq!(checksum(sum_of_words(&packet[..20])), 0);
 }
@@ -99,7 +99,7 @@ proptest! {
         if let Some(Message::Error { probe: Probe::Datagram { number, .. }, .. }) =
             message(&error(icmpv4::TIME_EXCEEDED, 0, &packet, 28))
         {
-            // Only the identification and the length of the header say which it is.
+            // Only the identification and the length in the header identify the probe.
             prop_assert!(number == 0x1234 || matches!(at, 4 | 5));
         }
     }

@@ -7,42 +7,42 @@ use super::{FRAME, Frame, Kind, Nonce, alike, nonce};
 use crate::live::{End, Token};
 use perhop_socket::{Nanos, Socket};
 
-/// How long an accepted connection may take to say whose it is.
+/// Time that an accepted connection has to identify its stream.
 const PATIENCE: Nanos = 5_000_000_000;
-/// How long before a connection that was refused is tried again.
+/// Time between attempts to connect.
 const AGAIN: Nanos = 250_000_000;
-/// How many accepted connections may be undecided beyond one for each stream.
+/// Number of unidentified connections beyond one per stream.
 const UNDECIDED: usize = 64;
 
-/// A stream whose data goes through a connection.
+/// A stream over TCP.
 #[derive(Debug)]
 struct Stream {
     id: (u16, u16),
-    /// The end that is here.
+    /// The end in this process.
     end: End,
     to: SocketAddr,
     /// The socket that connects, if this end opens the connection.
     socket: Option<Socket>,
-    /// What it waits for.
+    /// State.
     phase: Phase,
     problem: Option<io::Error>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// For the other end to connect.
+    /// Waits until the other end connects.
     Passive,
-    /// To connect again, at an instant.
+    /// Waits to connect again at this instant.
     Idle(Nanos),
-    /// For the connection.
+    /// Waits until the connection is open.
     Connecting,
-    /// For a frame.
+    /// Waits for a frame.
     Talking(Talk),
-    /// For nothing.
+    /// The connection is proved.
     Proved,
 }
 
-/// A conversation, with the bytes that have come of the next frame.
+/// Exchange of frames, with the received bytes of the next frame.
 #[derive(Debug)]
 struct Talk {
     bytes: [u8; FRAME],
@@ -56,7 +56,7 @@ impl Talk {
         Self { bytes: [0; FRAME], length: 0, challenge: None }
     }
 
-    /// The next frame. An error if the connection ended, or says something else.
+    /// Reads the next frame. Returns an error if the connection has ended, or sends other data.
     fn hear(&mut self, socket: &Socket, token: Token) -> io::Result<Option<Frame>> {
         while self.length < FRAME {
             match socket.read(&mut self.bytes[self.length..]) {
@@ -72,7 +72,7 @@ impl Talk {
     }
 }
 
-/// Sends a frame. A connection that is new has room for it.
+/// Sends a frame. A new connection has room for it.
 fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
     match socket.send(&frame.write(token))? {
         FRAME => Ok(()),
@@ -80,7 +80,7 @@ fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
     }
 }
 
-/// An accepted connection of which nobody knows yet whose it is.
+/// An accepted connection whose stream is not known yet.
 #[derive(Debug)]
 struct Accepted {
     socket: Socket,
@@ -90,7 +90,7 @@ struct Accepted {
     claimed: Option<usize>,
 }
 
-/// Connections that are to be opened and proved.
+/// Connections to open and prove.
 #[derive(Debug)]
 pub(crate) struct Connections {
     token: Token,
@@ -106,24 +106,24 @@ impl Connections {
         Self { token, streams: Vec::new(), listeners, accepted: Vec::new(), unknown: 0 }
     }
 
-    /// Adds a stream that this end opens by `socket`, or that waits to be opened.
+    /// Adds a stream that this end opens with `socket`, or that the other end opens.
     pub fn add(&mut self, id: (u16, u16), end: End, to: SocketAddr, socket: Option<Socket>) {
         let phase = if socket.is_some() { Phase::Idle(0) } else { Phase::Passive };
         self.streams.push(Stream { id, end, to, socket, phase, problem: None });
     }
 
-    /// The streams that are not proved: flow, other end, and what went wrong.
+    /// Returns the unproved streams: flow, other end, its address, and the last error.
     pub fn unproved(&self) -> impl Iterator<Item = (u16, End, SocketAddr, Option<&io::Error>)> {
         let open = self.streams.iter().filter(|each| !matches!(each.phase, Phase::Proved));
         open.map(|each| (each.id.0, each.end, each.to, each.problem.as_ref()))
     }
 
-    /// The connections, once all are proved.
+    /// Returns the connections, once all are proved.
     pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), End, Socket)> {
         self.streams.into_iter().filter_map(|each| Some((each.id, each.end, each.socket?)))
     }
 
-    /// Does what can be done now; returns whether all are proved.
+    /// Makes progress without blocking. Returns whether all connections are proved.
     pub fn run(&mut self, now: Nanos) -> bool {
         let token = self.token;
         for stream in &mut self.streams {
@@ -166,7 +166,7 @@ impl Connections {
         }
     }
 
-    /// Listens to an accepted connection; returns whether it is proved.
+    /// Reads from an accepted connection. Returns whether it is proved.
     fn hear(&mut self, accepted: &mut Accepted) -> io::Result<bool> {
         let refused = || io::Error::from(ErrorKind::InvalidData);
         let Some(frame) = accepted.talk.hear(&accepted.socket, self.token)? else {

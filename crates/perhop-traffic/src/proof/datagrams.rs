@@ -1,4 +1,4 @@
-//! Streams of datagrams: which address they go to, and whether it wants them.
+//! Streams of datagrams: their destination addresses, and the proof of these.
 
 use std::net::SocketAddr;
 
@@ -6,16 +6,16 @@ use super::{Frame, Kind, Nonce, alike, nonce};
 use crate::live::Token;
 use perhop_socket::{Batch, Nanos, Socket};
 
-/// How many challenges a sender sends of its own accord, and when after the first.
+/// Times of unsolicited challenges after the first, in nanoseconds.
 const POKES: [Nanos; 3] = [0, 300_000_000, 1_000_000_000];
-/// How many hellos it answers before the proof.
+/// Number of hellos that a sender answers before the proof.
 const ANSWERS: u8 = 8;
-/// How many hellos a receiver sends at most, and how long between them.
+/// Number of hellos that a receiver sends at most, and the time between them.
 const HELLOS: u8 = 8;
 const HELLO_EVERY: Nanos = 250_000_000;
-/// How long a receiver that has answered waits for a confirmation.
+/// Time that a receiver waits for a confirmation after its proof.
 const PATIENCE: Nanos = 1_500_000_000;
-/// How often the confirmation is sent, as it is not acknowledged.
+/// Number of copies of a confirmation, which is not acknowledged.
 const CONFIRMATIONS: usize = 3;
 
 /// A stream at its sender.
@@ -23,9 +23,9 @@ const CONFIRMATIONS: usize = 3;
 struct Sender {
     id: (u16, u16),
     socket: Socket,
-    /// Where it goes, if this end opens it.
+    /// Destination, if this end opens the stream.
     to: Option<SocketAddr>,
-    /// What was sent to which address.
+    /// Challenges that were sent, by address.
     challenges: Vec<(SocketAddr, Nonce)>,
     poked: usize,
     answered: u8,
@@ -45,7 +45,7 @@ impl Sender {
 
     fn send(&self, kind: Kind, nonce: Nonce, to: SocketAddr, token: Token) {
         let frame = Frame { kind, flow: self.id.0, stream: self.id.1, nonce };
-        // What is lost is sent again.
+        // Lost frames are sent again.
         let _ = self.socket.send_to(&frame.write(token), to);
     }
 
@@ -60,7 +60,7 @@ impl Sender {
                 true
             }
             Kind::Proof => {
-                // From the address that the nonce was sent to, and from no other.
+                // Only from the address that the nonce was sent to.
                 let sent = self.challenges.iter().find(|(address, _)| *address == from);
                 let proved = sent.is_some_and(|(_, nonce)| alike(&frame.nonce, nonce));
                 if proved && self.proved.is_none_or(|address| address == from) {
@@ -114,18 +114,18 @@ impl DatagramSenders {
         });
     }
 
-    /// The flows that are not proved, and where they were to go.
+    /// Returns the unproved flows, and their destinations.
     pub fn unproved(&self) -> impl Iterator<Item = (u16, Option<SocketAddr>)> {
         let open = self.senders.iter().filter(|each| each.proved.is_none());
         open.map(|each| (each.id.0, each.to))
     }
 
-    /// The streams that are proved, and where they go.
+    /// Returns the proved streams, and their destinations.
     pub fn into_sockets(self) -> impl Iterator<Item = ((u16, u16), Socket, SocketAddr)> {
         self.senders.into_iter().filter_map(|each| Some((each.id, each.socket, each.proved?)))
     }
 
-    /// Does what can be done now; returns whether all are proved.
+    /// Makes progress without blocking. Returns whether all streams are proved.
     pub fn run(&mut self, now: Nanos) -> bool {
         let since = now - *self.began.get_or_insert(now);
         for sender in &mut self.senders {
@@ -158,14 +158,14 @@ struct Receiver {
     to: Option<SocketAddr>,
     hellos: u8,
     again: Nanos,
-    /// The sender, once it has sent a challenge, and when that was first.
+    /// The sender, once it has sent a challenge, and the time of the first one.
     from: Option<(SocketAddr, Nanos)>,
     confirmed: bool,
 }
 
 impl Receiver {
     fn is_proved(&self, now: Nanos) -> bool {
-        // The sender was heard of and got an answer; nothing more may be to come.
+        // The sender has sent a challenge and was sent the proof; the confirmation may be lost.
         let answered = self.from.is_some_and(|(_, at)| now >= at + PATIENCE);
         self.confirmed || answered
     }
@@ -204,13 +204,13 @@ impl DatagramReceivers {
         });
     }
 
-    /// The flows that are not proved, and their senders.
+    /// Returns the unproved flows, and their senders.
     pub fn unproved(&self, now: Nanos) -> impl Iterator<Item = (u16, Option<SocketAddr>)> {
         let open = self.receivers.iter().filter(move |each| !each.is_proved(now));
         open.map(|each| (each.id.0, each.to))
     }
 
-    /// The streams by where they come from and arrive, and the sockets.
+    /// Returns the streams by source and destination address, and the sockets.
     #[allow(clippy::type_complexity, reason = "both are taken apart where they are used")]
     pub fn into_sockets(
         self,
@@ -219,7 +219,7 @@ impl DatagramReceivers {
         (self.receivers.iter().filter_map(from).collect(), self.sockets)
     }
 
-    /// Does what can be done now; returns whether all are proved.
+    /// Makes progress without blocking. Returns whether all streams are proved.
     pub fn run(&mut self, now: Nanos) -> bool {
         for receiver in &mut self.receivers {
             let Some(to) = receiver.to else { continue };
@@ -228,7 +228,7 @@ impl DatagramReceivers {
                 receiver.again = now + HELLO_EVERY;
                 let (flow, stream) = receiver.id;
                 let frame = Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() };
-                // What is lost is sent again.
+                // Lost frames are sent again.
                 let _ = self.sockets[receiver.socket].1.send_to(&frame.write(self.token), to);
             }
         }
