@@ -21,7 +21,7 @@ mod streams;
 
 use streams::{since, total};
 
-/// How many warnings are kept.
+/// Number of warnings that are kept.
 const MAX_WARNINGS: usize = 20;
 
 /// State of a stream at the last mark, from which its next rows count.

@@ -43,8 +43,8 @@ pub(crate) enum SenderClock {
     Known(Offset),
 }
 
-/// Apparent delay of the first datagram in nanoseconds if the offset is unknown: greater than any
-/// change of the delay, so that none is negative.
+/// Apparent delay of the first datagram for jitter, in nanoseconds: greater than usual changes of
+/// the delay, so that none is negative.
 const ORIGIN: i64 = 3_600_000_000_000;
 
 impl FlowReceived {

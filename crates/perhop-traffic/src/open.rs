@@ -1,4 +1,4 @@
-//! Everything that is opened in a host before traffic runs.
+//! Opening of the sockets of a host before traffic runs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -23,7 +23,7 @@ mod connections;
 
 pub(crate) use connections::{hold_window, window};
 
-/// Where a stream comes from and goes to.
+/// Addresses of a stream: source and destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub flow: usize,
@@ -31,25 +31,25 @@ pub(crate) struct Line {
     pub to: SocketAddr,
 }
 
-/// What was opened in a host.
+/// Sockets that were opened in a host.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
-    /// By number of the stream.
+    /// Sockets of senders, by number of the stream.
     pub senders: Vec<(usize, Socket)>,
     pub listeners: Vec<(SocketAddr, Socket)>,
     pub datagrams: Vec<(SocketAddr, Socket)>,
-    /// Of connections that their receivers open, by number of the stream.
+    /// Sockets of receivers that open their connections, by number of the stream.
     pub receivers: Vec<(usize, Socket)>,
-    /// By number of the ping.
+    /// Sockets of pings, by number of the ping.
     pub probes: Vec<(usize, Socket)>,
-    /// Where ICMP comes in, with whether it is that of IPv6.
+    /// Sockets that receive ICMP; true for ICMPv6.
     pub icmp: Vec<(bool, Socket)>,
     pub tap: Option<Socket>,
-    /// What cannot be measured here, and why.
+    /// Measurements that this host cannot make, with the reasons.
     pub missing: Vec<String>,
 }
 
-/// The streams of a job, one after the other; each has addresses and ports of its own.
+/// Returns the streams of a job in order, each with its own addresses and ports.
 pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
     let mut taken = HashSet::new();
     let mut lines = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
             let ports = (0..=u16::MAX - FIRST_SOURCE_PORT)
                 .map(|more| FIRST_SOURCE_PORT | number.wrapping_add(more));
             let mut free = ports.map(|port| SocketAddr::new(from, port));
-            // Before it is proved, a live stream is known at its source by the port alone.
+            // Until it is proved, only the port identifies a live stream at its source.
             let key = |from: SocketAddr| match job.live {
                 None => (is_tcp, Some((from.ip(), to)), "", from.port()),
                 Some(_) => (is_tcp, None, flow.from.as_str(), from.port()),
@@ -81,7 +81,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
     Ok(lines)
 }
 
-/// The address of a host, here or elsewhere.
+/// Returns the address of a host, in this process or another.
 pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
     let plan = Some(job.node(node)?);
     let plan = plan.filter(|plan| plan.namespace.is_some() || job.live.is_some());
@@ -89,7 +89,7 @@ pub(crate) fn host(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
     address.ok_or_else(|| TrafficError::NotAHost(node.into()))
 }
 
-/// The address of a node, which need not be a host.
+/// Returns the address of a node, which may be a router.
 pub(crate) fn node(job: &Job, node: &str) -> Result<IpAddr, TrafficError> {
     let address = job.node(node)?.addresses.first().copied();
     address.ok_or_else(|| TrafficError::NotAHost(node.into()))
@@ -102,7 +102,7 @@ pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> 
     }
 }
 
-/// Opens what each host needs, in its namespace.
+/// Opens the sockets of each host, in its namespace.
 pub(crate) fn open_hosts(
     job: &Job,
     lines: &[Line],
@@ -116,11 +116,11 @@ pub(crate) fn open_hosts(
         if !(flows || pings || !node.settings.is_empty()) {
             continue;
         }
-        // A thread of its own, because a thread that has entered a namespace stays there.
+        // In a separate thread, because a thread that has entered a namespace stays there.
         let opened = thread::scope(|scope| {
             let open = || {
                 enter(namespace).map_err(|error| {
-                    let what = "its network namespace cannot be entered".to_owned();
+                    let what = "cannot enter its network namespace".to_owned();
                     TrafficError::Socket { node: node.name.clone(), what, error }
                 })?;
                 Host { job, lines, node }.open()
@@ -151,7 +151,7 @@ impl Host<'_> {
             return Err(TrafficError::SettingsOfLiveHost { node: self.node.name.clone() });
         }
         for (name, value) in &self.node.settings {
-            // What `net.ipv4.tcp_sack` means is the namespace's of whoever asks.
+            // The meaning of `net.ipv4.tcp_sack` depends on the namespace of the calling thread.
             let path = format!("/proc/sys/{}", name.replace('.', "/"));
             fs::write(path, value).map_err(|error| {
                 let (name, value) = (name.clone(), value.clone());
@@ -205,7 +205,7 @@ impl Host<'_> {
             if matches!(flow.transport, TransportPlan::Udp(_)) {
                 continue;
             }
-            // The port of the flow is that of the end that is connected to.
+            // The port of the flow belongs to the end that does not open the connection.
             let forward = self.job.opens(number) == End::Source;
             for (end, to_port) in [(&flow.to, forward), (&flow.from, !forward)] {
                 if *end == self.node.name {
@@ -215,7 +215,7 @@ impl Host<'_> {
             }
         }
         if !expected.is_empty() {
-            match tap::open(&expected).map_err(self.failed("packets cannot be watched")) {
+            match tap::open(&expected).map_err(self.failed("cannot open a packet socket")) {
                 Ok(tap) => opened.tap = Some(tap),
                 Err(error) if self.may_lack(&error) => opened.missing.push(format!(
                     "DSCPs and congestion marks with which packets of TCP arrive at {}: {error}",
@@ -227,14 +227,16 @@ impl Host<'_> {
         Ok(opened)
     }
 
-    /// Whether a live host goes without what it has no right to.
+    /// Returns whether a live host continues after an error, without a measurement for which it
+    /// lacks the privilege.
     fn may_lack(&self, error: &TrafficError) -> bool {
         let TrafficError::Socket { error, .. } = error else { return false };
         self.job.live.is_some() && error.kind() == io::ErrorKind::PermissionDenied
     }
 
-    /// Binds a socket to an address. A live host behind an address translator (NAT) has it on no
-    /// device, and takes any; an end that opens connections takes any port, too.
+    /// Binds a socket to an address. A live host behind an address translator (NAT) has no
+    /// interface with its address, and binds to the unspecified one. An end that opens connections
+    /// may have any port.
     fn bind(&self, socket: &Socket, at: SocketAddr, any_port: bool) -> io::Result<()> {
         let any = match at {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -255,21 +257,21 @@ impl Host<'_> {
         bound
     }
 
-    /// Whether pings from or to here need ICMP, and ICMPv6.
+    /// Returns the versions of ICMP that pings from or to this host need: true for ICMPv6.
     fn families(&self) -> impl Iterator<Item = bool> {
         let addresses = &self.node.addresses;
         let v4 = addresses.first().is_some_and(IpAddr::is_ipv4);
         std::iter::once(!v4)
     }
 
-    /// The socket at which a flow arrives, unless there is one already.
+    /// Opens the socket at which a flow arrives, unless it is open.
     fn open_receiver(
         &self,
         opened: &mut Opened,
         flow: &FlowPlan,
         at: SocketAddr,
     ) -> Result<(), TrafficError> {
-        let failed = || self.failed(format!("{at} cannot be listened on"));
+        let failed = || self.failed(format!("cannot listen on {at}"));
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
                 if opened.listeners.iter().any(|(address, _)| *address == at) {
@@ -287,9 +289,9 @@ impl Host<'_> {
                 let socket = Socket::like(at, libc::SOCK_DGRAM, 0).map_err(failed())?;
                 socket.report_traffic_class(at.ip()).map_err(failed())?;
                 socket.stamp_arrivals().map_err(failed())?;
-                // What bursts need; what the kernel does not allow it cuts.
+                // Room for bursts; the kernel caps it at its limit.
                 socket.set_receive_buffer(8 << 20).map_err(failed())?;
-                // Where the kernel has it (Linux 5.0).
+                // If the kernel has it (Linux 5.0).
                 let _ = socket.set((libc::SOL_UDP, libc::UDP_GRO), 1);
                 self.bind(&socket, at, false).map_err(failed())?;
                 opened.datagrams.push((at, socket));
@@ -299,7 +301,7 @@ impl Host<'_> {
     }
 
     fn open_sender(&self, flow: &FlowPlan, line: Line) -> Result<Socket, TrafficError> {
-        let failed = || self.failed(format!("a socket to send from {} cannot be had", line.from));
+        let failed = || self.failed(format!("cannot open a socket to send from {}", line.from));
         let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
@@ -316,18 +318,18 @@ impl Host<'_> {
                 check_datagrams(&flow.name, udp)?;
                 let ecn = udp.ecn.unwrap_or(Ecn::NotEct);
                 let socket = Socket::like(line.from, libc::SOCK_DGRAM, 0).map_err(failed())?;
-                // A live one shares its port with nobody: who asks for data must find it.
+                // A live sender has its port exclusively: the receivers' hellos must reach it.
                 if self.job.live.is_none() {
                     socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
                 }
                 socket
                     .set_traffic_class(line.from.ip(), marked.with_ecn(ecn).octet())
                     .map_err(failed())?;
-                // The kernel doubles what it is told (socket(7)).
+                // The kernel doubles the size (socket(7)).
                 socket.set_send_buffer(SEND_BUFFER / 2).map_err(failed())?;
                 let opens = self.job.opens(line.flow) == End::Source;
                 self.bind(&socket, line.from, opens).map_err(failed())?;
-                // A live one is connected once its other end has proved that it wants data.
+                // A live sender is connected after its other end has proved that it wants data.
                 if self.job.live.is_none() {
                     socket.connect(line.to).map_err(failed())?;
                 }
@@ -336,9 +338,9 @@ impl Host<'_> {
         }
     }
 
-    /// The socket that a ping's requests go out by. It takes nothing in.
+    /// Opens the socket that sends the requests of a ping. It receives nothing.
     fn open_probe(&self, ping: &PingPlan, number: usize) -> Result<Socket, TrafficError> {
-        let failed = || self.failed("a raw socket for pings cannot be had");
+        let failed = || self.failed("cannot open a raw socket for pings");
         let from = SocketAddr::new(host(self.job, &self.node.name)?, 0);
         let v4 = from.is_ipv4();
         let socket = match (ping.udp_port, v4) {
@@ -359,7 +361,7 @@ impl Host<'_> {
     }
 
     fn open_icmp(&self, v6: bool) -> Result<Socket, TrafficError> {
-        let failed = || self.failed("a raw socket for ICMP cannot be had");
+        let failed = || self.failed("cannot open a raw socket for ICMP");
         let (family, protocol, kinds) = if v6 {
             let kinds = [
                 icmpv6::ECHO_REQUEST,
@@ -388,12 +390,12 @@ impl Host<'_> {
     }
 }
 
-/// The source port of a ping's datagrams.
+/// Returns the source port of a ping's datagrams.
 pub(crate) fn probe_port(ping: usize) -> u16 {
     FIRST_SOURCE_PORT | ping as u16
 }
 
-/// Datagrams carry their number and the time.
+/// Checks that datagrams have room for their sequence number and time stamp.
 fn check_datagrams(flow: &str, udp: &UdpPlan) -> Result<(), TrafficError> {
     let header = udp.layer.header();
     let smallest = match &udp.replay {

@@ -25,7 +25,7 @@ const SEQUENCES: u64 = 0x1_0000;
 /// Greatest distance of an arriving request from the highest number so far.
 const AHEAD: usize = 0x8000;
 
-/// Number of a probe that its answer repeats, modulo a power of two or 65535.
+/// Fields that number a probe and that its answer repeats, modulo 65536 or 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Numbering {
     Echo { identifier: u16 },

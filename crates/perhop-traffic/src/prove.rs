@@ -130,13 +130,15 @@ impl Proof {
         for (flow, to) in self.senders.unproved() {
             match to {
                 Some(to) => add(flow, format!("{to} has not proved that it wants datagrams")),
-                None => add(flow, "its destination has not asked for datagrams".to_owned()),
+                None => add(flow, "no hello has arrived from its destination".to_owned()),
             }
         }
         for (flow, from) in self.receivers.unproved(monotonic()) {
             match from {
-                Some(from) => add(flow, format!("its source at {from} has not answered")),
-                None => add(flow, "its source has sent nothing".to_owned()),
+                Some(from) => {
+                    add(flow, format!("no challenge has arrived from its source at {from}"))
+                }
+                None => add(flow, "no challenge has arrived from its source".to_owned()),
             }
         }
         found
@@ -180,7 +182,7 @@ impl Proof {
             let id = StreamId { flow: flow.into(), stream: stream.into() };
             proved.insert(to.ip());
             if let Err(error) = socket.connect(to) {
-                shared.warn(format!("{}: {to} cannot be reached: {error}", shared.at(id).0.name));
+                shared.warn(format!("{}: cannot connect to {to}: {error}", shared.at(id).0.name));
             }
             let _ = shared.at(id).1.sender.set(socket);
         }

@@ -1,4 +1,4 @@
-//! The reader: it reads the counters of the ends that are here, at every mark.
+//! The reader: it reads the counters of this process's ends at every mark.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,11 @@ use perhop_socket::{Nanos, TcpInfo};
 
 /// The interval at which smoothed round-trip times are read; it is longer with many connections.
 const SAMPLE: Nanos = SRTT_EVERY.as_picos() / 1_000;
-/// The share of it that one connection may take.
+/// The share of the interval per stream: `n` streams are sampled every `n` times this, or more
+/// seldom.
 const SAMPLE_SHARE: Nanos = 20_000;
 
-/// For how many samples a datagram that was overtaken may still come.
+/// Number of samples for which an overtaken datagram may still arrive.
 const SETTLED: usize = 5;
 
 /// The interval at which the number of datagrams sent is noted.
@@ -31,25 +32,26 @@ const NOTED: Nanos = 100_000_000;
 /// The interval at which displacements are counted, beside the last reading.
 const DISPLACEMENTS: Nanos = 1_000_000_000;
 
-/// What is sampled of a stream between readings.
+/// Samples of a stream between readings.
 #[derive(Debug, Default)]
 struct StreamHistory {
-    /// Smoothed round-trip times since the last mark. Linux does not tell those of single segments.
+    /// Smoothed round-trip times since the last mark. Linux does not report those of single
+    /// segments.
     srtt: Samples,
-    /// The segments that the connection had received at the last sample.
+    /// Segments that the connection had received at the last sample.
     segments: u32,
-    /// The most bytes that may wait unsent in it.
+    /// Greatest number of unsent bytes in its buffer.
     unsent: u32,
-    /// How many datagrams had been sent when.
+    /// Number of datagrams sent, by instant.
     sent: Vec<(Nanos, u64)>,
     noted: Option<Nanos>,
     /// One above the highest number of a datagram at the last samples.
     reached: VecDeque<u64>,
-    /// The greatest window that was offered.
+    /// Greatest window that the receiver has offered, in bytes.
     window: u32,
 }
 
-/// What is kept of a flow between readings.
+/// State of a flow between readings.
 #[derive(Debug)]
 struct FlowHistory {
     streams: Vec<StreamHistory>,
@@ -58,7 +60,7 @@ struct FlowHistory {
     dscps: [DscpCounts; 2],
 }
 
-/// Reads the counters of the ends that are here, at every mark.
+/// Reader of the counters of this process's ends at every mark.
 #[derive(Debug)]
 pub(crate) struct Reader {
     marks: Marks,
@@ -68,7 +70,7 @@ pub(crate) struct Reader {
     streams: Nanos,
     sampled: Nanos,
     displaced: Nanos,
-    /// Lateness of the thread that reads, which others of its priority share.
+    /// Lateness of the reading thread, which stands for all threads of its priority.
     pub stalls: Stalls,
 }
 
@@ -90,12 +92,12 @@ impl Reader {
         }
     }
 
-    /// Whether the last mark is reached.
+    /// Returns whether the last mark is reached.
     pub fn is_done(&self) -> bool {
         self.marks.next().is_none()
     }
 
-    /// When there is something to read.
+    /// Returns the instant of the next reading or sample.
     pub fn deadline(&self, shared: &Shared) -> Nanos {
         let open = if shared.flows.is_empty() { Nanos::MAX } else { self.next_sample() };
         self.marks.next().map_or(Nanos::MAX, |mark| nanos(mark.as_picos())).min(open)
@@ -105,7 +107,7 @@ impl Reader {
         self.sampled + SAMPLE.max(SAMPLE_SHARE * self.streams)
     }
 
-    /// Reads what is due.
+    /// Reads the counters and samples that are due. Returns the readings.
     pub fn run(&mut self, shared: &Shared) -> Vec<Readings> {
         let now = shared.clock.now();
         if now >= self.next_sample() {
@@ -120,7 +122,7 @@ impl Reader {
         readings
     }
 
-    /// Ends the run, and reads what was counted since the last mark.
+    /// Ends the run. Returns the readings since the last mark.
     pub fn stop(&mut self, shared: &Shared) -> Option<Readings> {
         let now = self.marks.stop(time(shared.clock.now()))?;
         let (_, at) = self.marks.read(now);
@@ -192,7 +194,7 @@ impl Reader {
     }
 }
 
-/// The counters of this process.
+/// Returns the counters of this process.
 pub(crate) fn process(shared: &Shared, stalls: &Stalls) -> ProcessReading {
     let counters = &shared.counters;
     ProcessReading {
@@ -251,7 +253,8 @@ fn sample_connection(
     }
 }
 
-/// Reads the streams of a flow at their receiver; says how many segments all connections received.
+/// Reads the streams of a flow at their receiver. Returns the readings, and the number of segments
+/// that all connections have received.
 fn receivers(
     flow: &FlowState,
     kept: &mut FlowHistory,
@@ -265,8 +268,9 @@ fn receivers(
             let streams = received.datagrams.iter_mut().zip(streams);
             let read = |(received, (_, history)): (&mut DatagramsReceived, _)| {
                 let history: &mut StreamHistory = history;
-                // Those that had been overtaken that long ago and have not come since. Where
-                // packets take several ways some are always on the way, others at every moment.
+                // Datagrams that were overtaken that long ago and have not arrived since. With
+                // several paths, some datagrams are overtaken at every instant, but not the same
+                // ones.
                 let overtaken = match history.reached.front() {
                     Some(&reached) if history.reached.len() == SETTLED => received
                         .missing()
@@ -301,7 +305,8 @@ fn receivers(
     (readings, segments)
 }
 
-/// Reads the streams of a flow at their sender; says how many segments all connections received.
+/// Reads the streams of a flow at their sender. Returns the readings, and the number of segments
+/// that all connections have received.
 fn senders(flow: &FlowState, kept: &mut FlowHistory, udp: bool) -> (SenderReadings, Option<u64>) {
     let mut segments = None;
     let streams = flow.streams.iter().zip(&mut kept.streams);
@@ -359,9 +364,9 @@ fn connection_sender(stream: &StreamState, history: &mut StreamHistory) -> (Conn
     (reading, info.segs_in.saturating_sub(before.segs_in).into())
 }
 
-/// Packets that arrived at an end of a flow since the reading before, by DSCP. `counted` were seen
-/// one by one; of the `segments` of TCP those that were not seen have the mark of the flow. `None`
-/// if nobody looked.
+/// Returns the packets that have arrived at an end of a flow since the last reading, by DSCP.
+/// `counted` were observed one by one; the other `segments` of TCP have the DSCP of the flow.
+/// `None` if packets were not observed.
 fn arrived(
     flow: &FlowState,
     counted: Option<&DscpCounts>,
@@ -379,7 +384,7 @@ fn arrived(
     }
     let each = Dscp::all().zip(last.iter_mut().zip(counts));
     let more = each.map(|(dscp, (last, now))| {
-        // An estimate may fall; what was counted stays.
+        // An estimate may decrease; reported counts do not.
         let more = now.saturating_sub(*last);
         *last += more;
         (dscp, more)

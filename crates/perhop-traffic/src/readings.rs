@@ -1,4 +1,4 @@
-//! Readings: the counters of the ends of flows and pings that one process has, at one mark.
+//! Readings: the counters of one process's ends of flows and pings at one mark.
 //!
 //! Agents send them to their controller, which joins those of both ends (see
 //! [`Collector`](crate::Collector)). Counters count from the start of the run; samples, histograms,
@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use perhop_socket::Nanos;
 
-/// The counters of the ends that one process has, at one mark.
+/// The counters of one process's ends at one mark.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Readings {
     /// The number of the mark, from 0.
     pub mark: u32,
-    /// The mark, or the instant at which the run was stopped before it.
+    /// The instant of the mark, or the earlier instant at which the run was stopped.
     pub at: Time,
-    /// When the counters were read, in nanoseconds of the scenario's clock.
+    /// The instant at which the counters were read, in nanoseconds of the scenario's clock.
     pub read: Nanos,
-    /// The flows whose source is here.
+    /// The flows whose source is in this process.
     pub sources: Vec<SourceReading>,
-    /// The flows whose destination is here.
+    /// The flows whose destination is in this process.
     pub destinations: Vec<DestinationReading>,
-    /// The pings that are sent or answered here.
+    /// The pings whose requests this process sends or answers.
     pub pings: Vec<PingReading>,
     /// The counters of the process, since the start of the run.
     pub process: ProcessReading,
     /// Warnings since the reading before.
     pub warnings: Vec<String>,
-    /// What this host cannot measure, and why.
+    /// Measurements that this host cannot make, with the reasons.
     pub missing: Vec<String>,
 }
 
@@ -42,7 +42,8 @@ pub struct SourceReading {
     pub flow: u32,
     /// Its streams.
     pub streams: SenderReadings,
-    /// Packets that arrived at the source, by DSCP; `None` if the host may not look.
+    /// Packets that arrived at the source, by DSCP; `None` if the host lacks the privilege to
+    /// observe them.
     pub dscps: Option<Vec<(Dscp, u64)>>,
     /// The smoothed round-trip times of all its connections.
     pub srtts: Histogram,
@@ -58,15 +59,15 @@ pub enum SenderReadings {
     Udp(Vec<DatagramSender>),
 }
 
-/// What the sender of a connection knows of it.
+/// A connection, read at its sender.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionSender {
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Segments that the receiver says arrived twice (RFC 3708).
+    /// Segments that arrived twice, as reported by the receiver (RFC 3708).
     pub repeated: u64,
-    /// How often reordering was seen.
+    /// Number of reordering events.
     pub reordered: u64,
     /// Segments that arrived with congestion experienced, as the receiver echoes it.
     pub echoed: u64,
@@ -78,13 +79,13 @@ pub struct ConnectionSender {
     pub srtt: Samples,
 }
 
-/// What the sender of a stream of datagrams knows of it.
+/// A stream of datagrams, read at its sender.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatagramSender {
     /// Datagrams sent.
     pub sent: u64,
-    /// How many had been sent at some instants, in nanoseconds of the scenario's clock.
+    /// Number of datagrams sent by some instants, which are in nanoseconds of the scenario's clock.
     pub history: Vec<(Nanos, u64)>,
 }
 
@@ -96,12 +97,13 @@ pub struct DestinationReading {
     pub flow: u32,
     /// Its streams.
     pub streams: ReceiverReadings,
-    /// Packets that arrived at the destination, by DSCP; `None` if the host may not look.
+    /// Packets that arrived at the destination, by DSCP; `None` if the host lacks the privilege to
+    /// observe them.
     pub dscps: Option<Vec<(Dscp, u64)>>,
     /// One-way delays.
     pub delays: Histogram,
-    /// Of UDP: packets early and late by each number of places from 0, since the start of the run;
-    /// `None` if they were not counted at this mark.
+    /// Displacements of UDP (RFC 5236): packets early and late by each number of positions from 0,
+    /// since the start of the run; `None` if not read at this mark.
     pub displacements: Option<Vec<[u64; 2]>>,
     /// The greatest error bound of the clock offsets that one-way delays were corrected by, in
     /// nanoseconds; `None` without a correction.
@@ -118,23 +120,24 @@ pub enum ReceiverReadings {
     Udp(Vec<DatagramReceiver>),
 }
 
-/// What the receiver of a connection knows of it.
+/// A connection, read at its receiver.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionReceiver {
-    /// Bytes that the application took.
+    /// Bytes that the application has read.
     pub delivered: u64,
     /// Segments with data that arrived.
     pub packets: u64,
-    /// Those of them with congestion experienced; `None` if the host may not look.
+    /// Those of them with congestion experienced; `None` if the host lacks the privilege to observe
+    /// them.
     pub marked: Option<u64>,
     /// Acknowledgements sent.
     pub acks: u64,
-    /// How long after the start of the flow its whole volume had arrived.
+    /// Time from the start of the flow to the arrival of its whole volume.
     pub completion: Option<Duration>,
 }
 
-/// What the receiver of a stream of datagrams knows of it.
+/// A stream of datagrams, read at its receiver.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatagramReceiver {
@@ -144,9 +147,9 @@ pub struct DatagramReceiver {
     pub packets: u64,
     /// Those with congestion experienced.
     pub marked: u64,
-    /// Their order; its greatest extent is that since the reading before.
+    /// Reordering; the greatest extent is since the last reading.
     pub order: OrderCounts,
-    /// Datagrams that were overtaken, and have not come for some samples.
+    /// Datagrams that were overtaken, and have not arrived for several samples.
     pub overtaken: u64,
     /// The longest one-way delay so far.
     pub longest: Duration,
@@ -164,11 +167,11 @@ pub struct PingReading {
     pub ping: u32,
     /// The number of the first request of `sent`.
     pub first: u32,
-    /// Requests: when each was sent, and its time to live.
+    /// Requests: time of sending and time to live of each.
     pub sent: Vec<(Time, u8)>,
     /// Answers, by number of the request.
     pub answers: Vec<(u32, Answer)>,
-    /// The DSCPs with which requests arrived where they were answered, by number.
+    /// DSCPs of requests on arrival at the node that answers, by number.
     pub arrived: Vec<(u32, Dscp)>,
 }
 
@@ -184,11 +187,11 @@ pub struct ProcessReading {
     pub latest_datagram_us: u64,
     /// Remarked packets that could not be inspected in time.
     pub unseen_packets: u64,
-    /// Whether all threads have real-time priority.
+    /// True if all threads have real-time priority.
     pub real_time: bool,
-    /// Stalls that were too long.
+    /// Stalls longer than the job's `bearable`.
     pub stalls: u64,
-    /// Their duration in microseconds.
+    /// Total duration of these stalls in microseconds.
     pub stalled_us: u64,
 }
 
@@ -207,11 +210,12 @@ impl ProcessReading {
         })
     }
 
-    /// The counters by name: datagrams from unknown senders (`strangers`), datagrams sent more than
-    /// a millisecond late (`late_datagrams`) and the greatest lateness (`latest_datagram_us`),
-    /// remarked packets that could not be inspected in time (`unseen_packets`), whether the threads
-    /// have real-time priority (`traffic_real_time`), and the number and duration of stalls longer
-    /// than the job's `bearable` (`traffic_stalls`, `traffic_stalled_us`).
+    /// Returns the counters by name: datagrams from unknown senders (`strangers`), datagrams sent
+    /// more than a millisecond late (`late_datagrams`) and the greatest lateness
+    /// (`latest_datagram_us`), remarked packets that could not be inspected in time
+    /// (`unseen_packets`), whether the threads have real-time priority (`traffic_real_time`), and
+    /// the number and duration of stalls longer than the job's `bearable` (`traffic_stalls`,
+    /// `traffic_stalled_us`).
     pub fn by_name(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("strangers", self.unknown_senders),

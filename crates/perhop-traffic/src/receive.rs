@@ -1,5 +1,5 @@
-//! Everything that comes in: one thread accepts connections, reads from them, takes datagrams and
-//! hears of probes.
+//! The receiving thread: it accepts connections, reads from them, and receives datagrams and
+//! answers to probes.
 
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
@@ -19,12 +19,12 @@ use crate::stream::{FlowReceived, lock};
 use crate::tap;
 use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Socket, realtime};
 
-/// How many bytes of a stream are taken at once.
+/// Bytes of a stream that are read at once.
 const CHUNK: usize = 4 << 20;
-/// How many batches are taken of one socket before others have their turn.
+/// Batches of datagrams that are read from a socket before the next socket.
 const TURNS: usize = 4;
 
-/// For how many windows of data a connection is looked after closely.
+/// Number of windows of data after which a connection is no longer new.
 const YOUTH: u64 = 16;
 
 /// A source of epoll events.
@@ -32,7 +32,7 @@ const YOUTH: u64 = 16;
 pub(crate) enum EventSource {
     Listener(SocketAddr, Socket),
     Datagrams(SocketAddr, Socket),
-    /// ICMP, or ICMPv6, of a node with these addresses.
+    /// ICMP (false) or ICMPv6 (true) of a node with these addresses.
     Icmp {
         v6: bool,
         at: Vec<IpAddr>,
@@ -46,16 +46,16 @@ struct Receiver<'a> {
     shared: &'a Shared,
     epoll: Epoll,
     sources: Vec<EventSource>,
-    /// Room for super-packets, and for headers.
+    /// Buffers for merged datagrams, and for headers.
     large: Batch,
     small: Batch,
-    /// Room that streams are said to have, and nothing is written to.
+    /// Buffer for discarded stream data, which is never written.
     room: Box<[MaybeUninit<u8>]>,
-    /// Whose the last datagram was, that came from here and went there.
+    /// Addresses and stream of the last datagram.
     last: Option<((SocketAddr, SocketAddr), StreamId)>,
 }
 
-/// Takes what comes in until all is over.
+/// Receives until the end of the run.
 pub(crate) fn receive(shared: &Shared, sources: Vec<EventSource>) -> io::Result<()> {
     let epoll = Epoll::new()?;
     for (number, source) in sources.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Receiver<'_> {
         }
         for (id, socket) in accepted {
             let (flow, stream) = self.shared.at(id);
-            // The listener may be another flow's, too.
+            // Several flows may share the listener.
             let _ = socket.set_traffic_class(at.ip(), TrafficClass::new(flow.dscp).octet());
             hold_window(&socket, flow.window);
             if stream.receiver.set(socket).is_err() {
@@ -179,7 +179,7 @@ impl Receiver<'_> {
     }
 }
 
-/// Takes a datagram, or several that the kernel has put together.
+/// Counts a datagram, or several that the kernel has merged.
 fn take<'a>(
     shared: &'a Shared,
     at: SocketAddr,
@@ -195,7 +195,7 @@ fn take<'a>(
     let Some(id) = id else { return shared.unknown_sender() };
     *last = Some(((from, at), id));
     if received.as_ref().is_none_or(|(flow, _)| *flow != id.flow) {
-        // Unlocked before another one is locked.
+        // Unlock it before another one is locked.
         *received = None;
         *received = Some((id.flow, lock(&shared.flows[id.flow].received)));
     }
@@ -206,7 +206,7 @@ fn take<'a>(
             Some(payload) if shared.was_sent(id, payload.sequence) => {
                 count(flow, id.stream, payload, bytes.len(), &datagram.control);
             }
-            // What opened the flow may come twice.
+            // Frames of the proof may arrive twice.
             _ if shared.proof.is_some_and(|token| Frame::read(bytes, token).is_some()) => {}
             _ => shared.unknown_sender(),
         }
@@ -236,7 +236,7 @@ fn count(
     }
 }
 
-/// Hears what ICMP says.
+/// Handles an ICMP message.
 fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
     let marked = || Dscp::new(datagram.control.traffic_class? >> 2).ok();
     let (dscp, message) = if v6 {
@@ -275,15 +275,14 @@ fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
     }
 }
 
-/// Counts a packet of TCP that was remarked, or has experienced congestion.
+/// Counts a TCP packet that was remarked, or that experienced congestion.
 fn watch(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
     let data = shared.find(false, packet.from, packet.to).map(|id| (id, 0));
     let answer = || shared.find(false, packet.to, packet.from).map(|id| (id, 1));
     let Some((id, end)) = data.or_else(answer) else { return shared.unknown_sender() };
     let flow = &shared.flows[id.flow];
-    // What the kernel has put together counts for as many segments as it was; it puts together what
-    // is marked alike.
+    // Merged segments (GRO) count one by one; the kernel only merges segments with the same mark.
     let segments = (packet.payload as u64).div_ceil(flow.segment.max(1)).max(1);
     if packet.ce && end == 0 && packet.payload > 0 {
         flow.streams[id.stream].marked.fetch_add(segments, Ordering::Relaxed);

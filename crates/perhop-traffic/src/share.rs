@@ -1,4 +1,4 @@
-//! What the threads of a run share, made from what was opened.
+//! State that the threads of a run share, from the sockets that were opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::shared::{Shared, StreamId, TrafficCounters};
 use crate::stream::{DatagramsReceived, Ends, FlowReceived, FlowState, StreamState};
 use perhop_socket::realtime;
 
-/// Returns the id and the pattern of each stream of datagrams that is sent from here.
+/// Returns the id and the pattern of each stream of datagrams that this process sends.
 pub(crate) fn patterns(job: &Job) -> Result<Vec<(StreamId, Pattern)>, TrafficError> {
     let mut patterns = Vec::new();
     for (flow, plan) in job.flows.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(crate) fn patterns(job: &Job) -> Result<Vec<(StreamId, Pattern)>, TrafficErr
     Ok(patterns)
 }
 
-/// What the threads share, with the sockets that send.
+/// Returns the state that the threads share, with the sockets of senders.
 pub(crate) fn share(
     job: &Job,
     lines: &[Line],
@@ -42,7 +42,7 @@ pub(crate) fn share(
     limits: Limits,
 ) -> Result<Shared, TrafficError> {
     let token = job.live.as_ref().map(|live| live.token);
-    // Anything that no other run is likely to have, too.
+    // A value that other runs are unlikely to have.
     let own = (realtime() ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)) as u16;
     let tag = token.map_or(own, |Token([a, b, ..])| u16::from_be_bytes([a, b]));
     let mut missing: Vec<_> = opened.values_mut().flat_map(|host| host.missing.drain(..)).collect();
@@ -106,7 +106,7 @@ pub(crate) fn share(
         tag,
         flows,
         udp,
-        // Of a live job the addresses are known once they are proved.
+        // In a live job, addresses are known after the proof.
         by_address: match token {
             None => OnceLock::from(by_address),
             Some(_) => OnceLock::new(),
@@ -122,7 +122,7 @@ pub(crate) fn share(
     })
 }
 
-/// Where something comes in at a host.
+/// Returns the event sources of a host.
 pub(crate) fn sources(job: &Job, node: u16, opened: Opened) -> Vec<EventSource> {
     let listen = |(at, socket): (SocketAddr, _)| EventSource::Listener(at, socket);
     let at = &job.nodes[usize::from(node)].addresses;

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State that the threads of a run share.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,47 +19,47 @@ pub(crate) struct StreamId {
     pub stream: usize,
 }
 
-/// Streams by where their packets come from and go to: of TCP, and of UDP.
+/// Streams by source and destination address: of TCP, and of UDP.
 pub(crate) type ByAddress = [HashMap<(SocketAddr, SocketAddr), StreamId>; 2];
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub clock: Clock,
     pub tag: Tag,
     pub flows: Vec<FlowState>,
-    /// Whether each flow is of datagrams.
+    /// For each flow, true if it has datagrams (UDP).
     pub udp: Vec<bool>,
-    /// Whose a packet is, by where it comes from and goes to: of TCP, and of UDP.
+    /// Streams by source and destination address of their packets: of TCP, and of UDP.
     pub by_address: OnceLock<ByAddress>,
-    /// By what the ends of a live run recognise each other.
+    /// Token by which the ends of a live run recognise each other.
     pub proof: Option<Token>,
     /// Addresses that have proved that they want data.
     pub proved: OnceLock<HashSet<IpAddr>>,
-    /// What may still be sent.
+    /// Send budget.
     pub budget: Budget,
     pub pings: Vec<PingState>,
-    /// What this host cannot measure, and why.
+    /// Measurements that this host cannot make, with the reasons.
     pub missing: Vec<String>,
-    /// Which node an address is of.
+    /// Node of each address.
     pub nodes: HashMap<IpAddr, u16>,
     /// Warnings of this run, the first [`MAX_WARNINGS`].
     pub warnings: Mutex<Vec<String>>,
     pub counters: TrafficCounters,
 }
 
-/// What the traffic counts of itself.
+/// Counters of this process.
 #[derive(Debug)]
 pub(crate) struct TrafficCounters {
     /// Packets from unknown senders.
     pub unknown_senders: AtomicU64,
     /// Datagrams that were sent more than a millisecond after they were due.
     pub late: AtomicU64,
-    /// The longest that one was late, in nanoseconds.
+    /// Greatest lateness of a datagram, in nanoseconds.
     pub latest: AtomicU64,
-    /// Remarked packets that could not be looked at in time.
+    /// Remarked packets that could not be inspected in time.
     pub unseen: AtomicU64,
-    /// Whether all threads have real-time priority.
+    /// True if all threads have real-time priority.
     pub real_time: AtomicBool,
 }
 
@@ -71,7 +71,7 @@ impl Default for TrafficCounters {
     }
 }
 
-/// How many warnings are kept.
+/// Number of warnings that are kept.
 const MAX_WARNINGS: usize = 20;
 
 impl Shared {
@@ -92,12 +92,13 @@ impl Shared {
         (flow, &flow.streams[id.stream])
     }
 
-    /// Whose a packet is.
+    /// Returns the stream of a packet.
     pub fn find(&self, udp: bool, from: SocketAddr, to: SocketAddr) -> Option<StreamId> {
         self.by_address.get()?[usize::from(udp)].get(&(from, to)).copied()
     }
 
-    /// Whether a datagram of this number can be. Only where the sender is can anybody tell.
+    /// Returns false if a datagram of this number was never sent. Always true if the sender is in
+    /// another process.
     pub fn was_sent(&self, id: StreamId, sequence: u64) -> bool {
         let (flow, stream) = self.at(id);
         !flow.here.source || sequence < stream.sent.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What threads share of each flow: its streams, their sockets and what was counted.
+//! Shared state of each flow: its streams, their sockets and counters.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,30 +10,30 @@ use perhop_measure::{DatagramMeter, Histogram};
 use crate::offset::SenderClock;
 use perhop_socket::{Nanos, Socket, TcpInfo};
 
-/// How many packets there were of each code point.
+/// Number of packets by code point.
 pub(crate) type DscpCounts = [u64; Dscp::COUNT];
 
-/// Which ends of a flow.
+/// Set of ends of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub source: bool,
     pub destination: bool,
 }
 
-/// A flow, of whichever transport.
+/// A flow over TCP or UDP.
 #[derive(Debug)]
 pub(crate) struct FlowState {
     pub name: String,
     /// The number of its source's node.
     pub from: usize,
     pub dscp: Dscp,
-    /// When it starts, by the clock of the scenario.
+    /// Start by the clock of the scenario, in nanoseconds.
     pub start: Nanos,
     pub stop: Option<Nanos>,
     pub volume: Option<u64>,
-    /// The payload of a full segment, of TCP.
+    /// For TCP: payload of a full segment in bytes.
     pub segment: u64,
-    /// What may be in flight, of TCP.
+    /// For TCP: bytes that may be in flight.
     pub window: u32,
     /// The ends that are in this process.
     pub here: Ends,
@@ -43,17 +43,17 @@ pub(crate) struct FlowState {
     pub received: Mutex<FlowReceived>,
 }
 
-/// What was received of a flow.
+/// Counters of a flow at its receiver.
 #[derive(Debug, Default)]
 pub(crate) struct FlowReceived {
-    /// How long data was under way, since the last cut.
+    /// One-way delays since the last cut.
     pub delays: Histogram,
-    /// Of UDP: by stream.
+    /// For UDP: receiver of each stream.
     pub datagrams: Vec<DatagramsReceived>,
-    /// Packets that arrived at the destination, and at the source: of UDP all of them, of TCP those
-    /// that have another code point than they were sent with.
+    /// Packets that arrived at the destination, and at the source: all packets of UDP, and packets
+    /// of TCP with another code point than the flow's.
     pub dscps: [Option<Box<DscpCounts>>; 2],
-    /// The clock by which datagrams are stamped when they are sent.
+    /// Clock of the send time stamps of datagrams.
     pub clock: SenderClock,
     /// The difference between the stamps of the first datagram.
     pub first_difference: Option<i64>,
@@ -68,18 +68,18 @@ impl FlowReceived {
     }
 }
 
-/// What was received of a stream of datagrams.
+/// Counters of a stream of datagrams at its receiver.
 #[derive(Debug, Default)]
 pub(crate) struct DatagramsReceived {
     pub meter: DatagramMeter,
     /// One above the highest number.
     pub next: u64,
-    /// The longest that one was under way.
+    /// Greatest one-way delay.
     pub longest: Duration,
 }
 
 impl DatagramsReceived {
-    /// How many have been overtaken and have not come.
+    /// Returns the number of datagrams that were overtaken and have not arrived.
     pub fn missing(&self) -> u64 {
         self.next.saturating_sub(self.meter.packets)
     }
@@ -89,21 +89,22 @@ impl DatagramsReceived {
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub to: SocketAddr,
-    /// The sender's socket, if the sender is here.
+    /// The sender's socket, if the sender is in this process.
     pub sender: OnceLock<Socket>,
-    /// Of TCP: the receiver's socket, once there is one.
+    /// For TCP: the receiver's socket, once there is one.
     pub receiver: OnceLock<Socket>,
-    /// Of TCP: bytes that the receiver's application took.
+    /// For TCP: bytes that the receiving application has read.
     pub delivered: AtomicU64,
-    /// Of TCP: when the whole volume had arrived, in nanoseconds after the start; zero before.
+    /// For TCP: time from the start to the arrival of the whole volume, in nanoseconds; zero
+    /// before.
     pub completion: AtomicU64,
-    /// Of TCP: data packets that arrived with congestion experienced.
+    /// For TCP: data packets that arrived with congestion experienced.
     pub marked: AtomicU64,
-    /// Of TCP: whether it is open, so that there is something to know of it.
+    /// For TCP: true once the connection is open, and has a state to read.
     pub open: AtomicBool,
-    /// Of UDP: datagrams sent.
+    /// For UDP: datagrams sent.
     pub sent: AtomicU64,
-    /// Of TCP: what the receiver's connection and the sender's had counted before any data.
+    /// For TCP: counters of the receiver's connection and the sender's before any data.
     pub before: [OnceLock<TcpInfo>; 2],
 }
 
@@ -122,17 +123,18 @@ impl StreamState {
         }
     }
 
-    /// The sender's socket, once it is connected.
+    /// Returns the sender's socket, once it is connected.
     pub fn open_sender(&self) -> Option<&Socket> {
         self.sender.get().filter(|_| self.open.load(Ordering::Relaxed))
     }
 
-    /// What the receiver's connection (0) or the sender's (1) had counted before any data.
+    /// Returns the counters of the receiver's connection (0) or the sender's (1) before any data.
     pub fn before(&self, end: usize) -> TcpInfo {
         self.before[end].get().copied().unwrap_or_default()
     }
 
-    /// Bytes arrive of which the stream sends `volume`, so long after its start.
+    /// Counts received bytes of a stream that sends `volume` bytes; `since_start` is the time since
+    /// its start in nanoseconds.
     pub fn deliver(&self, bytes: u64, volume: Option<u64>, since_start: Nanos) {
         let before = self.delivered.fetch_add(bytes, Ordering::Relaxed);
         if volume == Some(before + bytes) {
@@ -141,7 +143,8 @@ impl StreamState {
     }
 }
 
-/// Locks what is only counted, and therefore as good as it was if somebody panicked meanwhile.
+/// Locks a mutex and ignores poisoning: its data are counters, which stay valid if another thread
+/// has panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,9 @@
-//! Packets of TCP that arrive with another mark than they were sent with: with another DSCP, or
+//! Observation of TCP packets that arrive remarked: with another DSCP than they were sent with, or
 //! with congestion experienced (RFC 3168).
 //!
-//! A TCP socket does not say how what it receives is marked. A packet socket (packet(7)) would copy
-//! every packet; a filter in the kernel (classic BPF, linux/filter.h) has it copy only those that
-//! were remarked on their way, of which there are mostly none. How many arrived in all the
-//! connections themselves count.
+//! A TCP socket does not report the DSCP and ECN field of received packets. A packet socket
+//! (packet(7)) would copy every packet; a filter in the kernel (classic BPF, linux/filter.h) limits
+//! that to remarked packets, which are usually few. The connections themselves count all packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +14,7 @@ use socket2::SockFilter;
 
 use perhop_socket::Socket;
 
-/// Packets that should arrive with this mark: to a port, or from one.
+/// Packets that should arrive with this DSCP: to a port, or from one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub port: u16,
@@ -23,7 +22,7 @@ pub(crate) struct Expected {
     pub dscp: u8,
 }
 
-/// How much is copied of a packet: the headers of IP and TCP, with options.
+/// Bytes of a packet that are copied: the headers of IP and TCP, with options.
 pub(crate) const SNAP: usize = 128;
 
 const TCP: u32 = number::TCP as u32;
@@ -42,7 +41,7 @@ const RSH: u16 = 0x74;
 const JEQ: u16 = 0x15;
 const JA: u16 = 0x05;
 const RET: u16 = 0x06;
-/// Where the kernel shows the direction of a packet.
+/// Offset at which a filter reads the direction of a packet.
 const SKF_AD_PKTTYPE: u32 = -0x1000_i32 as u32 + 4;
 const PACKET_OUTGOING: u32 = 4;
 const BPF_MAXINSNS: usize = 4096;
@@ -73,11 +72,13 @@ const fn jump_if(k: u32, jump_true: u8, jump_false: u8) -> Instruction {
     Instruction { code: JEQ, jump_true, jump_false, k }
 }
 
-/// Lets packets in that belong to one of these and have another DSCP, or congestion experienced.
+/// Returns a filter that passes packets of these flows with another DSCP, or with congestion
+/// experienced.
 fn filter(expected: &[Expected]) -> Vec<Instruction> {
     let keep = op(RET, SNAP as u32);
     let drop = op(RET, 0);
-    // Either family ends with the mark in memory, and in the index register where the ports are.
+    // The code of both families leaves the mark in memory, and the offset of the ports in the index
+    // register.
     let v4 = [
         jump_if(4, 1, 0),
         drop,
@@ -134,8 +135,8 @@ fn filter(expected: &[Expected]) -> Vec<Instruction> {
     program
 }
 
-/// Watches what arrives in the calling thread's namespace. Where there are too many flows for one
-/// filter the last ones are not watched.
+/// Opens a socket that observes packets that arrive in the calling thread's namespace. If there are
+/// too many flows for one filter, the last ones are not observed.
 pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
     let mut expected = expected.to_vec();
     let order = |each: &Expected| (each.port, each.to_port, each.dscp);
@@ -146,7 +147,7 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
         SockFilter::new(code, jump_true, jump_false, k)
     };
     let program: Vec<SockFilter> = filter(&expected).into_iter().map(instruction).collect();
-    // Bound to no protocol it receives nothing until the filter is there.
+    // Without a protocol it receives nothing until the filter is attached.
     let socket = Socket::new(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
     socket.attach_filter(&program)?;
     socket.set((libc::SOL_SOCKET, libc::SO_RCVBUF), 4 << 20)?;
@@ -154,20 +155,20 @@ pub(crate) fn open(expected: &[Expected]) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A packet of TCP's.
+/// Headers of a TCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub dscp: u8,
-    /// Whether it has experienced congestion.
+    /// True if it has experienced congestion.
     pub ce: bool,
-    /// Bytes behind the headers.
+    /// Bytes after the headers.
     pub payload: usize,
 }
 
-/// Reads the headers of a packet that begins with these bytes; without trust. What the kernel has
-/// put together has the header of a long packet.
+/// Parses the headers of a packet that begins with these bytes, which are not trusted. Segments
+/// that the kernel has merged have the header of one long packet.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Packet> {
     let packet = QuotedPacket::parse(bytes).filter(|packet| packet.number == number::TCP)?;
     let length = match packet.source {

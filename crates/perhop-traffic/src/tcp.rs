@@ -13,17 +13,17 @@ use crate::budget::Grant;
 use crate::shared::Shared;
 use perhop_socket::{Epoll, Event, Interest, Nanos, Socket};
 
-/// How many bytes wait in a connection at least until it is told to stop waiting for more: as much
-/// as keeps a slow one busy. A fast one has what it sends in [`LATENCY`].
+/// Minimum limit of unsent bytes in a connection: enough to keep a slow one busy. A fast one holds
+/// the bytes that it sends within [`LATENCY`].
 pub(crate) const LEAST_UNSENT: u32 = 4 << 10;
 const MOST_UNSENT: u64 = 4 << 20;
-/// For how long a connection can send what waits in it, so that it stops when it is told to.
+/// Time in which a connection sends its unsent bytes, so that it stops soon after the end.
 const LATENCY: Nanos = 10_000_000;
 
-/// How much is written at once.
+/// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// How much may wait unsent in a connection that delivers so many bytes a second.
+/// Returns the limit of unsent bytes in a connection that delivers `bytes_per_second`.
 pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
     let bytes = u128::from(bytes_per_second) * u128::from(LATENCY) / 1_000_000_000;
     bytes.clamp(LEAST_UNSENT.into(), MOST_UNSENT.into()) as u32
@@ -33,7 +33,7 @@ pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
 enum What {
     Start,
     Stop,
-    /// The limits allow more to be sent.
+    /// Instant at which the send budget allows more.
     Resume,
 }
 
@@ -52,15 +52,15 @@ struct Application {
 }
 
 impl Application {
-    /// How much is written at once.
+    /// Bytes that are written at once.
     fn chunk(&self) -> u64 {
         self.left.min(CHUNK as u64)
     }
 }
 
-/// Runs every TCP sender until all is over.
+/// Runs all TCP senders until the end of the run.
 pub(crate) fn send(shared: &Shared) -> io::Result<()> {
-    // What is sent, from where pages go to the network without a copy.
+    // A file with the data, whose pages the kernel sends without copying.
     let mut file = File::from(memfd_create("perhop", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(&vec![0; CHUNK])?;
     let epoll = Epoll::new()?;
@@ -95,7 +95,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             if application.phase == ConnectionPhase::Connecting {
                 if let Some(error) = sender.take_error() {
                     let to = stream.to;
-                    shared.warn(format!("{}: {to} cannot be connected to: {error}", flow.name));
+                    shared.warn(format!("{}: cannot connect to {to}: {error}", flow.name));
                     application.phase = ConnectionPhase::Ended;
                     epoll.remove(sender.as_fd())?;
                     continue;
@@ -104,7 +104,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                 stream.open.store(true, Ordering::Relaxed);
             }
             if application.phase == ConnectionPhase::Ended {
-                // The other end is done, too, or has given up.
+                // The other end has closed too, or has given up.
                 if let Some(error) = sender.take_error() {
                     shared.warn(format!("{}: the connection was lost: {error}", flow.name));
                 }
@@ -119,7 +119,10 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                     continue;
                 }
                 Grant::Over => {
-                    shared.warn(format!("{}: nothing more may be sent from here", flow.name));
+                    shared.warn(format!(
+                        "{}: the sender has reached its limit of bytes or time",
+                        flow.name
+                    ));
                     end(&epoll, sender, number, application)?;
                     continue;
                 }
@@ -143,7 +146,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let Some(sender) = stream.sender.get() else { continue };
             let application = &mut applications[number];
             match (what, application.phase) {
-                // It was connected when it was proved.
+                // The proof has connected it.
                 (What::Start, ConnectionPhase::Waiting) if shared.proof.is_some() => {
                     application.phase = ConnectionPhase::Running;
                     stream.open.store(true, Ordering::Relaxed);
@@ -157,7 +160,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                     epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
                     if let Err(error) = sender.connect(stream.to) {
                         let to = stream.to;
-                        shared.warn(format!("{}: {to} cannot be reached: {error}", flow.name));
+                        shared.warn(format!("{}: cannot connect to {to}: {error}", flow.name));
                         application.phase = ConnectionPhase::Ended;
                         epoll.remove(sender.as_fd())?;
                     }
@@ -176,7 +179,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing more is written; what waits is still sent, and then a FIN.
+/// Ends a stream: unsent data is still sent, and then a FIN.
 fn end(
     epoll: &Epoll,
     socket: &Socket,
@@ -188,7 +191,7 @@ fn end(
     epoll.change(socket.as_fd(), number as u64, Interest::Errors)
 }
 
-/// Writes as much as there is room for, and no more than `allowed`; returns how much.
+/// Writes as much as there is room for, and at most `allowed` bytes. Returns the number of bytes.
 fn write(
     socket: &Socket,
     file: &File,

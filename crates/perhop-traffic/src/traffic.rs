@@ -1,4 +1,4 @@
-//! A job under way.
+//! A running job.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -27,19 +27,19 @@ use crate::udp::Datagrams;
 use crate::{tcp, udp};
 use perhop_socket::{Socket, be_prompt, monotonic, unlimit_files};
 
-/// Files that a process has open beside our sockets, at most.
+/// Greatest number of open files of a process besides the sockets of the job.
 const OTHER_FILES: u64 = 256;
 
-/// Flows and pings between hosts: everything is opened, then it is started, then it is measured
-/// until the last mark or until somebody stops it.
+/// Flows and pings between hosts. Their sockets are opened first; then traffic starts, and is
+/// measured until the last mark or until [`stop`](Self::stop).
 #[derive(Debug)]
 pub struct Traffic {
     shared: Arc<Shared>,
     recorder: Arc<Mutex<Recorder>>,
     flows: Vec<String>,
-    /// What the threads take with them when they start.
+    /// State that moves to the threads when they start.
     waiting: Option<(Vec<Datagrams>, Vec<EventSource>)>,
-    /// What is to be proved before, in a live job.
+    /// Proofs of a live job, until they are complete.
     proof: Option<Proof>,
     nodes: Vec<String>,
     threads: Vec<JoinHandle<()>>,
@@ -48,11 +48,11 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Opens everything. `enter` puts the calling thread into the network namespace of a number; it
-    /// is called in a thread of its own for each host that has something to do.
+    /// Opens all sockets. `enter` puts the calling thread into the network namespace of a number;
+    /// it is called in a separate thread for each host with flows or pings.
     ///
     /// # Errors
-    /// [`TrafficError`] says what the job has wrong, or what this machine lacks.
+    /// [`TrafficError`] names the fault of the job, or the feature that this machine lacks.
     pub fn new(
         job: &Job,
         enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
@@ -60,7 +60,8 @@ impl Traffic {
         Self::with_limits(job, enter, Limits::default())
     }
 
-    /// As [`new`](Self::new); whatever the job says, no more is sent than the limits allow.
+    /// Opens all sockets as [`new`](Self::new) does. Traffic stays within the limits, independent
+    /// of the job.
     ///
     /// # Errors
     /// As `new`.
@@ -122,16 +123,17 @@ impl Traffic {
         })
     }
 
-    /// An instant of the monotonic clock (`CLOCK_MONOTONIC`) that is `nanos` ahead of now: one that
-    /// several engines can agree to [start](Self::start) at.
+    /// Returns the instant of the monotonic clock (`CLOCK_MONOTONIC`) `nanos` nanoseconds from now,
+    /// at which several engines can [start](Self::start) together.
     pub fn soon(nanos: u64) -> u64 {
         monotonic() + nanos
     }
 
-    /// Proves the streams of a live job: each connection is opened, and of all streams whose data
-    /// comes from here, the other end proves that it wants it. Both ends of a stream have to do so
-    /// at the same time. Returns whether all are proved, which other jobs always are. If not, the
-    /// monotonic clock shows `deadline` (nanoseconds); another call goes on.
+    /// Proves the streams of a live job. Each connection is opened, and the receivers of all
+    /// streams from this process prove that they want the data. Both ends of a stream must call
+    /// this at the same time. Returns true as soon as all streams are proved, and false when the
+    /// monotonic clock reaches `deadline` (nanoseconds); another call continues. Jobs that are not
+    /// live need no proof.
     ///
     /// # Errors
     /// [`TrafficError::NoNonce`] if the system has no random numbers.
@@ -141,13 +143,13 @@ impl Traffic {
         Ok(proof.run(deadline))
     }
 
-    /// What is not proved yet, in words.
+    /// Returns a message for each stream that is not proved yet.
     pub fn unproved(&self) -> Vec<String> {
         self.proof.as_ref().map_or_else(Vec::new, Proof::unproved)
     }
 
-    /// The handle by which the clock of another node is made known; `None` if no flow comes from
-    /// there. Without it, nothing is known of that clock, and one-way delays are absent.
+    /// Returns the handle that sets the offset of another node's clock; `None` if no flow comes
+    /// from that node. One-way delays are absent until the offset is set.
     pub fn clock_offset(&self, node: &str) -> Option<ClockOffset> {
         let number = self.nodes.iter().position(|name| name == node)?;
         let flows = self.shared.flows.iter().enumerate();
@@ -158,7 +160,7 @@ impl Traffic {
         (!flows.is_empty()).then(|| ClockOffset::new(Arc::clone(&self.shared), flows))
     }
 
-    /// What was read at marks since this was last called, of a live job.
+    /// Returns the readings of a live job since the last call.
     pub fn take_readings(&mut self) -> Vec<Readings> {
         std::mem::take(&mut lock(&self.recorder).queue)
     }
@@ -205,7 +207,7 @@ impl Traffic {
                 let mut recorder = lock(&recorder);
                 recorder.run(&shared);
                 if shared.budget.is_over(shared.clock.now()) {
-                    shared.warn("the run was ended: it lasts longer than it may here".to_owned());
+                    shared.warn("the run has ended early: it exceeds the limit of the duration on this host".to_owned());
                     recorder.stop(&shared);
                     shared.clock.end();
                 } else if recorder.reader.is_done() {
@@ -233,7 +235,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// The instant of the scenario that is now; its end once that was reached.
+    /// Returns the current instant of the scenario; its end once that is reached.
     pub fn now(&self) -> Time {
         match self.waiting {
             Some(_) => Time::ZERO,
@@ -241,22 +243,22 @@ impl Traffic {
         }
     }
 
-    /// Up to where the tables go.
+    /// Returns the instant up to which the tables extend.
     pub fn recorded(&self) -> Time {
         lock(&self.recorder).recorded
     }
 
-    /// Whether everything is over and recorded.
+    /// Returns whether the run is over and recorded.
     pub fn is_finished(&self) -> bool {
         self.waiting.is_none() && self.shared.clock.is_over()
     }
 
-    /// What the flows are called, in the order in which the job has them.
+    /// Returns the names of the flows, in the order of the job.
     pub fn flows(&self) -> &[String] {
         &self.flows
     }
 
-    /// Bytes that each flow has delivered so far.
+    /// Returns the bytes that each flow has delivered so far.
     pub fn delivered(&self) -> Vec<u64> {
         let of_flow = |(index, flow): (usize, &FlowState)| -> u64 {
             if self.shared.is_udp(index) {
@@ -268,25 +270,25 @@ impl Traffic {
         self.shared.flows.iter().enumerate().map(of_flow).collect()
     }
 
-    /// What went wrong on the way, such as a connection that was refused; the first twenty.
+    /// Returns the warnings since the last call, such as a refused connection; the first twenty.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.shared.warnings))
     }
 
-    /// The counters of the traffic, by name; see
+    /// Returns the counters of the traffic by name; see
     /// [`ProcessReading::by_name`](crate::ProcessReading::by_name).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         reader::process(&self.shared, &lock(&self.recorder).reader.stalls).by_name()
     }
 
-    /// The greatest window that each flow's receivers have offered, in bytes: what was got of what
-    /// was asked for. Zero for a flow of datagrams.
+    /// Returns the greatest window that each flow's receivers have offered, in bytes, for
+    /// comparison with the requested one. Zero for a flow of datagrams.
     pub fn windows(&self) -> Vec<u32> {
         let recorder = lock(&self.recorder);
         recorder.collector.as_ref().map_or_else(Vec::new, Collector::windows)
     }
 
-    /// Ends the run where it is, and records what was measured since the last mark.
+    /// Ends the run now, and records the measurements since the last mark.
     pub fn stop(&mut self) {
         if self.waiting.is_none() && !self.shared.clock.is_over() {
             lock(&self.recorder).stop(&self.shared);
@@ -297,17 +299,17 @@ impl Traffic {
     fn join(&mut self) {
         self.shared.clock.end();
         for thread in self.threads.drain(..) {
-            // It has said what went wrong, or panicked on its own.
+            // The thread has reported its error, or has panicked.
             let _ = thread.join();
         }
         if self.shared.proof.is_some() {
-            // Nothing that waits in a live host's connections is sent after the end.
+            // A live host sends no buffered data after the end.
             let streams = self.shared.flows.iter().flat_map(|flow| &flow.streams);
             streams.filter_map(|stream| stream.sender.get()).for_each(Socket::abort);
         }
     }
 
-    /// The tables, by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
+    /// Returns the tables by name: `intervals`, `pings`, `codepoints`, `rtts`, `srtts`, `delays`,
     /// `displacements`.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         let recorder = lock(&self.recorder);
@@ -315,13 +317,13 @@ impl Traffic {
     }
 }
 
-/// Reads at every mark, and keeps what was read.
+/// Reader of the counters, with its readings.
 #[derive(Debug)]
 struct Recorder {
     reader: Reader,
-    /// Joins what is read, unless somebody else does.
+    /// Collector of the readings, unless the controller of a live job has it.
     collector: Option<Collector>,
-    /// What nobody has taken yet.
+    /// Readings that were not taken yet.
     queue: Vec<Readings>,
     /// The instant of the last reading.
     recorded: Time,

@@ -1,9 +1,8 @@
 //! Applications that send datagrams and probes when they are due: one thread serves them all.
 //!
-//! Nothing is sent early. A stream whose datagrams are due faster than they can be sent one by one
-//! sends those that have come due meanwhile together, as one to the kernel where they are alike
-//! (`UDP_SEGMENT`); the slower it is, the more that are. What is sent late does not move what comes
-//! after it.
+//! No datagram is sent early. If datagrams are due faster than they can be sent one by one, all
+//! that are due are sent together: in one segmented send if their sizes are equal (`UDP_SEGMENT`).
+//! A late datagram does not delay the next ones.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,33 +18,33 @@ use crate::shared::{Shared, StreamId};
 use crate::stream::FlowState;
 use perhop_socket::{Nanos, Train, realtime};
 
-/// How long a stream waits whose socket is full.
+/// Time that a stream waits if its socket is full.
 const PAUSE: Nanos = 50_000;
-/// What is sent more than this after it was due is late.
+/// Lateness from which a datagram counts as late.
 const LATE: Nanos = 1_000_000;
 
-/// A stream's sender.
+/// Sender of a stream.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     id: StreamId,
-    /// When the next one is due.
+    /// Instant at which the next datagram is due.
     due: Time,
     stop: Time,
-    /// Bytes that are left to send; [`u64::MAX`] has no end.
+    /// Bytes left to send; [`u64::MAX`] is unlimited.
     left: u64,
     pattern: Pattern,
-    /// What is due next, and how long before the one behind it.
+    /// Size of the next datagram, and the time from it to the one after it.
     drawn: Option<(u16, Duration)>,
     /// The next number.
     sequence: u64,
     train: Train,
-    /// How many of the train the kernel has taken.
+    /// Datagrams of the train that the kernel has accepted.
     taken: usize,
-    /// Whether the kernel segments what is alike.
+    /// True if the kernel segments datagrams of equal size.
     segmented: bool,
-    /// Whether the socket was full.
+    /// True if the socket was full.
     blocked: bool,
-    /// Whether the limits allow the train to be sent.
+    /// True if the send budget covers the train.
     allowed: bool,
 }
 
@@ -74,7 +73,7 @@ impl Datagrams {
         }
     }
 
-    /// Loads what is due by now, as far as there is room.
+    /// Loads the datagrams that are due, as many as fit the train.
     fn load(&mut self, shared: &Shared, now: Nanos) {
         let late = now.saturating_sub(self.deadline());
         shared.counters.latest.fetch_max(late, Ordering::Relaxed);
@@ -99,18 +98,18 @@ impl Datagrams {
             self.due += gap;
             self.drawn = None;
         }
-        // Before any of them can arrive.
+        // Set before any of them can arrive.
         shared.at(self.id).1.sent.store(self.sequence, Ordering::Release);
     }
 
-    /// Sends what is due; says when to come again.
+    /// Sends the datagrams that are due. Returns the instant of the next call.
     fn run(&mut self, shared: &Shared, now: Nanos) -> Nanos {
         if self.train.is_empty() {
             self.load(shared, now);
         }
         let Some(socket) = shared.at(self.id).1.sender.get() else { return Nanos::MAX };
         if self.blocked && !socket.is_writable() {
-            // A process that sleeps in sendto(2) is not woken before either.
+            // A process that sleeps in sendto(2) is not woken earlier either.
             return now + PAUSE;
         }
         self.blocked = false;
@@ -122,7 +121,8 @@ impl Datagrams {
                 Grant::Wait(until) => return until,
                 Grant::Over => {
                     let flow = &shared.at(self.id).0.name;
-                    shared.warn(format!("{flow}: nothing more may be sent from here"));
+                    shared
+                        .warn(format!("{flow}: the sender has reached its limit of bytes or time"));
                     self.left = 0;
                     return Nanos::MAX;
                 }
@@ -136,13 +136,13 @@ impl Datagrams {
                         self.blocked = true;
                         return now + PAUSE;
                     }
-                    // What they are too large for is one packet, or a device that cannot.
+                    // The train exceeds one packet, or the device does not support segmentation.
                     Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO) if self.segmented => {
                         self.segmented = false;
                     }
-                    // An ICMP error about one that was sent before; it says nothing of this one.
+                    // An ICMP error about an earlier datagram, not about this one.
                     Some(libc::ECONNREFUSED) => {}
-                    // Nobody carries it: it is lost, as on any other link.
+                    // No route: it is lost, as on any other link.
                     _ => self.taken += 1,
                 },
             }
@@ -151,7 +151,7 @@ impl Datagrams {
         self.taken = 0;
         self.allowed = false;
         match self.stop <= time(now) {
-            // What was held up beyond the end is not sent after it.
+            // Datagrams that were delayed beyond the end are not sent after it.
             true => Nanos::MAX,
             false => self.deadline(),
         }
@@ -166,7 +166,8 @@ fn to_v4(shared: &Shared, id: StreamId) -> bool {
     shared.at(id).1.to.is_ipv4()
 }
 
-/// Sends every stream's datagrams and every ping's probes when they are due, until all is over.
+/// Sends the datagrams of all streams and the probes of all pings when they are due, until the end
+/// of the run.
 pub(crate) fn send(shared: &Shared, mut senders: Vec<Datagrams>) {
     let pings = shared.pings.iter().map(|ping| ping.deadline());
     let mut due: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();

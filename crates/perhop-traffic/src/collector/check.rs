@@ -9,7 +9,7 @@ use crate::readings::{
     ConnectionReceiver, ConnectionSender, PingReading, Readings, ReceiverReadings, SenderReadings,
 };
 
-/// Greatest value of a counter: the largest integers that a double holds exactly.
+/// Greatest value of a counter: a double holds integers up to it exactly.
 const MAX_COUNT: u64 = 1 << 53;
 
 /// The longest list of instants, displacements or DSCPs in one reading.

@@ -1,4 +1,4 @@
-//! Sockets of TCP connections, whichever end opens them.
+//! Sockets of TCP connections, for both ends that may open them.
 
 use std::fs;
 use std::io;
@@ -13,34 +13,34 @@ use crate::job::linux_name;
 use crate::tcp::LEAST_UNSENT;
 use perhop_socket::{Level, Socket};
 
-// linux/tcp.h; not in every libc.
+// linux/tcp.h; some versions of the libc crate lack it.
 const TCP_RTO_MIN_US: libc::c_int = 45;
 const TCP_DELACK_MAX_US: libc::c_int = 46;
 
 const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
 
 impl Host<'_> {
-    /// A socket that connects to the sender of a flow, and receives.
+    /// Opens a socket that connects to the sender of a flow, and receives.
     pub(super) fn open_back(
         &self,
         flow: &FlowPlan,
         at: SocketAddr,
     ) -> Result<Socket, TrafficError> {
-        let failed = || self.failed(format!("a socket to receive at {} cannot be had", at.ip()));
+        let failed = || self.failed(format!("cannot open a socket to receive at {}", at.ip()));
         let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
         let socket = self.receiving(flow, tcp, at, failed)?;
         self.bind(&socket, SocketAddr::new(at.ip(), 0), true).map_err(failed())?;
         Ok(socket)
     }
 
-    /// The socket at which the receivers of a flow connect to its sender, unless there is one.
+    /// Opens the socket at which the receivers of a flow connect to its sender, unless it is open.
     pub(super) fn open_sending_listener(
         &self,
         opened: &mut Opened,
         flow: &FlowPlan,
         at: SocketAddr,
     ) -> Result<(), TrafficError> {
-        let failed = || self.failed(format!("{at} cannot be listened on"));
+        let failed = || self.failed(format!("cannot listen on {at}"));
         let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
         if opened.listeners.iter().any(|(address, _)| *address == at) {
             return Ok(());
@@ -52,7 +52,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// A socket for connections that receive.
+    /// Returns a socket for connections that receive.
     pub(super) fn receiving<F: FnOnce(io::Error) -> TrafficError>(
         &self,
         flow: &FlowPlan,
@@ -69,7 +69,7 @@ impl Host<'_> {
         Ok(socket)
     }
 
-    /// A socket for connections that send.
+    /// Returns a socket for connections that send.
     pub(super) fn sending<F: FnOnce(io::Error) -> TrafficError>(
         &self,
         flow: &FlowPlan,
@@ -82,7 +82,7 @@ impl Host<'_> {
         socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
         socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
         self.set_tcp(&socket, &flow.name, tcp)?;
-        // In flight is what the receiver's window allows; the buffer holds twice as much.
+        // The receiver's window limits the data in flight; the buffer holds twice as much.
         if !tcp.autotuning {
             let buffer = window(tcp).saturating_mul(2).max(256 << 10);
             socket.set_send_buffer(buffer).map_err(failed())?;
@@ -92,7 +92,7 @@ impl Host<'_> {
         Ok(socket)
     }
 
-    /// What both ends of a connection are told of TCP.
+    /// Sets the TCP options of both ends of a connection.
     pub(super) fn set_tcp(
         &self,
         socket: &Socket,
@@ -111,8 +111,7 @@ impl Host<'_> {
             let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
             TrafficError::NoCongestionControl { flow: flow.to_owned(), name, available }
         })?;
-        // What a packet holds without options is not diminished by those that it will have (RFC
-        // 9293, section 3.7.1).
+        // The maximum segment size does not include TCP options (RFC 9293, section 3.7.1).
         let options = if tcp.timestamps { 12 } else { 0 };
         let mss = libc::c_int::from(tcp.mss) + options;
         socket.set(TCP(libc::TCP_MAXSEG), mss).map_err(refused("a segment size"))?;
@@ -125,7 +124,7 @@ impl Host<'_> {
             socket.set(TCP(TCP_DELACK_MAX_US), micros).map_err(refused("delayed_ack"))?;
         }
         if tcp.pacing {
-            // Any limit at all has TCP pace itself, here at its own rate.
+            // Any limit makes TCP pace its segments, here at its own rate.
             let most = u64::MAX / 2;
             let set = socket.set_bytes(SOCKET(libc::SO_MAX_PACING_RATE), &most.to_ne_bytes());
             set.map_err(refused("pacing"))?;
@@ -134,16 +133,16 @@ impl Host<'_> {
     }
 }
 
-/// The window of a connection that Linux tunes.
+/// The window of a connection that Linux tunes automatically.
 const AUTOTUNED: u32 = u32::MAX;
 
-/// What a connection may have in flight: the lesser of its two windows.
+/// Returns the bytes that a connection may have in flight: the smaller of its two windows.
 pub(crate) fn window(tcp: &TcpPlan) -> u32 {
     if tcp.autotuning { AUTOTUNED } else { tcp.send_window.min(tcp.receive_window) }
 }
 
-/// Has the receiver offer no more than its window. Its buffer, which the kernel makes twice as
-/// large as it is told to, holds that with what packets take beside their data.
+/// Limits the offered window of a receiver. Its buffer, which the kernel makes twice as large as
+/// requested, holds the window and the overhead of packets.
 fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
     if tcp.autotuning {
         return Ok(());
@@ -154,9 +153,9 @@ fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a receiver offer no more than this from now on. Linux forgets it when it learns how much
-/// memory packets take (`tcp_measure_rcv_mss`), which is with a connection's first ones, so that it
-/// must be said again.
+/// Limits the offered window of a receiver from now on. Linux discards the limit when it measures
+/// the memory overhead of the first packets of a connection (`tcp_measure_rcv_mss`), so that the
+/// limit must be set again.
 pub(crate) fn hold_window(socket: &Socket, window: u32) {
     if window == AUTOTUNED {
         return;

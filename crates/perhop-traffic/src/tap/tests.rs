@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the kernel would make of the filter for an incoming packet.
+/// Returns the result of the filter for an incoming packet, as the kernel computes it.
 fn run(program: &[Instruction], packet: &[u8]) -> u32 {
     let (mut a, mut x, mut memory, mut at) = (0_u32, 0_u32, [0_u32; 16], 0_usize);
     let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);
@@ -42,7 +42,7 @@ fn run(program: &[Instruction], packet: &[u8]) -> u32 {
             RET => return k,
             other => panic!("{other:#x}"),
         };
-        // The kernel drops a packet that is shorter than what the filter looks at.
+        // The kernel drops a packet if the filter reads beyond its end.
         let Some(value) = loaded else { return 0 };
         a = value;
     }
@@ -100,7 +100,7 @@ fn fuzz_taps() {
     fuzz("taps", &seeds, |bytes| {
         let parsed = parse(bytes);
         assert!(parsed.is_none_or(|packet| packet.payload <= 40 + 0xffff && packet.dscp < 64));
-        // The filter ends, and looks at nothing that the kernel would not let it see.
+        // The filter terminates, and reads only data that the kernel permits.
         let _ = run(&program, bytes);
         parsed.is_some()
     });

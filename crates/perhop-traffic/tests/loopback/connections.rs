@@ -27,7 +27,11 @@ fn a_volume_arrives_whole_and_says_when() {
         assert!(sum(&tables, "intervals", "packets") >= 9_000_000 / 1460);
         assert!(sum(&tables, "intervals", "acks") > 0);
         assert!(sum(&tables, "srtts", "samples") > 0);
-        assert_eq!(sum(&tables, "rtts", "samples"), 0, "of single segments nobody knows");
+        assert_eq!(
+            sum(&tables, "rtts", "samples"),
+            0,
+            "round-trip times of single segments are unknown"
+        );
         assert!(integers(&tables, "intervals", "cwnd").iter().all(|&cwnd| cwnd > 0));
     }
 }
@@ -94,7 +98,7 @@ fn a_stranger_is_not_let_in() {
 fn who_is_not_there_is_named_and_nobody_waits() {
     let flow = tcp(0, Some(100 * MS), None, json!({}));
     let mut job = job(false, &[100 * MS], vec![flow], vec![]);
-    // An address to which there is no way from the loopback device's.
+    // An address that is unreachable from the loopback address.
     job["nodes"][0]["addresses"] = json!(["192.0.2.1"]);
     let refused = open(&job).unwrap_err().to_string();
     assert!(refused.contains("192.0.2.1") && refused.contains("assign"), "{refused}");

@@ -57,7 +57,7 @@ fn one_end_each_measures_what_both_ends_do() {
         let dscps = integers(&tables, "codepoints", "dscp_arrived");
         assert_eq!(dscps, integers(&tables, "codepoints", "dscp_sent"));
         assert!(dscps.contains(&8) && dscps.contains(&46), "{dscps:?}");
-        // Nobody knows the other host's clock.
+        // The offset of the other host's clock is unknown.
         assert_eq!(sum(&tables, "intervals", "owd_samples"), 0);
         assert_eq!(sum(&tables, "delays", "samples"), 0);
         assert_eq!(collector.offset_bounds(), [None, None]);
