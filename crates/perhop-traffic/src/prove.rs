@@ -130,15 +130,15 @@ impl Proof {
         for (flow, to) in self.senders.unproved() {
             match to {
                 Some(to) => add(flow, format!("{to} has not proved that it wants datagrams")),
-                None => add(flow, "no hello has arrived from its destination".to_owned()),
+                None => add(flow, "no proof has arrived from its destination".to_owned()),
             }
         }
         for (flow, from) in self.receivers.unproved(monotonic()) {
             match from {
                 Some(from) => {
-                    add(flow, format!("no challenge has arrived from its source at {from}"))
+                    add(flow, format!("no confirmation has arrived from its source at {from}"))
                 }
-                None => add(flow, "no challenge has arrived from its source".to_owned()),
+                None => add(flow, "no confirmation has arrived from its source".to_owned()),
             }
         }
         found
