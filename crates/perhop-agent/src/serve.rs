@@ -32,6 +32,8 @@ const GREETING: Nanos = 5_000_000_000;
 const MOST_IDLE: u64 = 16;
 /// How long an agent tries to get its last words out.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long to wait when connections that were closed have not ended yet.
+const SHORTLY: Duration = Duration::from_millis(1);
 /// How long to wait when the kernel has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(50);
 
@@ -74,6 +76,8 @@ pub struct Agent {
     since: Nanos,
     sessions: AtomicU64,
     connections: AtomicU64,
+    /// Connections whose other side has said who it is.
+    greeted: AtomicU64,
     /// The connections whose other side has not said who it is, in the order in which they came.
     waiting: Mutex<BTreeMap<u64, TcpStream>>,
 }
@@ -118,6 +122,17 @@ impl Agent {
         Ok(())
     }
 
+    /// Connections of allowed controllers at most.
+    fn most_greeted(&self) -> u64 {
+        self.limits.sessions.saturating_add(MOST_IDLE)
+    }
+
+    /// Whether there are so many connections that no other is taken for the moment.
+    fn is_full(&self) -> bool {
+        let most = self.most_greeted().saturating_add(2 * MOST_WAITING as u64);
+        self.connections.load(Ordering::Relaxed) >= most
+    }
+
     fn no_longer_wait_for(&self, number: u64) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
@@ -151,6 +166,7 @@ impl Server {
             since: monotonic(),
             sessions: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            greeted: AtomicU64::new(0),
             waiting: Mutex::default(),
         };
         Ok(Self { agent: Arc::new(agent), listener, public: identity.public() })
@@ -176,36 +192,73 @@ impl Server {
                 thread::sleep(NO_ROOM);
                 continue;
             };
-            let agent = Arc::clone(&self.agent);
-            if agent.wait_for(number, &socket).is_err() {
+            if self.agent.wait_for(number, &socket).is_err() {
                 continue;
             }
+            let mut connection = Connection::new(&self.agent, number);
             let serve = move || {
-                agent.connections.fetch_add(1, Ordering::Relaxed);
                 // Whatever ends the connection has been said to the other side as far as it can be.
-                let _ = converse(&agent, number, socket);
-                agent.no_longer_wait_for(number);
-                agent.connections.fetch_sub(1, Ordering::Relaxed);
+                let _ = converse(&mut connection, socket);
             };
-            let thread = thread::Builder::new().name("perhop-control".into()).spawn(serve);
-            if thread.is_err() {
-                self.agent.no_longer_wait_for(number);
+            // Without a thread, the connection is closed.
+            let _ = thread::Builder::new().name("perhop-control".into()).spawn(serve);
+            while self.agent.is_full() {
+                // Those that made room have not ended yet.
+                thread::sleep(SHORTLY);
             }
         }
         unreachable!("more connections than numbers")
     }
 }
 
+/// A connection among those of an agent. It does not count any more when dropped.
+#[derive(Debug)]
+struct Connection {
+    agent: Arc<Agent>,
+    number: u64,
+    greeted: bool,
+}
+
+impl Connection {
+    fn new(agent: &Arc<Agent>, number: u64) -> Self {
+        agent.connections.fetch_add(1, Ordering::Relaxed);
+        Self { agent: Arc::clone(agent), number, greeted: false }
+    }
+
+    /// The other side has said who it is.
+    ///
+    /// # Errors
+    /// [`Refusal`] if there are too many like it.
+    fn greet(&mut self) -> Result<(), Refusal> {
+        self.agent.no_longer_wait_for(self.number);
+        self.greeted = true;
+        let connections = self.agent.greeted.fetch_add(1, Ordering::Relaxed) + 1;
+        if connections <= self.agent.most_greeted() {
+            return Ok(());
+        }
+        let message = format!("the agent has {connections} connections");
+        Err(Refusal { code: ErrorCode::Busy, message })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.agent.no_longer_wait_for(self.number);
+        self.agent.greeted.fetch_sub(self.greeted.into(), Ordering::Relaxed);
+        self.agent.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A connection from its beginning to its end.
-fn converse(agent: &Arc<Agent>, number: u64, socket: TcpStream) -> Result<(), Gone> {
+fn converse(connection: &mut Connection, socket: TcpStream) -> Result<(), Gone> {
+    let agent = &Arc::clone(&connection.agent);
     let begun = monotonic();
     let mut channel = Channel::new(socket, tls::accept(&agent.tls)?, LONGEST_GREETING)?;
     let mut session = Session::new(Arc::clone(agent));
     loop {
         let until = if session.has_greeted() { session.due() } else { begun + GREETING };
         wait(&[&channel], until);
-        let mut greeted = session.has_greeted();
-        match exchange(agent, &mut channel, &mut session) {
+        match exchange(connection, &mut channel, &mut session) {
             Ok(()) => {}
             Err(End::Gone(gone)) => {
                 drop(session);
@@ -218,12 +271,7 @@ fn converse(agent: &Arc<Agent>, number: u64, socket: TcpStream) -> Result<(), Go
                 return Ok(());
             }
         }
-        if !greeted && session.has_greeted() {
-            greeted = true;
-            agent.no_longer_wait_for(number);
-            channel.set_longest(LONGEST_REQUEST);
-        }
-        if !greeted && monotonic() > begun + GREETING {
+        if !session.has_greeted() && monotonic() > begun + GREETING {
             return Err(Gone::Silent(Duration::from_nanos(GREETING)));
         }
     }
@@ -251,18 +299,20 @@ impl From<Refusal> for End {
 }
 
 /// Reads what has come, answers it, and does what is due.
-fn exchange(agent: &Agent, channel: &mut Channel, session: &mut Session) -> Result<(), End> {
+fn exchange(
+    connection: &mut Connection,
+    channel: &mut Channel,
+    session: &mut Session,
+) -> Result<(), End> {
     channel.progress()?;
     while let Some(received) = channel.receive()? {
         let request = frames::read(&received.frame).map_err(Refusal::from)?;
         for reply in session.answer(request, received.at)? {
             channel.send(&reply);
         }
-        let connections = agent.connections.load(Ordering::Relaxed);
-        let most = agent.limits.sessions.saturating_add(MOST_IDLE) + MOST_WAITING as u64;
-        if connections > most {
-            let message = format!("the agent has {connections} connections");
-            return Err(Refusal { code: ErrorCode::Busy, message }.into());
+        if session.has_greeted() && !connection.greeted {
+            connection.greet()?;
+            channel.set_longest(LONGEST_REQUEST);
         }
     }
     for reply in session.tick()? {

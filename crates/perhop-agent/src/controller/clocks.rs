@@ -16,8 +16,8 @@ pub struct PeerClock {
     pub exchanges: usize,
 }
 
-/// How far an agent's monotonic clock is ahead of ours, in nanoseconds. No message arrives before it
-/// was sent: it is ahead by at most what passes from a sending here to the arrival there by the
+/// How far an agent's monotonic clock is ahead of ours, in nanoseconds. No message arrives before
+/// it was sent: it is ahead by at most what passes from a sending here to the arrival there by the
 /// clock of each, and by at least what passes from an arrival here to the sending there.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {

@@ -143,19 +143,55 @@ fn what_does_not_fit_the_state_ends_the_connection() {
     assert!(host.is_quiet());
 }
 
-#[test]
-fn silence_ends_a_session() {
-    let identity = Identity::generate();
-    let host = host(&[&identity], Limits { silence: 300_000_000, ..Limits::default() });
-    let mut peer = host.connect(&identity).unwrap();
+/// A job of node a alone, with nothing to send.
+fn idle_job() -> Box<perhop_traffic::Job> {
     let job = serde_json::json!({
         "seed": 1, "marks": [1_000_000_000], "nodes": [
             {"name": "a", "namespace": 0, "addresses": ["127.0.0.1"]}],
         "timers": {"min_rto": 1, "delayed_ack": 1},
         "live": {"token": "00".repeat(16), "flows": []},
     });
-    let job = serde_json::from_value(job).unwrap();
-    peer.send(&Request::Prepare { node: "a".into(), job });
+    serde_json::from_value(job).unwrap()
+}
+
+#[test]
+fn frames_that_are_too_long_are_refused_before_they_have_come() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let mut peer = host.connect(&identity).unwrap();
+    peer.send(&Request::Prepare { node: "x".repeat(LONGEST_REQUEST), job: idle_job() });
+    let error = peer.reply(5 * SECOND, "answered").unwrap_err();
+    assert_eq!(code(&error), Some(ErrorCode::Malformed), "{error}");
+    assert!(error.to_string().contains("expected at most 4194304 B"), "{error}");
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn a_controller_changes_no_settings_and_is_one_node_only() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits::default());
+    let mut settings = idle_job();
+    settings.nodes[0].settings = vec![("net.ipv4.ip_forward".into(), "1".into())];
+    let mut absent = idle_job();
+    absent.nodes[0].namespace = None;
+    let mut unproved = idle_job();
+    unproved.live = None;
+    for (job, says) in [(settings, "settings"), (absent, "namespace"), (unproved, "live")] {
+        let mut peer = host.connect(&identity).unwrap();
+        peer.send(&Request::Prepare { node: "a".into(), job });
+        let error = peer.reply(SECOND, "answered").unwrap_err();
+        assert_eq!(code(&error), Some(ErrorCode::Job), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    assert!(host.is_quiet());
+}
+
+#[test]
+fn silence_ends_a_session() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits { silence: 300_000_000, ..Limits::default() });
+    let mut peer = host.connect(&identity).unwrap();
+    peer.send(&Request::Prepare { node: "a".into(), job: idle_job() });
     let reply = peer.reply(SECOND, "prepared").unwrap();
     assert!(matches!(reply, Reply::Prepared { .. }), "{reply:?}");
     assert_eq!(host.agent.status().sessions, 1);
@@ -181,7 +217,7 @@ fn those_who_say_nothing_keep_nobody_out() {
     }
     let peer = host.connect(&identity).unwrap();
     assert!(host.agent.waiting.lock().unwrap().len() <= MOST_WAITING);
-    assert!(host.agent.status().connections <= MOST_WAITING as u64 + 10);
+    assert!(host.agent.status().connections <= 2 * MOST_WAITING as u64 + 20);
     peer.close();
     drop(silent);
     assert!(host.is_quiet());
@@ -238,4 +274,18 @@ fn hosts_far_away_start_within_a_millisecond() {
         assert!(clock.ahead.unsigned_abs() <= clock.bound, "{clock:?}");
         assert!((19_000_000..25_000_000).contains(&clock.bound), "{clock:?}");
     }
+}
+
+#[test]
+fn even_allowed_controllers_have_a_number_of_connections() {
+    let identity = Identity::generate();
+    let host = host(&[&identity], Limits { sessions: 1, ..Limits::default() });
+    let peers: Vec<_> = (0..=MOST_IDLE).map(|_| host.connect(&identity).unwrap()).collect();
+    let mut late = host.connect(&identity).unwrap();
+    let error = late.reply(SECOND, "answered").unwrap_err();
+    assert_eq!(code(&error), Some(ErrorCode::Busy), "{error}");
+    late.close();
+    peers.into_iter().for_each(Peer::close);
+    assert!(host.is_quiet());
+    host.connect(&identity).unwrap();
 }
