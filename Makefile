@@ -79,6 +79,7 @@ bench-emu: .venv/built ## Measure the engines with real hosts (Debian: iperf3, i
 	$(BIN)/python bench/traffic.py
 	$(BIN)/python bench/crosscheck.py
 	$(BIN)/python bench/lab.py
+	$(BIN)/python bench/live.py 20
 
 .PHONY: bench-iperf3
 bench-iperf3: .venv/built ## Compare our server of iperf3 with iperf3's own (Debian: iperf3)

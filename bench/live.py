@@ -61,27 +61,21 @@ def serve(lab: Lab, scenario: Scenario, folder: Path) -> list[subprocess.Popen[b
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder)}
     made = subprocess.run([program, "key"], env=environment, check=True, stdout=subprocess.PIPE)
     (folder / "controller.pub").write_bytes(made.stdout)
-    agents, written = [], {}
+    agents: dict[str, subprocess.Popen[bytes]] = {}
     for name in (each for each in scenario.nodes if each.startswith("h")):
-        address = str(scenario.addresses[name])
-        listen = (
-            "--key",
-            f"{name}.key",
-            "--allow",
-            "controller.pub",
-            "--listen",
-            f"{address}:4861",
+        listen = f"{scenario.addresses[name]}:4861"
+        options = ("--key", f"{name}.key", "--allow", "controller.pub", "--listen", listen)
+        agents[name] = lab.start(
+            name, [str(program), "serve", *options], cwd=folder, stdout=subprocess.PIPE
         )
-        agent = lab.start(
-            name, [str(program), "serve", *listen], cwd=folder, stdout=subprocess.PIPE
-        )
+    written = {}
+    for name, agent in agents.items():
         assert agent.stdout is not None
         agent.stdout.readline()
         key = agent.stdout.readline().decode().removeprefix("key: ").strip()
-        agents.append(agent)
-        written[name] = {"address": address, "key": key}
+        written[name] = {"address": str(scenario.addresses[name]), "key": key}
     (folder / "agents.yaml").write_text(json.dumps(written))
-    return agents
+    return list(agents.values())
 
 
 def resident(processes: list[subprocess.Popen[bytes]]) -> float:
