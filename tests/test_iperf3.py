@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,7 +18,8 @@ from tools import need
 
 pytestmark = MEASURES
 
-B = "10.0.0.4"
+B: Final = "10.0.0.4"
+EF: Final = 46
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def test_what_iperf3_does_not_say_is_as_the_network_did_it(tmp_path: Path) -> No
     [(sent, arrived, counted)] = found.codepoints.select(
         "dscp_sent", "dscp_arrived", "packets"
     ).rows()
-    assert (sent, arrived, counted) == (46, 0, packets)
+    assert (sent, arrived, counted) == (EF, 0, packets)
 
 
 def test_tcp_both_ways_agrees_with_its_client(tmp_path: Path) -> None:
@@ -89,3 +90,42 @@ def test_tcp_both_ways_agrees_with_its_client(tmp_path: Path) -> None:
         if not ours.received:
             sent_again = sum(each.retransmits or 0 for each in ours.intervals)
             assert sent_again == part["retransmits"]
+
+
+def drive(lab: Lab, **parameters: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What our client in `a` measures of its only stream, and what iperf3's server in `b` does."""
+    need("iperf3")
+    with lab.serving("b", "iperf3", "-s", "-4", "-1", "--idle-timeout", "8"):
+        while ":1451 " not in lab.run("b", "cat", "/proc/net/tcp"):
+            time.sleep(0.02)
+        asked = json.dumps({"time": 2, "len": 1000, "TOS": EF << 2, **parameters})
+        command = [str(PERHOP), "agent", "iperf3", "--client", f"{B}:5201", "--parameters", asked]
+        [stream] = json.loads(lab.run("a", *command))["streams"]
+    return stream, stream["server"]
+
+
+def test_our_client_drives_servers_of_iperf3_by_udp() -> None:
+    lab = Lab(rate="20 Mbps", delay="5 ms", more="queue: {limit: 10 ms}, remark: {r2: clear}")
+    most = 20e6 / 8 / (1028 + 38) * 2
+    ours, theirs = drive(lab, udp=True, bandwidth=24_000_000)
+    assert ours["counts"]["packets"] == pytest.approx(6000, rel=0.01)
+    # iperf3 knows of none after the last that arrived before the test ended: 15 ms earlier.
+    assert ours["counts"]["packets"] - theirs["packets"] in range(60)
+    assert theirs["packets"] - theirs["errors"] == pytest.approx(most, rel=0.05)
+    ours, theirs = drive(lab, udp=True, bandwidth=24_000_000, reverse=True)
+    counts = ours["counts"]
+    assert counts["packets"] + counts["lost"] == theirs["packets"]
+    assert counts["packets"] == pytest.approx(most, rel=0.05)
+    # Only what r2 receives from r1 loses its mark.
+    assert ours["dscp_arrived"] == [[EF, counts["packets"]]]
+
+
+def test_our_client_drives_servers_of_iperf3_by_tcp() -> None:
+    lab = Lab(rate="20 Mbps", delay="5 ms")
+    most = 20e6 / 8 * 1448 / (1500 + 38) * 2
+    ours, theirs = drive(lab, tcp=True)
+    assert theirs["bytes"] == pytest.approx(most, rel=0.1)
+    assert ours["counts"]["bytes"] >= theirs["bytes"]
+    ours, theirs = drive(lab, tcp=True, reverse=True)
+    assert ours["counts"]["bytes"] == pytest.approx(most, rel=0.1)
+    assert theirs["bytes"] >= ours["counts"]["bytes"]
