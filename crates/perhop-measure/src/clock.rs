@@ -9,9 +9,9 @@
 //! # Method
 //! * The bounds that matter are the lower convex hull of the upper ones, and the upper hull of the
 //!   lower ones (Zhang, Liu and Xia, "Clock Synchronization Algorithms for Network Measurements",
-//!   INFOCOM 2002). Queueing only moves points away from the hulls, so they are the minimum filter
-//!   without windows, and each direction has its own: it does not matter that no exchange was
-//!   without queueing in both. The linear programme of Moon, Skelly and Towsley ("Estimation and
+//!   INFOCOM 2002). Queueing only moves points away from the hulls, so the hulls are a minimum
+//!   filter without windows. Each direction has its own hull: no exchange needs to be without
+//!   queueing in both directions. The linear programme of Moon, Skelly and Towsley ("Estimation and
 //!   Removal of Clock Skew from Network Delay Measurements", INFOCOM 1999) has its optimum on a
 //!   hull, too.
 //! * The rate of a clock is not constant. [`ClockModel::wander`] bounds how fast it changes, which
@@ -26,8 +26,8 @@
 //!   than the middle of all slopes, it is that. Between the envelopes the estimate is the middle:
 //!   the offset if the shortest delays of both directions are equal.
 //!
-//! What no exchange of packets can tell is how the shortest round trip is divided between the
-//! directions. The bound therefore never goes below half of it.
+//! No exchange of packets shows how the shortest round trip is divided between the directions. The
+//! bound is therefore never below half of it.
 
 /// An exchange of packets between A and B, in nanoseconds of the clock of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub struct ClockModel {
 
 impl Default for ClockModel {
     /// Free-running quartz: it changes by up to 1 ppm per °C, and its temperature by 1 °C within
-    /// 100 s when load sets in. Linux clocks keep within 500 ppm (adjtimex(2)). Time stamps have at
-    /// least microseconds.
+    /// 100 s when load sets in. Linux clocks keep within 500 ppm (adjtimex(2)). Time stamps have a
+    /// resolution of at least a microsecond.
     fn default() -> Self {
         Self { wander: 10.0, max_rate: 600_000.0, resolution: 1_000.0 }
     }
@@ -99,8 +99,8 @@ impl ClockEstimate {
 const POINTS: usize = 64;
 /// Oldest bound that is kept, in nanoseconds: with the usual wander it is 5 ms off by then.
 const HORIZON: f64 = 1e12;
-/// Distance from the envelope from which on a point counts as delayed, in nanoseconds: what time
-/// stamps of software differ by when nothing waits.
+/// Distance from the envelope beyond which a point counts as delayed, in nanoseconds: the variation
+/// of software time stamps without queueing.
 const NEAR: f64 = 1_000.0;
 
 /// Estimator of the offset between the clocks of A and B, with constant memory.
@@ -140,7 +140,7 @@ impl ClockEstimator {
         }
     }
 
-    /// How often a clock was found to have been set.
+    /// Returns the number of detected settings of a clock.
     pub fn resets(&self) -> u64 {
         self.resets
     }
@@ -175,12 +175,12 @@ impl ClockEstimator {
         })
     }
 
-    /// The offset that others are counted from, so that they are small.
+    /// Returns the offset that others are relative to, so that they are small.
     fn origin(&self) -> Option<i64> {
         self.last.map(|last| difference(last.received, last.sent))
     }
 
-    /// The lines of offset that the exchanges allow around an instant, if there are any.
+    /// Returns the lines of offset around an instant that agree with the exchanges, if any do.
     fn lines(&self, at: u64) -> Option<Lines> {
         let origin = self.origin()?;
         let relative = |hull: &Hull, origin: i64| {
@@ -244,7 +244,7 @@ impl Hull {
         let Some(&newest) = self.points.last() else { return };
         self.points.retain(|point| gap(newest.at, point.at) < HORIZON);
         if self.points.len() > POINTS {
-            // The one that is missed least, by what its age makes it worth: so the distances
+            // Remove the point whose depth is smallest, weighted by its age, so that the distances
             // between points grow with their age.
             let loss = |number: &usize| {
                 let [before, point, after] = [number - 1, *number, number + 1];
@@ -260,7 +260,7 @@ impl Hull {
     }
 }
 
-/// How far a point is below the line between its neighbours, in nanoseconds.
+/// Returns the distance of a point below the line between its neighbours, in nanoseconds.
 fn depth(before: &Point, point: &Point, after: &Point, wander: f64) -> f64 {
     let height = |other: &Point| {
         let away = gap(other.at, point.at);
@@ -277,27 +277,27 @@ struct Lines {
     backward: Vec<(f64, f64)>,
     limit: f64,
     wander: f64,
-    /// The slope with the most room.
+    /// Slope with the greatest width.
     widest: f64,
 }
 
 impl Lines {
-    /// The largest offset that a line of this slope has.
+    /// Returns the largest offset of a line with this slope.
     fn upper(&self, slope: f64) -> f64 {
         intercept(&self.forward, slope)
     }
 
-    /// The smallest.
+    /// Returns the smallest offset of a line with this slope.
     fn lower(&self, slope: f64) -> f64 {
         -intercept(&self.backward, -slope)
     }
 
-    /// How far these are apart; negative if there is no line of this slope.
+    /// Returns the difference between both; negative if no line has this slope.
     fn width(&self, slope: f64) -> f64 {
         self.upper(slope) - self.lower(slope)
     }
 
-    /// The slopes that lines have.
+    /// Returns the range of slopes of the lines.
     fn slopes(&self) -> (f64, f64) {
         let end = |limit: f64| {
             let (mut inside, mut outside) = (self.widest, limit);
@@ -314,7 +314,8 @@ impl Lines {
         (end(-self.limit), end(self.limit))
     }
 
-    /// How far points are from the envelopes of a slope, beyond what their age explains.
+    /// Returns the logarithmic sum of the distances of points from the envelopes of a slope, beyond
+    /// those that their age explains.
     fn strays(&self, slope: f64) -> f64 {
         let sum = |points: &[(f64, f64)], slope: f64| -> f64 {
             let least = intercept(points, slope);
@@ -325,7 +326,7 @@ impl Lines {
     }
 }
 
-/// The highest line of a slope below points, where it crosses zero.
+/// Returns the offset at zero of the highest line with a slope below all points.
 fn intercept(points: &[(f64, f64)], slope: f64) -> f64 {
     points.iter().map(|(x, y)| y - slope * x).fold(f64::INFINITY, f64::min)
 }
@@ -334,7 +335,7 @@ fn edge(pair: &[(f64, f64)]) -> f64 {
     (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)
 }
 
-/// Where a concave function is highest, by ternary search.
+/// Returns the argument of the maximum of a concave function, by ternary search.
 fn highest(mut first: f64, mut last: f64, function: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..80 {
         let third = (last - first) / 3.0;
@@ -350,17 +351,18 @@ fn highest(mut first: f64, mut last: f64, function: impl Fn(f64) -> f64) -> f64 
     f64::midpoint(first, last)
 }
 
-/// How far an offset may be from its tangent after so many nanoseconds, in nanoseconds.
+/// Returns the greatest distance of an offset from its tangent after `away` nanoseconds, in
+/// nanoseconds.
 fn slack(wander: f64, away: f64) -> f64 {
     wander * 1e-18 / 2.0 * away * away
 }
 
-/// From one instant of a clock to another, in nanoseconds.
+/// Returns the time from one instant of a clock to another, in nanoseconds.
 fn gap(to: u64, from: u64) -> f64 {
     (i128::from(to) - i128::from(from)) as f64
 }
 
-/// One clock minus another; between those more than 292 years apart, the nearest that fits.
+/// Returns the difference of two clocks in nanoseconds, saturated at 292 years.
 fn difference(a: u64, b: u64) -> i64 {
     i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
 }

@@ -23,7 +23,7 @@ pub mod stamp_tlv {
     pub const EXTRA_PADDING: u8 = 1;
     /// Location of the session-reflector.
     pub const LOCATION: u8 = 2;
-    /// How the session-reflector takes time stamps.
+    /// Source of the session-reflector's time stamps.
     pub const TIMESTAMP_INFORMATION: u8 = 3;
     /// DSCP and ECN, as wanted and as received.
     pub const CLASS_OF_SERVICE: u8 = 4;
@@ -44,12 +44,12 @@ pub mod stamp_tlv {
     pub const INTEGRITY: u8 = 0x20;
 }
 
-/// Whether packets carry an HMAC.
+/// Modes, without or with an HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampMode {
-    /// Without (RFC 8762, sections 4.2.1 and 4.3.1).
+    /// Unauthenticated: packets without an HMAC (RFC 8762, sections 4.2.1 and 4.3.1).
     Unauthenticated,
-    /// With (sections 4.2.2 and 4.3.2).
+    /// Authenticated: packets with an HMAC (sections 4.2.2 and 4.3.2).
     Authenticated,
 }
 
@@ -83,7 +83,7 @@ impl StampMode {
         }
     }
 
-    /// Bytes that the HMAC covers, and behind which it stands (RFC 8762, section 4.4).
+    /// Number of bytes that the HMAC covers and follows (RFC 8762, section 4.4).
     pub const fn authenticated(self) -> usize {
         match self {
             Self::Unauthenticated => 0,
@@ -122,7 +122,7 @@ impl StampMode {
 pub struct StampRequest {
     /// Sequence number, from 0.
     pub sequence: u32,
-    /// When it was sent, in the format that `error` says.
+    /// Time stamp of sending, in the format that `error` states.
     pub timestamp: u64,
     /// Error of the time stamp.
     pub error: StampError,
@@ -161,13 +161,13 @@ impl StampRequest {
 pub struct StampReply {
     /// Sequence number: the sender's, or that of the session if the reflector counts.
     pub sequence: u32,
-    /// When the reply was sent.
+    /// Time stamp of sending of the reply.
     pub timestamp: u64,
     /// Error of both time stamps of the reflector.
     pub error: StampError,
     /// Identifier of the session, copied.
     pub ssid: u16,
-    /// When the request was received.
+    /// Time stamp of arrival of the request.
     pub received: u64,
     /// Sequence number of the request.
     pub sender_sequence: u32,
@@ -232,7 +232,7 @@ pub struct StampTlv<'a> {
     pub flags: u8,
     /// Type.
     pub kind: u8,
-    /// Value; `None` if the length leads beyond the end: nothing can follow.
+    /// Value; `None` if the length exceeds the packet, so that no TLV can follow.
     pub value: Option<&'a [u8]>,
 }
 
@@ -278,7 +278,7 @@ impl ClassOfService {
     /// Length in bytes.
     pub const LENGTH: usize = 4;
 
-    /// Read a value; `None` if it has not its length.
+    /// Read a value; `None` if its length is wrong.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let &[a, b, _, _] = <&[u8; Self::LENGTH]>::try_from(value).ok()?;
         let received = (a & 3) << 4 | b >> 4;
@@ -312,7 +312,7 @@ impl DirectMeasurement {
     /// Length in bytes.
     pub const LENGTH: usize = 12;
 
-    /// Read a value; `None` if it has not its length.
+    /// Read a value; `None` if its length is wrong.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let bytes = <&[u8; Self::LENGTH]>::try_from(value).ok()?;
         let word = |at| field(bytes, at).map(u32::from_be_bytes);

@@ -19,7 +19,7 @@ impl StampFormat {
     pub fn bits(self, nanos: u64) -> u64 {
         let (seconds, rest) = (nanos / SECOND as u64, nanos % SECOND as u64);
         match self {
-            // Rounded up, so that what is read, rounded to nanoseconds, is the same.
+            // Rounded up, so that reading it returns the same nanoseconds.
             Self::Ntp => {
                 let fraction = (u128::from(rest) << 32).div_ceil(SECOND) as u64;
                 (seconds.wrapping_add(NTP_EPOCH) << 32) + fraction
@@ -47,7 +47,7 @@ impl StampFormat {
 /// Error estimate of a clock (RFC 4656, section 4.1.2; RFC 8186, section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampError {
-    /// Whether the clock is synchronised to UTC by an external source (S).
+    /// True if the clock is synchronised to UTC by an external source (S).
     pub synchronized: bool,
     /// Format of the time stamps (Z).
     pub format: StampFormat,
