@@ -1,8 +1,8 @@
-//! STAMP (RFC 8762, RFC 8972): a session-sender and a session-reflector, which serve TWAMP Light's
-//! ends, too, and the clocks of other agents, measured by them.
+//! STAMP (RFC 8762, RFC 8972): a session-sender and a session-reflector, which also work with TWAMP
+//! Light, and the measurement of the clocks of other agents with both.
 //!
-//! `packet` and `sessions` decide, without sockets, what is replied to a packet; `reflector` and
-//! `sender` own the sockets.
+//! `packet` and `sessions` compute replies without sockets; `reflector` and `sender` own the
+//! sockets.
 
 mod command;
 mod key;

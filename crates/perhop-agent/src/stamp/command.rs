@@ -18,13 +18,13 @@ use super::summary::Summary;
 use super::text::text;
 use crate::options::{Arguments, Opt, Usage, count, duration, wrong};
 
-/// The first of two options that put this process's clock off, for tests of what measures clocks;
-/// [`clock_options`] reads both.
+/// Option for a simulated offset of this process's clock, for tests of clock estimation;
+/// [`clock_options`] reads it.
 pub(crate) const CLOCK_OFFSET: Opt =
-    Opt { name: "--clock-offset", value: "TIME", help: "for tests: put the clock off" };
-/// The second of them.
+    Opt { name: "--clock-offset", value: "TIME", help: "for tests: simulated offset of the clock" };
+/// Option for a simulated drift of this process's clock, likewise.
 pub(crate) const CLOCK_DRIFT: Opt =
-    Opt { name: "--clock-drift", value: "PPM", help: "for tests: let the clock drift" };
+    Opt { name: "--clock-drift", value: "PPM", help: "for tests: simulated drift of the clock" };
 
 const KEY: Opt = Opt {
     name: "--key",
@@ -32,7 +32,7 @@ const KEY: Opt = Opt {
     help: "authenticate packets by the key in a file (hexadecimal digits)",
 };
 const PTP: Opt =
-    Opt { name: "--ptp", value: "", help: "time stamps in PTP's format, not in NTP's" };
+    Opt { name: "--ptp", value: "", help: "time stamps in the format of PTP instead of NTP" };
 
 const REFLECT: Usage = Usage {
     command: "stamp reflect",
@@ -51,15 +51,19 @@ const REFLECT: Usage = Usage {
         Opt {
             name: "--permit-dscp",
             value: "DSCP",
-            help: "let senders ask for this DSCP on replies; repeatable (all)",
+            help: "permit this DSCP on replies; repeatable (all)",
         },
-        Opt { name: "--max-rate", value: "N", help: "packets a second that are answered (20000)" },
+        Opt {
+            name: "--max-rate",
+            value: "N",
+            help: "packets per second that are answered (20000)",
+        },
         Opt {
             name: "--max-source-rate",
             value: "N",
-            help: "packets a second that one address is answered (1000)",
+            help: "packets per second that are answered per source address (1000)",
         },
-        Opt { name: "--max-sessions", value: "N", help: "sessions at a time (4096)" },
+        Opt { name: "--max-sessions", value: "N", help: "simultaneous sessions (4096)" },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
     ],
@@ -79,14 +83,14 @@ const SEND: Usage = Usage {
         Opt { name: "--plain", value: "", help: "no TLVs: packets of RFC 8762 and TWAMP Light" },
         KEY,
         PTP,
-        Opt { name: "--wait", value: "TIME", help: "time that a reply is waited for (2 s)" },
+        Opt { name: "--wait", value: "TIME", help: "time limit of replies (2 s)" },
         Opt { name: "--json", value: "", help: "the summary as JSON" },
         CLOCK_OFFSET,
         CLOCK_DRIFT,
     ],
 };
 
-/// Packets that a session has at most.
+/// Maximum number of packets of a session.
 const MOST: u64 = 1_000_000;
 /// Shortest time between packets, in nanoseconds.
 const SHORTEST: u64 = 10_000;
@@ -106,7 +110,8 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     result.err().unwrap_or(ExitCode::SUCCESS)
 }
 
-/// Reads [`CLOCK_OFFSET`] and [`CLOCK_DRIFT`], and puts the clock off if they are given.
+/// Reads [`CLOCK_OFFSET`] and [`CLOCK_DRIFT`], and simulates this error of the clock if they are
+/// given.
 ///
 /// # Errors
 /// The exit code of the process.
@@ -178,7 +183,7 @@ fn reflect(arguments: &[String]) -> Result<(), ExitCode> {
     }
 }
 
-/// Starts a reflector at each address that an option gives, and says so.
+/// Starts a reflector at each address of an option, and prints the addresses.
 ///
 /// # Errors
 /// The exit code of the process.
@@ -196,11 +201,11 @@ fn open(command: &str, text: &str, settings: &ReflectorSettings) -> Result<Refle
     let reflector = Reflector::start(address, settings.clone()).map_err(|error| {
         let rights = match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                "; ports below 1024 need CAP_NET_BIND_SERVICE: give it, or take another port"
+                "; ports below 1024 need CAP_NET_BIND_SERVICE: grant it, or use another port"
             }
             _ => "",
         };
-        fail(command, &format!("cannot answer STAMP packets at {address}: {error}{rights}"))
+        fail(command, &format!("cannot open a STAMP reflector at {address}: {error}{rights}"))
     })?;
     println!("stamp: listening on {}", reflector.address());
     let _ = io::stdout().flush();
@@ -272,7 +277,7 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
     }
     if answers.is_empty() {
         let why = refused.map_or(String::new(), |error| format!(" ({error})"));
-        let hint = "is a reflector there, with the same key?";
+        let hint = "check that a reflector runs there, with the same key";
         return Err(fail("stamp send", &format!("{to}: no reply{why}; {hint}")));
     }
     Ok(())

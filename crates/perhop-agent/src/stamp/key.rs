@@ -9,12 +9,12 @@ use perhop_wire::STAMP_HMAC;
 use ring::hmac;
 use thiserror::Error;
 
-/// Bytes that a key has at least.
+/// Minimum length of a key in bytes.
 const SHORTEST: usize = 16;
-/// Bytes that a file of a key has at most.
+/// Maximum size of a file of a key in bytes.
 const LONGEST: u64 = 4096;
 
-/// Why there is no key.
+/// Reason why a key cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
@@ -24,7 +24,7 @@ pub enum KeyFileError {
     /// Other users can read the file.
     #[error("{0}: other users can read this key; run `chmod 600 {0}`")]
     Exposed(PathBuf),
-    /// The file is no key.
+    /// The file does not contain a key.
     #[error(
         "{0}: expected a key of at least {SHORTEST} bytes as hexadecimal digits; \
          `openssl rand -hex 32` makes one"
@@ -38,7 +38,7 @@ pub enum KeyFileError {
 pub struct Key(hmac::Key);
 
 impl Key {
-    /// Returns the key of some bytes.
+    /// Returns a key with these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
@@ -46,7 +46,7 @@ impl Key {
     /// Reads a key from a file of hexadecimal digits.
     ///
     /// # Errors
-    /// If the file cannot be read, others can read it, or it is no key.
+    /// If the file cannot be read, other users can read it, or it does not contain a key.
     pub fn read(file: &Path) -> Result<Self, KeyFileError> {
         let failed = |error| KeyFileError::File(file.into(), error);
         let mut opened = File::open(file).map_err(failed)?;
@@ -62,7 +62,7 @@ impl Key {
         Ok(Self::new(&bytes.ok_or_else(|| KeyFileError::Malformed(file.into()))?))
     }
 
-    /// The HMAC of some bytes.
+    /// Returns the HMAC of the concatenated parts.
     pub(super) fn tag(&self, parts: &[&[u8]]) -> [u8; STAMP_HMAC] {
         let mut context = hmac::Context::with_key(&self.0);
         parts.iter().for_each(|part| context.update(part));
@@ -71,7 +71,7 @@ impl Key {
         tag
     }
 
-    /// Whether an HMAC is right, in constant time.
+    /// Returns whether an HMAC is right, in constant time.
     pub(super) fn is_tag(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         let pairs = self.tag(parts).into_iter().zip(tag);
         let difference = pairs.fold(0, |all, (own, other)| all | (own ^ other));

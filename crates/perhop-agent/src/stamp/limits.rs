@@ -1,4 +1,4 @@
-//! How many packets a reflector answers.
+//! Rate limits of a reflector.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,18 +6,18 @@ use std::net::IpAddr;
 use perhop_socket::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
-/// Sources that are counted at a time.
+/// Maximum number of sources with a bucket.
 const SOURCES: usize = 4096;
 
-/// A token bucket of packets, which holds those of a tenth of a second, or 20.
+/// Token bucket of packets, which holds the packets of a tenth of a second, or 20.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// When it was full, were it never limited: theoretical arrival times, as in GCRA.
+    /// Theoretical arrival time, as in the generic cell rate algorithm (GCRA).
     full_at: Nanos,
 }
 
 impl Bucket {
-    /// Takes a packet if there is one, at so many a second.
+    /// Takes a packet at `rate` packets per second. Returns whether the bucket had one.
     fn take(&mut self, now: Nanos, rate: u32) -> bool {
         let (each, depth) = (SECOND / u64::from(rate.max(1)), u64::from((rate / 10).max(20)));
         let full_at = self.full_at.max(now) + each;
@@ -29,14 +29,14 @@ impl Bucket {
     }
 }
 
-/// Limits of packets a second, for each source address and for all.
+/// Limits in packets per second, for each source address and for all.
 #[derive(Debug)]
 pub(super) struct Limits {
     source_rate: u32,
     rate: u32,
     all: Bucket,
     sources: HashMap<IpAddr, Bucket>,
-    /// When those that are idle were last removed.
+    /// Time of the last removal of idle sources.
     swept: Nanos,
 }
 
@@ -49,8 +49,8 @@ impl Limits {
         Self { source_rate, rate, all: Bucket { full_at: 0 }, sources: HashMap::new(), swept: 0 }
     }
 
-    /// Whether a packet of a source is answered now. Where too many sources send at a time, those
-    /// that are new are not.
+    /// Returns whether a packet of a source may be answered now. With too many sources, packets of
+    /// new sources are not answered.
     pub(super) fn allow(&mut self, source: IpAddr, now: Nanos) -> bool {
         if self.sources.len() >= SOURCES && !self.sources.contains_key(&source) {
             if now.saturating_sub(self.swept) >= SWEEP_EVERY {
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Packets answered of those that a source sends, one every 10 µs for two seconds.
+    /// Returns the number of answered packets of sources that send one every 10 µs for two seconds.
     fn answered(limits: &mut Limits, sources: u32) -> u32 {
         let mut count = 0;
         for number in 0..200_000_u32 {
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_source_gets_its_rate_and_all_get_theirs() {
-        // 2 s, and a tenth of one that the bucket held.
+        // 2 s at the rate, and a full bucket of a tenth of a second.
         assert!(answered(&mut Limits::new(100, 1_000_000), 1).abs_diff(220) <= 1);
         let all = answered(&mut Limits::new(1_000, 5_000), 100);
         assert!((10_400..=10_501).contains(&all), "{all}");

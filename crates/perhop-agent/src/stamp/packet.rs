@@ -1,4 +1,4 @@
-//! What a session-reflector replies to a packet, and how TLVs are authenticated; without sockets.
+//! Replies of a session-reflector and authentication of TLVs, without sockets.
 
 use perhop_core::{Dscp, TrafficClass};
 use perhop_socket::{ClockQuality, Nanos};
@@ -10,20 +10,20 @@ use perhop_wire::{
 use super::key::Key;
 use super::sessions::Counters;
 
-/// Bytes of an unauthenticated request below which the reply would be longer: up to the TTL. It is
-/// what TWAMP Light's senders pad theirs to (RFC 5357, section 4.2.1).
+/// Bytes of an unauthenticated request below which the reply would be longer: up to the TTL.
+/// Senders of TWAMP Light pad requests to this length (RFC 5357, section 4.2.1).
 const SHORTEST: usize = 41;
 
-/// Why a packet is not replied to.
+/// Reason to send no reply to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is too short.
+    /// The packet is too short.
     Short,
-    /// Its HMAC is wrong.
+    /// The HMAC of the packet is wrong.
     Unauthenticated,
 }
 
-/// How a packet arrived.
+/// Arrival of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub at: Nanos,
@@ -31,24 +31,24 @@ pub(super) struct Arrival {
     pub class: TrafficClass,
 }
 
-/// What a reflector brings to its replies.
+/// State of a reflector for its replies.
 #[derive(Debug)]
 pub(super) struct Reflection<'a> {
     pub key: Option<&'a Key>,
     pub format: StampFormat,
     pub quality: ClockQuality,
-    /// DSCPs that a sender may ask for.
+    /// DSCPs that a sender may request.
     pub permitted: &'a dyn Permits,
-    /// Counters of the session, if the reflector keeps any.
+    /// Counters of the session, if the reflector keeps them.
     pub counters: Option<Counters>,
 }
 
-/// Which DSCPs a reflector lets senders ask for.
+/// Policy of the DSCPs that senders may request.
 pub(super) trait Permits: std::fmt::Debug {
     fn permits(&self, dscp: Dscp) -> bool;
 }
 
-/// The mode of a reflector or sender, by whether it has a key.
+/// Returns the mode of a reflector or sender: authenticated with a key.
 pub(super) fn mode(key: Option<&Key>) -> StampMode {
     key.map_or(StampMode::Unauthenticated, |_| StampMode::Authenticated)
 }
@@ -65,7 +65,7 @@ pub(super) fn check(bytes: &[u8], key: Option<&Key>) -> Result<StampRequest, Ref
     Ok(request)
 }
 
-/// Whether the HMAC of a packet is right, or there is no key to tell.
+/// Returns whether the HMAC of a packet is right; always true without a key.
 pub(super) fn is_authentic(bytes: &[u8], key: Option<&Key>) -> bool {
     let Some(key) = key else { return true };
     let (covered, rest) =
@@ -73,7 +73,7 @@ pub(super) fn is_authentic(bytes: &[u8], key: Option<&Key>) -> bool {
     rest.get(..STAMP_HMAC).is_some_and(|tag| key.is_tag(&[covered], tag))
 }
 
-/// Writes the HMAC of a packet, if there is a key.
+/// Writes the HMAC of a packet, if a key is given.
 pub(super) fn authenticate(bytes: &mut [u8], key: Option<&Key>) {
     let Some(key) = key else { return };
     let (covered, rest) = bytes.split_at_mut(mode(Some(key)).authenticated());
@@ -81,7 +81,7 @@ pub(super) fn authenticate(bytes: &mut [u8], key: Option<&Key>) {
 }
 
 /// Returns the reply to a packet that was checked, as long as the packet, and its traffic class.
-/// `now` is asked for last.
+/// `now` is called last.
 pub(super) fn reflect(
     bytes: &[u8],
     request: &StampRequest,
@@ -112,8 +112,8 @@ pub(super) fn reflect(
     (packet, class)
 }
 
-/// Whether the TLVs of a packet are those that the sender wrote: one HMAC is behind all others but
-/// padding, which alone needs none (RFC 8972, section 4.8). `None` if there is nothing to check.
+/// Returns whether the HMAC TLV of a packet is right. It follows all TLVs but padding; padding
+/// alone needs none (RFC 8972, section 4.8). `None` if no check is needed.
 fn integrity(bytes: &[u8], key: Option<&Key>) -> Option<bool> {
     let (key, start) = (key?, mode(key).length());
     let others = |tlv: &StampTlv<'_>| tlv.kind != stamp_tlv::EXTRA_PADDING;
@@ -122,13 +122,13 @@ fn integrity(bytes: &[u8], key: Option<&Key>) -> Option<bool> {
     Some(hmacs == 1 && last.kind == stamp_tlv::HMAC && is_hmac(&last, bytes, start, key))
 }
 
-/// Whether a TLV is the HMAC of the sequence number and those before it.
+/// Returns whether a TLV is the HMAC of the sequence number and the TLVs before it.
 fn is_hmac(tlv: &StampTlv<'_>, bytes: &[u8], start: usize, key: &Key) -> bool {
     let covered = [&bytes[..4], &bytes[start..tlv.offset]];
     tlv.value.is_some_and(|value| key.is_tag(&covered, value))
 }
 
-/// What follows the base packet in a reply, and the reply's traffic class.
+/// Returns the TLVs of a reply, and its traffic class.
 fn extensions(
     bytes: &[u8],
     sequence: u32,
@@ -137,7 +137,7 @@ fn extensions(
 ) -> (Vec<u8>, TrafficClass) {
     let start = mode(with.key).length();
     let mut class = arrival.class;
-    // What was marked on the way is not sent on as marked.
+    // CE of the request is not repeated on the reply.
     if class.octet() & 3 == 3 {
         class = TrafficClass::from_octet(class.octet() & !3 | 2);
     }
@@ -193,7 +193,7 @@ fn extensions(
                     continue;
                 };
                 let Counters { received, replied } = counters;
-                // With this reply.
+                // Including this reply.
                 let replied = replied.wrapping_add(1);
                 let answer = DirectMeasurement { received, replied, ..asked };
                 copy[place].copy_from_slice(&answer.emit());
@@ -210,8 +210,9 @@ fn extensions(
     (copy, class)
 }
 
-/// The TLVs of a reply that a session-sender may use (RFC 8972, section 4): none if the HMAC is
-/// wrong or the reflector found the sender's wrong, and none from a malformed one on.
+/// Returns the TLVs of a reply that a session-sender may use (RFC 8972, section 4): none if the
+/// HMAC is wrong or the reflector has flagged the sender's as wrong, and none after a malformed
+/// one.
 pub(super) fn usable<'a>(
     bytes: &'a [u8],
     key: Option<&Key>,

@@ -1,4 +1,4 @@
-//! The clock of another host, measured all the time.
+//! Continuous measurement of the clock of another host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use perhop_socket::{Nanos, be_prompt, monotonic, realtime};
 
 use super::sender::{Sender, SenderSettings};
 
-/// Packets at the beginning, and the time between them in nanoseconds.
+/// Number of packets at the beginning, and the time between them in nanoseconds.
 const BURST: (u32, Nanos) = (20, 20_000_000);
 /// Time between packets after that, in nanoseconds.
 const EVERY: Nanos = 200_000_000;
 
-/// Exchanges of packets with the reflector of another host, in a thread of its own until it is
-/// dropped.
+/// Measurement of the clock of another host by exchanges of packets with its reflector. Its thread
+/// ends when the value is dropped.
 #[derive(Debug)]
 pub struct PeerClock {
     shared: Arc<Shared>,
@@ -32,16 +32,17 @@ struct Shared {
 
 impl Shared {
     fn with<T>(&self, act: impl FnOnce(&mut ClockEstimator) -> T) -> T {
-        // An estimator stays whole whatever panics beside it.
+        // The estimator is valid even if another thread has panicked.
         act(&mut self.estimator.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl PeerClock {
-    /// Begins to measure the clock of a reflector's host: 20 packets within 0.4 s, then 5 a second.
+    /// Begins to measure the clock of a reflector's host: 20 packets within 0.4 s, then 5 packets
+    /// per second.
     ///
     /// # Errors
-    /// If there is no socket, no route or no thread.
+    /// If a socket or thread cannot be created, or there is no route.
     pub fn start(peer: SocketAddr, settings: SenderSettings) -> io::Result<Self> {
         let mut sender = Sender::new(peer, settings)?;
         let estimator = Mutex::new(ClockEstimator::new(ClockModel::default()));
@@ -51,7 +52,7 @@ impl PeerClock {
             be_prompt(false);
             let mut next = monotonic();
             while !of_thread.stop.load(Ordering::Relaxed) {
-                // What cannot be sent is lost, as on the way.
+                // A packet that cannot be sent counts as lost.
                 let _ = sender.send();
                 next += if sender.sent() < BURST.0 { BURST.1 } else { EVERY };
                 let take = |answer: super::Answer| {
@@ -60,7 +61,7 @@ impl PeerClock {
                 if sender.receive(next, take).is_err() {
                     return;
                 }
-                // Replies are there: nothing is waited for, but the next time is.
+                // All replies have arrived: sleep until the next packet is due.
                 let left = next.saturating_sub(monotonic());
                 thread::park_timeout(std::time::Duration::from_nanos(left));
             }
@@ -68,12 +69,13 @@ impl PeerClock {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// The peer's clock now, minus this host's real-time clock; `None` before the first reply.
+    /// Returns the offset of the peer's clock from this host's real-time clock now; `None` before
+    /// the first reply.
     pub fn estimate(&self) -> Option<ClockEstimate> {
         self.shared.with(|estimator| estimator.at(realtime()))
     }
 
-    /// How often a clock was set meanwhile.
+    /// Returns the number of times that a clock was set since the start.
     pub fn resets(&self) -> u64 {
         self.shared.with(|estimator| estimator.resets())
     }

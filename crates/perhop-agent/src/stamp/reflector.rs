@@ -19,23 +19,23 @@ use super::limits::Limits;
 use super::packet::{Arrival, Permits, Reflection, Refusal, check, reflect};
 use super::sessions::Sessions;
 
-/// What the owner of a reflector decides.
+/// Settings of a reflector.
 #[derive(Clone, Debug)]
 pub struct ReflectorSettings {
     /// Key of the authenticated mode; without one, packets are not authenticated.
     pub key: Option<Key>,
     /// Format of time stamps.
     pub format: StampFormat,
-    /// Whether replies have sequence numbers of their own, so that losses in each direction can be
-    /// told apart.
+    /// True if replies have their own sequence numbers, which shows the direction of losses
+    /// (stateful reflector).
     pub stateful: bool,
-    /// DSCPs that a sender may ask for on replies; all by default.
+    /// DSCPs that a sender may request for replies; all by default.
     pub permitted: Vec<Dscp>,
-    /// Packets a second that one source address is answered.
+    /// Maximum number of packets per second that are answered per source address.
     pub source_rate: u32,
-    /// Packets a second that all are answered.
+    /// Maximum number of packets per second that are answered in total.
     pub rate: u32,
-    /// Sessions that are counted at a time. Senders beyond them get no answer.
+    /// Maximum number of simultaneous sessions. Packets of further sessions are not answered.
     pub sessions: usize,
 }
 
@@ -59,20 +59,20 @@ impl Permits for Vec<Dscp> {
     }
 }
 
-/// What became of the packets that arrived.
+/// Counters of received packets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answered.
+    /// Answered packets.
     pub answered: u64,
-    /// Too short: an answer would be longer than the packet.
+    /// Packets that are too short: an answer would be longer.
     pub short: u64,
-    /// The HMAC was wrong.
+    /// Packets with a wrong HMAC.
     pub unauthenticated: u64,
-    /// Beyond the limit of rates or sessions.
+    /// Packets that exceed the limit of rates or sessions.
     pub limited: u64,
-    /// From a port of reflectors, which would answer the answer.
+    /// Packets from a port of reflectors, which would answer the answer.
     pub looping: u64,
-    /// The answer could not be sent.
+    /// Packets whose answer could not be sent.
     pub failed: u64,
 }
 
@@ -92,7 +92,7 @@ enum Outcome {
     Failed,
 }
 
-/// A reflector that answers in a thread of its own until it is dropped.
+/// A session-reflector. Its thread ends when the value is dropped.
 #[derive(Debug)]
 pub struct Reflector {
     address: SocketAddr,
@@ -100,19 +100,19 @@ pub struct Reflector {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Datagrams taken at a time.
+/// Number of datagrams that are received at once.
 const BATCH: usize = 32;
-/// Bytes of the longest datagram.
+/// Size of the longest datagram in bytes.
 const LONGEST: usize = 65_535;
-/// How often the end is looked for, in nanoseconds.
+/// Interval at which the thread checks for its end, in nanoseconds.
 const PATIENCE: Nanos = 100_000_000;
-/// How often the kernel is asked about the clock, in nanoseconds.
+/// Interval at which the state of the clock is read, in nanoseconds.
 const QUALITY_EVERY: Nanos = 1_000_000_000;
 /// TTL of replies (RFC 5357, section 4.2.1).
 const TTL: u8 = 255;
 
 impl Reflector {
-    /// Opens the socket in the calling thread's network namespace, and answers what arrives.
+    /// Opens the socket in the calling thread's network namespace, and starts to answer packets.
     ///
     /// # Errors
     /// If the address cannot be bound, or a thread cannot be started.
@@ -148,12 +148,12 @@ impl Reflector {
         Ok(Self { address, shared, thread: Some(thread) })
     }
 
-    /// The address and port that it is reached at.
+    /// Returns the local address and port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What became of the packets so far.
+    /// Returns the counters of the packets so far.
     pub fn counts(&self) -> Counts {
         let [answered, short, unauthenticated, limited, looping, failed] = [0, 1, 2, 3, 4, 5]
             .map(|place: usize| self.shared.counts[place].load(Ordering::Relaxed));
@@ -194,7 +194,7 @@ impl Service {
             if monotonic() - asked > QUALITY_EVERY {
                 (self.quality, asked) = (clock_quality(), monotonic());
             }
-            // An error is that of a packet before, which did not arrive: the next call goes on.
+            // An error is an ICMP error about an earlier reply; the next call continues.
             let count = batch.receive(&self.socket).unwrap_or(0);
             for number in 0..count {
                 let outcome = self.answer(&batch.get(number));
@@ -248,7 +248,7 @@ impl Service {
     }
 }
 
-/// Whether nobody can reply from an address.
+/// Returns whether an address is a multicast or broadcast address, which cannot be a source.
 fn is_multicast(address: &IpAddr) -> bool {
     address.is_multicast() || *address == IpAddr::from([255, 255, 255, 255])
 }

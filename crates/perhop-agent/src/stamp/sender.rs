@@ -20,7 +20,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::key::Key;
 use super::packet::{authenticate, is_authentic, mode, usable};
 
-/// What a session-sender sends.
+/// Settings of a session-sender.
 #[derive(Clone, Debug)]
 pub struct SenderSettings {
     /// Key of the authenticated mode.
@@ -29,14 +29,14 @@ pub struct SenderSettings {
     pub format: StampFormat,
     /// DSCP and ECN field of packets.
     pub class: TrafficClass,
-    /// DSCP that is asked for on replies.
+    /// Requested DSCP of replies.
     pub reply_dscp: Dscp,
-    /// Whether packets have TLVs: Class of Service, and Direct Measurement. Without, they are those
-    /// of RFC 8762.
+    /// True if packets have the TLVs Class of Service and Direct Measurement. Without TLVs they are
+    /// packets of RFC 8762.
     pub extended: bool,
-    /// Length of packets in bytes, without UDP and IP; longer if what they hold is.
+    /// Length of packets in bytes, without UDP and IP; packets with longer contents exceed it.
     pub size: usize,
-    /// How long a reply is waited for.
+    /// Time limit of replies, in nanoseconds.
     pub patience: Duration,
 }
 
@@ -54,14 +54,14 @@ impl Default for SenderSettings {
     }
 }
 
-/// A reply, and what it says.
+/// A reply and its contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// Sequence number of the packet.
     pub sequence: u32,
     /// Sequence number of the reply.
     pub reply_sequence: u32,
-    /// When both were sent and received.
+    /// Time stamps of both packets.
     pub exchange: Exchange,
     /// Error estimate of the reflector's clock.
     pub error: StampError,
@@ -69,12 +69,12 @@ pub struct Answer {
     pub ttl_forward: u8,
     /// TTL or hop limit that the reply arrived with.
     pub ttl_backward: Option<u8>,
-    /// DSCP and ECN field that the packet arrived with, and whether the reflector refused the DSCP
-    /// that was asked for, if the reflector knows the Class of Service TLV.
+    /// DSCP and ECN field that the packet arrived with, and true if the reflector refused the
+    /// requested DSCP. `None` if the reflector does not support the Class of Service TLV.
     pub class_forward: Option<(TrafficClass, bool)>,
     /// DSCP and ECN field that the reply arrived with.
     pub class_backward: Option<TrafficClass>,
-    /// Packets of the session, if the reflector counts them.
+    /// Counters of the session, if the reflector keeps them.
     pub counters: Option<DirectMeasurement>,
 }
 
@@ -86,9 +86,9 @@ struct Waiting {
     until: Nanos,
 }
 
-/// Packets whose replies are waited for.
+/// Maximum number of outstanding packets.
 const WAITING: usize = 1 << 16;
-/// Bytes of the longest packet.
+/// Size of the longest packet in bytes.
 const LONGEST: usize = 65_507;
 const BATCH: usize = 32;
 
@@ -108,7 +108,7 @@ impl Sender {
     /// Opens a session with a reflector, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// If there is no socket or no route, or the size is more than a datagram has.
+    /// If a socket cannot be created, there is no route, or the size exceeds that of a datagram.
     pub fn new(to: SocketAddr, settings: SenderSettings) -> io::Result<Self> {
         if settings.size > LONGEST {
             let what = format!("a packet of {} B: expected at most {LONGEST} B", settings.size);
@@ -132,20 +132,20 @@ impl Sender {
         Ok(Self { socket, epoll, batch, settings, ssid, next, waiting, stray })
     }
 
-    /// Packets sent.
+    /// Returns the number of sent packets.
     pub fn sent(&self) -> u32 {
         self.next
     }
 
-    /// Packets that arrived and are no reply to one that is waited for.
+    /// Returns the number of received packets that are no reply to an outstanding one.
     pub fn stray(&self) -> u64 {
         self.stray
     }
 
-    /// The address that packets are sent from.
+    /// Returns the source address of packets.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub fn address(&self) -> io::Result<IpAddr> {
         Ok(self.socket.local_address()?.ip())
     }
@@ -153,7 +153,7 @@ impl Sender {
     /// Sends the next packet.
     ///
     /// # Errors
-    /// If the kernel does not send it; the packet counts as sent.
+    /// If the kernel refuses to send it; the packet counts as sent.
     pub fn send(&mut self) -> io::Result<()> {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
@@ -196,8 +196,8 @@ impl Sender {
         tlvs
     }
 
-    /// Hands over what is replied until the monotonic clock shows `until`, or nothing more is
-    /// waited for.
+    /// Passes replies to `take` until the monotonic clock reaches `until`, or no replies are
+    /// outstanding.
     ///
     /// # Errors
     /// If waiting fails.
@@ -213,7 +213,7 @@ impl Sender {
             let first = self.waiting.front().map_or(until, |first| first.until.min(until));
             let mut events = [Event { events: 0, u64: 0 }; 1];
             self.epoll.wait(&mut events, first)?;
-            // An error is ICMP's answer to a packet before, which is lost.
+            // An error is an ICMP error about an earlier packet, which is lost.
             let count = self.batch.receive(&self.socket).unwrap_or(0);
             for number in 0..count {
                 match answer(&self.batch.get(number), &self.settings, self.ssid, &mut self.waiting)
@@ -225,13 +225,13 @@ impl Sender {
         }
     }
 
-    /// Whether replies are waited for.
+    /// Returns whether replies are outstanding.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
-/// Reads the reply to a packet that is waited for, which it then is no more.
+/// Parses the reply to an outstanding packet, which is then no longer outstanding.
 fn answer(
     datagram: &Datagram<'_>,
     settings: &SenderSettings,

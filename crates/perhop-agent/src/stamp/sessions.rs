@@ -11,7 +11,7 @@ pub(super) type SessionId = (SocketAddr, Option<IpAddr>, u16);
 /// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Packets received, with this one.
+    /// Packets received, including this one.
     pub received: u32,
     /// Packets replied to before this one: its sequence number.
     pub replied: u32,
@@ -26,12 +26,12 @@ struct Session {
 /// Time without a packet after which a session is over.
 const IDLE: Nanos = 900_000_000_000;
 
-/// The sessions that are open.
+/// Open sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
     most: usize,
     open: HashMap<SessionId, Session>,
-    /// When idle ones were last removed.
+    /// Time of the last removal of idle sessions.
     swept: Nanos,
 }
 
@@ -40,10 +40,11 @@ impl Sessions {
         Self { most, open: HashMap::new(), swept: 0 }
     }
 
-    /// Counts a packet that is received and replied to. `None` if too many sessions are open.
+    /// Counts a packet that is received and replied to. Returns `None` if too many sessions are
+    /// open.
     pub(super) fn count(&mut self, id: SessionId, now: Nanos) -> Option<Counters> {
         if self.open.len() >= self.most && !self.open.contains_key(&id) {
-            // Once a second at most, so that a flood of new sessions costs little.
+            // At most once per second, so that a flood of new sessions costs little.
             if now.saturating_sub(self.swept) >= 1_000_000_000 {
                 self.swept = now;
                 self.open.retain(|_, session| now.saturating_sub(session.last) < IDLE);

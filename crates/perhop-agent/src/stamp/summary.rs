@@ -1,4 +1,4 @@
-//! What a session tells of a path.
+//! Summaries of sessions: measurements of a path.
 
 use std::collections::BTreeMap;
 
@@ -37,22 +37,22 @@ impl Delays {
     }
 }
 
-/// The reflector's clock against the sender's.
+/// Offset of the reflector's clock from the sender's.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Clock {
-    /// When the last reply came, by the sender's clock: nanoseconds since 1970.
+    /// Arrival of the last reply by the sender's clock, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// The reflector's clock minus the sender's then, in nanoseconds.
+    /// The reflector's clock minus the sender's at that instant, in nanoseconds.
     pub offset_ns: i64,
     /// Growth of the offset, in ppb.
     pub rate_ppb: f64,
     /// Largest error of the one-way delays, in nanoseconds.
     pub bound_ns: u64,
-    /// How often a clock was set meanwhile.
+    /// Number of times that a clock was set during the session.
     pub resets: u64,
-    /// Whether the reflector says that its clock is synchronised with UTC.
+    /// True if the reflector reports that its clock is synchronised with UTC.
     pub reflector_synchronized: bool,
-    /// Error of its clock against UTC by its own account, in nanoseconds.
+    /// Error of its clock against UTC as the reflector reports it, in nanoseconds.
     pub reflector_error_ns: u64,
 }
 
@@ -61,25 +61,25 @@ pub struct Clock {
 pub struct Direction {
     /// One-way delays in nanoseconds, corrected by the clock.
     pub delay_ns: Option<Delays>,
-    /// Packets lost, where the reflector counts.
+    /// Packets lost; `None` if the reflector does not count packets.
     pub lost: Option<u32>,
-    /// Packets that arrived behind one that was sent later (RFC 4737, section 3).
+    /// Packets that arrived after one that was sent later (RFC 4737, section 3).
     pub reordered: u32,
-    /// DSCP that packets were sent with; `None` on replies if the reflector does not say.
+    /// DSCP that packets were sent with; `None` for replies if the reflector does not report it.
     pub dscp_sent: Option<u8>,
-    /// ECN field that packets were sent with; `None` on replies.
+    /// ECN field that packets were sent with; `None` for replies.
     pub ecn_sent: Option<u8>,
-    /// DSCPs that they arrived with, and how many; empty if nobody says.
+    /// DSCPs that they arrived with, and the number of packets of each; empty if not reported.
     pub dscp: BTreeMap<u8, u32>,
-    /// ECN fields that they arrived with, and how many.
+    /// ECN fields that they arrived with, and the number of packets of each.
     pub ecn: BTreeMap<u8, u32>,
-    /// Whether a DSCP was rewritten on the way, as far as that can be told.
+    /// True if a DSCP was rewritten on the path; `None` if unknown.
     pub rewritten: Option<bool>,
-    /// TTLs or hop limits that they arrived with, and how many.
+    /// TTLs or hop limits that they arrived with, and the number of packets of each.
     pub ttl: BTreeMap<u8, u32>,
 }
 
-/// What a session tells of a path.
+/// Summary of a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Packets sent.
@@ -88,16 +88,15 @@ pub struct Summary {
     pub received: u32,
     /// Packets without a reply.
     pub lost: u32,
-    /// Lost packets after the last reply, of which nobody knows the direction.
+    /// Lost packets after the last reply, whose direction is unknown.
     pub lost_last: u32,
-    /// Packets that arrived and were no reply.
+    /// Received packets that were no replies.
     pub stray: u64,
-    /// Replies that did not get the DSCP that was asked for, because the reflector does not permit
-    /// it.
+    /// Replies without the requested DSCP, which the reflector does not permit.
     pub dscp_refused: u32,
     /// Round-trip times in nanoseconds, without the reflector's own time.
     pub round_trip_ns: Option<Delays>,
-    /// The clocks.
+    /// Offset of the clocks.
     pub clock: Option<Clock>,
     /// From the sender to the reflector.
     pub forward: Direction,
@@ -205,7 +204,8 @@ fn backward_marks(
     lost: Option<u32>,
 ) -> Direction {
     let seen = answers.iter().filter_map(|answer| answer.class_backward);
-    // What the reflector says that it sent, and what arrived (RFC 8972, section 4.4).
+    // DSCP that the reflector reports for its replies, and that of their arrival (RFC 8972, section
+    // 4.4).
     let pairs = answers.iter().filter_map(|answer| {
         let (received, refused) = answer.class_forward?;
         let sent = if refused { received.dscp() } else { settings.reply_dscp };
@@ -228,8 +228,8 @@ fn backward_marks(
     }
 }
 
-/// Losses forward and backward, and after the last reply. The first two are known if the reflector
-/// counts; that it does shows in its counters, or in sequence numbers other than the sender's.
+/// Returns the losses forward, backward, and after the last reply. The first two are known if the
+/// reflector counts packets, which its counters show, or sequence numbers other than the sender's.
 fn losses(sent: u32, answers: &[Answer]) -> (Option<u32>, Option<u32>, u32) {
     let received = answers.len() as u32;
     let Some(last) = answers.iter().map(|answer| answer.sequence).max() else {
@@ -246,7 +246,8 @@ fn losses(sent: u32, answers: &[Answer]) -> (Option<u32>, Option<u32>, u32) {
     (forward, backward, after)
 }
 
-/// Packets that arrived behind one that was sent later; `order` is arrival and sending.
+/// Returns the number of packets that arrived after one that was sent later; `order` returns
+/// arrival and sending.
 fn reordered(answers: &[Answer], order: impl Fn(&Answer) -> (u64, u64)) -> u32 {
     let mut pairs: Vec<(u64, u64)> = answers.iter().map(order).collect();
     pairs.sort_unstable();

@@ -21,7 +21,7 @@ fn ssid_request() -> StampRequest {
     StampRequest { sequence: 5, timestamp: 77 << 32, error, ssid: 0x1234 }
 }
 
-/// A packet with TLVs, authenticated if there is a key.
+/// Returns a packet with TLVs, authenticated if there is a key.
 fn packet(key: Option<&Key>, tlvs: &[(u8, &[u8])]) -> Vec<u8> {
     let mode = packet::mode(key);
     let mut bytes = ssid_request().emit(mode);
@@ -59,7 +59,7 @@ fn a_reply_says_what_the_request_and_the_reflector_say() {
         let bytes = packet(key.as_ref(), &[]);
         let (reply, class) = reflected(&bytes, key.as_ref(), &[]);
         assert_eq!(reply.len(), bytes.len());
-        // CE is not sent on.
+        // CE is not repeated.
         assert_eq!(class.octet(), 0x2a);
         let values = StampReply::parse(packet::mode(key.as_ref()), &reply).unwrap();
         let request = ssid_request();
@@ -123,7 +123,7 @@ fn malformed_tlvs_end_what_is_processed() {
     assert_eq!(flags(&reply, 44), [(5, 0x40), (4, 0x80)]);
     assert_eq!(reply[45..], bytes[45..], "the rest is copied");
     assert_eq!(usable(&reply, None).count(), 0);
-    // One whose length leads beyond the end.
+    // A TLV whose length exceeds the packet.
     let bytes = [packet(None, &[class]), vec![0x80, 4, 0, 4, 1, 1]].concat();
     let (reply, _) = reflected(&bytes, None, &[46]);
     assert_eq!(flags(&reply, 44), [(4, 0), (4, 0x40)]);
@@ -150,10 +150,10 @@ fn wrong_hmacs_are_no_use() {
         assert_eq!(usable(&reply, Some(&key)).count(), 0);
         assert_eq!(dscp.dscp(), Dscp::AF11);
     }
-    // Padding alone needs none.
+    // Padding alone needs no HMAC.
     let padded = packet(Some(&key), &[(stamp_tlv::EXTRA_PADDING, &[1; 9])]);
     assert_eq!(flags(&reflected(&padded, Some(&key), &[]).0, 112), [(1, 0)]);
-    // The base packet's: every bit of it counts.
+    // The HMAC of the base packet covers all its bits.
     for bit in 0..112 * 8 {
         let mut changed = good.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
@@ -162,8 +162,8 @@ fn wrong_hmacs_are_no_use() {
     assert_eq!(check(&good[..111], Some(&key)), Err(Refusal::Short));
 }
 
-/// TWAMP Light's senders have no SSID, and pad as they like; what is shorter than a reply with a
-/// TTL gets none, so that nobody gets more than was sent.
+/// Senders of TWAMP Light have no SSID, and pad to any length. A packet that is shorter than a
+/// reply with a TTL gets none, so that no reply is longer than its packet.
 #[test]
 fn twamp_light_is_answered() {
     let bytes = ssid_request().emit(StampMode::Unauthenticated);
@@ -204,7 +204,7 @@ fn fuzz_stamp_reflector() {
                 assert!(usable(&reply, key).count() <= bytes.len() / 4);
                 taken = true;
             }
-            // What a sender makes of it, as if it were a reply.
+            // Parse the same bytes as a reply.
             let _ = usable(bytes, key).count();
             let _ = packet::is_authentic(bytes, key);
         }
@@ -212,14 +212,15 @@ fn fuzz_stamp_reflector() {
     });
 }
 
-/// Packets between a sender and a reflector through the kernel.
+/// Sends packets from a sender to a reflector through the kernel. Returns the summary and the
+/// counters of the reflector.
 fn session(
     address: &str,
     settings: SenderSettings,
     reflector: ReflectorSettings,
     packets: u32,
 ) -> Option<(Summary, Counts)> {
-    // Where there is no IPv6 there is nothing to try.
+    // Without IPv6 there is nothing to test.
     let address: SocketAddr = address.parse().unwrap();
     UdpSocket::bind(address).ok()?;
     let reflector = Reflector::start(address, reflector).unwrap();
@@ -232,7 +233,7 @@ fn session(
     let end = monotonic() + 300_000_000;
     sender.receive(end, |answer| answers.push(answer)).unwrap();
     let summary = Summary::new(&settings, sender.sent(), sender.stray(), &answers);
-    // A packet is counted after its reply is sent.
+    // The reflector counts a packet after it has sent the reply.
     let patience = Instant::now() + Duration::from_secs(5);
     let counted = |counts: Counts| counts.answered + counts.limited >= packets.into();
     while !counted(reflector.counts()) && Instant::now() < patience {
@@ -271,7 +272,7 @@ fn sessions_over_the_kernel() {
             assert_eq!((*rewritten, dscp.get(&46)), expected);
             assert_eq!(summary.backward.rewritten, expected.0);
             assert_eq!(summary.backward.dscp.get(&if extended { 10 } else { 46 }), Some(&20));
-            // One host, one clock: what is measured of it is within the bound.
+            // Both ends have one clock, so that the measured offset must be within the bound.
             let clock = summary.clock.unwrap();
             assert!(clock.offset_ns.unsigned_abs() <= clock.bound_ns, "{clock:?}");
         }
@@ -284,10 +285,10 @@ fn a_reflector_keeps_its_limits() {
     let settings = SenderSettings { extended: true, ..SenderSettings::default() };
     let (summary, counts) = session("127.0.0.1:0", settings, reflector, 100).unwrap();
     assert_eq!(counts.answered + counts.limited, 100);
-    // 20 at once, and 50 a second within a fifth of a second and more on a busy machine.
+    // 20 at once, and 50 per second for a fifth of a second, or longer on a busy machine.
     assert!(counts.answered >= 20 && counts.limited > 0, "{counts:?}");
     assert_eq!(u64::from(summary.received), counts.answered);
-    // None of these was counted: they are lost forward, as far as a reply came after them.
+    // The reflector did not count these: those before the last reply are lost forward.
     assert_eq!(summary.lost, summary.forward.lost.unwrap() + summary.lost_last);
     assert_eq!(summary.backward.lost, Some(0));
 }

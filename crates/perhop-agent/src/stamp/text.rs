@@ -28,7 +28,7 @@ pub(super) fn text(summary: &Summary) -> String {
     }
     if summary.dscp_refused > 0 {
         let refused = summary.dscp_refused;
-        line(&mut out, "", &format!("{refused} replies without the DSCP asked for: refused"));
+        line(&mut out, "", &format!("{refused} replies without the requested DSCP: refused"));
     }
     if let Some(clock) = &summary.clock {
         let offset = clock.offset_ns as f64 / 1e6;
@@ -39,9 +39,13 @@ pub(super) fn text(summary: &Summary) -> String {
             true => format!("UTC ±{}", micros(clock.reflector_error_ns as f64)),
             false => "not synchronised".into(),
         };
-        line(&mut out, "", &format!("by the reflector's own account: {own}"));
+        line(&mut out, "", &format!("as reported by the reflector: {own}"));
         if clock.resets > 0 {
-            line(&mut out, "", &format!("a clock was set {} times meanwhile", clock.resets));
+            line(
+                &mut out,
+                "",
+                &format!("a clock was set {} times during the session", clock.resets),
+            );
         }
     }
     out
