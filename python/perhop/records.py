@@ -206,7 +206,7 @@ def _flow(
 
 
 def _interval(record: Record, stream: _Stream, each: _Interval, start: float) -> dict[str, Any]:
-    """Return a row of `intervals`. What only the other end could tell is null."""
+    """Return a row of `intervals`. Values that only the other end measures are null."""
     row: dict[str, Any] = dict.fromkeys(TABLES["intervals"])
     row |= {"start_s": start + each.start_s, "end_s": start + each.end_s, "srtt_samples": 0}
     row |= {"rtt_samples": 0, "owd_samples": 0}
@@ -247,10 +247,10 @@ def _warnings(flow: str, record: Record, *, received: bool) -> list[Warned]:
     path = f"flows.{flow}"
     found = []
     if not record.complete:
-        message = f"the test did not end as its client meant it to: {record.ended}"
+        message = f"the test did not end as its client intended: {record.ended}"
         found.append(Warned(path=path, message=message))
     if not received:
-        message = "the client received it: of its packets only what the server sent is known"
+        message = "the client received the data: only the server's counters of sent packets are known"
         found.append(Warned(path=path, message=message))
     elif record.parameters.udp and not record.same_clock:
         message = (

@@ -1,11 +1,11 @@
-//! iperf3, both ways: a server for its clients, many at a time, which measures what iperf3 does not
-//! say; and a client for its servers.
+//! iperf3: a server that serves many clients at the same time and measures more than iperf3
+//! reports; and a client for its servers.
 //!
-//! * `server` accepts connections and gives each test a thread; `test` runs one; `stream` carries
-//!   data; `meter` measures received datagrams; `pace` says when a stream is due.
+//! * `server` accepts connections and starts a thread for each test; `test` runs one; `stream`
+//!   carries data; `meter` measures received datagrams; `pace` computes when a stream is due.
 //! * `control` is the server's end of a control connection as a state machine; `message` and
-//!   `datagram` are what goes over the network; `limits` admits tests.
-//! * `record` is what is kept of a test.
+//!   `datagram` are the formats on the wire; `limits` admits tests.
+//! * `record` is the file format of a test's measurements.
 //! * `client` drives a server of iperf3's own, or of ours.
 
 mod client;

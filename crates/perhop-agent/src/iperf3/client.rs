@@ -17,22 +17,22 @@ use super::setup;
 use super::stream::{Room, Stream};
 
 const SECOND: Nanos = 1_000_000_000;
-/// How long the server may take for a message.
+/// Time limit of the server's messages.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the longest results of a server, with its output.
+/// Maximum size of the results of a server in bytes, with its output.
 const MAX_RESULTS: usize = 4 << 20;
-/// How long the server may be silent at the end of a test beyond its duration.
+/// Time limit of the server's silence after the duration of a test, in nanoseconds.
 const GRACE: Nanos = 5 * SECOND;
 
-/// A test that did not take place, or broke off.
+/// Reason why a test did not run, or broke off.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No connection.
-    #[error("{0} cannot be reached: {1}")]
+    #[error("cannot connect to {0}: {1}")]
     Unreachable(SocketAddr, io::Error),
     /// A busy server: iperf3's own runs one test at a time.
-    #[error("the server runs another test; try again when that is over")]
+    #[error("the server runs another test; try again when it is over")]
     Busy,
     /// An error that the server reports, by iperf3's number.
     #[error("the server refused or broke off the test with iperf3's error {0}")]
@@ -40,45 +40,46 @@ pub enum ClientError {
     /// A server that was stopped.
     #[error("the server was stopped")]
     Stopped,
-    /// A message that makes no sense here.
+    /// A malformed or unexpected message.
     #[error("the server does not speak iperf3's protocol: {0}")]
     Protocol(String),
     /// A connection that ended.
     #[error("the connection to the server was lost: {0}")]
     Lost(#[from] io::Error),
-    /// Parameters that iperf3 does not have.
-    #[error("iperf3 has no such test: {0}")]
+    /// Parameters that iperf3 does not support.
+    #[error("iperf3 does not support this test: {0}")]
     Parameters(String),
 }
 
-/// The result of a test at the client's end.
+/// Result of a test at the client.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// When data could flow, by the monotonic clock in nanoseconds.
+    /// Start of the data by the monotonic clock, in nanoseconds.
     pub start: Nanos,
-    /// The streams in the order in which they were made.
+    /// Streams in the order of their creation.
     pub streams: Vec<StreamOutcome>,
     /// The server's results.
     pub server: Results,
 }
 
-/// What both ends know of a stream.
+/// Measurements of a stream at both ends.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamOutcome {
-    /// Whether this end sent its data; otherwise it received them.
+    /// True if this end sent the data, false if it received them.
     pub sent: bool,
     /// The counts of this end.
     pub counts: Counts,
     /// Intervals of a second at this end.
     pub intervals: Vec<Interval>,
-    /// Of received UDP: packets by DSCP.
+    /// For received UDP: packets by DSCP.
     pub dscp_arrived: Option<Vec<(u8, u64)>>,
-    /// The server's result of its end. What it cannot measure is absent.
+    /// Result of the server; values that it cannot measure are absent.
     pub server: Option<StreamResult>,
 }
 
 /// Runs a test against a server: TCP or UDP, in either direction or both. Parameters are those of
-/// iperf3; `start` is when streams are to be opened, by the monotonic clock.
+/// iperf3; `start` is the instant at which streams are opened, by the monotonic clock in
+/// nanoseconds.
 ///
 /// # Errors
 /// [`ClientError`].
@@ -107,7 +108,7 @@ pub fn drive(
     client.run(&mut streams)
 }
 
-/// 36 random letters and digits, and a NUL.
+/// Returns 36 random letters and digits, and a NUL.
 fn cookie() -> io::Result<Cookie> {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut cookie = Cookie::from([0; 37]);
@@ -135,7 +136,7 @@ impl Client {
         }
     }
 
-    /// What a state means that was not expected.
+    /// Returns the error for an unexpected state.
     fn failure(&mut self, state: Option<State>, byte: u8) -> ClientError {
         match state {
             Some(State::AccessDenied) => ClientError::Busy,
@@ -149,12 +150,12 @@ impl Client {
                     Err(error) => error.into(),
                 }
             }
-            _ => ClientError::Protocol(format!("state {} out of turn", byte as i8)),
+            _ => ClientError::Protocol(format!("unexpected state {}", byte as i8)),
         }
     }
 
     fn make_streams(&self, parameters: &Parameters) -> Result<Vec<Stream>, ClientError> {
-        // What the server receives comes first.
+        // The server creates the streams that it receives first.
         let plan = &self.plan;
         let mut streams = Vec::new();
         for place in 0..plan.streams() {
@@ -179,7 +180,7 @@ impl Client {
         if let Some(error) = socket.take_error() {
             return Err(unreachable(error));
         }
-        // A connection that is new has room for it.
+        // A new connection has room for it.
         if socket.send(&self.cookie)? != self.cookie.len() {
             return Err(io::Error::from(ErrorKind::WriteZero).into());
         }
@@ -193,7 +194,8 @@ impl Client {
         let _ = socket.set((libc::SOL_UDP, libc::UDP_GRO), 1);
         socket.connect(self.server)?;
         socket.send(b"9876")?;
-        // iperf3 does not send it again either: the server would take it for another stream.
+        // It is not retransmitted, as in iperf3, because the server would treat a copy as another
+        // stream.
         wait(&socket, Interest::Readable, monotonic() + PATIENCE.as_nanos() as Nanos)?;
         let mut answer = [0; 4];
         socket.read(&mut answer)?;
@@ -296,7 +298,7 @@ impl Client {
         self.control.write_all(&frame(&ours))?;
         let server = self.read_results()?;
         let of = |id| server.streams.iter().find(|each: &&StreamResult| each.id == id);
-        // What was under way when the test ended is not lost.
+        // Data in transit at the end of the test is not lost.
         for stream in streams.iter_mut().filter(|stream| stream.meter.is_some()) {
             while stream.run(room, monotonic()).0 > 0 {}
         }

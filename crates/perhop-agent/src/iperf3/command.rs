@@ -10,13 +10,13 @@ use super::message::Parameters;
 use super::server::{Server, Settings};
 use crate::options::{Arguments, Opt, Usage, count, duration, rate, size, wrong};
 
-/// iperf3's port on this host.
+/// Default address: the port of iperf3 on loopback.
 const LISTEN: &str = "127.0.0.1:5201";
 
 const USAGE: Usage = Usage {
     command: "iperf3",
     positional: "",
-    about: "Answer iperf3's clients, many at a time, and measure what iperf3 does not say.",
+    about: "Answer iperf3 clients, many at the same time, and measure more than iperf3 reports.",
     options: &[
         Opt {
             name: "--listen",
@@ -28,14 +28,22 @@ const USAGE: Usage = Usage {
             value: "DIR",
             help: "write a record of each test into this folder",
         },
-        Opt { name: "--max-rate", value: "RATE", help: "of a test in each direction [no limit]" },
-        Opt { name: "--max-duration", value: "TIME", help: "of a test [300 s]" },
+        Opt {
+            name: "--max-rate",
+            value: "RATE",
+            help: "rate of a test in each direction [no limit]",
+        },
+        Opt { name: "--max-duration", value: "TIME", help: "duration of a test [300 s]" },
         Opt {
             name: "--max-volume",
             value: "SIZE",
-            help: "of a test in both directions [no limit]",
+            help: "bytes of a test in both directions [no limit]",
         },
-        Opt { name: "--max-streams", value: "N", help: "of a test in each direction [128]" },
+        Opt {
+            name: "--max-streams",
+            value: "N",
+            help: "streams of a test in each direction [128]",
+        },
         Opt { name: "--max-tests", value: "N", help: "tests at the same time [32]" },
         Opt { name: "--max-records", value: "N", help: "files in the folder of records [100000]" },
         Opt {
@@ -43,11 +51,15 @@ const USAGE: Usage = Usage {
             value: "",
             help: "clients run on this machine, in namespaces: delays are absolute",
         },
-        Opt { name: "--client", value: "ADDR", help: "be a client of this server instead; JSON" },
+        Opt {
+            name: "--client",
+            value: "ADDR",
+            help: "run a test against this server instead; prints JSON",
+        },
         Opt {
             name: "--parameters",
             value: "JSON",
-            help: "of the client's test, as iperf3 has them",
+            help: "parameters of the client's test, as in iperf3's protocol",
         },
     ],
 };
@@ -74,7 +86,7 @@ pub fn command(arguments: &[String]) -> ExitCode {
     match started {
         Ok(server) => {
             for address in server.addresses() {
-                println!("iperf3 clients are answered on {address}");
+                println!("iperf3: listening on {address}");
             }
             loop {
                 std::thread::park();
@@ -116,7 +128,8 @@ fn limits(given: &Arguments) -> Result<Limits, ExitCode> {
     })
 }
 
-/// The settings of a server that a command starts; the option `listen` says where.
+/// Returns the settings of a server that a command starts; `listen` is the name of the option with
+/// its addresses.
 pub(crate) fn settings(
     command: &'static str,
     given: &Arguments,

@@ -3,11 +3,11 @@
 
 use super::message::{MAX_PARAMETERS, MAX_RESULTS, Parameters, Results, State};
 
-/// The message that the server waits for.
+/// Message that the server expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Parameters,
-    /// Nothing but the end, while streams are made.
+    /// Only the end of the test, while streams are created.
     Streams,
     /// The end of the test.
     End,
@@ -15,29 +15,29 @@ pub(crate) enum Awaited {
     Done,
 }
 
-/// A message of the client.
+/// Message of the client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     Parameters(Box<Parameters>),
     End,
     Results(Results),
     Done,
-    /// The client gives the test up.
+    /// The client terminates the test.
     Terminated,
 }
 
-/// A message that makes no sense.
+/// Fault in the client's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    #[error("a message of {0} bytes, which is longer than any that iperf3 sends")]
+    #[error("a message of {0} bytes, longer than any of iperf3")]
     Length(usize),
     #[error("{what}: {error}")]
     Json { what: &'static str, error: String },
-    #[error("state {0} out of turn")]
+    #[error("unexpected state {0}")]
     State(i8),
 }
 
-/// Reads what a client sends. It holds at most one message.
+/// Parser of a client's messages. It holds at most one message.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub awaited: Awaited,
@@ -45,7 +45,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The client has sent its cookie.
+    /// Returns the state after the client's cookie.
     pub fn new() -> Self {
         Self { awaited: Awaited::Parameters, buffer: Vec::new() }
     }
@@ -54,10 +54,10 @@ impl Control {
         if self.awaited == Awaited::Parameters { MAX_PARAMETERS } else { MAX_RESULTS }
     }
 
-    /// Adds bytes that have arrived.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let length = self.buffer.len() + bytes.len();
-        // The end of the test, and behind it the results.
+        // The end of the test, followed by the results.
         if length > self.limit() + 5 {
             return Err(Fault::Length(length));
         }
@@ -65,7 +65,7 @@ impl Control {
         Ok(())
     }
 
-    /// The next message, once all of it has arrived.
+    /// Returns the next message, if it is complete.
     pub fn next(&mut self) -> Result<Option<Event>, Fault> {
         match self.awaited {
             Awaited::Parameters => {
@@ -126,7 +126,7 @@ mod tests {
         [&frame(parameters)[..], &end, &frame(&results), &[State::Done.byte()]].concat()
     }
 
-    /// Feeds a conversation in pieces; the server goes on as it does with sockets.
+    /// Parses a client's bytes in pieces, with the steps of the server. Returns the events.
     fn converse(bytes: &[u8], piece: usize) -> Result<Vec<Event>, Fault> {
         let (mut control, mut events) = (Control::new(), Vec::new());
         for bytes in bytes.chunks(piece.max(1)) {

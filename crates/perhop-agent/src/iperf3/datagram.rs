@@ -1,19 +1,20 @@
 //! The header of iperf3's datagrams: seconds, microseconds and sequence number, big-endian.
 
-/// Bytes of the longer form.
+/// Size of the longer form in bytes.
 pub(crate) const LONGEST: usize = 16;
 
-/// A header. iperf3 reads its clock of monotonic time, which begins at the sender's own zero.
+/// Header of a datagram. Its time stamp is of the sender's monotonic clock, whose zero is
+/// arbitrary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// When it was sent in microseconds, by the sender's clock.
+    /// Time of sending in microseconds, by the sender's clock.
     pub sent: u64,
-    /// Its number, from 1.
+    /// Sequence number, from 1.
     pub sequence: u64,
 }
 
 impl Header {
-    /// Reads a datagram with a number of 64 bits (`wide`) or of 32.
+    /// Parses a datagram with a sequence number of 64 bits (`wide`) or 32 bits.
     pub fn read(bytes: &[u8], wide: bool) -> Option<Self> {
         let (seconds, rest) = bytes.split_first_chunk()?;
         let (micros, rest) = rest.split_first_chunk()?;
@@ -25,7 +26,7 @@ impl Header {
         Some(Self { sent: seconds * 1_000_000 + micros, sequence })
     }
 
-    /// The bytes of it.
+    /// Returns the header and its size in bytes.
     pub fn write(self, wide: bool) -> ([u8; LONGEST], usize) {
         let mut bytes = [0; LONGEST];
         bytes[..4].copy_from_slice(&((self.sent / 1_000_000) as u32).to_be_bytes());

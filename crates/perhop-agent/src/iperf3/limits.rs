@@ -1,4 +1,4 @@
-//! The limits of the server's owner, and the tests that they admit.
+//! Limits of the server's owner, and admission of tests.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use super::message::Parameters;
 /// Limits of the server's owner. A client cannot raise them.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The longest test, omitted seconds included.
+    /// Maximum duration of a test, omitted seconds included.
     pub duration: Duration,
-    /// The highest rate of a test in bit/s, all its streams together, in each direction.
+    /// Maximum rate of a test in bit/s, in each direction, for all its streams together.
     pub rate: Option<u64>,
-    /// The most bytes that a test carries, both directions together.
+    /// Maximum number of bytes of a test, in both directions together.
     pub volume: Option<u64>,
-    /// Streams of a test in each direction.
+    /// Maximum number of streams of a test in each direction.
     pub streams: u32,
-    /// Tests at the same time.
+    /// Maximum number of simultaneous tests.
     pub tests: u32,
-    /// Files that the folder of records may hold; further tests are not recorded.
+    /// Maximum number of files in the folder of records; further tests are not recorded.
     pub records: usize,
 }
 
@@ -35,7 +35,8 @@ impl Default for Limits {
 }
 
 impl From<&crate::Limits> for Limits {
-    /// The limits of an agent that answers iperf3's clients, too: a test counts as a session.
+    /// Returns the limits for an agent that also answers iperf3 clients: those of a session are
+    /// those of a test.
     fn from(agent: &crate::Limits) -> Self {
         let usual = Self::default();
         Self {
@@ -49,7 +50,7 @@ impl From<&crate::Limits> for Limits {
     }
 }
 
-/// A test that a server does not run: an error code of iperf3's, which its client prints.
+/// Refusal of a test: an error code of iperf3, which its client prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the test takes too long")]
@@ -82,11 +83,11 @@ pub(crate) enum Refusal {
     Socket = 204,
 }
 
-/// A test without a limit: a day, as in iperf3.
+/// Maximum duration without a limit: a day, as in iperf3.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// Bytes of the longest block and datagram (iperf3: `MAX_BLOCKSIZE`, `MAX_UDP_BLOCKSIZE`), of the
-/// shortest datagram, and of the largest socket buffer.
+/// Sizes in bytes of the longest block and datagram (iperf3: `MAX_BLOCKSIZE`, `MAX_UDP_BLOCKSIZE`),
+/// of the shortest datagram, and of the largest socket buffer.
 const MAX_BLOCK: u64 = 1 << 20;
 const MAX_DATAGRAM: u64 = 65_507;
 const MIN_DATAGRAM: u64 = 16;
@@ -95,25 +96,25 @@ const MAX_WINDOW: u64 = 512 << 20;
 const BLOCK: u64 = 128 << 10;
 const DATAGRAM: u64 = 1460;
 
-/// A test that is admitted.
+/// Plan of an admitted test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub udp: bool,
-    /// Streams on which the server receives, and on which it sends.
+    /// Numbers of streams on which the server receives, and on which it sends.
     pub receives: usize,
     pub sends: usize,
-    /// Bytes of a block or datagram.
+    /// Size of a block or datagram in bytes.
     pub length: usize,
-    /// The rate of each stream in bit/s, in either direction; no limit if absent.
+    /// Rate of each stream in bit/s, in both directions; no limit if absent.
     pub rate: Option<u64>,
     pub omit: Duration,
-    /// When the test is over at the latest, omitted time included.
+    /// Maximum duration of the test, omitted time included.
     pub duration: Duration,
-    /// Whether bytes or blocks end it, not time.
+    /// True if a number of bytes or blocks ends the test instead of a duration.
     pub by_volume: bool,
-    /// Bytes that end it.
+    /// Number of bytes that ends the test.
     pub asked: u64,
-    /// Bytes that the test may carry.
+    /// Maximum number of bytes of the test.
     pub volume: u64,
     pub window: Option<u32>,
     pub tos: u8,
@@ -121,14 +122,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Streams in both directions.
+    /// Returns the number of streams in both directions.
     pub fn streams(&self) -> usize {
         self.receives + self.sends
     }
 }
 
 impl Limits {
-    /// The plan of a test with these parameters, within the limits.
+    /// Returns the plan of a test with these parameters, within the limits.
     pub(crate) fn admit(&self, asked: &Parameters) -> Result<Plan, Refusal> {
         if asked.sctp || asked.tcp == asked.udp {
             return Err(Refusal::Transport);
@@ -167,12 +168,12 @@ impl Limits {
         if self.volume.is_some_and(|most| by_volume && volume > most) {
             return Err(Refusal::Rate);
         }
-        // Clients leave it out for `-b 0`, and name their default.
+        // Clients omit the rate for `-b 0`, and send their default explicitly.
         let mut rate = asked.bandwidth.filter(|&rate| rate > 0);
         if let Some(most) = self.rate {
             let share = (most / parallel as u64).max(1);
-            // UDP that is to be received cannot be held back, and what was asked for is not changed
-            // behind the client's back. TCP is slowed down.
+            // Received UDP cannot be slowed down, and requested parameters are not changed
+            // silently, so that such tests are refused. TCP is slowed down.
             if udp && rate.is_none_or(|rate| rate > share) {
                 return Err(Refusal::Rate);
             }

@@ -1,23 +1,23 @@
 //! The messages of iperf3's control connection: states, parameters and results.
 //!
-//! iperf3 has no specification; the forms are those that iperf 3.12 sends and accepts. Unknown
-//! keys are ignored, because every version of iperf3 adds some.
+//! The protocol has no specification; the formats are those that iperf 3.12 sends and accepts.
+//! Unknown keys are ignored, because new versions of iperf3 add keys.
 
 use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Bytes of a cookie: 36 characters and a NUL.
+/// Size of a cookie in bytes: 36 characters and a NUL.
 pub(crate) const COOKIE: usize = 37;
 
-/// The secret by which a client's connections are known as one client's.
+/// Secret that identifies the connections of a client.
 pub(crate) type Cookie = [u8; COOKIE];
 
-/// Bytes of the longest parameters that iperf3 sends.
+/// Maximum size of parameters in bytes, beyond those that iperf3 sends.
 pub(crate) const MAX_PARAMETERS: usize = 8 << 10;
-/// Bytes of the longest results that are accepted: 256 streams have less than a quarter of it.
+/// Maximum size of results in bytes; those of 256 streams have less than a quarter of it.
 pub(crate) const MAX_RESULTS: usize = 256 << 10;
 
-/// The states that either end announces, one signed byte each.
+/// States that both ends announce, each by a signed byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub(crate) enum State {
@@ -51,12 +51,12 @@ impl State {
         Self::ServerError,
     ];
 
-    /// The state that a byte stands for.
+    /// Returns the state of a byte.
     pub fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.byte() == byte)
     }
 
-    /// The byte that announces it.
+    /// Returns the byte of the state.
     pub fn byte(self) -> u8 {
         self as i8 as u8
     }
@@ -66,19 +66,19 @@ impl State {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parameters {
-    /// Whether the test uses TCP.
+    /// True if the test uses TCP.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub tcp: bool,
-    /// Whether the test uses UDP.
+    /// True if the test uses UDP.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub udp: bool,
-    /// Whether the test uses SCTP, which perhop does not.
+    /// True if the test uses SCTP, which perhop does not support.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub sctp: bool,
-    /// Seconds at the start that do not count.
+    /// Omitted time at the start, in seconds.
     #[serde(deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omit: Option<u64>,
-    /// Seconds that the test takes; 0 where bytes or blocks end it.
+    /// Duration of the test in seconds; 0 if bytes or blocks end it.
     #[serde(deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
     /// Bytes after which the test ends.
@@ -90,16 +90,16 @@ pub struct Parameters {
     /// The maximum segment size in bytes.
     #[serde(rename = "MSS", deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub mss: Option<u64>,
-    /// Whether TCP sends small segments at once.
+    /// True if TCP sends small segments at once (`TCP_NODELAY`).
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub nodelay: bool,
     /// The number of streams in each direction.
     #[serde(deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub parallel: Option<u64>,
-    /// Whether the server sends.
+    /// True if the server sends.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub reverse: bool,
-    /// Whether both ends send.
+    /// True if both ends send.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub bidirectional: bool,
     /// The size of socket buffers in bytes.
@@ -120,10 +120,10 @@ pub struct Parameters {
     /// The congestion control of TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// Whether the client wants the server's output.
+    /// True if the client wants the server's output.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub get_server_output: bool,
-    /// Whether sequence numbers of datagrams have 64 bits.
+    /// True if sequence numbers of datagrams have 64 bits.
     #[serde(deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub udp_counters_64bit: bool,
     /// The version of the client.
@@ -131,10 +131,10 @@ pub struct Parameters {
     pub client_version: Option<String>,
 }
 
-/// What an end says of a test when it is over.
+/// Results of a test at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The share of a CPU that the test took, in percent.
+    /// CPU time of the test as a share of one CPU, in percent.
     pub cpu_util_total: f64,
     /// The share in user mode.
     pub cpu_util_user: f64,
@@ -146,36 +146,36 @@ pub struct Results {
     /// The congestion control that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_used: Option<String>,
-    /// What the server printed, for `--get-server-output`.
+    /// Output of the server, for `--get-server-output`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
-    /// Its streams.
+    /// Results of the streams.
     pub streams: Vec<StreamResult>,
 }
 
-/// What an end says of a stream.
+/// Result of a stream at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
-    /// Its number: 1, 3, 4, 5 and so on.
+    /// Number of the stream: 1, 3, 4, 5 and so on.
     pub id: u32,
     /// Bytes that the end sent or received, without those of the omitted seconds.
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     pub bytes: Option<u64>,
-    /// Segments that the end sent again, if it sends and counts them.
+    /// Retransmitted segments, if the end sends and counts them.
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     pub retransmits: Option<u64>,
-    /// Of received UDP: the jitter in seconds (RFC 1889, appendix A.8).
+    /// For received UDP: the jitter in seconds (RFC 1889, appendix A.8).
     pub jitter: f64,
-    /// Of received UDP: datagrams that the network lost.
+    /// For received UDP: lost datagrams.
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     pub errors: Option<u64>,
-    /// Of those, the ones of the omitted seconds.
+    /// Those of them in the omitted seconds.
     #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_errors: Option<u64>,
-    /// Of UDP: datagrams sent.
+    /// For UDP: datagrams sent.
     #[serde(deserialize_with = "count", serialize_with = "or_minus_one")]
     pub packets: Option<u64>,
-    /// Of those, the ones of the omitted seconds.
+    /// Those of them in the omitted seconds.
     #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<u64>,
     /// Seconds, in practice 0.
@@ -186,12 +186,12 @@ pub struct StreamResult {
     pub end_time: f64,
 }
 
-/// The number of the stream that was made as number `place`, from 0.
+/// Returns the number of the stream that was created as number `place`, from 0.
 pub(crate) fn stream_id(place: usize) -> u32 {
     if place == 0 { 1 } else { place as u32 + 2 }
 }
 
-/// A JSON text behind its length, as it goes over the connection.
+/// Returns a message in JSON after its length, as on the control connection.
 pub(crate) fn frame(message: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_vec(message).expect("numbers and strings are JSON");
     let mut frame = (text.len() as u32).to_be_bytes().to_vec();
@@ -199,7 +199,7 @@ pub(crate) fn frame(message: &impl Serialize) -> Vec<u8> {
     frame
 }
 
-/// `SERVER_ERROR` with an error code of iperf3's and an `errno`.
+/// Returns `SERVER_ERROR` with an error code of iperf3 and an `errno`.
 pub(crate) fn server_error(code: i32, errno: i32) -> Vec<u8> {
     let mut bytes = vec![State::ServerError.byte()];
     bytes.extend(code.to_be_bytes());
@@ -219,8 +219,8 @@ fn or_minus_one<S: Serializer>(number: &Option<u64>, out: S) -> Result<S::Ok, S:
     }
 }
 
-/// A number that is not negative. iperf 3.12 writes -1 as 18446744073709551615, and cJSON large
-/// numbers in floating point.
+/// Reads a number; negative ones are absent. iperf 3.12 writes -1 as 18446744073709551615, and
+/// cJSON writes large numbers in floating point.
 fn count<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
     struct Count;
 
@@ -252,7 +252,7 @@ fn count<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
     input.deserialize_any(Count)
 }
 
-/// A flag, which iperf3 writes as true or as a number.
+/// Reads a flag, which iperf3 writes as true or as a number.
 fn flag<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Error> {
     count(input).map(|number| number.is_some_and(|number| number > 0))
 }

@@ -1,4 +1,4 @@
-//! What a receiver measures of a stream of iperf3's datagrams.
+//! Measurement of a stream of iperf3 datagrams at its receiver.
 
 use perhop_core::{Dscp, Duration, Ecn};
 use perhop_measure::DatagramMeter;
@@ -7,17 +7,18 @@ use perhop_socket::{Control, Nanos, monotonic, realtime};
 use super::datagram::Header;
 use super::record::Counts;
 
-/// Numbers from here on are nonsense: nobody sends so many.
+/// Sequence numbers from here on are invalid.
 const MAX_SEQUENCE: u64 = 1 << 48;
-/// Delays are counted from that of the first datagram. This is added, so that none is negative.
+/// Offset in nanoseconds that is added to delays, which are relative to the first datagram, so that
+/// none is negative.
 const BIAS: i64 = 1 << 40;
 
-/// Measures a stream of datagrams at its receiver.
+/// Meter of a stream of datagrams at its receiver.
 #[derive(Debug)]
 pub(crate) struct Meter {
     wide: bool,
     order: DatagramMeter,
-    /// One above the highest number from 0.
+    /// Highest sequence number, counted from 0, plus one.
     next: u64,
     pub malformed: u64,
     marked: u64,
@@ -27,7 +28,7 @@ pub(crate) struct Meter {
     first: Option<i64>,
     /// The least difference.
     least: i64,
-    /// Since the last mark.
+    /// Delays since the last mark.
     delays: Delays,
 }
 
@@ -49,7 +50,7 @@ impl Delays {
         self.count += 1;
     }
 
-    /// Least, mean and most above `floor`, in seconds.
+    /// Returns the minimum, mean and maximum above `floor`, in seconds.
     pub fn above(&self, floor: i64) -> Option<[f64; 3]> {
         if self.count == 0 {
             return None;
@@ -60,7 +61,7 @@ impl Delays {
     }
 }
 
-/// The two clocks of this host, read together.
+/// Monotonic and real-time clock of this host, read together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     monotonic: Nanos,
@@ -72,7 +73,7 @@ impl Clocks {
         Self { monotonic: monotonic(), realtime: realtime() }
     }
 
-    /// The monotonic time of a stamp of the kernel's a moment ago.
+    /// Returns the monotonic time of a recent time stamp of the kernel.
     fn of_stamp(self, stamp: Option<Nanos>) -> Nanos {
         stamp.map_or(self.monotonic, |stamp| {
             self.monotonic.saturating_sub(self.realtime.saturating_sub(stamp))
@@ -96,7 +97,7 @@ impl Meter {
         }
     }
 
-    /// Counts a datagram, or several that the kernel has put together.
+    /// Counts a datagram, or several that the kernel has merged.
     pub fn add(&mut self, bytes: &[u8], control: &Control, clocks: Clocks) {
         let arrived = clocks.of_stamp(control.stamp);
         let class = control.traffic_class.unwrap_or(0);
@@ -129,7 +130,7 @@ impl Meter {
         }
     }
 
-    /// What was counted so far; `sent` datagrams were sent, if that is known.
+    /// Returns the counters so far; `sent` is the number of sent datagrams, if known.
     pub fn counts(&self, sent: Option<u64>) -> Counts {
         let order = self.order.order.counts();
         Counts {
@@ -143,22 +144,23 @@ impl Meter {
         }
     }
 
-    /// The highest number that has arrived.
+    /// Returns the highest sequence number that has arrived.
     pub fn highest(&self) -> u64 {
         self.next
     }
 
-    /// The jitter in seconds.
+    /// Returns the jitter in seconds.
     pub fn jitter(&self) -> Option<f64> {
         self.order.reading(0).jitter.map(Duration::as_secs_f64)
     }
 
-    /// The least difference between arrival and sending in nanoseconds: delay and clocks.
+    /// Returns the least difference between arrival and sending in nanoseconds: the delay plus the
+    /// offset of the clocks.
     pub fn least(&self) -> Option<i64> {
         self.first.map(|_| self.least)
     }
 
-    /// The delays since the last mark.
+    /// Returns the delays since the last mark.
     pub fn pass_mark(&mut self) -> Delays {
         self.order.pass_mark();
         std::mem::take(&mut self.delays)

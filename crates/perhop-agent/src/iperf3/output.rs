@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use super::message::StreamResult;
 use super::stream::Stream;
 
-/// What the server says of a test: iperf3's summary, and what iperf3 does not say.
+/// Returns the server's output for a test: iperf3's summary, and the further measurements of
+/// perhop.
 pub(crate) fn text(client: SocketAddr, streams: &[Stream], results: &[StreamResult]) -> String {
     let mut text = format!("perhop {}, test of {client}\n", env!("CARGO_PKG_VERSION"));
     for (stream, result) in streams.iter().zip(results) {

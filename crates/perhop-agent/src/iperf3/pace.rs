@@ -1,11 +1,11 @@
-//! When a stream is due, at a rate.
+//! Pacing of streams at a rate.
 
 use perhop_socket::Nanos;
 
-/// Paces bytes from a start on. Being late moves nothing that comes after it.
+/// Pacer of bytes from a start on. A late byte does not delay the next ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// In bit/s; no limit if absent.
+    /// Rate in bit/s; no limit if absent.
     rate: Option<u64>,
     start: Nanos,
     bytes: u64,
@@ -16,17 +16,17 @@ impl Pace {
         Self { rate, start, bytes: 0 }
     }
 
-    /// When it began by the monotonic clock.
+    /// Returns the start by the monotonic clock, in nanoseconds.
     pub fn start(&self) -> Nanos {
         self.start
     }
 
-    /// So many bytes were carried.
+    /// Counts bytes that were carried.
     pub fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// When the next byte is due by the monotonic clock.
+    /// Returns the instant at which the next byte is due by the monotonic clock, in nanoseconds.
     pub fn due(&self) -> Nanos {
         match self.rate {
             None => 0,

@@ -1,4 +1,4 @@
-//! Records of tests: what the server measured of each, as one JSON file.
+//! Records of tests: the server's measurements of a test, as one JSON file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,112 +9,113 @@ use serde::Serialize;
 
 use super::message::{Parameters, StreamResult};
 
-/// The number of the form of records. It counts up when the keys change.
+/// Version of the format of records, which increases when keys change.
 pub const FORMAT: u32 = 1;
 
-/// What a server measured of a test. Times are seconds from the start of the test; sizes are bytes
-/// of payload. An absent (`null`) number was not measured.
+/// Measurements of a test at the server. Times are in seconds from the start of the test; sizes are
+/// bytes of payload. A null number was not measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
-    /// [`FORMAT`].
+    /// Version of the format, [`FORMAT`].
     pub format: u32,
     /// The version of perhop.
     pub perhop: &'static str,
-    /// When the test started, in milliseconds of Unix time.
+    /// Start of the test, in milliseconds of Unix time.
     pub started_unix_ms: u64,
     /// The client's end of the control connection.
     pub client: String,
-    /// The server's end of it.
+    /// The server's end of the control connection.
     pub server: String,
-    /// The parameters that the client asked for.
+    /// Parameters that the client requested.
     pub parameters: Parameters,
     /// Bytes of a block or datagram.
     pub length: usize,
-    /// How the test ended.
+    /// Reason for the end of the test.
     pub ended: String,
-    /// Whether it ended as its client meant it to.
+    /// True if the test ended as its client intended.
     pub complete: bool,
-    /// Seconds at the start that the client's results leave out.
+    /// Time at the start that the client's results omit, in seconds.
     pub omitted_s: f64,
-    /// Seconds that the test took, omitted ones included.
+    /// Duration of the test in seconds, omitted ones included.
     pub duration_s: f64,
-    /// Whether both ends read the same clock, so that one-way delays are absolute.
+    /// True if both ends read the same clock, so that one-way delays are absolute.
     pub same_clock: bool,
-    /// Its streams.
+    /// Measurements of the streams.
     pub streams: Vec<StreamRecord>,
 }
 
-/// What a server measured of a stream, omitted seconds included.
+/// Measurements of a stream at the server, omitted seconds included.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamRecord {
-    /// iperf3's number of it.
+    /// Number of the stream in iperf3.
     pub id: u32,
-    /// Whether the server received its data; otherwise it sent them.
+    /// True if the server received the data, false if it sent them.
     pub received: bool,
-    /// Address and port of the client's end.
+    /// Address and port of the client.
     pub client: String,
-    /// The DSCP that the client asked for.
+    /// DSCP that the client requested.
     pub dscp_sent: u8,
-    /// Of received packets: how many arrived with which DSCP. Null if nobody could see that.
+    /// For received packets: number of packets by DSCP on arrival. Null if not observed.
     pub dscp_arrived: Option<Vec<(u8, u64)>>,
-    /// Of received packets: how many arrived with each ECN field: not-ECT, ECT(1), ECT(0), CE.
+    /// For received packets: number of packets by ECN field on arrival: not-ECT, ECT(1), ECT(0),
+    /// CE.
     pub ecn_arrived: Option<[u64; 4]>,
-    /// The sums over the intervals.
+    /// Sums over the intervals.
     pub total: Counts,
-    /// Of received UDP: malformed datagrams, which count for nothing else.
+    /// For received UDP: malformed datagrams, which no other counter includes.
     pub malformed: Option<u64>,
-    /// Of received UDP: the least one-way delay in seconds, if both ends read the same clock.
+    /// For received UDP: the least one-way delay in seconds, if both ends read the same clock.
     pub delay_minimum_s: Option<f64>,
-    /// Intervals of a second, or longer ones of long tests.
+    /// Intervals of a second, or longer ones in long tests.
     pub intervals: Vec<Interval>,
-    /// What the client reported of its end.
+    /// Result that the client reported.
     pub client_result: Option<StreamResult>,
 }
 
-/// What was counted. Datagrams that were received count once however often they arrive.
+/// Counters. A received datagram counts once, even if it arrives several times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Bytes received, or handed to the kernel.
+    /// Bytes that were received, or handed to the kernel.
     pub bytes: u64,
-    /// Data packets received or sent, if the kernel tells.
+    /// Data packets received or sent, if the kernel reports them.
     pub packets: u64,
-    /// Of received UDP: datagrams that never arrived. The last ones are included as far as the
-    /// client said how many it sent.
+    /// For received UDP: datagrams that never arrived, including the last ones if the client
+    /// reported the number that it sent.
     pub lost: Option<u64>,
-    /// Of received UDP: datagrams that arrived after one with a higher number (RFC 4737).
+    /// For received UDP: datagrams that arrived after one with a higher number (RFC 4737).
     pub reordered: Option<u64>,
-    /// Of received UDP: second and further copies.
+    /// For received UDP: duplicates.
     pub duplicates: Option<u64>,
     /// Packets that arrived with congestion experienced.
     pub marked: Option<u64>,
-    /// Of sent TCP: segments sent again.
+    /// For sent TCP: retransmitted segments.
     pub retransmits: Option<u64>,
 }
 
-/// What was counted and measured between two instants.
+/// Counters and measurements of an interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Interval {
-    /// When it begins.
+    /// Start of the interval.
     pub start_s: f64,
-    /// When it ends.
+    /// End of the interval.
     pub end_s: f64,
-    /// What was counted.
+    /// Counters.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Of sent TCP: the smoothed round-trip time at its end, in seconds.
+    /// For sent TCP: the smoothed round-trip time at its end, in seconds.
     pub srtt_s: Option<f64>,
-    /// Of sent TCP: the congestion window at its end, in bytes.
+    /// For sent TCP: the congestion window at its end, in bytes.
     pub cwnd: Option<u64>,
-    /// Of received UDP: the jitter at its end (RFC 3550), in seconds.
+    /// For received UDP: the jitter at its end (RFC 3550), in seconds.
     pub jitter_s: Option<f64>,
-    /// Of received UDP: by how much the one-way delay exceeded the least one of the stream (packet
-    /// delay variation, RFC 5481, section 4.2): least, mean and most, in seconds.
+    /// For received UDP: packet delay variation (RFC 5481, section 4.2), the one-way delay minus
+    /// the least one of the stream: minimum, mean and maximum, in seconds.
     pub variation_s: Option<[f64; 3]>,
-    /// How many datagrams that was measured of.
+    /// Number of datagrams with a measured delay.
     pub samples: u64,
 }
 
-/// A folder of records.
+/// Folder of records.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -124,18 +125,18 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if there is none.
+    /// Opens a folder, which is created if missing.
     pub fn open(path: &Path, most: usize) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let files = AtomicUsize::new(fs::read_dir(path)?.count());
         Ok(Self { path: path.to_owned(), files, most, serial: AtomicU64::new(0) })
     }
 
-    /// Writes a record into a file of its own, completely or not at all.
+    /// Writes a record into a new file, completely or not at all.
     pub fn write(&self, record: &Record) -> io::Result<PathBuf> {
         if self.files.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.files.fetch_sub(1, Ordering::Relaxed);
-            let message = format!("the folder holds {} files already", self.most);
+            let message = format!("the folder already holds {} files", self.most);
             return Err(io::Error::new(io::ErrorKind::StorageFull, message));
         }
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The server: accepts connections, knows which belong to which test, and gives each test a thread.
+//! The server: accepts connections, assigns them to tests, and starts a thread for each test.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,13 +17,13 @@ use super::message::{COOKIE, Cookie, State};
 use super::record::{Folder, Record};
 use super::test::{self, Caller};
 
-/// Connections that have not said whose they are: how many there may be, and for how long.
+/// Maximum number of connections without a cookie, and the time limit of the cookie.
 const MAX_PENDING: usize = 256;
 const PENDING: Nanos = 5_000_000_000;
-/// How often an idle thread looks whether the server is to stop.
+/// Interval at which an idle thread checks whether the server stops, in nanoseconds.
 const LOOK: Nanos = 200_000_000;
-/// The datagrams with which a client begins a stream of UDP, each with its answer: numbers in the
-/// client's byte order, and the older pair of numbers.
+/// Datagrams with which a client begins a stream of UDP, and their answers: numbers in the client's
+/// byte order, and an older pair of numbers.
 const POKES: [([u8; 4], [u8; 4]); 3] = [
     (*b"9876", *b"6789"),
     (*b"6789", *b"9876"),
@@ -33,18 +33,18 @@ const POKES: [([u8; 4], [u8; 4]); 3] = [
 /// Settings of a server.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Addresses to listen on. The unspecified address of IPv6 stands for that of IPv4, too.
+    /// Addresses to listen on. The unspecified address of IPv6 includes that of IPv4.
     pub listen: Vec<SocketAddr>,
-    /// The owner's limits.
+    /// Limits of the owner.
     pub limits: Limits,
-    /// The folder for records; none are written without one.
+    /// Folder for records; `None` writes no records.
     pub records: Option<PathBuf>,
-    /// Whether clients read the monotonic clock of this machine, as in network namespaces on it,
-    /// so that one-way delays are absolute. It is so for clients of this very host in any case.
+    /// True if all clients read the monotonic clock of this machine, for instance in its network
+    /// namespaces, so that one-way delays are absolute. Clients on this host always do.
     pub same_clock: bool,
 }
 
-/// A server that runs until it is dropped.
+/// A server, which stops when the value is dropped.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -52,34 +52,34 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A connection, or a socket of a stream of UDP.
+/// A new connection, or socket of a stream of UDP.
 pub(crate) struct Arrival {
-    /// Which it was of all that were made.
+    /// Position in the order of creation.
     pub serial: u64,
     pub socket: Socket,
     pub peer: SocketAddr,
 }
 
-/// A test, as the accepting threads know it.
+/// State of a test that the accepting threads share.
 pub(crate) struct Handle {
     number: u64,
     cookie: Cookie,
     client: IpAddr,
     at: SocketAddr,
-    /// Streams that are still to be made, and whether they are of UDP.
+    /// Number of streams that are still to be created, and true if they use UDP.
     expected: Mutex<(usize, bool)>,
     inbox: Mutex<Vec<Arrival>>,
     pub wake: EventFd,
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub(crate) struct Shared {
     pub settings: Settings,
     folder: Option<Folder>,
     stop: AtomicBool,
     serial: AtomicU64,
     tests: Mutex<HashMap<Cookie, Arc<Handle>>>,
-    /// The tests that wait to make streams of UDP, by the client's address.
+    /// Tests that wait to create streams of UDP, by the client's address.
     queues: Mutex<HashMap<IpAddr, VecDeque<u64>>>,
 }
 
@@ -94,10 +94,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Server {
-    /// Listens and serves in threads of its own.
+    /// Listens, and starts the threads that serve clients.
     ///
     /// # Errors
-    /// If an address cannot be listened on, or the folder cannot be made.
+    /// If an address cannot be bound, or the folder cannot be created.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let limits = &settings.limits;
         let folder = settings.records.as_deref();
@@ -128,12 +128,12 @@ impl Server {
         Ok(Self { shared, addresses, threads })
     }
 
-    /// The addresses that it listens on.
+    /// Returns the addresses on which the server listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The number of tests that run now.
+    /// Returns the number of running tests.
     pub fn tests(&self) -> usize {
         lock(&self.shared.tests).len()
     }
@@ -157,17 +157,17 @@ impl Drop for Server {
 }
 
 impl Handle {
-    /// Streams may be made from now on.
+    /// Permits the client to create streams from now on.
     pub fn expect(&self, streams: usize, udp: bool) {
         *lock(&self.expected) = (streams, udp);
     }
 
-    /// Forgets that it was woken.
+    /// Clears the wake-up event.
     pub fn rest(&self) {
         let _ = self.wake.read();
     }
 
-    /// The sockets of streams that were made.
+    /// Returns the sockets of new streams.
     pub fn take(&self) -> Vec<Arrival> {
         std::mem::take(&mut lock(&self.inbox))
     }
@@ -177,7 +177,7 @@ impl Handle {
         let _ = self.wake.write(1);
     }
 
-    /// Whether another stream is to be made; counts it.
+    /// Returns whether another stream is expected, and counts it.
     fn expects(&self, of_udp: bool) -> bool {
         let (left, udp) = &mut *lock(&self.expected);
         let expects = *left > 0 && *udp == of_udp;
@@ -186,7 +186,7 @@ impl Handle {
     }
 }
 
-/// A test's place in the queue of its client's address.
+/// Position of a test in the queue of its client's address.
 pub(crate) struct Turn<'a>(&'a Shared, IpAddr, u64);
 
 impl Drop for Turn<'_> {
@@ -209,28 +209,31 @@ impl Drop for Turn<'_> {
 }
 
 impl Shared {
-    /// Whether the server is to stop.
+    /// Returns whether the server stops.
     pub fn stops(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Queues a test that wants to make streams of UDP.
+    /// Queues a test that creates streams of UDP.
     pub fn queue(&self, handle: &Handle) -> Turn<'_> {
         lock(&self.queues).entry(handle.client).or_default().push_back(handle.number);
         Turn(self, handle.client, handle.number)
     }
 
-    /// Whether it is a test's turn.
+    /// Returns whether a test is the first in its queue.
     pub fn has_turn(&self, handle: &Handle) -> bool {
         let queues = lock(&self.queues);
         queues.get(&handle.client).and_then(VecDeque::front) == Some(&handle.number)
     }
 
-    /// Keeps a record.
+    /// Writes a record, if there is a folder.
     pub fn record(&self, record: &Record) {
         let Some(folder) = &self.folder else { return };
         if let Err(error) = folder.write(record) {
-            eprintln!("perhop-agent: the record of {}'s test is not kept: {error}", record.client);
+            eprintln!(
+                "perhop-agent: cannot write the record of the test of {}: {error}",
+                record.client
+            );
         }
     }
 
@@ -238,13 +241,13 @@ impl Shared {
         self.serial.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The test whose client makes streams of UDP from this address now.
+    /// Returns the test whose client may now create streams of UDP from this address.
     fn making(&self, client: IpAddr) -> Option<Arc<Handle>> {
         let number = *lock(&self.queues).get(&client)?.front()?;
         lock(&self.tests).values().find(|handle| handle.number == number).cloned()
     }
 
-    /// Somebody said who it is: a stream of a test, or a new client.
+    /// Assigns a connection with a complete cookie: to its test as a stream, or to a new test.
     fn admit(self: &Arc<Self>, cookie: Cookie, at: SocketAddr, arrival: Arrival) {
         let Arrival { serial, socket, peer } = arrival;
         let mut tests = lock(&self.tests);
@@ -287,7 +290,7 @@ impl Shared {
     }
 }
 
-/// Forgets a test when its thread ends, however it does.
+/// Guard that removes a test when its thread ends, also by a panic.
 struct Gone<'a>(&'a Shared, Cookie);
 
 impl Drop for Gone<'_> {
@@ -296,7 +299,7 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// A connection that has not said all of its cookie.
+/// A connection whose cookie is incomplete.
 struct Pending {
     serial: u64,
     since: Nanos,
@@ -334,7 +337,7 @@ impl Listener {
             .add(self.tcp.as_fd(), TCP, Interest::Readable)
             .and_then(|()| epoll.add(self.udp.as_fd(), UDP, Interest::Readable));
         if let Err(error) = watched {
-            eprintln!("perhop-agent: {} cannot be served: {error}", self.at);
+            eprintln!("perhop-agent: cannot accept connections at {}: {error}", self.at);
             return;
         }
         let mut pending: VecDeque<Pending> = VecDeque::new();
@@ -375,7 +378,7 @@ impl Listener {
                 Ok(_) => continue,
                 Err(error) => {
                     if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
-                        // The oldest one that is silent makes room.
+                        // The oldest pending connection is closed.
                         pending.pop_front();
                         thread::sleep(std::time::Duration::from_millis(1));
                     }
@@ -403,7 +406,7 @@ impl Listener {
         let Ok(place) = pending.binary_search_by_key(&serial, |each| each.serial) else { return };
         let each = &mut pending[place];
         let mut bytes = [0; COOKIE];
-        // Not a byte more: what follows is for the test.
+        // Read no further: the following bytes belong to the test.
         let room = &mut bytes[..COOKIE - each.cookie.len()];
         let count = match each.socket.read(room) {
             Ok(count) if count > 0 => count,
@@ -427,8 +430,8 @@ impl Listener {
         shared.admit(cookie, self.at, arrival);
     }
 
-    /// A client begins a stream of UDP: it is answered if its test makes such streams now, and
-    /// whatever the test sends will go only to where this came from.
+    /// Handles the first datagram of a stream of UDP. It is answered if its test creates such
+    /// streams now. The test sends data only to the source of this datagram.
     fn poked(&self, shared: &Shared, bytes: &[u8], from: Option<SocketAddr>) {
         let Some((_, answer)) = POKES.iter().find(|(poke, _)| poke == bytes) else { return };
         let Some(peer) = from else { return };
@@ -439,12 +442,11 @@ impl Listener {
         let socket = match self.connect(handle.at, peer) {
             Ok(socket) => socket,
             Err(error) => {
-                eprintln!("perhop-agent: a stream of {peer} cannot be opened: {error}");
+                eprintln!("perhop-agent: cannot open a stream of {peer}: {error}");
                 return;
             }
         };
-        // Between binding and connecting the socket may have taken what others sent to begin
-        // theirs.
+        // Between bind and connect the socket may have received first datagrams of other clients.
         let mut batch = Batch::new(4, 64);
         while let Ok(count) = batch.receive(&socket)
             && count > 0
@@ -461,7 +463,7 @@ impl Listener {
         }
     }
 
-    /// A socket for datagrams between the address that the client knows and its own.
+    /// Returns a socket for datagrams between the server's address and the client's.
     fn connect(&self, at: SocketAddr, peer: SocketAddr) -> io::Result<Socket> {
         let udp = socket(at, libc::SOCK_DGRAM)?;
         udp.stamp_arrivals()?;
@@ -473,7 +475,7 @@ impl Listener {
     }
 }
 
-/// A socket whose address others may have, too.
+/// Returns a socket whose address other sockets may share.
 fn socket(at: SocketAddr, kind: libc::c_int) -> io::Result<Socket> {
     let socket = Socket::like(at, kind, 0)?;
     socket.set((libc::SOL_SOCKET, libc::SO_REUSEADDR), 1)?;

@@ -1,4 +1,4 @@
-//! Options of a test's sockets.
+//! Options of the sockets of a test.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,12 +8,13 @@ use perhop_socket::Socket;
 use super::limits::Plan;
 use super::message::Parameters;
 
-/// The receive buffer for datagrams where the client asks for none.
+/// Default receive buffer for datagrams, in bytes.
 const RECEIVE_BUFFER: u32 = 4 << 20;
-/// The longest name of a congestion control (`TCP_CA_NAME_MAX`).
+/// Maximum length of the name of a congestion control (`TCP_CA_NAME_MAX`).
 const NAME: usize = 16;
 
-/// Has the kernel notice within seconds that the client is gone without a word.
+/// Enables keep-alive probes, so that the kernel notices within seconds that the client is
+/// unreachable.
 pub(crate) fn keep_alive(socket: &Socket) {
     let tcp = |option| (libc::IPPROTO_TCP, option);
     let options = [
@@ -25,17 +26,17 @@ pub(crate) fn keep_alive(socket: &Socket) {
         (tcp(libc::TCP_NODELAY), 1),
     ];
     for (option, value) in options {
-        // Without them a vanished client is noticed when its test should have ended.
+        // Without them, a vanished client is noticed at the end of its test.
         let _ = socket.set(option, value);
     }
 }
 
-/// Sets what the client asked for. The maximum segment size needs nothing here: the client's end
-/// announces it.
+/// Sets the options that the client requested. The maximum segment size is not set, because the
+/// client announces it.
 pub(crate) fn prepare(socket: &Socket, peer: SocketAddr, plan: &Plan, asked: &Parameters) {
     let _ = socket.set_traffic_class(peer.ip(), plan.tos);
     if let Some(window) = plan.window {
-        // Not beyond what users may have.
+        // Not beyond the limit for users.
         for option in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
             let _ = socket.set((libc::SOL_SOCKET, option), window as libc::c_int);
         }
@@ -48,7 +49,7 @@ pub(crate) fn prepare(socket: &Socket, peer: SocketAddr, plan: &Plan, asked: &Pa
     if asked.nodelay {
         let _ = socket.set((libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
     }
-    // Only what is there already: an unknown name makes the kernel load a module.
+    // Only loaded congestion controls: another name makes the kernel load a module.
     let known = || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     if let Some(name) = &asked.congestion
         && known().is_ok_and(|known| known.split_whitespace().any(|each| each == name))
@@ -57,7 +58,7 @@ pub(crate) fn prepare(socket: &Socket, peer: SocketAddr, plan: &Plan, asked: &Pa
     }
 }
 
-/// The congestion control of a connection.
+/// Returns the congestion control of a connection.
 pub(crate) fn congestion(socket: &Socket) -> Option<String> {
     let mut name = [0; NAME];
     socket.get_bytes((libc::IPPROTO_TCP, libc::TCP_CONGESTION), &mut name).ok()?;

@@ -1,4 +1,4 @@
-//! A stream of a test: its socket, and what is sent, received and counted.
+//! Streams of a test: socket, sending, receiving and counters.
 
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
@@ -12,22 +12,22 @@ use super::meter::{Clocks, Delays, Meter};
 use super::pace::Pace;
 use super::record::{Counts, Interval};
 
-/// How many bytes of a TCP stream are written at once.
+/// Number of bytes that are written at once on TCP.
 const WRITTEN: usize = 1 << 17;
-/// How many bytes of a TCP stream are taken at once.
+/// Number of bytes that are read at once on TCP.
 const TAKEN: usize = 1 << 22;
-/// Room for super-packets.
+/// Buffers for merged datagrams: their number and size in bytes.
 const BATCH: (usize, usize) = (32, 1 << 16);
-/// How long a stream waits whose socket is full.
+/// Time that a stream waits if its socket is full.
 const PAUSE: Nanos = 50_000;
 
-/// What streams of a thread share.
+/// Buffers that the streams of a thread share.
 pub(crate) struct Room {
     /// Zeros that are written. They are copied: pages that are not copied (sendfile(2)) make the
     /// socket buffers fragments of 4 KiB, and the client is slower to read these than all that
     /// the copy costs here. Nobody writes to them, so that they are one page of memory.
     zeros: Box<[u8]>,
-    /// Room that streams are said to have, and nothing is written to.
+    /// Buffer for discarded stream data, which is never written.
     discarded: Box<[MaybeUninit<u8>]>,
     batch: Option<Batch>,
 }
@@ -45,29 +45,29 @@ pub(crate) struct Stream {
     pub sends: bool,
     pub socket: Socket,
     pub peer: SocketAddr,
-    /// Whether it carries data.
+    /// True while it carries data.
     pub open: bool,
-    /// When it is due.
+    /// Pacer of the stream.
     pub pace: Pace,
-    /// Whether it waits for its turn, so that nobody waits for its socket.
+    /// True if it waits for its next due time, and its socket is not in the epoll set.
     pub held: bool,
     /// Bytes of a block or datagram.
     length: usize,
-    /// Of UDP that is sent.
+    /// State of sent UDP.
     out: Option<Outgoing>,
-    /// Of UDP that is received.
+    /// Meter of received UDP.
     pub meter: Option<Box<Meter>>,
-    /// Of TCP, or sent UDP: bytes since the start.
+    /// For TCP or sent UDP: bytes since the start.
     bytes: u64,
-    /// When something arrived last.
+    /// Time of the last arrival.
     pub last: Nanos,
     marked: Counts,
     intervals: Vec<(Interval, Delays)>,
-    /// What had been counted when it was ended.
+    /// Counters at the end of the stream.
     ended: Option<Counts>,
 }
 
-/// The datagrams of a sender that are on their way to the kernel.
+/// Datagrams of a sender that the kernel has not accepted yet.
 struct Outgoing {
     wide: bool,
     sequence: u64,
@@ -80,7 +80,7 @@ struct Outgoing {
 pub(crate) type Shape = (Option<u64>, usize);
 
 impl Stream {
-    /// A stream of TCP, or one of UDP (`wide`: with numbers of 64 bits).
+    /// Returns a stream of TCP, or one of UDP (`wide`: with sequence numbers of 64 bits).
     pub fn new(
         id: u32,
         sends: bool,
@@ -113,17 +113,17 @@ impl Stream {
         }
     }
 
-    /// The test begins.
+    /// Begins the test on this stream.
     pub fn begin(&mut self, (rate, length): Shape, zero: Nanos) {
-        // What comes in by UDP cannot be held back.
+        // Received UDP cannot be slowed down.
         let rate = rate.filter(|_| self.sends || self.meter.is_none());
         self.pace = Pace::new(rate, zero);
         self.length = length;
         self.last = zero;
     }
 
-    /// Carries what can be carried now. Returns the bytes, and when to come again where waiting
-    /// for the socket does not tell.
+    /// Carries data without blocking. Returns the bytes, and the instant of the next call if
+    /// readiness of the socket does not determine it.
     pub fn run(&mut self, room: &mut Room, now: Nanos) -> (u64, Option<Nanos>) {
         let due = self.pace.due();
         if due > now {
@@ -173,13 +173,13 @@ impl Stream {
     fn take_datagrams(&mut self, room: &mut Room, now: Nanos) {
         let Some(meter) = &mut self.meter else { return };
         let batch = room.batch.get_or_insert_with(|| Batch::new(BATCH.0, BATCH.1));
-        // An error is an ICMP message about what was sent before; that takes it away.
+        // The error is an ICMP error about an earlier datagram; reading it has cleared it.
         let Ok(count) = batch.receive(&self.socket) else { return };
         let clocks = Clocks::read();
         for number in 0..count {
             let datagram = batch.get(number);
             self.bytes += datagram.bytes.len() as u64;
-            // Before it was connected the socket took what anybody sent.
+            // Before it was connected, the socket received datagrams of any sender.
             if datagram.from == Some(self.peer) {
                 meter.add(datagram.bytes, &datagram.control, clocks);
                 self.last = now;
@@ -210,7 +210,7 @@ impl Stream {
                     Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO) if out.segmented => {
                         out.segmented = false;
                     }
-                    // The client's port is closed: it wants no more.
+                    // The client's port is closed: it has ended the stream.
                     Some(libc::ECONNREFUSED) => {
                         self.open = false;
                         return None;
@@ -224,8 +224,8 @@ impl Stream {
         Some(self.pace.due().max(now))
     }
 
-    /// Sends no more. The receiver of TCP is told so: a client of iperf3 may wait for the rest of a
-    /// block, and says nothing meanwhile.
+    /// Stops sending. TCP shuts down the sending direction, because an iperf3 client may wait for
+    /// the rest of a block and send nothing meanwhile.
     pub fn end(&mut self) {
         self.ended = Some(self.counts(None));
         self.open = false;
@@ -234,12 +234,12 @@ impl Stream {
         }
     }
 
-    /// Bytes that it has carried, malformed datagrams included.
+    /// Returns the bytes that the stream has carried, malformed datagrams included.
     pub fn carried(&self) -> u64 {
         self.bytes
     }
 
-    /// What was counted so far. `sent` is the number of datagrams that the other end sent.
+    /// Returns the counters so far. `sent` is the number of datagrams that the other end sent.
     pub fn counts(&self, sent: Option<u64>) -> Counts {
         if let Some(ended) = self.ended {
             return ended;
@@ -275,7 +275,7 @@ impl Stream {
             marked: since(now.marked, before.marked),
             retransmits: since(now.retransmits, before.retransmits),
         };
-        // What was missing and came late is not lost: it is taken from the next intervals.
+        // A late datagram is not lost: it is subtracted from the losses of later intervals.
         self.marked = Counts { lost: now.lost.max(before.lost), ..now };
         let delays = self.meter.as_mut().map(|meter| meter.pass_mark()).unwrap_or_default();
         let interval = Interval {
@@ -291,7 +291,7 @@ impl Stream {
         self.intervals.push((interval, delays));
     }
 
-    /// The intervals, now that the least delay is known and every loss.
+    /// Returns the intervals, after the least delay and all losses are known.
     pub fn intervals(&mut self, lost: Option<u64>) -> Vec<Interval> {
         let floor = self.meter.as_ref().and_then(|meter| meter.least());
         let mut intervals: Vec<Interval> = std::mem::take(&mut self.intervals)

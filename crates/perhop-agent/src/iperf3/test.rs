@@ -1,4 +1,4 @@
-//! One test of one client, in a thread of its own.
+//! A test of a client, which has its own thread.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -18,28 +18,28 @@ use super::setup;
 use super::stream::{Room, Stream};
 
 const SECOND: Nanos = 1_000_000_000;
-/// How long the client may take for its next message, or for making its streams.
+/// Time limit of the client's next message and of its streams, in nanoseconds.
 const PATIENCE: Nanos = 10 * SECOND;
-/// How long beyond its end a test may go on, as with iperf3's own server.
+/// Time after its duration for which a test may continue, as with iperf3's own server.
 const GRACE: Nanos = 5 * SECOND;
-/// Data that was under way when the client ended the test is waited for as long as some comes.
+/// Silence after which data in transit at the end of the test counts as lost, in nanoseconds.
 const QUIET: Nanos = 20_000_000;
 const MAX_DRAIN: Nanos = SECOND;
-/// Intervals of a record at most.
+/// Maximum number of intervals of a record.
 const MAX_INTERVALS: u64 = 600;
-/// How often a waiting thread looks whether the server is to stop.
+/// Interval at which a waiting thread checks whether the server stops, in nanoseconds.
 const LOOK: Nanos = 200_000_000;
 
-// Tokens of the set of sockets; streams follow.
+// Tokens of the epoll set; those of streams follow.
 const CONTROL: u64 = 0;
 const WAKE: u64 = 1;
 const STREAMS: u64 = 2;
 
-/// How a test ended.
+/// Reason for the end of a test.
 #[derive(Debug)]
 enum End {
     Refused(Refusal),
-    /// By the client, or by the loss of its connection.
+    /// The client ended the test, or its connection was lost.
     Gone(&'static str),
     Stopped,
 }
@@ -59,11 +59,11 @@ pub(crate) struct Test<'a> {
     epoll: Epoll,
     streams: Vec<Stream>,
     room: Room,
-    /// Bytes that the test has carried.
+    /// Number of bytes that the test has carried.
     carried: u64,
 }
 
-/// Runs a test, up to its record.
+/// Runs a test and writes its record.
 pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller) {
     let Ok(epoll) = Epoll::new() else { return };
     let mut test = Test {
@@ -117,7 +117,7 @@ impl Test<'_> {
             }
             let now = monotonic();
             if now > deadline {
-                return Err(End::Gone("the client fell silent"));
+                return Err(End::Gone("the client sent no message in time"));
             }
             let count = self.wait(&mut ready, deadline.min(now + LOOK))?;
             if ready[..count].iter().any(|each| each.u64 == CONTROL) {
@@ -136,7 +136,7 @@ impl Test<'_> {
     fn next_message(&mut self) -> Result<Option<Event>, End> {
         let awaited = self.control.awaited;
         match self.control.next() {
-            Ok(Some(Event::Terminated)) => Err(End::Gone("the client gave it up")),
+            Ok(Some(Event::Terminated)) => Err(End::Gone("the client terminated the test")),
             Ok(event) => Ok(event),
             Err(_) => Err(End::Refused(match awaited {
                 Awaited::Parameters => Refusal::Parameters,
@@ -159,8 +159,8 @@ impl Test<'_> {
         }
     }
 
-    /// Sends a message, as far as the client takes it: messages are short, and a client that reads
-    /// nothing is not waited for.
+    /// Sends a message without blocking: messages are short, and a client that does not read loses
+    /// the rest.
     fn say(&self, bytes: &[u8]) {
         let (mut rest, patience) = (bytes, monotonic() + SECOND);
         while !rest.is_empty() && monotonic() < patience {
@@ -174,10 +174,10 @@ impl Test<'_> {
         }
     }
 
-    /// Has the client make its streams.
+    /// Lets the client create its streams.
     fn make_streams(&mut self, plan: &Plan, asked: &Parameters) -> Result<(), End> {
-        // A datagram that begins a stream says nothing of the client but its address. Therefore
-        // clients of one address make streams of UDP one after the other.
+        // The first datagram of a stream identifies the client only by its address. Therefore
+        // clients of one address create streams of UDP one after another.
         let _turn = plan.udp.then(|| self.shared.queue(self.handle));
         let mut deadline = monotonic() + PATIENCE;
         let (mut began, mut arrivals) = (false, Vec::new());
@@ -190,7 +190,7 @@ impl Test<'_> {
                 self.handle.expect(plan.streams(), plan.udp);
                 self.say(&[State::CreateStreams.byte()]);
             } else if !began {
-                // As long as those before it may take.
+                // The sum of the time limits of the tests before it.
                 deadline = deadline.max(now + PATIENCE);
             }
             if now > deadline {
@@ -209,7 +209,7 @@ impl Test<'_> {
             }
             arrivals.extend(self.handle.take());
         }
-        // In the order in which the client made them.
+        // In the order in which the client created them.
         arrivals.sort_by_key(|arrival| arrival.serial);
         for (place, arrival) in arrivals.into_iter().take(plan.streams()).enumerate() {
             let ends = (arrival.socket, arrival.peer);
@@ -280,7 +280,7 @@ impl Test<'_> {
         }
     }
 
-    /// Carries what a stream can carry now.
+    /// Carries data of a stream without blocking.
     fn serve(&mut self, number: usize, plan: &Plan, due: &mut [Nanos]) -> Result<(), End> {
         let Some(stream) = self.streams.get_mut(number).filter(|stream| stream.open) else {
             return Ok(());
@@ -297,7 +297,7 @@ impl Test<'_> {
                 let _ = stream.socket.take_error();
                 due[number] = again.unwrap_or(Nanos::MAX);
             } else if let Some(rate) = self.shared.settings.limits.rate {
-                // The client said that it sends less.
+                // The client has announced a lower rate.
                 let elapsed = stream.last.saturating_sub(stream.pace.start()) + SECOND;
                 let most = u128::from(rate) * u128::from(elapsed) / 8 / u128::from(SECOND);
                 if u128::from(stream.carried()) > most {
@@ -306,7 +306,7 @@ impl Test<'_> {
             }
             return Ok(());
         }
-        // TCP that is paced leaves the set until it is due.
+        // Paced TCP streams leave the epoll set until they are due.
         let usual = if stream.sends { Interest::Writable } else { Interest::Readable };
         due[number] = again.unwrap_or(Nanos::MAX);
         if again.is_some() != stream.held {
@@ -338,14 +338,14 @@ impl Test<'_> {
         }
     }
 
-    /// The client has ended the test: exchanges results.
+    /// Exchanges results after the client has ended the test.
     fn finish(&mut self, plan: &Plan, asked: &Parameters, run: &mut Run) -> Result<(), End> {
         let ended = monotonic();
         run.ended = ended;
         let cpu = run.cpu(ended);
         self.streams.iter_mut().filter(|stream| stream.sends).for_each(Stream::end);
         for stream in self.streams.iter_mut().filter(|stream| !stream.sends && stream.open) {
-            // What had arrived when the test ended. A stream that is paced has not taken all.
+            // Read the data that had arrived when the test ended; a paced stream has not read all.
             while stream.run(&mut self.room, monotonic()).0 > 0 && monotonic() < ended + QUIET {}
         }
         self.say(&[State::ExchangeResults.byte()]);
@@ -369,8 +369,9 @@ impl Test<'_> {
         }
     }
 
-    /// Takes what was under way when the test ended: of UDP, so that what is late is not called
-    /// lost; of TCP where the client sent a volume, and the time until it arrived is the result.
+    /// Receives data that was in transit when the test ended: for UDP, so that late datagrams do
+    /// not count as lost; for TCP if the client sent a volume, because the time of its arrival is
+    /// the result.
     fn drain(&mut self, plan: &Plan, results: &Results) {
         if !(plan.udp || plan.by_volume) {
             return;
@@ -404,7 +405,7 @@ impl Test<'_> {
         }
     }
 
-    /// What the server tells the client.
+    /// Returns the results for the client.
     fn results(
         &self,
         plan: &Plan,
@@ -424,7 +425,7 @@ impl Test<'_> {
                 (true, true) => now.packets,
                 (true, false) => sent.unwrap_or_else(|| highest(stream)),
             };
-            // Clients from 3.13 on subtract what was omitted themselves.
+            // Clients since 3.13 subtract the omitted time themselves.
             let subtracts = told.is_some_and(|told| told.omitted_packets.is_some());
             let lost = now.lost.unwrap_or(0);
             let lost_before = omitted.lost.unwrap_or(0).min(lost);
@@ -537,7 +538,7 @@ fn usage() -> Option<Usage> {
     getrusage(UsageWho::RUSAGE_THREAD).ok()
 }
 
-/// The course of a test.
+/// Progress of a test.
 struct Run {
     started_unix_ms: u64,
     zero: Nanos,
@@ -545,7 +546,7 @@ struct Run {
     interval: Nanos,
     marked: Nanos,
     next_mark: Nanos,
-    /// What was counted in the omitted time, once it is over, and when that was.
+    /// Counters at the end of the omitted time, and the instant of that end.
     omitted: Option<Vec<super::record::Counts>>,
     measured: Nanos,
     usage: Option<Usage>,
@@ -580,7 +581,8 @@ impl Run {
         counts.copied().unwrap_or_default()
     }
 
-    /// The share of a CPU in percent since the omitted time: in all, in user mode, in the kernel.
+    /// Returns the CPU time since the omitted time as shares of one CPU in percent: in total, in
+    /// user mode, in the kernel.
     fn cpu(&self, now: Nanos) -> [f64; 3] {
         let (Some(before), Some(after)) = (&self.usage, usage()) else { return [0.0; 3] };
         let micros =
