@@ -1,4 +1,4 @@
-//! A control connection: frames over TLS over TCP, without waiting.
+//! Non-blocking control connections: frames over TLS over TCP.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -14,14 +14,14 @@ use thiserror::Error;
 
 use crate::frames::{self, Decoder, FrameError};
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 32 << 10;
-/// Bytes that may wait until the other side takes them.
+/// Maximum number of unsent bytes.
 const MOST_WAITING: usize = 64 << 20;
-/// How long a frame may take from its first byte to its last.
+/// Maximum time from the first byte of a frame to its last.
 const LONGEST_FRAME_TIME: Nanos = 60_000_000_000;
 
-/// Why a connection is over.
+/// Reason for the end of a connection.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Gone {
@@ -31,20 +31,20 @@ pub enum Gone {
     /// The network has ended it.
     #[error("the connection failed: {0}")]
     Io(io::Error),
-    /// The other side's key is not allowed, or it does not speak TLS as we do.
+    /// The key of the other side is not allowed, or the TLS handshake or a record failed.
     #[error("{0}")]
     Tls(#[from] TlsError),
-    /// It sent a frame that is none.
+    /// The other side has sent a malformed frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// It does not take what it is sent.
-    #[error("the other side takes nothing: {} MiB wait for it", MOST_WAITING >> 20)]
+    /// The other side does not read.
+    #[error("the other side does not read: {} MiB are unsent", MOST_WAITING >> 20)]
     Slow,
-    /// A frame does not come to its end.
-    #[error("a frame has not come to its end within {} s", LONGEST_FRAME_TIME / 1_000_000_000)]
+    /// A frame is not completed in time.
+    #[error("a frame is incomplete after {} s", LONGEST_FRAME_TIME / 1_000_000_000)]
     Slowly,
-    /// Nothing has come from it.
-    #[error("nothing was heard for {:.1} s", .0.as_secs_f64())]
+    /// The other side has sent nothing for too long.
+    #[error("nothing was received for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
 }
 
@@ -58,12 +58,12 @@ impl From<io::Error> for Gone {
     }
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 pub struct Received {
     /// Its text.
     pub frame: Vec<u8>,
-    /// When it was read, by the monotonic clock.
+    /// Time of reading by the monotonic clock, in nanoseconds.
     pub at: Nanos,
 }
 
@@ -73,25 +73,25 @@ pub struct Channel {
     socket: TcpStream,
     tls: Connection,
     decoder: Decoder,
-    /// Frames that TLS has not taken yet, and how many bytes of them.
+    /// Frames that TLS has not accepted yet, and their total size in bytes.
     outgoing: VecDeque<Vec<u8>>,
     waiting: usize,
-    /// When something was last heard.
+    /// Time of the last received data.
     heard: Nanos,
-    /// When the frame that is coming began.
+    /// Time of the first byte of an incomplete frame.
     frame_since: Option<Nanos>,
     closed: bool,
 }
 
 impl Channel {
-    /// A connection at its beginning.
+    /// Returns a channel on a new connection.
     ///
     /// # Errors
     /// If the socket cannot be set up.
     pub fn new(socket: TcpStream, mut tls: Connection, longest: usize) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        // What waits is counted here.
+        // The limit of unsent data is enforced here.
         tls.set_buffer_limit(None);
         Ok(Self {
             socket,
@@ -105,17 +105,17 @@ impl Channel {
         })
     }
 
-    /// Takes frames of at most `longest` bytes from now on.
+    /// Accepts frames of at most `longest` bytes from now on.
     pub fn set_longest(&mut self, longest: usize) {
         self.decoder.set_limit(longest);
     }
 
-    /// Whether the other side's key is not known yet.
+    /// Returns whether the handshake, and thus the check of the other side's key, is incomplete.
     pub fn is_handshaking(&self) -> bool {
         self.tls.is_handshaking()
     }
 
-    /// Refuses a connection on which nothing was heard for too long.
+    /// Checks that data was received within the last `most` nanoseconds.
     ///
     /// # Errors
     /// [`Gone::Silent`].
@@ -124,22 +124,22 @@ impl Channel {
         if silence > most { Err(Gone::Silent(Duration::from_nanos(silence))) } else { Ok(()) }
     }
 
-    /// Has a message sent.
+    /// Queues a message for sending.
     pub fn send(&mut self, message: &impl Serialize) {
         let frame = frames::write(message);
         self.waiting += frame.len();
         self.outgoing.push_back(frame);
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether data is waiting to be sent.
     pub fn wants_write(&self) -> bool {
         self.tls.wants_write() || (!self.outgoing.is_empty() && !self.tls.is_handshaking())
     }
 
-    /// Returns the next message that came whole.
+    /// Returns the next complete message.
     ///
     /// # Errors
-    /// [`Gone`] if the bytes are not a frame, or if there will be no more.
+    /// [`Gone`] if the bytes are not a frame, or if the connection has ended.
     pub fn receive(&mut self) -> Result<Option<Received>, Gone> {
         match self.decoder.next_frame()? {
             Some(frame) => {
@@ -151,12 +151,12 @@ impl Channel {
         }
     }
 
-    /// Sends and reads what is possible without waiting. Call [`receive`](Self::receive) until
-    /// there is no message left before this is called again: it reads a bounded number of bytes.
+    /// Sends and reads without blocking, a bounded number of bytes. Call [`receive`](Self::receive)
+    /// until it returns no message before this is called again.
     ///
     /// # Errors
-    /// [`Gone`] if the connection is over; what came before can still be received if it was closed
-    /// in order.
+    /// [`Gone`] if the connection is over. After an orderly close, earlier messages can still be
+    /// received.
     pub fn progress(&mut self) -> Result<(), Gone> {
         self.flush()?;
         if self.waiting > MOST_WAITING {
@@ -174,7 +174,7 @@ impl Channel {
         if read > 0 {
             self.heard = monotonic();
             if let Err(error) = self.tls.process_new_packets() {
-                // The other side is told why, if it still reads.
+                // Send the TLS alert, in case the other side still reads.
                 let _ = self.tls.write_tls(&mut self.socket);
                 return Err(error.into());
             }
@@ -207,7 +207,7 @@ impl Channel {
         }
     }
 
-    /// Sends what is possible without waiting.
+    /// Sends without blocking.
     ///
     /// # Errors
     /// [`Gone`] if the connection is over.
@@ -229,7 +229,7 @@ impl Channel {
         }
     }
 
-    /// Ends the connection after what was sent, as far as the network takes it within `within`.
+    /// Closes the connection after sending queued data, for at most `within`.
     pub fn close(mut self, within: Duration) {
         let until = monotonic() + within.as_nanos() as Nanos;
         let flush = |channel: &mut Self| {
@@ -241,8 +241,8 @@ impl Channel {
         self.tls.send_close_notify();
         flush(&mut self);
         let _ = self.socket.shutdown(Shutdown::Write);
-        // A socket that is closed with something unread resets the connection, and what was sent
-        // may be lost: read until the other side closes, too.
+        // Closing a socket with unread data resets the connection, which may discard sent data.
+        // Therefore read until the other side closes too.
         let mut chunk = [0; CHUNK];
         while monotonic() < until {
             match self.socket.read(&mut chunk) {
@@ -261,8 +261,8 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Waits until one of these connections can go on, or the monotonic clock shows `until`. Says which
-/// can.
+/// Waits until one of these channels is ready, or the monotonic clock reaches `until`. Returns for
+/// each whether it is ready.
 pub fn wait(channels: &[&Channel], until: Nanos) -> Vec<bool> {
     let mut fds: Vec<_> = channels
         .iter()
@@ -273,7 +273,7 @@ pub fn wait(channels: &[&Channel], until: Nanos) -> Vec<bool> {
         })
         .collect();
     let left = until.saturating_sub(monotonic()).div_ceil(1_000_000);
-    // An interrupted wait is over early, which every caller takes.
+    // An interrupted wait ends early, which all callers handle.
     let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
     fds.iter().map(|fd| fd.any().unwrap_or(true)).collect()
 }

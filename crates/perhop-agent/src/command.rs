@@ -5,22 +5,18 @@ use std::process::ExitCode;
 
 use crate::{iperf3, key, serve, stamp};
 
-/// What a command does with the arguments behind its name.
+/// Function of a command; its arguments are those after its name.
 type Run = fn(&[String]) -> ExitCode;
 
-/// The commands: name, what `--help` says of it, and what it does.
+/// The commands: name, text for `--help`, and function.
 const COMMANDS: &[(&str, &str, Run)] = &[
-    ("iperf3", "answer iperf3's clients, and measure what iperf3 does not say", iperf3::command),
-    (
-        "key",
-        "print the public key of this host; make the pair of keys if there is none",
-        key::command,
-    ),
-    ("serve", "serve the controllers that are allowed", serve::command),
+    ("iperf3", "answer iperf3 clients, and measure more than iperf3 reports", iperf3::command),
+    ("key", "print the public key of this host; create the pair of keys if missing", key::command),
+    ("serve", "serve allowed controllers", serve::command),
     ("stamp", "answer or send STAMP packets: delay, loss, DSCP and ECN each way", stamp::command),
 ];
 
-/// Wrong arguments, as every command of perhop has it.
+/// Exit code for wrong arguments, as in all commands of perhop.
 const USAGE: u8 = 2;
 
 /// Runs a command, given without the program's name.
@@ -45,7 +41,7 @@ fn help(out: &mut dyn Write, code: ExitCode) -> ExitCode {
     for (name, what, _) in COMMANDS {
         text += &format!("  {name:<9} {what}\n");
     }
-    // Whoever reads no further is content.
+    // A reader that closes the pipe early is no error.
     let _ = out.write_all(text.as_bytes());
     code
 }

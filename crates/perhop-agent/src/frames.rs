@@ -2,7 +2,7 @@
 //!
 //! A frame is a length of four bytes, most significant first, and a JSON text of that length. The
 //! controller sends a [`Request`], the agent a [`Reply`]: an object of one key, the kind of
-//! message. Unknown kinds and keys are refused. docs/agent.md describes each.
+//! message. Unknown kinds and keys are refused. docs/agent.md describes all kinds.
 
 use perhop_traffic::{Job, Readings};
 use serde::de::DeserializeOwned;
@@ -13,33 +13,34 @@ use crate::limits::Limits;
 
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
-/// Longest frame before both sides have said [`Hello`](Request::Hello), in bytes.
+/// Longest frame before both sides have sent [`Hello`](Request::Hello), in bytes.
 pub const LONGEST_GREETING: usize = 16 << 10;
-/// Longest frame that an agent takes after that, in bytes.
+/// Longest frame that an agent accepts after that, in bytes.
 pub const LONGEST_REQUEST: usize = 4 << 20;
-/// Longest frame that a controller takes after that, in bytes.
+/// Longest frame that a controller accepts after that, in bytes.
 pub const LONGEST_REPLY: usize = 16 << 20;
-/// Bytes of the length.
+/// Size of the length field in bytes.
 const HEAD: usize = 4;
 
-/// What is wrong with a frame.
+/// Fault of a frame.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// It is longer than it may be.
+    /// The frame is too long.
     #[error("a frame of {length} B; expected at most {limit} B")]
     TooLong {
-        /// Its length.
+        /// Its length in bytes.
         length: usize,
-        /// The longest that is taken.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// Its JSON is none, or not that of a message.
+    /// The text is no JSON, or no message.
     #[error("malformed message: {0}")]
     Malformed(String),
 }
 
-/// Finds frames in a stream of bytes. It holds one frame at most, besides what was pushed last.
+/// Decoder of the frames in a stream of bytes. It holds at most one frame besides the bytes of the
+/// last push.
 #[derive(Debug)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -47,12 +48,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream of frames of at most `limit` bytes.
+    /// Returns a decoder for a stream of frames of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit }
     }
 
-    /// Takes frames of at most `limit` bytes from now on.
+    /// Accepts frames of at most `limit` bytes from now on.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -62,15 +63,15 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether a frame has begun and is not complete.
+    /// Returns whether a frame has begun and is not complete.
     pub fn is_partial(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// Returns the text of the next frame, if all of it is there.
+    /// Returns the text of the next frame, if it is complete.
     ///
     /// # Errors
-    /// [`FrameError::TooLong`] as soon as its length says so.
+    /// [`FrameError::TooLong`] as soon as its length is known.
     pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some((head, body)) = self.bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes(*head) as usize;
@@ -90,7 +91,7 @@ impl Decoder {
 /// Reads the message in a frame.
 ///
 /// # Errors
-/// [`FrameError::Malformed`] with the place of what is wrong.
+/// [`FrameError::Malformed`] with the place of the error.
 pub fn read<M: DeserializeOwned>(frame: &[u8]) -> Result<M, FrameError> {
     let mut from = serde_json::Deserializer::from_slice(frame);
     let message = serde_path_to_error::deserialize(&mut from)
@@ -99,7 +100,7 @@ pub fn read<M: DeserializeOwned>(frame: &[u8]) -> Result<M, FrameError> {
     Ok(message)
 }
 
-/// An error may repeat what was sent: its beginning suffices.
+/// Returns the beginning of an error's text, which may repeat the message.
 fn brief(text: &str) -> String {
     text.chars().take(300).collect()
 }
@@ -107,7 +108,7 @@ fn brief(text: &str) -> String {
 /// Writes a frame with a message.
 ///
 /// # Panics
-/// If the message has no JSON, which would be our own bug, or more than 4 GiB of it.
+/// If the message cannot be written as JSON, which would be a bug, or has 4 GiB or more.
 pub fn write(message: &impl Serialize) -> Vec<u8> {
     let mut frame = vec![0; HEAD];
     serde_json::to_writer(&mut frame, message).expect("messages have JSON");
@@ -116,53 +117,54 @@ pub fn write(message: &impl Serialize) -> Vec<u8> {
     frame
 }
 
-/// What a controller asks of an agent.
+/// Message from a controller to an agent.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Begins the conversation.
+    /// Begins the session.
     Hello {
         /// The version of the protocol.
         version: u32,
-        /// The program's name and version, for messages to people.
+        /// Name and version of the program, for messages to users.
         program: String,
     },
-    /// Asks what time it is, and says that the controller is there.
+    /// Requests the agent's time, and shows that the controller is alive.
     Time {
-        /// When the controller sent this, by its monotonic clock, in nanoseconds.
+        /// Time of sending by the controller's monotonic clock, in nanoseconds.
         sent: u64,
     },
-    /// Asks what the agent does at present.
+    /// Requests the status of the agent.
     Status {},
     /// Opens the sockets of a job.
     Prepare {
-        /// The node that this agent is: the only one whose namespace is not null.
+        /// The node of this agent, the only one whose namespace is not null.
         node: String,
-        /// The flows and pings, and what is measured.
+        /// The job: its flows, pings and measurements.
         job: Box<Job>,
     },
-    /// Proves that data is wanted where it will be sent.
+    /// Requests the proof that all receivers want data.
     Prove {
-        /// How long to try, in nanoseconds.
+        /// Time limit of the proof, in nanoseconds.
         within: u64,
-        /// The agents whose clocks this one compares with its own: those that send to it.
+        /// The agents whose clocks this one measures: those that send to it.
         clocks: Vec<ClockPeer>,
     },
-    /// Tells how far the agent's real-time clock is ahead of others', as the controller sees it.
+    /// Reports the offsets of the agent's real-time clock from others, as the controller has
+    /// computed them.
     Clocks {
         /// One for each node that sends to the agent.
         clocks: Vec<PeerOffset>,
     },
     /// Begins the scenario.
     Start {
-        /// When, by the agent's monotonic clock, in nanoseconds.
+        /// Start by the agent's monotonic clock, in nanoseconds.
         zero: u64,
     },
-    /// Ends the run where it is.
+    /// Ends the run now.
     Stop {},
 }
 
-/// What an agent says to a controller.
+/// Message from an agent to a controller.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
@@ -170,59 +172,59 @@ pub enum Reply {
     Hello {
         /// The version of the protocol.
         version: u32,
-        /// What the agent's owner allows.
+        /// Limits of the agent's owner.
         limits: Limits,
         /// The host and the program.
         host: HostFacts,
     },
     /// Answers [`Request::Time`].
     Time {
-        /// As in the request.
+        /// Time of sending, copied from the request.
         sent: u64,
-        /// When the request came, by the agent's monotonic clock, in nanoseconds.
+        /// Time of arrival of the request by the agent's monotonic clock, in nanoseconds.
         received: u64,
-        /// When this was sent, by the agent's monotonic clock, in nanoseconds.
+        /// Time of sending of this reply by the agent's monotonic clock, in nanoseconds.
         answered: u64,
-        /// How far the agent's real-time clock is ahead of its monotonic clock, in nanoseconds.
+        /// The agent's real-time clock minus its monotonic clock, in nanoseconds.
         realtime_ahead: i64,
     },
     /// Answers [`Request::Status`].
     Status(Status),
     /// The sockets of the job are open.
     Prepared {
-        /// The UDP port at which other agents can ask for the time by STAMP (RFC 8762), if any.
+        /// UDP port of the STAMP reflector (RFC 8762) for the clocks of other agents, if it runs.
         clock_port: Option<u16>,
     },
-    /// Everybody who will be sent data has proved to want it.
+    /// All receivers have proved that they want data.
     Proved {},
     /// The run will begin.
     Started {},
-    /// What was measured at a mark.
+    /// Readings of a mark.
     Readings(Box<Readings>),
-    /// The run is over, and everything has been sent.
+    /// The run is over, and all readings were sent.
     Done {},
     /// The request is refused or the run has failed. The agent closes the connection.
     Error {
-        /// What kind of error.
+        /// Kind of the error.
         code: ErrorCode,
-        /// In words: what, where, what was expected, what to do.
+        /// Text: the error, its place, the expected value and the remedy.
         message: String,
     },
 }
 
-/// What an agent says of itself.
+/// Facts about the agent and its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostFacts {
-    /// The program's name and version.
+    /// Name and version of the program.
     pub program: String,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Whether something keeps the host's clock right.
+    /// Synchronisation of the host's clock.
     pub clock: String,
 }
 
-/// An agent whose clock another one compares with its own.
+/// An agent whose clock another agent measures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClockPeer {
@@ -232,31 +234,31 @@ pub struct ClockPeer {
     pub port: u16,
 }
 
-/// How far an agent's real-time clock is ahead of another's.
+/// Offset of an agent's real-time clock from another one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerOffset {
-    /// The node that is the other.
+    /// The node of the other clock.
     pub node: String,
-    /// When that is so, by the agent's real-time clock, in nanoseconds.
+    /// Instant of the offset by the agent's real-time clock, in nanoseconds.
     pub at: u64,
-    /// How far it is ahead, in nanoseconds.
+    /// The agent's clock minus the other one, in nanoseconds.
     pub offset: i64,
-    /// How fast that grows, in parts per billion.
+    /// Growth of the offset, in parts per billion.
     pub rate_ppb: i64,
-    /// How wrong the offset may be, in nanoseconds.
+    /// Maximum error of the offset, in nanoseconds.
     pub bound: u64,
 }
 
-/// What an agent does at present.
+/// Status of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
-    /// Sessions: controllers that have prepared a run.
+    /// Sessions: connections of controllers that have prepared a run.
     pub sessions: u64,
-    /// Connections of controllers, this one too.
+    /// Connections of controllers, including this one.
     pub connections: u64,
-    /// How long the agent has been up, in nanoseconds.
+    /// Time since the start of the agent, in nanoseconds.
     pub up: u64,
 }
 
@@ -270,19 +272,19 @@ pub enum ErrorCode {
     Malformed,
     /// The request does not fit the state of the session.
     State,
-    /// The agent's owner allows less.
+    /// The job exceeds a limit of the agent's owner.
     Limit,
     /// The agent has as many sessions as its owner allows.
     Busy,
-    /// The job cannot be done on this host.
+    /// The job cannot run on this host.
     Job,
-    /// Data would go to somebody who has not proved to want it.
+    /// A receiver has not proved that it wants data.
     Unproved,
     /// The start is in the past.
     Late,
-    /// Nothing has come from the controller for too long.
+    /// The controller has sent nothing for too long.
     Silence,
-    /// Anything else.
+    /// Any other error.
     Failed,
 }
 

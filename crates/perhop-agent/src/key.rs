@@ -1,7 +1,7 @@
-//! Keys: how a controller and an agent know each other.
+//! Keys, by which a controller and an agent authenticate each other.
 //!
-//! Each has a pair of Ed25519 keys (RFC 8032) and is told the other's public key beforehand, as
-//! with SSH; there are no names and no authorities. A public key is written
+//! Both have a pair of Ed25519 keys (RFC 8032) and are given the other's public key beforehand, as
+//! with SSH; there are no names and no certificate authorities. A public key is written
 //! `perhop-ed25519 BASE64 [COMMENT]`, where BASE64 (RFC 4648) stands for its 32 bytes. A private
 //! key is PKCS #8 (RFC 8410) in PEM (RFC 7468), in a file that only its owner can read.
 
@@ -23,17 +23,17 @@ use thiserror::Error;
 
 use crate::options::Usage;
 
-/// What a public key's text begins with.
+/// First word of the text of a public key.
 const KIND: &str = "perhop-ed25519";
 /// The header of an Ed25519 key as SubjectPublicKeyInfo (RFC 8410, section 4).
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 const LENGTH: usize = 32;
-/// Bytes that a file of keys has at most.
+/// Maximum size of a file of keys in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
 /// Characters in a line of PEM.
 const PEM_LINE: usize = 64;
 
-/// Why there is no key.
+/// Reason why a key cannot be read or made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -46,7 +46,7 @@ pub enum KeyError {
     /// Other users can read the file.
     #[error("{0}: other users can read this private key; run `chmod 600 {0}`")]
     Exposed(PathBuf),
-    /// There is no such file, or it cannot be read or written.
+    /// The file does not exist, or cannot be read or written.
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
     /// No file was named, and the environment has no home directory.
@@ -59,13 +59,13 @@ pub enum KeyError {
 pub struct PublicKey([u8; LENGTH]);
 
 impl PublicKey {
-    /// Its DER form as a SubjectPublicKeyInfo, which is what TLS carries (RFC 7250).
+    /// Returns the key as a SubjectPublicKeyInfo in DER, the form in TLS (RFC 7250).
     pub fn spki(&self) -> Vec<u8> {
         [&SPKI[..], &self.0].concat()
     }
 
-    /// Reads every public key of a file: one in each line, as in `authorized_keys`. Empty lines
-    /// and those that begin with `#` do not count.
+    /// Reads every public key of a file: one in each line, as in `authorized_keys`. Empty lines and
+    /// lines that begin with `#` are ignored.
     ///
     /// # Errors
     /// [`KeyError`] if the file cannot be read, or a line is not a key.
@@ -75,7 +75,7 @@ impl PublicKey {
         lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::parse).collect()
     }
 
-    /// Reads a public key, or the name of a file with some.
+    /// Reads a public key, or the public keys of a file if the text is its name.
     ///
     /// # Errors
     /// As [`read_file`](Self::read_file).
@@ -95,7 +95,7 @@ impl FromStr for PublicKey {
         let kind = words.next() == Some(KIND);
         let key = words.next().and_then(|word| STANDARD.decode(word).ok());
         let key = key.and_then(|bytes| <[u8; LENGTH]>::try_from(bytes).ok()).filter(|_| kind);
-        // A long text is not the user's key, and may be anything: say its beginning.
+        // A long text is not a key: show only its beginning.
         key.map(Self).ok_or_else(|| KeyError::Public(text.chars().take(80).collect()))
     }
 }
@@ -119,10 +119,10 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes a new pair.
+    /// Makes a new pair of keys.
     ///
     /// # Panics
-    /// If the kernel has no random numbers.
+    /// If the kernel provides no random numbers.
     pub fn generate() -> Self {
         let random = SystemRandom::new();
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random).expect("random numbers");
@@ -138,7 +138,7 @@ impl Identity {
     /// Reads the private key in a file.
     ///
     /// # Errors
-    /// [`KeyError`] if there is none, or if other users can read it.
+    /// [`KeyError`] if the file has none, or if other users can read it.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let text = read(path)?;
         let mode = fs::metadata(path).map_err(|error| KeyError::File(path.into(), error))?.mode();
@@ -181,18 +181,18 @@ impl Identity {
         fs::write(&public, format!("{}\n", self.public)).map_err(at(&public))
     }
 
-    /// Its public key.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// Its private key as PKCS #8.
+    /// Returns the private key as PKCS #8.
     pub(crate) fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
 }
 
-/// Where a user's key is unless told otherwise: `perhop/agent.key` in `$XDG_CONFIG_HOME` or
+/// Returns the default file of a user's key: `perhop/agent.key` in `$XDG_CONFIG_HOME` or
 /// `~/.config`.
 ///
 /// # Errors
@@ -212,7 +212,7 @@ fn public_file(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The text of a file that should be short.
+/// Returns the text of a file of at most [`LONGEST_FILE`] bytes.
 fn read(path: &Path) -> Result<String, KeyError> {
     let read = || {
         let mut text = String::new();
@@ -228,11 +228,11 @@ fn read(path: &Path) -> Result<String, KeyError> {
 const USAGE: Usage = Usage {
     command: "key",
     positional: "[FILE]",
-    about: "Print the public key of this host or user; make the pair of keys if there is none.",
+    about: "Print the public key of this host or user; create the pair of keys if missing.",
     options: &[],
 };
 
-/// The command `perhop-agent key [FILE]`.
+/// Runs the command `perhop-agent key [FILE]`.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let arguments = match USAGE.read(arguments) {
         Ok(arguments) => arguments,
@@ -255,7 +255,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Reads the pair of keys in a file; makes it if there is none.
+/// Reads the pair of keys in a file, or creates the file with a new pair.
 ///
 /// # Errors
 /// As [`Identity::read`] and [`Identity::write`].

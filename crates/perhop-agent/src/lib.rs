@@ -1,5 +1,5 @@
-//! The program on a live host: it sends and receives its side of a scenario's traffic for a
-//! controller that it allows, and answers standard measurement tools.
+//! The agent, a program on a host of a live network. It sends and receives the host's part of a
+//! scenario's traffic for allowed controllers, and answers standard measurement tools.
 
 mod channel;
 mod command;

@@ -1,4 +1,4 @@
-//! What an agent's owner allows. No controller can raise it.
+//! Limits that an agent's owner sets. No controller can raise them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::{self, Arguments, Opt};
 
-/// Marks and cuts of a job at most.
+/// Maximum number of marks and cuts of a job.
 const MOST_MARKS: usize = 1_000_000;
 
-/// What an agent's owner allows. Each limit holds for one session, unless it says otherwise; none
-/// is no limit.
+/// Limits that an agent's owner sets. Each limit is for one session, unless stated otherwise;
+/// `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The rate at which a session sends, in bit/s.
+    /// Rate at which a session sends, in bit/s.
     pub rate: Option<u64>,
     /// Bytes that a session sends.
     pub volume: Option<u64>,
-    /// How long a run lasts, in nanoseconds.
+    /// Duration of a run, in nanoseconds.
     pub duration: Option<u64>,
     /// Streams of all flows, and pings, of a session.
     pub flows: u64,
-    /// Sessions at a time.
+    /// Number of simultaneous sessions.
     pub sessions: u64,
-    /// Probes a second to addresses that have not proved to want data.
+    /// Probes per second to unproved addresses, which have not proved that they want data.
     pub ping_rate: u32,
-    /// How long nothing may come from a controller before its session ends, in nanoseconds.
+    /// Time without a message of the controller after which its session ends, in nanoseconds.
     pub silence: u64,
 }
 
@@ -46,19 +46,23 @@ impl Default for Limits {
     }
 }
 
-/// The options that set limits.
+/// Options that set limits.
 pub const OPTIONS: [Opt; 7] = [
     Opt {
         name: "--max-rate",
         value: "RATE",
-        help: "of what a session sends; none: no limit (1 Gbps)",
+        help: "rate at which a session sends; none: no limit (1 Gbps)",
     },
-    Opt { name: "--max-volume", value: "SIZE", help: "of what a session sends (1 TB)" },
-    Opt { name: "--max-duration", value: "TIME", help: "of a run (1 h)" },
+    Opt { name: "--max-volume", value: "SIZE", help: "bytes that a session sends (1 TB)" },
+    Opt { name: "--max-duration", value: "TIME", help: "duration of a run (1 h)" },
     Opt { name: "--max-flows", value: "N", help: "streams and pings of a session (1000)" },
-    Opt { name: "--max-sessions", value: "N", help: "at a time (4)" },
-    Opt { name: "--max-ping-rate", value: "N", help: "probes a second to other hosts (100)" },
-    Opt { name: "--silence", value: "TIME", help: "from a controller that ends its session (5 s)" },
+    Opt { name: "--max-sessions", value: "N", help: "simultaneous sessions (4)" },
+    Opt { name: "--max-ping-rate", value: "N", help: "probes per second to unproved hosts (100)" },
+    Opt {
+        name: "--silence",
+        value: "TIME",
+        help: "end a session after this time without a message (5 s)",
+    },
 ];
 
 /// Reads a value that may be `none`.
@@ -89,7 +93,7 @@ impl Limits {
     /// Reads the limits of an agent.
     ///
     /// # Errors
-    /// The exit code of the process, after what is wrong was reported.
+    /// The exit code of the process, after the error was reported.
     pub fn read(arguments: &Arguments) -> Result<Self, ExitCode> {
         let usual = Self::default();
         let read = |name, parse: fn(&str) -> Result<u64, String>, usual| {
@@ -108,10 +112,11 @@ impl Limits {
         })
     }
 
-    /// Checks what a job says of itself. What it does is limited while it runs.
+    /// Checks the duration, flows and intervals that a job declares. Its traffic is limited while
+    /// it runs.
     ///
     /// # Errors
-    /// What exceeds which limit, in words.
+    /// A message that names the exceeded limit.
     pub fn check(&self, job: &Job) -> Result<(), String> {
         let end = job.marks.last().map_or(0, |end| end.as_picos().div_ceil(1_000));
         if let Some(most) = self.duration.filter(|most| end > *most) {

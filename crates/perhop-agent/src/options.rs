@@ -12,9 +12,9 @@ const USAGE: u8 = 2;
 pub struct Opt {
     /// Its name, with the dashes.
     pub name: &'static str,
-    /// What its value is called in the help; empty for an option without a value.
+    /// Placeholder of its value in the help; empty for an option without a value.
     pub value: &'static str,
-    /// What the help says of it.
+    /// Text of the help.
     pub help: &'static str,
 }
 
@@ -23,26 +23,26 @@ pub struct Opt {
 pub struct Usage {
     /// The name of the command.
     pub command: &'static str,
-    /// What stands beside the options, such as `[FILE]`; empty if nothing may.
+    /// Positional arguments in the help, such as `[FILE]`; empty if there are none.
     pub positional: &'static str,
-    /// What the command does: one sentence.
+    /// Description of the command in one sentence.
     pub about: &'static str,
     /// Its options.
     pub options: &'static [Opt],
 }
 
-/// The arguments that a command was given.
+/// Parsed arguments of a command.
 #[derive(Debug, Default)]
 pub struct Arguments {
     command: &'static str,
     given: Vec<(&'static str, String)>,
-    /// The arguments beside the options.
+    /// Positional arguments.
     pub positional: Vec<String>,
 }
 
 impl Usage {
-    /// Reads arguments. Answers `--help` itself, and reports what is wrong: then the command ends
-    /// with the exit code of the error.
+    /// Parses arguments. Prints the help for `--help`, and reports wrong arguments; the command
+    /// must then end with the exit code of the error.
     ///
     /// # Errors
     /// The exit code of the process.
@@ -115,23 +115,23 @@ pub fn wrong(command: &str, what: &str) -> ExitCode {
 }
 
 impl Arguments {
-    /// Every value of an option, in the order given.
+    /// Returns all values of an option, in the order given.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.given.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
 
-    /// The last value of an option.
+    /// Returns the last value of an option.
     pub fn last<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         self.all(name).last()
     }
 
-    /// Whether an option was given.
+    /// Returns whether an option was given.
     pub fn has(&self, name: &str) -> bool {
         self.last(name).is_some()
     }
 
-    /// The last value of an option, read by `parse`, one of the functions of this module or a
-    /// `FromStr`. Reports a value that `parse` refuses.
+    /// Returns the last value of an option, parsed by `parse`: one of the functions of this module
+    /// or a `FromStr`. Reports a value that `parse` refuses.
     ///
     /// # Errors
     /// The exit code of the process.
@@ -146,7 +146,7 @@ impl Arguments {
     }
 }
 
-/// A unit and how many base units it has.
+/// Units, each with its number of base units.
 type Units = [(&'static str, u64)];
 
 const RATES: &Units = &[
@@ -199,7 +199,7 @@ fn quantity(text: &str, units: &Units, what: &str, example: &str) -> Result<u64,
 /// Reads a rate, such as `100 Mbps`; in bit/s.
 ///
 /// # Errors
-/// What was expected.
+/// A text of the expected form.
 pub fn rate(text: &str) -> Result<u64, String> {
     quantity(text, RATES, "rate", "100 Mbps")
 }
@@ -207,7 +207,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
 /// Reads a duration, such as `10 s`.
 ///
 /// # Errors
-/// What was expected.
+/// A text of the expected form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     quantity(text, TIMES, "duration", "10 s").map(Duration::from_nanos)
 }
@@ -215,7 +215,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// Reads a size, such as `10 GB`; in bytes.
 ///
 /// # Errors
-/// What was expected.
+/// A text of the expected form.
 pub fn size(text: &str) -> Result<u64, String> {
     quantity(text, SIZES, "size", "10 GB")
 }
@@ -223,7 +223,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Reads a number.
 ///
 /// # Errors
-/// What was expected.
+/// A text of the expected form.
 pub fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a number such as 4".into())
 }

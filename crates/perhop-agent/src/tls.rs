@@ -1,5 +1,5 @@
-//! TLS 1.3 (RFC 8446) between two that know each other's public key: raw public keys (RFC 7250)
-//! instead of certificates, on both sides.
+//! TLS 1.3 (RFC 8446) with raw public keys (RFC 7250) instead of certificates on both sides. Each
+//! side knows the other's public key beforehand.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use rustls::{
 
 use crate::key::{Identity, PublicKey};
 
-/// The application protocol (RFC 7301): no other protocol's messages are taken for ours.
+/// The application protocol (RFC 7301), so that messages of other protocols are not accepted.
 const PROTOCOL: &[u8] = b"perhop-agent";
 
-/// The keys that a side takes.
+/// Verifier that accepts given public keys.
 #[derive(Debug)]
 struct Pinned {
     keys: Vec<Vec<u8>>,
@@ -146,7 +146,7 @@ fn certified(identity: &Identity) -> Result<Arc<CertifiedKey>, Error> {
     Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
 
-/// Settings of an agent that takes these keys and no others.
+/// Returns the TLS configuration of an agent that accepts only these keys.
 pub fn agent(identity: &Identity, allowed: &[PublicKey]) -> Result<Arc<ServerConfig>, Error> {
     let keys = AlwaysResolvesServerRawPublicKeys::new(certified(identity)?);
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -154,13 +154,13 @@ pub fn agent(identity: &Identity, allowed: &[PublicKey]) -> Result<Arc<ServerCon
         .with_client_cert_verifier(Pinned::new(allowed))
         .with_cert_resolver(Arc::new(keys));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // Every connection proves its keys anew.
+    // No resumption: every connection proves its keys.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Settings of a controller for the agent that has this key.
+/// Returns the TLS configuration of a controller for the agent with this key.
 pub fn controller(identity: &Identity, agent: PublicKey) -> Result<Arc<ClientConfig>, Error> {
     let keys = AlwaysResolvesClientRawPublicKeys::new(certified(identity)?);
     let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -174,14 +174,14 @@ pub fn controller(identity: &Identity, agent: PublicKey) -> Result<Arc<ClientCon
     Ok(Arc::new(config))
 }
 
-/// An agent's side of a new connection.
+/// Returns an agent's side of a new connection.
 pub fn accept(config: &Arc<ServerConfig>) -> Result<rustls::Connection, Error> {
     Ok(ServerConnection::new(Arc::clone(config))?.into())
 }
 
-/// A controller's side of a new connection.
+/// Returns a controller's side of a new connection.
 pub fn connect(config: &Arc<ClientConfig>) -> Result<rustls::Connection, Error> {
-    // Names are not looked at: the key is what counts.
+    // The name is not verified; the key is.
     let name = ServerName::try_from("perhop-agent").expect("a name");
     Ok(ClientConnection::new(Arc::clone(config), name)?.into())
 }

@@ -1,4 +1,4 @@
-//! The program on a live host and its controller, as Python has them.
+//! Python bindings of the agent and its controller.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use pyo3::types::PyDict;
 use crate::plans::read;
 use crate::{by_name, tables};
 
-/// How often Python looks for signals while an agent runs.
+/// Interval at which Python checks for signals while an agent runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Run `perhop-agent` with these arguments, and return its exit code. A signal's handler may raise:
-/// then the agent goes on until the process ends.
+/// Run `perhop-agent` with these arguments, and return its exit code. If a signal handler raises an
+/// exception, the agent continues until the process ends.
 #[pyfunction]
 pub(crate) fn agent(py: Python<'_>, arguments: Vec<String>) -> PyResult<u8> {
     let running = thread::spawn(move || perhop_agent::main(&arguments));
@@ -27,7 +27,7 @@ pub(crate) fn agent(py: Python<'_>, arguments: Vec<String>) -> PyResult<u8> {
         py.check_signals()?;
         py.detach(|| thread::sleep(LOOK));
     }
-    // The code of a thread that has panicked is Rust's own.
+    // Rust's exit code of a process whose main thread has panicked.
     let code = running.join().unwrap_or(ExitCode::from(101));
     Ok((0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(1))
 }
@@ -42,9 +42,9 @@ pub(crate) struct Live(perhop_agent::Live);
 
 #[pymethods]
 impl Live {
-    /// Connect to agents, and have them prepare a job. The job and which agent is which node are
-    /// JSON; the controller's key is in a file, which is made if it is not there. An OSError says
-    /// which agent cannot, and what to do.
+    /// Connect to agents, and have them prepare a job. The job and the agents of its nodes are
+    /// JSON. The controller's key is in a file, which is created if missing. Raises OSError with
+    /// the name of the agent that failed, and the remedy.
     #[new]
     fn new(py: Python<'_>, job: &str, agents: &str, key: Option<PathBuf>) -> PyResult<Self> {
         let job = read::<Job>(job)?;
@@ -55,12 +55,12 @@ impl Live {
         })
     }
 
-    /// Start it: the scenario begins at one instant on all hosts.
+    /// Start the run: the scenario begins at the same instant on all hosts.
     fn start(&mut self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.start()).map_err(failed)
     }
 
-    /// End it where it is, and record what was measured so far.
+    /// End the run now, and record the measurements so far.
     fn stop(&mut self, py: Python<'_>) {
         py.detach(|| self.0.stop());
     }
@@ -70,7 +70,7 @@ impl Live {
         self.0.now().as_picos()
     }
 
-    /// Up to where the tables go.
+    /// Return the instant up to which the tables extend.
     #[getter]
     fn recorded_ps(&self) -> u64 {
         self.0.recorded().as_picos()
@@ -81,43 +81,44 @@ impl Live {
         self.0.is_finished()
     }
 
-    /// Why the run ended before its time, if it did.
+    /// Return the reason for an early end of the run, if it ended early.
     fn failure(&self) -> Option<String> {
         self.0.failure()
     }
 
-    /// Bytes that each flow has delivered so far, by name.
+    /// Return the bytes that each flow has delivered so far, by name.
     fn delivered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.0.flows(), self.0.delivered())
     }
 
-    /// The greatest window that each flow's receivers have offered, by name; zero for datagrams.
+    /// Return the greatest window that each flow's receivers have offered in bytes, by name; zero
+    /// for datagrams.
     fn windows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.0.flows(), self.0.windows())
     }
 
-    /// The greatest error bound of the clock offsets that each flow's one-way delays were corrected
-    /// by, in nanoseconds, by name.
+    /// Return the greatest error bound of the clock offsets that correct each flow's one-way
+    /// delays, in nanoseconds, by name.
     fn offset_bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, self.0.flows(), self.0.offset_bounds())
     }
 
-    /// What the agents' traffic counts of itself.
+    /// Return the counters of the agents, by name.
     fn counters(&self) -> HashMap<&'static str, u64> {
         self.0.counters().into_iter().collect()
     }
 
-    /// What went wrong on the way since this was last asked.
+    /// Return the warnings since the last call.
     fn take_warnings(&self) -> Vec<String> {
         self.0.take_warnings()
     }
 
-    /// What could not be measured, and what it would need.
+    /// Return the measurements that were not possible, with the reasons.
     fn missing(&self) -> Vec<String> {
         self.0.missing()
     }
 
-    /// Facts about the agent of each node, by name.
+    /// Return facts about the agent of each node, by name.
     fn agents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let agents = PyDict::new(py);
         for AgentFacts { node, facts, start_bound } in self.0.agents() {
@@ -131,7 +132,7 @@ impl Live {
         Ok(agents)
     }
 
-    /// The tables: by name, columns by name, as `Traffic` has them.
+    /// Return the tables by name, with columns by name, as `Traffic` does.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = py.detach(|| self.0.tables());
         tables(py, found)

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A message of each kind, as a controller and an agent send them.
+/// Returns a request of each kind, as a controller sends it.
 fn requests() -> Vec<Vec<u8>> {
     let job = r#"{"seed":1,"marks":[1000000000,2000000000],"cuts":[0],"nodes":[
         {"name":"a","namespace":0,"addresses":["192.0.2.1"]},
@@ -50,7 +50,7 @@ fn replies() -> Vec<Vec<u8>> {
     all.iter().map(write).collect()
 }
 
-/// The frames of a stream that comes in pieces of `size` bytes.
+/// Returns the frames of a stream that arrives in pieces of `size` bytes.
 fn frames(stream: &[u8], size: usize, limit: usize) -> Result<Vec<Vec<u8>>, FrameError> {
     let mut decoder = Decoder::new(limit);
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ fn what_is_not_a_message_is_refused_with_its_place() {
     assert!(read::<Request>(deep.as_bytes()).is_err());
 }
 
-/// Decodes a stream as one side does: up to the first mistake, and back.
+/// Decodes a stream up to the first error, and encodes its messages again.
 fn decode<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     let Ok(frames) = frames(bytes, 7, 1 << 16) else { return false };
     let mut taken = false;
@@ -116,14 +116,13 @@ fn decode<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     taken
 }
 
-/// Memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// Fuzzes one direction. What was decoded is forgotten: memory does not grow with the number of
-/// inputs.
+/// Fuzzes one direction, and checks that memory does not grow with the number of inputs.
 fn fuzz<M: DeserializeOwned + Serialize>(target: &str, messages: &[Vec<u8>]) {
     let mut seeds = messages.to_vec();
     seeds.push(messages.concat());
