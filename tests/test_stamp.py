@@ -186,7 +186,10 @@ def test_the_key_decides(place: Path) -> None:
         for options in ([], ["--key", str(place / "other")]):
             with pytest.raises(subprocess.CalledProcessError) as refused:
                 send(port, "--count", "2", "--wait", "100ms", *options)
-            assert "no reply; check that a reflector runs there, with the same key" in refused.value.stderr
+            assert (
+                "no reply; check that a reflector runs there, with the same key"
+                in refused.value.stderr
+            )
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def _warnings(flow: str, record: Record, *, received: bool) -> list[Warned]:
         message = f"the test did not end as its client intended: {record.ended}"
         found.append(Warned(path=path, message=message))
     if not received:
-        message = "the client received the data: only the server's counters of sent packets are known"
+        message = "the client received the data: only the server's sent packets are known"
         found.append(Warned(path=path, message=message))
     elif record.parameters.udp and not record.same_clock:
         message = (
