@@ -82,12 +82,12 @@ pub struct ClockEstimate {
 }
 
 impl ClockEstimate {
-    /// Return the offset at another instant of A's clock, in nanoseconds.
+    /// Returns the offset at another instant of A's clock, in nanoseconds.
     pub fn offset_at(&self, at: u64) -> i64 {
         self.offset.saturating_add((self.rate_ppb * 1e-9 * gap(at, self.at)).round() as i64)
     }
 
-    /// Return the largest error of [`offset_at`](Self::offset_at), in nanoseconds.
+    /// Returns the largest error of [`offset_at`](Self::offset_at), in nanoseconds.
     pub fn bound_at(&self, at: u64) -> u64 {
         let away = gap(at, self.at).abs();
         let more = self.rate_bound * 1e-9 * away + slack(self.wander, away);
@@ -114,13 +114,13 @@ pub struct ClockEstimator {
 }
 
 impl ClockEstimator {
-    /// Return an estimator without exchanges.
+    /// Returns an estimator without exchanges.
     pub fn new(model: ClockModel) -> Self {
         let hull = Hull { points: Vec::with_capacity(POINTS + 1) };
         Self { model, forward: hull.clone(), backward: hull, last: None, resets: 0 }
     }
 
-    /// Add an exchange. One that goes back in time is ignored. If the exchanges contradict each
+    /// Adds an exchange. One that goes back in time is ignored. If the exchanges contradict each
     /// other, a clock was set, and all before this one are forgotten.
     pub fn add(&mut self, exchange: Exchange) {
         let Exchange { sent, received, replied, returned } = exchange;
@@ -145,8 +145,8 @@ impl ClockEstimator {
         self.resets
     }
 
-    /// Return the estimate at an instant of A's clock, before the last exchange or after it; `None`
-    /// without exchanges that agree.
+    /// Returns the estimate at an instant of A's clock, before the last exchange or after it;
+    /// `None` without exchanges that agree.
     pub fn at(&self, at: u64) -> Option<ClockEstimate> {
         let lines = self.lines(at)?;
         let (first, last) = lines.slopes();

@@ -131,7 +131,7 @@ pub struct StampRequest {
 }
 
 impl StampRequest {
-    /// Read the values of a packet; `None` if it is too short.
+    /// Reads the values of a packet; `None` if it is too short.
     pub fn parse(mode: StampMode, bytes: &[u8]) -> Option<Self> {
         if bytes.len() < mode.shortest() {
             return None;
@@ -145,7 +145,7 @@ impl StampRequest {
         })
     }
 
-    /// Return the packet without TLVs; the HMAC is zero.
+    /// Returns the packet without TLVs; the HMAC is zero.
     pub fn emit(&self, mode: StampMode) -> Vec<u8> {
         let (at, mut bytes) = (mode.layout(), vec![0; mode.length()]);
         put(&mut bytes, 0, &self.sequence.to_be_bytes());
@@ -180,7 +180,7 @@ pub struct StampReply {
 }
 
 impl StampReply {
-    /// Read the values of a packet; `None` if it is too short: TWAMP Light's may end with the TTL.
+    /// Reads the values of a packet; `None` if it is too short: TWAMP Light's may end with the TTL.
     pub fn parse(mode: StampMode, bytes: &[u8]) -> Option<Self> {
         let at = mode.layout();
         if mode == StampMode::Authenticated && bytes.len() < mode.length() {
@@ -199,7 +199,7 @@ impl StampReply {
         })
     }
 
-    /// Return the packet without TLVs; the HMAC is zero.
+    /// Returns the packet without TLVs; the HMAC is zero.
     pub fn emit(&self, mode: StampMode) -> Vec<u8> {
         let (at, mut bytes) = (mode.layout(), vec![0; mode.length()]);
         put(&mut bytes, 0, &self.sequence.to_be_bytes());
@@ -236,7 +236,7 @@ pub struct StampTlv<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Return the TLVs from an offset to the end of a packet. Zeros to the end are padding without a
+/// Returns the TLVs from an offset to the end of a packet. Zeros to the end are padding without a
 /// TLV, and so are fewer bytes than a header has.
 pub fn stamp_tlvs(bytes: &[u8], mut offset: usize) -> impl Iterator<Item = StampTlv<'_>> {
     std::iter::from_fn(move || {
@@ -252,7 +252,7 @@ pub fn stamp_tlvs(bytes: &[u8], mut offset: usize) -> impl Iterator<Item = Stamp
     })
 }
 
-/// Append a TLV as a session-sender sends it (RFC 8972, section 4).
+/// Appends a TLV as a session-sender sends it (RFC 8972, section 4).
 ///
 /// # Panics
 /// If the value has more than 65,535 bytes.
@@ -278,7 +278,7 @@ impl ClassOfService {
     /// Length in bytes.
     pub const LENGTH: usize = 4;
 
-    /// Read a value; `None` if its length is wrong.
+    /// Reads a value; `None` if its length is wrong.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let &[a, b, _, _] = <&[u8; Self::LENGTH]>::try_from(value).ok()?;
         let received = (a & 3) << 4 | b >> 4;
@@ -289,7 +289,7 @@ impl ClassOfService {
         })
     }
 
-    /// Return the bytes.
+    /// Returns the bytes.
     pub fn emit(&self) -> [u8; Self::LENGTH] {
         let received = self.received.octet();
         let (dscp, ecn) = (received >> 2, received & 3);
@@ -312,14 +312,14 @@ impl DirectMeasurement {
     /// Length in bytes.
     pub const LENGTH: usize = 12;
 
-    /// Read a value; `None` if its length is wrong.
+    /// Reads a value; `None` if its length is wrong.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let bytes = <&[u8; Self::LENGTH]>::try_from(value).ok()?;
         let word = |at| field(bytes, at).map(u32::from_be_bytes);
         Some(Self { sent: word(0)?, received: word(4)?, replied: word(8)? })
     }
 
-    /// Return the bytes.
+    /// Returns the bytes.
     pub fn emit(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         let words = [self.sent, self.received, self.replied].map(u32::to_be_bytes);

@@ -15,7 +15,7 @@ pub enum StampFormat {
 }
 
 impl StampFormat {
-    /// Return a time stamp for nanoseconds since 1970.
+    /// Returns a time stamp for nanoseconds since 1970.
     pub fn bits(self, nanos: u64) -> u64 {
         let (seconds, rest) = (nanos / SECOND as u64, nanos % SECOND as u64);
         match self {
@@ -28,7 +28,7 @@ impl StampFormat {
         }
     }
 
-    /// Return nanoseconds since 1970 of a time stamp. Its seconds repeat every 136 years: of the
+    /// Returns nanoseconds since 1970 of a time stamp. Its seconds repeat every 136 years: of the
     /// instants that it may be, the one next to `near`.
     pub fn nanos(self, bits: u64, near: u64) -> u64 {
         const ERA: i128 = (SECOND << 32) as i128;
@@ -58,7 +58,7 @@ pub struct StampError {
 }
 
 impl StampError {
-    /// Return the smallest estimate that is not below an error in nanoseconds.
+    /// Returns the smallest estimate that is not below an error in nanoseconds.
     pub fn new(nanos: u64, synchronized: bool, format: StampFormat) -> Self {
         // The error is multiplier × 2^(scale - 32) seconds.
         let units = (u128::from(nanos) << 32).div_ceil(SECOND).max(1);
@@ -72,7 +72,7 @@ impl StampError {
         Self { synchronized, format, scale: scale as u8 & 63, multiplier: multiplier as u8 }
     }
 
-    /// Read the field.
+    /// Reads the field.
     pub fn from_bits(bits: u16) -> Self {
         Self {
             synchronized: bits & 0x8000 != 0,
@@ -82,7 +82,7 @@ impl StampError {
         }
     }
 
-    /// Return the field.
+    /// Returns the field.
     pub fn bits(&self) -> u16 {
         let ptp = self.format == StampFormat::Ptp;
         u16::from(self.synchronized) << 15
@@ -91,7 +91,7 @@ impl StampError {
             | u16::from(self.multiplier)
     }
 
-    /// Return the error in nanoseconds, rounded up.
+    /// Returns the error in nanoseconds, rounded up.
     pub fn nanos(&self) -> u64 {
         let units = u128::from(self.multiplier) << self.scale.min(63);
         u64::try_from((units * SECOND).div_ceil(1 << 32)).unwrap_or(u64::MAX)
