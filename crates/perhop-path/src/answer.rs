@@ -1,6 +1,6 @@
 //! Answers to probes: echo replies, and ICMP errors that quote a probe (RFC 792; RFC 1812, section
-//! 4.3.2.3; RFC 4443, section 2.4). Input is not trusted: what is cut off, contradicts itself or
-//! does not quote a probe of ours is ignored.
+//! 4.3.2.3; RFC 4443, section 2.4). Input is not trusted: messages that are truncated,
+//! contradictory or quote no probe of ours are ignored.
 
 use std::net::IpAddr;
 
@@ -19,9 +19,9 @@ pub enum Kind {
     Reply,
     /// The time to live expired at a router.
     TimeExceeded,
-    /// Nobody at the destination listens on the port.
+    /// The port of the destination is closed.
     PortUnreachable,
-    /// A router or firewall cannot or does not forward the probe; the code of the error.
+    /// A router or firewall has not forwarded the probe; the code of the error.
     Unreachable(u8),
     /// The probe is longer than the MTU of the next link, in bytes. Zero if the router does not
     /// say (RFC 1191, section 5).
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the probe came to its end: no router forwards its flow any further.
+    /// Returns whether the way of the probe's flow ends here.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Reply | Self::PortUnreachable | Self::Unreachable(_))
     }
@@ -40,7 +40,7 @@ impl Kind {
 pub struct Answer {
     /// Number that the probe was written with.
     pub identity: u16,
-    /// Flow of the probe, as its port says.
+    /// Flow of the probe, by its port.
     pub flow: u16,
     /// Sender of the answer.
     pub from: IpAddr,
@@ -48,15 +48,15 @@ pub struct Answer {
     pub kind: Kind,
     /// DSCP and ECN of the probe as the sender of the error received it. `None` for echo replies.
     pub class: Option<TrafficClass>,
-    /// Whether a network address translator changed the probe: its UDP checksum is not the one
-    /// that it was sent with (as Dublin traceroute detects NAT).
+    /// True if a network address translator changed the probe: its UDP checksum is not the one that
+    /// it was sent with (as Dublin traceroute detects NAT).
     pub translated: bool,
     /// Length of the answer's ICMP message, in bytes.
     pub length: usize,
 }
 
 impl Target {
-    /// Read a message that a raw ICMP socket received: over IPv4 with its IP header. `from` is the
+    /// Reads a message that a raw ICMP socket received: over IPv4 with its IP header. `from` is the
     /// sender that the socket names.
     ///
     /// Return `None` unless the message answers a probe of this target: the quoted addresses,
@@ -101,7 +101,7 @@ impl Target {
         Some(Answer { identity, flow, from, kind, class, translated, length })
     }
 
-    /// Return the identity and the flow of a quoted probe, and whether it was translated.
+    /// Returns the identity and the flow of a quoted probe, and whether it was translated.
     fn quoted_probe(&self, quoted: &QuotedPacket<'_>) -> Option<(u16, u16, bool)> {
         match (self.protocol, quoted.number) {
             (ProbeProtocol::Udp, number::UDP) => {
@@ -129,7 +129,7 @@ impl Target {
         }
     }
 
-    /// Return the flow of a source port or identifier.
+    /// Returns the flow of a source port or identifier.
     const fn flow_of(&self, port: u16) -> u16 {
         port.wrapping_sub(self.source_port)
     }

@@ -45,7 +45,7 @@ const QUEUE: f64 = 8.0;
 /// Packets from which a rate is estimated at least.
 const LEAST: usize = 10;
 
-/// Find the token bucket that a train of packets of `bytes` has exceeded; `None` if it has not
+/// Finds the token bucket that a train of packets of `bytes` has exceeded; `None` if it has not
 /// exceeded any.
 ///
 /// Until packet k has passed a bucket, `k · bytes <= burst + rate · t`, with t since the first
@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// A train at `rate` bit/s through a bucket of `bps` and `burst` bytes; answers are late by up
-    /// to `late` seconds.
+    /// Returns a train at `rate` bit/s through a bucket of `bps` and `burst` bytes; answers are
+    /// late by up to `late` seconds.
     fn train(
         rate: f64,
         (bps, burst): (f64, f64),

@@ -24,18 +24,18 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Return the estimate and its interval, each mapped by a function that reverses the order.
+    /// Returns the estimate and its interval, each mapped by a function that reverses the order.
     fn reversed(self, by: impl Fn(f64) -> f64) -> Self {
         Self { value: by(self.value), low: by(self.high), high: by(self.low) }
     }
 
-    /// Return half the width of the interval as a share of the estimate.
+    /// Returns half the width of the interval as a share of the estimate.
     pub fn uncertainty(&self) -> f64 {
         (self.high - self.value).max(self.value - self.low) / self.value.abs()
     }
 }
 
-/// Return the slope of the line below all points that is nearest to them on average: the edge of
+/// Returns the slope of the line below all points that is nearest to them on average: the edge of
 /// their lower convex hull at the mean abscissa. Delays of single packets are never negative, so
 /// that the points without a delay are on this line (Moon, Skelly, Towsley, "Estimation and removal
 /// of clock skew from network delay measurements", INFOCOM 1999).
@@ -61,7 +61,7 @@ pub fn lower_slope(points: &[(f64, f64)]) -> Option<f64> {
 /// Trains from which a rate is estimated at least.
 const LEAST_TRAINS: usize = 3;
 
-/// Return the rate in bit/s of the narrowest link up to a hop, from trains of packets of `bytes`.
+/// Returns the rate in bit/s of the narrowest link up to a hop, from trains of packets of `bytes`.
 /// A train is the number of each packet and the time of its answer in seconds.
 ///
 /// Cross traffic and a sender that stalls make trains longer, never shorter in the long run: the
@@ -79,9 +79,9 @@ pub fn narrow_rate(trains: &[Vec<(f64, f64)>], bytes: u32) -> Option<Estimate> {
     })
 }
 
-/// Whether the spacing of a train's answers is that of the answers on the way back, and not that of
-/// the train: trains of shorter packets have a spacing in proportion to the lengths of their
-/// answers rather than of their packets.
+/// Returns whether the spacing of a train's answers is that of the answers on the way back, and not
+/// that of the train: trains of shorter packets have a spacing in proportion to the lengths of
+/// their answers rather than of their packets.
 ///
 /// `spacings`, `packets` and `answers` are those of short packets as a share of those of long ones.
 pub fn is_of_answers(spacings: f64, packets: f64, answers: f64) -> bool {
@@ -104,7 +104,7 @@ pub struct Sizes {
 const GROUPS: usize = 4;
 
 impl Sizes {
-    /// Return the additional time of the long packets, from all or from one group of the samples.
+    /// Returns the additional time of the long packets, from all or from one group of the samples.
     fn extra(&self, group: Option<usize>) -> Option<f64> {
         let least = |times: &[f64]| {
             let chosen = times.iter().enumerate();
@@ -116,9 +116,9 @@ impl Sizes {
     }
 }
 
-/// Return the rate in bit/s of the links between two hops, from the round-trip times to both. The
-/// interval is that of the groups. `None` if there are too few samples, or the interval includes
-/// an infinite rate.
+/// Returns the rate in bit/s of the links between two hops, from the round-trip times to both. The
+/// interval is that of the groups. `None` if there are too few samples, or the interval includes an
+/// infinite rate.
 pub fn rate_between(near: Option<&Sizes>, far: &Sizes) -> Option<Estimate> {
     let extra = |group| {
         let before = near.map_or(Some(0.0), |near| near.extra(group))?;
@@ -133,7 +133,7 @@ pub fn rate_between(near: Option<&Sizes>, far: &Sizes) -> Option<Estimate> {
     (times.low > 0.0).then(|| times.reversed(|time| bits / time))
 }
 
-/// How the capacity of a hop was found, or why it is unknown.
+/// Method that found the capacity of a hop, or the reason why it is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -154,7 +154,7 @@ pub enum Method {
 /// Capacity of the link before a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// How it was found, or why it is unknown.
+    /// Method that found it, or the reason why it is unknown.
     pub method: Method,
     /// The rate in bit/s of IP packets of the path MTU; `None` if unknown.
     pub bps: Option<Estimate>,
@@ -165,17 +165,17 @@ pub struct Capacity {
     pub from_hop: u8,
 }
 
-/// How much narrower a link must be than those before, to be told from them.
+/// Ratio by which a link must be narrower than those before to be distinguished from them.
 const NARROWER: f64 = 1.05;
 /// Greatest half width of an interval, as a share, with which a capacity counts as known.
 const MOST_UNCERTAINTY: f64 = 0.06;
 
-/// What was measured of a hop.
+/// Measurements of a hop.
 #[derive(Clone, Debug, Default)]
 pub struct HopSeries {
     /// The rate of the narrowest link up to the hop, by trains.
     pub narrow: Option<Estimate>,
-    /// Whether that is the rate of the way back, see [`is_of_answers`].
+    /// True if that is the rate of the way back, see [`is_of_answers`].
     pub of_answers: bool,
     /// The rate in bit/s at which this host sent these trains.
     pub sender_bps: f64,
@@ -183,7 +183,7 @@ pub struct HopSeries {
     pub sizes: Option<Sizes>,
 }
 
-/// Return the capacity of the link before each hop, from the first.
+/// Returns the capacity of the link before each hop, from the first.
 pub fn capacities(hops: &[HopSeries]) -> Vec<Capacity> {
     // The last hop with an answer, and the narrowest rate up to it.
     let (mut from_hop, mut narrowest) = (0, f64::INFINITY);
@@ -273,8 +273,8 @@ mod tests {
             prop_assert!(found.low <= found.value && found.value <= found.high);
         }
 
-        /// A link behind a narrower one is known within 10%, or unknown, and never slower than
-        /// what is said to be the least.
+        /// A link behind a narrower one is known within 10%, or unknown, and never slower than the
+        /// stated minimum.
         #[test]
         fn links_are_known_or_said_to_be_unknown(
             rates in prop::collection::vec(

@@ -17,7 +17,7 @@ use crate::message::{ASK, DATA, HELLO, Message, RECORDS, Token};
 use crate::prober::{GoOn, ProbeError, tried};
 use crate::respond::token;
 
-/// How the way to a responder is measured.
+/// Settings of the measurement of the way to a responder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FarSettings {
@@ -33,7 +33,7 @@ pub struct FarSettings {
     pub limit_s: u64,
 }
 
-/// What trains of one mark have found.
+/// Findings of the trains of one mark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Far {
     /// Mark that they were sent with.
@@ -50,7 +50,7 @@ pub struct Far {
 }
 
 const MILLISECOND: Nanos = 1_000_000;
-/// How long an answer of the responder may take, and how often it is asked again.
+/// Time limit of the responder's answers, and the number of attempts.
 const PATIENCE: Nanos = 500 * MILLISECOND;
 const TRIES: u32 = 6;
 /// Length of long packets, headers included, and of the shortest.
@@ -69,10 +69,10 @@ const BELOW: f64 = 0.95;
 /// Requests for records at a time.
 const WINDOW: usize = 8;
 
-/// Measure the way to a responder.
+/// Measures the way to a responder.
 ///
 /// # Errors
-/// [`ProbeError`] if nobody answers, sockets cannot be used, or the time is over.
+/// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over.
 pub fn far(settings: &FarSettings, go_on: GoOn) -> Result<Vec<Far>, ProbeError> {
     let mut sender = Sender::new(settings, go_on)?;
     settings.marks.iter().map(|&octet| sender.measure(octet)).collect()
@@ -138,16 +138,16 @@ impl Sender {
         if (self.go_on)() { Ok(()) } else { Err(ProbeError::Interrupted) }
     }
 
-    /// Send a control message, in the default class.
+    /// Sends a control message, in the default class.
     fn send(&mut self, message: &Message, size: usize) -> Result<(), ProbeError> {
         let set = self.socket.set_traffic_class(self.responder.ip(), 0);
         set.map_err(tried("cannot set a DSCP"))?;
-        // What is lost is sent again.
+        // Lost messages are sent again.
         let _ = self.socket.send_to(&message.write(size), self.responder);
         Ok(())
     }
 
-    /// Take messages, until none has come for so long after the first.
+    /// Takes messages, until none has come for so long after the first.
     fn receive(&mut self, patience: Nanos) -> Result<Vec<Message>, ProbeError> {
         let (mut messages, until) = (Vec::new(), monotonic() + patience);
         let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
@@ -173,7 +173,7 @@ impl Sender {
         if self.responder.is_ipv4() { 28.0 } else { 48.0 }
     }
 
-    /// Send a train of packets of `bytes`, at `bps` or at once; return what became of each.
+    /// Sends a train of packets of `bytes`, at `bps` or at once; returns the outcome of each.
     fn train(
         &mut self,
         octet: u8,
@@ -219,7 +219,7 @@ impl Sender {
             .collect())
     }
 
-    /// Return the arrivals of the last train: time in ns by index.
+    /// Returns the arrivals of the last train: time in ns by index.
     fn record(&mut self) -> Result<BTreeMap<u32, u64>, ProbeError> {
         let mut total = None;
         // Until no more packets arrive.
@@ -256,7 +256,7 @@ impl Sender {
         Ok(arrivals)
     }
 
-    /// Ask for records, and return what comes.
+    /// Requests records, and returns the messages that arrive.
     fn ask(&mut self, firsts: &[u32]) -> Result<Vec<Message>, ProbeError> {
         for &first in firsts {
             self.send(&Message::Ask { token: self.token, train: self.train, first }, ASK)?;
@@ -276,7 +276,7 @@ impl Sender {
         Ok(messages)
     }
 
-    /// Measure with one mark.
+    /// Measures with one mark.
     fn measure(&mut self, octet: u8) -> Result<Far, ProbeError> {
         let first = self.train(octet, FIRST, LONG, Some(self.max_bps))?;
         let arrivals = first.iter().enumerate();
@@ -335,7 +335,7 @@ impl Sender {
         Ok(found)
     }
 
-    /// Wait until a bucket is full again, as far as it is known.
+    /// Waits until a bucket is full again, as far as it is known.
     fn refill(&self, bucket: Option<Bucket>, narrow: f64) {
         let full = match bucket {
             Some(bucket) => 1.5 * 8.0 * bucket.burst / bucket.bps,

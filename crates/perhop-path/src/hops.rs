@@ -22,7 +22,7 @@ pub enum Silence {
     Silent,
 }
 
-/// Judge the missing answers of each hop of a way. `counts` has the answers and the probes of each
+/// Judges the missing answers of each hop of a way. `counts` has the answers and the probes of each
 /// hop, in the order of the hops.
 ///
 /// Probes to a hop pass all hops before it. The loss up to a hop is therefore at most that of each
@@ -78,7 +78,7 @@ pub struct Rewrite {
     pub after: Mark,
 }
 
-/// Return where marks change. `seen` has, per hop from the first, the mark that its errors quoted
+/// Returns where marks change. `seen` has, per hop from the first, the mark that its errors quoted
 /// most often, if any, of probes with the mark `sent`.
 pub fn rewrites(sent: Mark, seen: &[Option<Mark>]) -> Vec<Rewrite> {
     let (mut changes, mut last) = (Vec::new(), (0, sent));

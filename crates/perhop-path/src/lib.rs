@@ -1,7 +1,7 @@
 //! Probing of a network path from the host that it begins at: hops, round-trip times, loss, marks
 //! that change on the way, parallel ways, path MTU, capacities.
 //!
-//! What observations mean is in pure modules (`hops`, `multipath`, `mtu`, `capacity`,
+//! Observations are interpreted in pure modules (`hops`, `multipath`, `mtu`, `capacity`,
 //! `statistics`); `prober` has the raw sockets; `trace` and `trains` join both.
 
 mod answer;
@@ -37,7 +37,7 @@ pub use respond::{Limits, respond};
 pub use statistics::{Spread, fisher, quantile};
 pub use trace::{Settings, trace};
 
-/// Give the calling thread real-time priority, if its user may have it, and exact timers, so that
+/// Gives the calling thread real-time priority, if its user may have it, and exact timers, so that
 /// trains are sent without pauses. Returns whether it has the priority.
 pub fn be_prompt() -> bool {
     perhop_socket::be_prompt(true)

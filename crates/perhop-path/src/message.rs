@@ -1,7 +1,7 @@
 //! Messages between a host that sends trains and a responder. All numbers are big-endian.
 //!
-//! A hello is longer than its welcome, and a request longer than its record, so that nobody can
-//! use a responder to send more to a third host than they send themselves.
+//! A hello is longer than its welcome, and a request longer than its record, so that a responder
+//! never sends more to a third host than an attacker sends.
 
 const MAGIC: [u8; 4] = *b"PhP1";
 /// Length of hellos.
@@ -19,20 +19,20 @@ pub(crate) type Token = [u8; 16];
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The sender asks whether its trains are wanted.
+    /// Hello: the sender requests the permission to send trains.
     Hello { nonce: Token },
-    /// They are: the nonce comes back from where they will go. Limits are the responder's.
+    /// Welcome: the permission, with the nonce and the limits of the responder.
     Welcome { nonce: Token, token: Token, max_bps: u64, max_bytes: u64 },
     /// A packet of a train.
     Data { token: Token, train: u32, index: u32 },
-    /// Which packets of a train arrived, from the `first` on of those that did?
+    /// Request for the record of a train's arrivals, from number `first` on.
     Ask { token: Token, train: u32, first: u32 },
-    /// So many arrived, of them these: index, and time in ns.
+    /// Record: the number of arrivals, and some of them as index and time in ns.
     Record { token: Token, train: u32, first: u32, total: u32, arrivals: Vec<(u32, u64)> },
 }
 
 impl Message {
-    /// Return the bytes of a message, of `size` at least.
+    /// Returns the bytes of a message, of `size` at least.
     pub fn write(&self, size: usize) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         match self {
@@ -72,7 +72,7 @@ impl Message {
         out
     }
 
-    /// Read a message; `None` if it is none, or too short to be answered.
+    /// Reads a message; `None` if it is none, or too short to be answered.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (&kind, rest) = rest.split_first()?;

@@ -10,7 +10,7 @@ pub enum Outcome {
     Passed,
     /// A link on the way takes packets of at most this length, in bytes. Zero is unknown.
     TooBig(u32),
-    /// Nobody answered.
+    /// No answer.
     Silent,
 }
 
@@ -19,7 +19,7 @@ pub enum Outcome {
 pub struct HopMtu {
     /// The longest packet that reaches the hop, in bytes; `None` if the hop does not answer.
     pub mtu: Option<u32>,
-    /// Whether longer packets vanish without an error: a black hole (RFC 2923).
+    /// True if longer packets vanish without an error: a black hole (RFC 2923).
     pub black_hole: bool,
 }
 
@@ -48,9 +48,9 @@ pub struct MtuSearch {
 }
 
 impl MtuSearch {
-    /// Search at these hops, in order. `least` is the length that every link must take (68 B for
-    /// IPv4, RFC 791; 1280 B for IPv6, RFC 8200, section 5) or the shortest probe; `longest` is
-    /// the MTU of this host's device.
+    /// Returns a search at these hops, in order. `least` is the length that every link must take
+    /// (68 B for IPv4, RFC 791; 1280 B for IPv6, RFC 8200, section 5) or the shortest probe;
+    /// `longest` is the MTU of this host's device.
     pub fn new(hops: &[u8], least: u32, longest: u32) -> Self {
         Self {
             hops: hops.iter().rev().copied().collect(),
@@ -65,12 +65,12 @@ impl MtuSearch {
         }
     }
 
-    /// Return the hop and the size of the next probe; `None` at the end.
+    /// Returns the hop and the size of the next probe; `None` at the end.
     pub fn next_probe(&self) -> Option<(u8, u32)> {
         Some((*self.hops.last()?, self.size))
     }
 
-    /// Record the answer to the probe that [`MtuSearch::next_probe`] named.
+    /// Records the answer to the probe that [`MtuSearch::next_probe`] named.
     pub fn take(&mut self, outcome: Outcome) {
         self.probes += 1;
         if self.probes == MOST_PROBES {
@@ -87,7 +87,7 @@ impl MtuSearch {
                 self.vanished = None;
                 return;
             }
-            // A router that does not say how long, or says what cannot be.
+            // A router that reports no MTU, or an impossible one.
             Outcome::TooBig(_) => {
                 self.vanished = Some(self.size);
                 self.tries = 0;
@@ -123,7 +123,7 @@ impl MtuSearch {
         (self.tries, self.probes) = (0, 0);
     }
 
-    /// Return the path MTU to each hop that was searched.
+    /// Returns the path MTU to each hop that was searched.
     pub fn found(&self) -> &[(u8, HopMtu)] {
         &self.found
     }
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// A path: the MTU of each link, whether the router before it sends errors, and whether the
-    /// hop behind it answers.
+    /// Searches a path: the MTU of each link, whether the router before it sends errors, and whether
+    /// the hop behind it answers.
     fn search(links: &[(u32, bool, bool)], least: u32, longest: u32) -> Vec<(u8, HopMtu)> {
         let hops: Vec<u8> = (1..=links.len() as u8).collect();
         let mut search = MtuSearch::new(&hops, least, longest);
@@ -176,7 +176,7 @@ mod tests {
             }
         }
 
-        /// Whatever is answered, the search ends, and never asks for what is longer.
+        /// For any answers, the search ends, and never tries a size above the maximum.
         #[test]
         fn lies_do_not_mislead(lies in prop::collection::vec(any::<(u8, u32)>(), 400)) {
             let mut search = MtuSearch::new(&[1, 2, 3], 68, 1500); // at most 150 probes

@@ -9,19 +9,19 @@ use std::net::IpAddr;
 const MOST_FLOWS: u16 = 512;
 /// New flows that are tried at a time.
 const BATCH: usize = 16;
-/// How often a probe is sent to a hop that has never answered, …
+/// Number of probes to a hop that has never answered, …
 const ATTEMPTS_SILENT: u32 = 3;
 /// … and to one that has answered others.
 const ATTEMPTS: u32 = 12;
 
-/// What is at a hop.
+/// Node at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// The host that probes: hop 0.
     Source,
     /// A router that answered.
     Router(IpAddr),
-    /// The destination, or whoever ends the way.
+    /// The destination, or another node at which the way ends.
     End(IpAddr),
     /// A router that does not answer. All those of a hop count as one.
     Silent,
@@ -39,9 +39,9 @@ pub struct Ask {
 /// A link between two hops, at the time to live of its far end.
 pub type Link = (u8, Place, Place);
 
-/// Return how many flows must have gone through a router, all to one of `found` next hops, before
-/// the probability is at most `risk` that it has one more: the probability that `n` flows, each to
-/// one of `K = found + 1` next hops at random, leave out at least one of them is
+/// Returns the number of flows that must have gone through a router, all to one of `found` next
+/// hops, before the probability is at most `risk` that it has one more. The probability that `n`
+/// flows, each to one of `K = found + 1` next hops at random, leave out at least one of them is
 /// `Σ (-1)^(i+1) C(K, i) (1 - i/K)^n`, with i from 1 to K (Veitch et al., section III).
 pub fn flows_needed(found: usize, risk: f64) -> usize {
     let ways = found + 1;
@@ -81,8 +81,8 @@ impl Multipath {
         }
     }
 
-    /// Record the answer to a probe: its sender, and whether the way ends there. `None` if nobody
-    /// answered.
+    /// Records the answer to a probe: its sender, and whether the way ends there. `None` without an
+    /// answer.
     pub fn take(&mut self, ask: Ask, answer: Option<(IpAddr, bool)>) {
         *self.attempts.entry(ask).or_default() += 1;
         match answer {
@@ -92,7 +92,7 @@ impl Multipath {
         };
     }
 
-    /// Return the place of a flow at a hop; `None` while it is not known.
+    /// Returns the place of a flow at a hop; `None` while it is not known.
     fn place(&self, ask: Ask) -> Option<Place> {
         if ask.ttl == 0 {
             return Some(Place::Source);
@@ -105,13 +105,14 @@ impl Multipath {
         (tries >= most).then_some(Place::Silent)
     }
 
-    /// Whether somebody at this hop has answered.
+    /// Returns whether a node at this hop has answered.
     pub fn answers(&self, ttl: u8) -> bool {
         let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
         self.found.range(hop).next().is_some()
     }
 
-    /// Whether a flow has no answer at a hop that answers others: it is not known where it is.
+    /// Returns whether a flow has no answer at a hop that answers others, so that its node is
+    /// unknown.
     fn is_lost(&self, ttl: u8, place: Place) -> bool {
         place == Place::Silent && self.answers(ttl)
     }
@@ -137,11 +138,11 @@ impl Multipath {
         places
     }
 
-    /// Return the probes to send next, all of one hop; none if every way is known. Send them, and
-    /// tell [`Multipath::take`] of each.
+    /// Returns the probes to send next, all of one hop; none if every way is known. The caller must
+    /// pass the answer to each probe to [`Multipath::take`].
     pub fn next_probes(&mut self) -> Vec<Ask> {
         for ttl in 0..self.longest {
-            // What was asked before, and not answered, is asked again.
+            // Unanswered probes are repeated.
             let again: Vec<Ask> = self
                 .tried(ttl + 1)
                 .map(|flow| Ask { ttl: ttl + 1, flow })
@@ -164,7 +165,7 @@ impl Multipath {
                     .collect();
                 let different: BTreeSet<Place> = known.iter().copied().collect();
                 let answered = known.iter().filter(|&&place| place != Place::Silent).count();
-                // Nothing tells silent routers apart.
+                // Silent routers cannot be distinguished.
                 let silent = answered == 0 && known.len() >= ATTEMPTS_SILENT as usize;
                 let needed = match different.iter().filter(|&&p| p != Place::Silent).count() {
                     _ if silent => 0,
@@ -202,7 +203,7 @@ impl Multipath {
         Vec::new()
     }
 
-    /// Return all links that flows were seen to take.
+    /// Returns all links that flows were seen to take.
     pub fn links(&self) -> BTreeSet<Link> {
         let mut links = BTreeSet::new();
         for ttl in 1..=self.longest {
@@ -220,12 +221,12 @@ impl Multipath {
         links
     }
 
-    /// Return the places of a hop, with how many flows went through each.
+    /// Returns the places of a hop, with how many flows went through each.
     pub fn places(&self, ttl: u8) -> BTreeMap<Place, usize> {
         self.flows(ttl).into_iter().map(|(place, flows)| (place, flows.len())).collect()
     }
 
-    /// Return a flow that comes to an address at a hop.
+    /// Returns a flow that comes to an address at a hop.
     pub fn flow_through(&self, ttl: u8, address: IpAddr) -> Option<u16> {
         self.flows(ttl)
             .into_iter()
@@ -235,7 +236,7 @@ impl Multipath {
             .and_then(|(_, flows)| flows.first().copied())
     }
 
-    /// Whether the ways behind every router are known with the confidence that was asked for.
+    /// Returns whether the next hops of every router are known with the requested confidence.
     pub fn is_sure(&self) -> bool {
         self.unsure.is_empty()
     }

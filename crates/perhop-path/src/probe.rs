@@ -53,7 +53,7 @@ pub struct Probe {
 }
 
 impl Target {
-    /// Return the length of the headers and of the two bytes that adjust the checksum.
+    /// Returns the length of the headers and of the two bytes that adjust the checksum.
     pub const fn shortest(&self) -> u16 {
         (self.ip_header() + UDP_HEADER + 2) as u16
     }
@@ -62,12 +62,12 @@ impl Target {
         if self.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
     }
 
-    /// Return the source port, or the identifier, of a flow.
+    /// Returns the source port, or the identifier, of a flow.
     pub const fn port_of(&self, flow: u16) -> u16 {
         self.source_port.wrapping_add(flow)
     }
 
-    /// Write a probe. `identity` is a number from 1 to 65534. UDP carries it as its checksum, as
+    /// Writes a probe. `identity` is a number from 1 to 65534. UDP carries it as its checksum, as
     /// Paris traceroute does, and over IPv4 also as the packet's identification. Echo requests
     /// carry it as their sequence number. Packets have Don't Fragment set.
     pub fn write(&self, probe: &Probe, identity: u16, out: &mut Vec<u8>) {
@@ -147,7 +147,7 @@ impl Target {
     }
 }
 
-/// The checksum of all echo requests with this identifier: neither zero nor all ones.
+/// Returns the checksum of all echo requests with this identifier: neither zero nor all ones.
 const fn checksum_of(identifier: u16) -> u16 {
     identifier % 0xfffe + 1
 }

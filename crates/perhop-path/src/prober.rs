@@ -12,22 +12,22 @@ use thiserror::Error;
 use crate::answer::Answer;
 use crate::probe::{Probe, ProbeProtocol, Target};
 
-/// Why probing ends early.
+/// Reason for an early end of probing.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProbeError {
     /// A socket cannot be opened or used.
     #[error("{what}: {source}{}", remedy(.source))]
     Socket {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The caller wants to end.
     #[error("interrupted")]
     Interrupted,
-    /// Nobody answers at the address of the responder.
+    /// No responder answers at the address.
     #[error("no responder answers at {0}; start one there with `perhop path --respond`")]
     NoResponder(SocketAddr),
     /// The time that probing may take is over.
@@ -48,7 +48,7 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Add to an error what was tried.
+/// Adds to an error what was tried.
 pub(crate) fn tried(what: &'static str) -> impl FnOnce(io::Error) -> ProbeError {
     move |source| ProbeError::Socket { what, source }
 }
@@ -63,7 +63,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Return the round-trip time in nanoseconds.
+    /// Returns the round-trip time in nanoseconds.
     pub fn round_trip(&self) -> Option<Nanos> {
         self.answer.map(|(at, _)| at.saturating_sub(self.sent))
     }
@@ -74,7 +74,7 @@ const MESSAGES: usize = 64;
 const LONGEST: usize = 2048;
 /// Receive buffer: bursts of answers to a train wait here.
 const BUFFER: u32 = 4 << 20;
-/// How often the caller is asked whether to go on, in nanoseconds.
+/// Interval at which the caller's `go_on` is called, in nanoseconds.
 const PATIENCE: Nanos = 100_000_000;
 
 /// Asks the caller whether to go on; false ends probing.
@@ -118,7 +118,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Return the source address that the kernel uses for the destination.
+    /// Returns the source address that the kernel uses for the destination.
     fn source(&self) -> io::Result<IpAddr> {
         if let Some(source) = self.source {
             return Ok(source);
@@ -133,14 +133,14 @@ impl Ends {
     }
 }
 
-/// A number that others cannot know beforehand.
+/// Returns a number that others cannot know beforehand.
 pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(monotonic())
 }
 
 impl Prober {
-    /// Open the sockets. Probing ends after `limit_s` seconds, or when `go_on` says so.
+    /// Opens the sockets. Probing ends after `limit_s` seconds, or when `go_on` says so.
     ///
     /// # Errors
     /// [`ProbeError::Socket`] if there is no route, or the user may not open raw sockets.
@@ -219,19 +219,19 @@ impl Prober {
         })
     }
 
-    /// Return what all probes share.
+    /// Returns the fields that all probes share.
     pub const fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Return the next identity, from 1 to 65534.
+    /// Returns the next identity, from 1 to 65534.
     fn identity(&mut self) -> u16 {
         self.next = self.next % 0xfffe + 1;
         self.next
     }
 
-    /// Send probes, one every `gap` nanoseconds, and wait for their answers until `patience`
-    /// nanoseconds after the last. Return an observation per probe, in their order.
+    /// Sends probes, one every `gap` nanoseconds, and wait for their answers until `patience`
+    /// nanoseconds after the last. Returns an observation per probe, in their order.
     ///
     /// # Errors
     /// As [`ProbeError`] says.
@@ -285,7 +285,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Send a packet; say whether it left. A packet that is longer than the device takes does not.
+    /// Sends a packet; say whether it left. A packet that is longer than the device takes does not.
     fn send(&mut self, bytes: &[u8], seen: &mut Observation) -> Result<bool, ProbeError> {
         let to = SocketAddr::new(self.target.destination, 0);
         let given_up = monotonic() + 10 * PATIENCE;
@@ -312,7 +312,7 @@ impl Prober {
         }
     }
 
-    /// Take the answers that have arrived.
+    /// Takes the answers that have arrived.
     fn receive(
         &mut self,
         waiting: &mut HashMap<u16, usize>,

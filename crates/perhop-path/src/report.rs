@@ -10,7 +10,7 @@ use crate::mtu::HopMtu;
 use crate::probe::ProbeProtocol;
 use crate::statistics::Spread;
 
-/// Everything that was found about a path.
+/// Report on a path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Source address of the probes.
@@ -25,7 +25,7 @@ pub struct Report {
     pub destination_port: u16,
     /// IPv6 flow label of the first flow.
     pub flow_label: Option<u32>,
-    /// Whether the destination answered.
+    /// True if the destination answered.
     pub reached: bool,
     /// The hops of the first flow, from the first router to the destination.
     pub hops: Vec<Hop>,
@@ -34,7 +34,7 @@ pub struct Report {
     /// Probability with which all next hops of a router are among `links`, if the router shares
     /// load evenly by flow.
     pub confidence: f64,
-    /// Whether that confidence was reached for every router.
+    /// True if that confidence was reached for every router.
     pub complete: bool,
     /// Changes of marks.
     pub rewrites: Vec<Rewrite>,
@@ -64,9 +64,9 @@ pub struct Hop {
     pub loss: Option<f64>,
     /// Round-trip times; `None` without answers.
     pub rtt_s: Option<Spread>,
-    /// Whether one flow comes to several nodes: a balancer before this hop takes turns.
+    /// True if one flow comes to several nodes: a balancer before this hop takes turns.
     pub per_packet: bool,
-    /// Whether a network address translator before this hop changed probes.
+    /// True if a network address translator before this hop changed probes.
     pub translated: bool,
     /// The same by mark.
     pub marks: Vec<MarkSeen>,
@@ -92,7 +92,7 @@ pub struct Address {
 pub struct MarkSeen {
     /// Mark that they were sent with.
     pub sent: Mark,
-    /// Mark with which the hop received them, as its errors quote it; `None` if nobody says.
+    /// Mark with which the hop received them, as its errors quote it; `None` if unknown.
     pub received: Option<Mark>,
     /// The node that answered most of them.
     pub address: Option<IpAddr>,

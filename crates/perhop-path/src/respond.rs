@@ -1,4 +1,4 @@
-//! A responder: it says which packets of trains arrived, and when.
+//! A responder: it reports the packets of trains that arrived, and their times of arrival.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ pub struct Limits {
 
 /// Arrivals that a session keeps of a train.
 const MOST_ARRIVALS: usize = 100_000;
-/// How long a session lasts without a packet, in nanoseconds.
+/// Time without a packet after which a session ends, in nanoseconds.
 const IDLE: Nanos = 30_000_000_000;
 const TURN: Nanos = 100_000_000;
 
@@ -43,7 +43,7 @@ pub(crate) fn token() -> Token {
     token
 }
 
-/// Answer trains on an address until `go_on` says no.
+/// Answers trains on an address until `go_on` says no.
 ///
 /// # Errors
 /// [`ProbeError`] if the socket cannot be used, or `go_on` answers false.
@@ -76,7 +76,7 @@ pub fn respond(at: SocketAddr, limits: Limits, mut go_on: GoOn) -> Result<(), Pr
                 let Some(message) = Message::parse(datagram.bytes) else { continue };
                 let stamp = datagram.control.stamp.unwrap_or_else(realtime);
                 if let Some(answer) = take(&mut sessions, &limits, (from, now, stamp), message) {
-                    // Who does not get it asks again.
+                    // A lost answer is requested again.
                     let _ = socket.send_to(&answer.write(0), from);
                 }
             }
@@ -85,7 +85,7 @@ pub fn respond(at: SocketAddr, limits: Limits, mut go_on: GoOn) -> Result<(), Pr
     Err(ProbeError::Interrupted)
 }
 
-/// Take a message; return the answer, if there is any.
+/// Takes a message; return the answer, if there is any.
 fn take(
     sessions: &mut HashMap<SocketAddr, Session>,
     limits: &Limits,

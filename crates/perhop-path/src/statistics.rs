@@ -16,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Summarise times; `None` if there are none.
+    /// Summarises times; `None` if there are none.
     pub fn of(times: &[f64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -29,7 +29,7 @@ impl Spread {
     }
 }
 
-/// Return the quantile of sorted values, between neighbours in proportion; NaN of none.
+/// Returns the quantile of sorted values, between neighbours in proportion; NaN of none.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -37,7 +37,7 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
-/// Return the probability that the first of two samples has at least `lost_a` of the losses of
+/// Returns the probability that the first of two samples has at least `lost_a` of the losses of
 /// both, if both have the same loss: the one-sided exact test of Fisher (1922).
 ///
 /// A sample is a number of losses and of probes.

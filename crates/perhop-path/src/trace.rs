@@ -17,7 +17,7 @@ use crate::report::{Address, Hop, LinkBetween, MarkSeen, Report};
 use crate::statistics::Spread;
 use crate::trains;
 
-/// How a path is probed.
+/// Settings of the probing of a path.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -47,11 +47,11 @@ pub struct Settings {
     pub rate: u32,
     /// Probability with which all next hops of a router are to be found.
     pub confidence: f64,
-    /// Whether parallel ways are enumerated.
+    /// True if parallel ways are enumerated.
     pub multipath: bool,
-    /// Whether the path MTU is measured.
+    /// True if the path MTU is measured.
     pub mtu: bool,
-    /// Whether the capacity of each hop's link is measured.
+    /// True if the capacity of each hop's link is measured.
     pub capacity: bool,
     /// Bytes that measuring capacities may send.
     pub volume: u64,
@@ -75,9 +75,9 @@ impl Settings {
 /// Length of the packets that measure capacities, at most: that of Ethernet's packets.
 const USUAL_MTU: u32 = 1500;
 const MILLISECOND: Nanos = 1_000_000;
-/// How long answers may take before any round-trip time is known.
+/// Time limit of answers before any round-trip time is known.
 const FIRST_PATIENCE: Nanos = 1_000 * MILLISECOND;
-/// Bounds of how long answers may take then.
+/// Bounds of the time limit of answers after that.
 const LEAST_PATIENCE: Nanos = 300 * MILLISECOND;
 const MOST_PATIENCE: Nanos = 3_000 * MILLISECOND;
 /// Probes that may wait for answers at the same time: fewer than there are identities.
@@ -91,7 +91,7 @@ const SLOW_PASSES: usize = 4;
 /// Hops beyond the destination's distance, for flows that take longer ways.
 const DETOUR: u8 = 4;
 
-/// Probe a path.
+/// Probes a path.
 ///
 /// # Errors
 /// [`ProbeError`] if sockets cannot be used, the time is over, or `go_on` answers false.
@@ -111,12 +111,12 @@ pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
     Ok(report)
 }
 
-/// What the first flow's probes have found.
+/// Findings of the first flow's probes.
 struct Found {
     /// Hops of the first flow.
     hops: u8,
     reached: bool,
-    /// Whether each hop answered, by time to live.
+    /// True if each hop answered, by time to live.
     answers: BTreeMap<u8, (IpAddr, bool)>,
 }
 
@@ -140,12 +140,12 @@ impl Tracer<'_> {
         self.settings.marks.first().copied().unwrap_or(0)
     }
 
-    /// Whether an answer is of the end of a way: no probe goes further.
+    /// Returns whether an answer is from the end of a way.
     fn ends(&self, answer: &Answer) -> bool {
         answer.kind.is_final() || answer.from == self.settings.destination
     }
 
-    /// Follow the first flow until its way ends.
+    /// Follows the first flow until its way ends.
     fn discover(&mut self) -> Result<Found, ProbeError> {
         let (mut answers, mut reached) = (BTreeMap::new(), None);
         let mut last = 0;
@@ -186,7 +186,7 @@ impl Tracer<'_> {
         Ok(Found { hops, reached: reached.is_some(), answers })
     }
 
-    /// Find parallel ways.
+    /// Finds parallel ways.
     fn multipath(&mut self, found: &Found) -> Result<Multipath, ProbeError> {
         let longest = match found.reached {
             true => found.hops.saturating_add(DETOUR).min(self.settings.max_hops),
@@ -215,7 +215,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Probe every hop with every mark, time and again. Those that are `answering` have answered
+    /// Probes every hop with every mark, time and again. Those that are `answering` have answered
     /// before.
     fn rounds(&mut self, hops: u8, answering: &BTreeSet<u8>) -> Result<Series, ProbeError> {
         let mut series = Series::new();
@@ -273,7 +273,7 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Measure the path MTU to each hop that answers.
+    /// Measures the path MTU to each hop that answers.
     fn mtu(&mut self, hops: u8, series: &Series) -> Result<BTreeMap<u8, HopMtu>, ProbeError> {
         let answering: Vec<u8> = (1..=hops)
             .filter(|ttl| {
@@ -303,7 +303,7 @@ impl Tracer<'_> {
         Ok(search.found().iter().copied().collect())
     }
 
-    /// Return the longest packet that this host's device takes.
+    /// Returns the longest packet that this host's device takes.
     fn device_mtu(&mut self, ttl: u8, least: u32) -> Result<u32, ProbeError> {
         let (mut taken, mut refused) = (least, u32::from(u16::MAX) + 1);
         // Usual lengths first.
@@ -312,7 +312,7 @@ impl Tracer<'_> {
             let size = guess;
             let mut probe = self.probe(0, ttl, self.first_mark());
             probe.size = u16::try_from(size).unwrap_or(u16::MAX);
-            // Nobody needs to answer.
+            // No answer is needed.
             if self.prober.probe(&[probe], self.gap, 0)?[0].sent > 0 {
                 taken = size;
             } else {
@@ -326,7 +326,7 @@ impl Tracer<'_> {
         Ok(taken)
     }
 
-    /// Measure the capacity of the link before each hop, and add it to the report.
+    /// Measures the capacity of the link before each hop, and add it to the report.
     fn capacity(&mut self, report: &mut Report) -> Result<(), ProbeError> {
         let answering = report.hops.iter().filter(|hop| hop.answered > 0);
         let at: Vec<(u8, u16)> = answering
@@ -475,7 +475,7 @@ fn received(hop: &Hop, sent: Mark) -> Option<Mark> {
     hop.marks.iter().find(|seen| seen.sent == sent)?.received
 }
 
-/// All observations of a hop.
+/// Returns all observations of a hop.
 fn observations(series: &Series, ttl: u8) -> Vec<Observation> {
     series.iter().filter(|((hop, _), _)| *hop == ttl).flat_map(|(_, all)| all.clone()).collect()
 }
@@ -490,7 +490,7 @@ fn times(all: &[Observation]) -> Vec<f64> {
     all.iter().filter_map(Observation::round_trip).map(|nanos| nanos as f64 / 1e9).collect()
 }
 
-/// Return the value that comes most often.
+/// Returns the value that comes most often.
 fn usual<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {

@@ -16,9 +16,9 @@ const FIRST: usize = 16;
 /// Packets of a train at most, and at least.
 const MOST: usize = 200;
 const LEAST: usize = 16;
-/// Trains of half the length, for which way the spacing is of.
+/// Trains of half the length, which show the direction that the spacing is of.
 const CHECKS: usize = 3;
-/// How long a train is to take, in seconds: many times what answers are late by.
+/// Duration of a train in seconds: many times the lateness of answers.
 const LONG: f64 = 4e-3;
 /// Share of a train's packets that must be answered, and over which they must extend.
 const ANSWERED: usize = 4;
@@ -28,8 +28,8 @@ const SAMPLES: usize = 200;
 /// A hop to be measured: its time to live, and the path MTU to it.
 pub(crate) type At = (u8, u16);
 
-/// Measure the capacity of the links before each of the hops from 1 to `hops`, of which those
-/// `at` answer. Send at most `volume` bytes.
+/// Measures the capacity of the links before each of the hops from 1 to `hops`, of which those `at`
+/// answer. Sends at most `volume` bytes.
 pub(crate) fn measure(
     prober: &mut Prober,
     probe: &dyn Fn(u8) -> Probe,
@@ -68,7 +68,7 @@ pub(crate) fn measure(
     Ok(capacities(&series))
 }
 
-/// Measure the narrowest rate up to a hop.
+/// Measures the narrowest rate up to a hop.
 fn narrow(
     prober: &mut Prober,
     probe: &Probe,
@@ -138,7 +138,7 @@ fn arrivals(seen: &[Observation]) -> Vec<(f64, f64)> {
     answers.collect()
 }
 
-/// The rate in bit/s at which a train was sent.
+/// Returns the rate in bit/s at which a train was sent.
 fn sender_rate(seen: &[Observation], bits: f64) -> f64 {
     match seen {
         [first, .., last] if last.sent > first.sent => {
@@ -148,7 +148,7 @@ fn sender_rate(seen: &[Observation], bits: f64) -> f64 {
     }
 }
 
-/// Measure round-trip times of long packets, and of the shortest ones whose errors have the same
+/// Measures round-trip times of long packets, and of the shortest ones whose errors have the same
 /// length. `None` if their lengths are too near each other.
 fn sizes(
     prober: &mut Prober,

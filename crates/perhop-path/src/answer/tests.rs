@@ -10,7 +10,7 @@ use crate::probe::tests::target;
 const ROUTER: &str = "203.0.113.5";
 const ROUTER_V6: &str = "2001:db8:5::5";
 
-/// A router's error about a packet, as a raw socket hands it over.
+/// Returns a router's error about a packet, as a raw socket hands it over.
 fn error(v6: bool, kind: (u8, u8), word: u32, quoted: &[u8]) -> Vec<u8> {
     let message = [&IcmpRepr { kind: kind.0, code: kind.1, rest: word }.emit(), quoted].concat();
     if v6 {
