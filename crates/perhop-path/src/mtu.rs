@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// Searches a path: the MTU of each link, whether the router before it sends errors, and whether
-    /// the hop behind it answers.
+    /// Searches a path: the MTU of each link, whether the router before it sends errors, and
+    /// whether the hop behind it answers.
     fn search(links: &[(u32, bool, bool)], least: u32, longest: u32) -> Vec<(u8, HopMtu)> {
         let hops: Vec<u8> = (1..=links.len() as u8).collect();
         let mut search = MtuSearch::new(&hops, least, longest);

@@ -207,7 +207,7 @@ impl Traffic {
                 let mut recorder = lock(&recorder);
                 recorder.run(&shared);
                 if shared.budget.is_over(shared.clock.now()) {
-                    shared.warn("the run has ended early: it exceeds the limit of the duration on this host".to_owned());
+                    shared.warn("the run has reached this host's limit of the duration".to_owned());
                     recorder.stop(&shared);
                     shared.clock.end();
                 } else if recorder.reader.is_done() {
