@@ -126,7 +126,7 @@ name: bench
 nodes: {{a: host, b: host}}
 links: [{{ends: [a, b], rate: 100 Gbps}}]
 flows: {{x: {{from: a, to: b, stop: {seconds} s, port: {next(PORTS)}, {flow}}}}}
-duration: {seconds + 0.3} s
+duration: {seconds + 0.3:g} s
 """
 
 
