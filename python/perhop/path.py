@@ -113,6 +113,7 @@ def buckets(
     port: int = RESPONDER_PORT,
     family: int | None = None,
     dscp: Iterable[int] = (0,),
+    mtu: int = 1280,
     max_rate: int = 1_000_000_000,
     volume: int = 100_000_000,
     limit_s: int = 300,
@@ -124,6 +125,7 @@ def buckets(
         port: UDP port of the responder.
         family: 4 or 6 for that version of IP; by default that of the first address.
         dscp: Code points of the trains.
+        mtu: Length in bytes of the longest IP packets: the path MTU, if it is known.
         max_rate: Greatest rate of a train in bit/s; the responder may allow less.
         volume: Bytes that all trains may have; the responder may allow less.
         limit_s: Seconds after which the measurement ends with an error.
@@ -131,7 +133,8 @@ def buckets(
     Returns:
         For each code point `sent` (its mark), `narrow_bps` (the rate of the narrowest link),
         `bucket` (`kind`, `bps` and `burst` in bytes; None if no bucket was exceeded), `train_bps`
-        and `train_bytes` (the largest train).
+        and `train_bytes` (the largest train; 0 if nothing was measured, because no packet arrived
+        or no more bytes may be sent).
 
     Raises:
         UsageError: The responder does not answer or has no address, or the time limit is over.
@@ -140,6 +143,7 @@ def buckets(
     settings = {
         "responder": f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
         "marks": [code << 2 for code in dict.fromkeys(dscp)],
+        "mtu": mtu,
         "max_bps": max_rate,
         "volume": volume,
         "limit_s": limit_s,
@@ -161,11 +165,13 @@ def respond(
 ) -> None:
     """Answer the trains of `buckets` until a signal comes.
 
+    A session that exceeds a limit is forgotten: it gets no more answers.
+
     Args:
         address: Address to listen on.
         port: UDP port to listen on.
-        max_rate: Greatest rate of a train in bit/s that is allowed.
-        max_volume: Bytes that a session is allowed to send.
+        max_rate: Greatest rate of a session in bit/s.
+        max_volume: Bytes that a session may send.
         max_sessions: Sessions at the same time.
 
     Raises:

@@ -15,7 +15,7 @@ use crate::capacity::lower_slope;
 use crate::hops::Mark;
 use crate::message::{ASK, DATA, HELLO, Message, RECORDS, Token};
 use crate::prober::{GoOn, ProbeError, tried};
-use crate::respond::token;
+use crate::respond::{headers, token};
 
 /// Settings of the measurement of the way to a responder.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,6 +25,8 @@ pub struct FarSettings {
     pub responder: SocketAddr,
     /// Traffic classes of the trains, as octets.
     pub marks: Vec<u8>,
+    /// Length of the longest packets, IP header included: the path MTU.
+    pub mtu: u16,
     /// Greatest rate of a train in bit/s; the responder may allow less.
     pub max_bps: u64,
     /// Bytes that may be sent; the responder may allow less.
@@ -45,7 +47,8 @@ pub struct Far {
     pub bucket: Option<Bucket>,
     /// Rate in bit/s and bytes of the longest train.
     pub train_bps: f64,
-    /// Bytes of that train: a greater bucket is not found.
+    /// Bytes of that train: a greater bucket is not found. 0 if nothing was measured: no packet
+    /// arrived, or no more bytes may be sent.
     pub train_bytes: u64,
 }
 
@@ -53,7 +56,7 @@ const MILLISECOND: Nanos = 1_000_000;
 /// Time limit of the responder's answers, and the number of attempts.
 const PATIENCE: Nanos = 500 * MILLISECOND;
 const TRIES: u32 = 6;
-/// Length of long packets, headers included, and of the shortest.
+/// Length of the longest packets, headers included, if the path MTU allows it, and of the shortest.
 const LONG: f64 = 1400.0;
 const SHORT: f64 = 120.0;
 /// Packets a second and of a train at most: what a responder receives and keeps without loss.
@@ -66,6 +69,8 @@ const FULL: usize = 16;
 const FASTER: f64 = 1.3;
 /// Share of the narrowest link's rate that trains take, so that they do not queue there.
 const BELOW: f64 = 0.95;
+/// Bytes that trains of one mark need at least.
+const LEAST_VOLUME: f64 = 1e6;
 /// Requests for records at a time.
 const WINDOW: usize = 8;
 
@@ -88,6 +93,8 @@ struct Sender {
     /// Bytes that may be sent yet.
     volume: f64,
     train: u32,
+    /// Length of long packets.
+    long: f64,
     go_on: GoOn,
     end: Nanos,
     limit_s: u64,
@@ -110,6 +117,7 @@ impl Sender {
             max_bps: settings.max_bps as f64,
             volume: settings.volume as f64,
             train: 0,
+            long: LONG.min(settings.mtu.into()),
             go_on,
             end: monotonic().saturating_add(settings.limit_s.saturating_mul(1_000_000_000)),
             limit_s: settings.limit_s,
@@ -142,6 +150,7 @@ impl Sender {
     fn send(&mut self, message: &Message, size: usize) -> Result<(), ProbeError> {
         let set = self.socket.set_traffic_class(self.responder.ip(), 0);
         set.map_err(tried("cannot set a DSCP"))?;
+        self.volume -= (size as u64 + headers(self.responder)) as f64;
         // Lost messages are sent again.
         let _ = self.socket.send_to(&message.write(size), self.responder);
         Ok(())
@@ -168,11 +177,6 @@ impl Sender {
         Ok(messages)
     }
 
-    /// Bytes of a packet's IP and UDP headers.
-    const fn headers(&self) -> f64 {
-        if self.responder.is_ipv4() { 28.0 } else { 48.0 }
-    }
-
     /// Sends a train of packets of `bytes`, at `bps` or at once; returns the outcome of each.
     fn train(
         &mut self,
@@ -185,14 +189,14 @@ impl Sender {
         let set = self.socket.set_traffic_class(self.responder.ip(), octet);
         set.map_err(tried("cannot set a DSCP"))?;
         let gap = bps.map_or(0.0, |bps| 8e9 * bytes / bps);
-        let size = ((bytes - self.headers()) as usize).max(DATA);
+        let size = ((bytes - headers(self.responder) as f64) as usize).max(DATA);
         let data = |index| Message::Data { token: self.token, train: self.train, index };
         let begun = monotonic();
         let mut sent = Vec::with_capacity(packets as usize);
         for index in 0..packets {
             let due = begun + (gap * f64::from(index)) as Nanos;
             while monotonic() < due {
-                if due - monotonic() > MILLISECOND / 10 {
+                if due.saturating_sub(monotonic()) > MILLISECOND / 10 {
                     sleep_until(due);
                 }
             }
@@ -258,7 +262,10 @@ impl Sender {
 
     /// Requests records, and returns the messages that arrive.
     fn ask(&mut self, firsts: &[u32]) -> Result<Vec<Message>, ProbeError> {
+        // Within the responder's limit of rate.
+        let gap = (8e9 * (ASK as f64 + 48.0) / self.max_bps) as Nanos;
         for &first in firsts {
+            sleep_until(monotonic() + gap);
             self.send(&Message::Ask { token: self.token, train: self.train, first }, ASK)?;
         }
         let mut messages = Vec::new();
@@ -278,41 +285,46 @@ impl Sender {
 
     /// Measures with one mark.
     fn measure(&mut self, octet: u8) -> Result<Far, ProbeError> {
-        let first = self.train(octet, FIRST, LONG, Some(self.max_bps))?;
+        let mut found = Far {
+            sent: TrafficClass::from_octet(octet).into(),
+            narrow_bps: None,
+            bucket: None,
+            train_bps: 0.0,
+            train_bytes: 0,
+        };
+        if self.volume < LEAST_VOLUME {
+            return Ok(found);
+        }
+        let long = self.long;
+        let first = self.train(octet, FIRST, long, Some(self.max_bps))?;
         let arrivals = first.iter().enumerate();
         let points: Vec<(f64, f64)> =
             arrivals.filter_map(|(index, one)| Some((index as f64, one.arrived?))).collect();
         let rate = |points: &[(f64, f64)]| {
-            lower_slope(points).filter(|&it| it > 0.0).map(|it| 8.0 * LONG / it)
+            lower_slope(points).filter(|&it| it > 0.0).map(|it| 8.0 * long / it)
         };
         // Before a shaper's bucket is empty, packets come as fast as the links are.
         let narrow_bps = match (rate(&points[..points.len().min(FULL)]), rate(&points)) {
             (Some(early), Some(all)) if early > FASTER * all => Some(early),
             (_, all) => all,
         };
-        let mut found = Far {
-            sent: TrafficClass::from_octet(octet).into(),
-            narrow_bps,
-            bucket: None,
-            train_bps: 0.0,
-            train_bytes: 0,
-        };
+        found.narrow_bps = narrow_bps;
         let Some(narrow) = narrow_bps else { return Ok(found) };
         let fastest = (BELOW * narrow).min(self.max_bps);
         // A second of traffic, to see whether there is a bucket.
-        let limit = f64::min(self.volume / LONG / 4.0, MOST);
-        let rate = fastest.min(MOST_PPS * 8.0 * LONG);
-        let packets = (rate / 8.0 / LONG).clamp(200.0, limit.max(200.0));
+        let limit = f64::min(self.volume / long / 4.0, MOST);
+        let rate = fastest.min(MOST_PPS * 8.0 * long);
+        let packets = (rate / 8.0 / long).clamp(200.0, limit.max(200.0));
         self.refill(found.bucket, narrow);
-        let rough = self.train(octet, packets as u32, LONG, Some(rate))?;
-        (found.train_bps, found.train_bytes) = (rate, (packets * LONG) as u64);
-        found.bucket = find(&rough, LONG);
+        let rough = self.train(octet, packets as u32, long, Some(rate))?;
+        (found.train_bps, found.train_bytes) = (rate, (packets * long) as u64);
+        found.bucket = find(&rough, long);
         // Then a train that fits the bucket: short packets, and about three times its rate.
         for _ in 0..2 {
             let Some(Bucket { bps, burst, .. }) = found.bucket else { break };
             let rate = fastest.min(3.0 * bps);
             let least = (rate / 8.0 / MOST_PPS).max(SHORT);
-            let bytes = (burst / 40.0).clamp(least, f64::max(least, LONG)).min(LONG).floor();
+            let bytes = (burst / 40.0).clamp(least, f64::max(least, long)).min(long).floor();
             let rate = rate.min(MOST_PPS * 8.0 * bytes);
             if rate < 1.2 * bps {
                 break;
@@ -339,7 +351,7 @@ impl Sender {
     fn refill(&self, bucket: Option<Bucket>, narrow: f64) {
         let full = match bucket {
             Some(bucket) => 1.5 * 8.0 * bucket.burst / bucket.bps,
-            None => 8.0 * 100.0 * LONG / narrow,
+            None => 8.0 * 100.0 * self.long / narrow,
         };
         sleep_until(monotonic() + ((full.clamp(0.1, 5.0)) * 1e9) as Nanos);
     }

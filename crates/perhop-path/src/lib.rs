@@ -33,7 +33,7 @@ pub use multipath::{Ask, Multipath, Place, flows_needed};
 pub use probe::{Probe, ProbeProtocol, Target};
 pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};
 pub use report::{Address, Hop, LinkBetween, MarkSeen, Report};
-pub use respond::{Limits, respond};
+pub use respond::{Limits, Responder};
 pub use statistics::{Spread, fisher, quantile};
 pub use trace::{Settings, trace};
 

@@ -10,13 +10,13 @@ use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic, rea
 use crate::message::{Message, RECORDS, Token};
 use crate::prober::{GoOn, ProbeError, random, tried};
 
-/// Limits of a responder.
+/// Limits of a responder. A session that exceeds them is forgotten, and gets no more answers.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Greatest rate of a train in bit/s.
+    /// Greatest rate of a session in bit/s.
     pub max_bps: u64,
-    /// Bytes that a session may send.
+    /// Bytes of IP packets that a session may send.
     pub max_bytes: u64,
     /// Sessions at the same time.
     pub max_sessions: usize,
@@ -27,6 +27,10 @@ const MOST_ARRIVALS: usize = 100_000;
 /// Time without a packet after which a session ends, in nanoseconds.
 const IDLE: Nanos = 30_000_000_000;
 const TURN: Nanos = 100_000_000;
+/// How far a session may be ahead of the greatest rate: packets come together if the network, or
+/// this host, was busy.
+const AHEAD_S: f64 = 0.25;
+const AHEAD_BYTES: f64 = 256e3;
 
 struct Session {
     token: Token,
@@ -34,6 +38,26 @@ struct Session {
     last: Nanos,
     train: u32,
     arrivals: Vec<(u32, u64)>,
+    /// Bytes that it has sent, and of them those that are ahead of the greatest rate.
+    bytes: u64,
+    ahead: f64,
+}
+
+impl Session {
+    /// Counts a packet; returns whether the session is within the limits.
+    fn count(&mut self, limits: &Limits, now: Nanos, bytes: u64) -> bool {
+        let rate = limits.max_bps as f64 / 8.0;
+        let passed = now.saturating_sub(self.last) as f64 / 1e9;
+        self.last = now;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.ahead = f64::max(self.ahead - rate * passed, 0.0) + bytes as f64;
+        self.bytes <= limits.max_bytes && self.ahead <= AHEAD_BYTES + AHEAD_S * rate
+    }
+}
+
+/// Bytes of the IP and UDP headers of packets to or from an address.
+pub(crate) const fn headers(address: SocketAddr) -> u64 {
+    if address.is_ipv4() { 28 } else { 48 }
 }
 
 pub(crate) fn token() -> Token {
@@ -43,71 +67,118 @@ pub(crate) fn token() -> Token {
     token
 }
 
-/// Answers trains on an address until `go_on` says no.
-///
-/// # Errors
-/// [`ProbeError`] if the socket cannot be used, or `go_on` answers false.
-pub fn respond(at: SocketAddr, limits: Limits, mut go_on: GoOn) -> Result<(), ProbeError> {
-    let what = "cannot listen";
-    let socket = Socket::like(at, libc::SOCK_DGRAM, 0).map_err(tried(what))?;
-    socket.stamp_arrivals().map_err(tried(what))?;
-    socket.set_receive_buffer(8 << 20).map_err(tried(what))?;
-    socket.bind(at).map_err(tried(what))?;
-    let epoll = Epoll::new().map_err(tried(what))?;
-    epoll.add(socket.as_fd(), 0, Interest::Readable).map_err(tried(what))?;
-    let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
-    let mut batch = Batch::new(64, 2048);
-    let mut sessions: HashMap<SocketAddr, Session> = HashMap::new();
-    while go_on() {
-        let until = monotonic() + TURN;
-        epoll.wait(&mut events, until).map_err(tried("cannot wait"))?;
-        loop {
-            let count = match batch.receive(&socket) {
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // What an earlier answer met with.
-                Err(_) => continue,
-            };
-            let now = monotonic();
-            sessions.retain(|_, session| now.saturating_sub(session.last) < IDLE);
-            for number in 0..count {
-                let datagram = batch.get(number);
-                let Some(from) = datagram.from else { continue };
-                let Some(message) = Message::parse(datagram.bytes) else { continue };
-                let stamp = datagram.control.stamp.unwrap_or_else(realtime);
-                if let Some(answer) = take(&mut sessions, &limits, (from, now, stamp), message) {
-                    // A lost answer is requested again.
-                    let _ = socket.send_to(&answer.write(0), from);
+/// A responder that listens.
+#[derive(Debug)]
+pub struct Responder {
+    socket: Socket,
+    limits: Limits,
+}
+
+impl Responder {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// [`ProbeError`] if the address cannot be used.
+    pub fn bind(at: SocketAddr, limits: Limits) -> Result<Self, ProbeError> {
+        let open = || {
+            let socket = Socket::like(at, libc::SOCK_DGRAM, 0)?;
+            socket.stamp_arrivals()?;
+            socket.set_receive_buffer(8 << 20)?;
+            socket.bind(at)?;
+            Ok(socket)
+        };
+        Ok(Self { socket: open().map_err(tried("cannot listen"))?, limits })
+    }
+
+    /// Answers trains until `go_on` says no.
+    ///
+    /// # Errors
+    /// [`ProbeError`] if the kernel fails, or `go_on` answers false.
+    pub fn run(&self, mut go_on: GoOn) -> Result<(), ProbeError> {
+        let Self { socket, limits } = self;
+        let what = "cannot wait";
+        let epoll = Epoll::new().map_err(tried(what))?;
+        epoll.add(socket.as_fd(), 0, Interest::Readable).map_err(tried(what))?;
+        let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
+        let mut batch = Batch::new(64, 2048);
+        let mut sessions: HashMap<SocketAddr, Session> = HashMap::new();
+        while go_on() {
+            let until = monotonic() + TURN;
+            epoll.wait(&mut events, until).map_err(tried(what))?;
+            loop {
+                let count = match batch.receive(socket) {
+                    Ok(count) => count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // What an earlier answer met with.
+                    Err(_) => continue,
+                };
+                let now = monotonic();
+                sessions.retain(|_, session| now.saturating_sub(session.last) < IDLE);
+                for number in 0..count {
+                    let datagram = batch.get(number);
+                    let Some(from) = datagram.from else { continue };
+                    let Some(message) = Message::parse(datagram.bytes) else { continue };
+                    let stamp = datagram.control.stamp.unwrap_or_else(realtime);
+                    let arrived = Arrived { from, now, stamp, bytes: datagram.bytes.len() as u64 };
+                    if let Some(answer) = take(&mut sessions, limits, arrived, message) {
+                        // A lost answer is requested again.
+                        let _ = socket.send_to(&answer.write(0), from);
+                    }
                 }
             }
         }
+        Err(ProbeError::Interrupted)
     }
-    Err(ProbeError::Interrupted)
+}
+
+/// Where a message came from and when, by the monotonic and the kernel's real-time clock.
+#[derive(Clone, Copy)]
+struct Arrived {
+    from: SocketAddr,
+    now: Nanos,
+    stamp: Nanos,
+    /// Bytes of the datagram.
+    bytes: u64,
 }
 
 /// Takes a message; return the answer, if there is any.
 fn take(
     sessions: &mut HashMap<SocketAddr, Session>,
     limits: &Limits,
-    (from, now, stamp): (SocketAddr, Nanos, Nanos),
+    arrived: Arrived,
     message: Message,
 ) -> Option<Message> {
+    let Arrived { from, now, stamp, bytes } = arrived;
     if let Message::Hello { nonce } = message {
-        let full = sessions.len() >= limits.max_sessions && !sessions.contains_key(&from);
-        if full {
+        if sessions.len() >= limits.max_sessions && !sessions.contains_key(&from) {
             return None;
         }
-        let known = sessions.get(&from).filter(|session| session.nonce == nonce);
-        let token = known.map_or_else(token, |session| session.token);
-        let fresh = Session { token, nonce, last: now, train: 0, arrivals: Vec::new() };
-        sessions.insert(from, fresh);
+        let fresh = || Session {
+            token: token(),
+            nonce,
+            last: now,
+            train: 0,
+            arrivals: Vec::new(),
+            bytes: 0,
+            ahead: 0.0,
+        };
+        let session = sessions.entry(from).or_insert_with(fresh);
+        if session.nonce != nonce {
+            *session = fresh();
+        }
         let (max_bps, max_bytes) = (limits.max_bps, limits.max_bytes);
-        return Some(Message::Welcome { nonce, token, max_bps, max_bytes });
+        return Some(Message::Welcome { nonce, token: session.token, max_bps, max_bytes });
     }
-    let session = sessions.get_mut(&from)?;
+    let (Message::Data { token, train, .. } | Message::Ask { token, train, .. }) = message else {
+        return None;
+    };
+    let session = sessions.get_mut(&from).filter(|session| session.token == token)?;
+    if !session.count(limits, now, bytes + headers(from)) {
+        sessions.remove(&from);
+        return None;
+    }
     match message {
-        Message::Data { token, train, index } if token == session.token => {
-            session.last = now;
+        Message::Data { index, .. } => {
             if train > session.train {
                 session.train = train;
                 session.arrivals.clear();
@@ -117,8 +188,7 @@ fn take(
             }
             None
         }
-        Message::Ask { token, train, first } if token == session.token => {
-            session.last = now;
+        Message::Ask { first, .. } => {
             let all: &[(u32, u64)] = if train == session.train { &session.arrivals } else { &[] };
             let arrivals = all.iter().skip(first as usize).take(RECORDS).copied().collect();
             Some(Message::Record { token, train, first, total: all.len() as u32, arrivals })
@@ -131,27 +201,71 @@ fn take(
 mod tests {
     use super::*;
 
+    const ONE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn arrived(from: SocketAddr, now: Nanos, bytes: u64) -> Arrived {
+        Arrived { from, now, stamp: now, bytes }
+    }
+
     #[test]
     fn only_a_session_is_answered() {
-        let limits = Limits { max_bps: 1, max_bytes: 2, max_sessions: 1 };
+        let limits = Limits { max_bps: 1000, max_bytes: 5000, max_sessions: 1 };
         let mut sessions = HashMap::new();
-        let (one, other) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let other = ([127, 0, 0, 1], 2).into();
         let nonce = [1; 16];
         let hello = Message::Hello { nonce };
-        let answer = take(&mut sessions, &limits, (one, 1, 1), hello.clone()).unwrap();
-        let Message::Welcome { nonce: back, token, max_bps: 1, max_bytes: 2 } = answer else {
+        let answer = take(&mut sessions, &limits, arrived(ONE, 1, 64), hello.clone()).unwrap();
+        let Message::Welcome { nonce: back, token, max_bps: 1000, max_bytes: 5000 } = answer else {
             panic!("{answer:?}")
         };
         assert_eq!(back, nonce);
-        assert_eq!(take(&mut sessions, &limits, (other, 1, 1), hello), None, "one session");
+        let refused = take(&mut sessions, &limits, arrived(other, 1, 64), hello);
+        assert_eq!(refused, None, "one session");
         let data = |token, index| Message::Data { token, train: 1, index };
-        for (token, from) in [(token, other), ([0; 16], one), (token, one)] {
-            assert_eq!(take(&mut sessions, &limits, (from, 2, 50), data(token, 4)), None);
+        for (token, from) in [(token, other), ([0; 16], ONE), (token, ONE)] {
+            let at = arrived(from, 50, 1200);
+            assert_eq!(take(&mut sessions, &limits, at, data(token, 4)), None);
         }
         let ask = |token| Message::Ask { token, train: 1, first: 0 };
-        assert_eq!(take(&mut sessions, &limits, (other, 3, 3), ask(token)), None);
-        let record = take(&mut sessions, &limits, (one, 3, 3), ask(token)).unwrap();
+        assert_eq!(take(&mut sessions, &limits, arrived(other, 60, 1200), ask(token)), None);
+        let record = take(&mut sessions, &limits, arrived(ONE, 60, 1200), ask(token)).unwrap();
         let arrivals = vec![(4, 50)];
         assert_eq!(record, Message::Record { token, train: 1, first: 0, total: 1, arrivals });
+    }
+
+    /// Begins a session; returns the number of packets, one each `gap`, until it is forgotten.
+    fn packets_until_forgotten(limits: &Limits, gap: Nanos, most: u32) -> u32 {
+        let mut sessions = HashMap::new();
+        let hello = Message::Hello { nonce: [1; 16] };
+        let answer = take(&mut sessions, limits, arrived(ONE, 0, 64), hello.clone());
+        let Some(Message::Welcome { token, .. }) = answer else { panic!("{answer:?}") };
+        let mut now = 0;
+        for index in 0..most {
+            now += gap;
+            let data = Message::Data { token, train: 1, index };
+            take(&mut sessions, limits, arrived(ONE, now, 972), data);
+            // What others send in its name does not count, and a hello again changes nothing.
+            let foreign = Message::Data { token: [0; 16], train: 1, index };
+            take(&mut sessions, limits, arrived(ONE, now, 60_000), foreign);
+            let ask = Message::Ask { token, train: 1, first: 0 };
+            if !sessions.contains_key(&ONE) {
+                assert_eq!(take(&mut sessions, limits, arrived(ONE, now, 1200), ask), None);
+                return index;
+            }
+            take(&mut sessions, limits, arrived(ONE, now, 64), hello.clone());
+        }
+        most
+    }
+
+    #[test]
+    fn who_exceeds_a_limit_is_forgotten() {
+        // 1000 bytes with headers, 1 Mb/s: one in 8 ms.
+        let limits = Limits { max_bps: 1_000_000, max_bytes: 2_000_000, max_sessions: 1 };
+        assert_eq!(packets_until_forgotten(&limits, 8_000_000, 5000), 2000, "volume");
+        // 256 kB and 250 ms may come at once.
+        assert_eq!(packets_until_forgotten(&limits, 0, 5000), 256 + 31, "rate");
+        // At twice the rate, all but half of that.
+        let twice = packets_until_forgotten(&limits, 4_000_000, 5000);
+        assert!((570..580).contains(&twice), "{twice}");
     }
 }

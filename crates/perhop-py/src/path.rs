@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use perhop_path::{FarSettings, Limits, ProbeError, Settings, far, respond, trace};
+use perhop_path::{FarSettings, Limits, ProbeError, Responder, Settings, far, trace};
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(crate) fn far_path(py: Python<'_>, settings: &str) -> PyResult<String> {
 pub(crate) fn respond_path(py: Python<'_>, address: &str, limits: &str) -> PyResult<()> {
     let limits = read::<Limits>(limits)?;
     let at = address.parse().map_err(|_| PyValueError::new_err("not an address with a port"))?;
-    answer(py, |go_on| respond(at, limits, go_on)).map(drop)
+    answer(py, |go_on| Responder::bind(at, limits)?.run(go_on)).map(drop)
 }
 
 /// How long a signal may wait.

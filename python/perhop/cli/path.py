@@ -219,6 +219,8 @@ def path(
             port=responder_port,
             family=family,
             dscp=codes,
+            # Without a path MTU: the least that IPv6 allows (RFC 8200, section 5).
+            mtu=report["path_mtu"] or 1280,
             max_rate=most,
             limit_s=limit,
         )

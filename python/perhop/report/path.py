@@ -164,7 +164,8 @@ def _buckets(report: dict[str, Any]) -> Table | None:
         return None
     rows = []
     for found in report["buckets"]:
-        bucket = found["bucket"] or {"kind": "none exceeded", "bps": None, "burst": None}
+        kind = "none exceeded" if found["train_bytes"] else "not measured"
+        bucket = found["bucket"] or {"kind": kind, "bps": None, "burst": None}
         rows.append(
             (
                 mark(found["sent"]),
