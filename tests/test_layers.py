@@ -84,7 +84,7 @@ CRATES: dict[str, set[str]] = {
     "socket": {"fuzz"},
     "traffic": {"core", "fuzz", "wire", "socket", "net", "workload", "measure"},
     "path": {"core", "fuzz", "wire", "socket"},
-    "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic"},
+    "agent": {"core", "fuzz", "wire", "socket", "net", "workload", "measure", "traffic", "path"},
     "sim": {"core", "fuzz", "wire", "queue", "tcp", "net", "workload", "plan", "measure"},
     "py": {
         *("core", "calendar", "queue", "tcp", "net", "workload", "plan", "measure", "emu"),

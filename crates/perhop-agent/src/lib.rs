@@ -9,6 +9,7 @@ pub mod iperf3;
 mod key;
 mod limits;
 mod options;
+mod path;
 mod serve;
 mod session;
 pub mod stamp;

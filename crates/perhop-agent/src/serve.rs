@@ -19,6 +19,7 @@ use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
 use crate::limits::{self, Limits};
 use crate::options::{Opt, Usage, wrong};
+use crate::path;
 use crate::session::{Refusal, Session, program_name};
 use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, Reflector, clock_options};
 use crate::tls;
@@ -369,6 +370,7 @@ const USAGE: Usage = Usage {
             value: "ADDRESS:PORT",
             help: "answer iperf3's clients there, too; repeatable",
         },
+        path::RESPONDER,
         Opt { name: "--records", value: "DIR", help: "records of iperf3's tests go there" },
     ],
 };
@@ -416,6 +418,7 @@ fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {
         None => key::default_file(),
     };
     let identity = path.and_then(|path| key::open(&path)).map_err(|error| failed(&error))?;
+    path::respond("serve", &arguments, &limits)?;
     let clients = iperf3::settings("serve", &arguments, "--iperf3", (&limits).into())?;
     let settings = Settings { identity, allowed, listen, limits };
     let server = Server::new(settings).map_err(|error| failed(&error))?;
