@@ -86,7 +86,7 @@ bench-iperf3: .venv/built ## Compare our server of iperf3 with iperf3's own (Deb
 	$(BIN)/python bench/iperf3.py
 
 .PHONY: bench-path
-bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (30 minutes)
+bench-path: .venv/built ## Measure 100 random paths in labs, and how accurate `perhop path` is (an hour)
 	$(BIN)/python bench/path.py
 
 .PHONY: bench-reserve

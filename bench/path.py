@@ -46,7 +46,7 @@ class Truth:
     limited: set[str]
     silent: set[str]
     police: tuple[int, int] | None
-    """Rate in kb/s and burst in bytes of a policer of EF."""
+    """Rate in kb/s and burst in bytes of a policer of CS2 before the last host."""
     names: list[str] = field(default_factory=list)
 
     def address(self, node: str) -> str | None:
@@ -218,6 +218,22 @@ def judge(truth: Truth, report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def police(lab: Lab, truth: Truth) -> dict[str, Any] | None:
+    """What is found of a path's policer, beside what is true."""
+    if truth.police is None:
+        return None
+    answering = [str(PERHOP), "path", "--respond", "--listen", "0.0.0.0"]
+    with lab.start("b", answering) as responder:
+        try:
+            options = ("--buckets", "--no-multipath", "--count=2", "--rate=500")
+            report = probe(lab, "b", "-4", "--dscp=cs2", "--dscp=be", *options)
+        finally:
+            responder.terminate()
+    policed, rest = (found["bucket"] for found in report["buckets"])
+    rate, burst = truth.police
+    return {"bps": rate * 1e3, "burst": burst, "found": policed, "elsewhere": rest}
+
+
 def measure(seed: int) -> dict[str, Any]:
     """Measure a random path."""
     truth = draw(seed)
@@ -226,9 +242,11 @@ def measure(seed: int) -> dict[str, Any]:
     try:
         dscps = [f"--dscp={name}" for name in DSCPS]
         report = probe(lab, "b", "-4", *dscps, "--count=5", "--rate=500", "--capacity")
+        policer = police(lab, truth)
     finally:
         lab.down()
-    return {"seed": seed, **judge(truth, report), "seconds": time.monotonic() - begun}
+    seconds = time.monotonic() - begun
+    return {"seed": seed, **judge(truth, report), "policer": policer, "seconds": seconds}
 
 
 def share(found: list[bool]) -> str:
@@ -264,6 +282,28 @@ def table(results: list[dict[str, Any]]) -> None:
         unknown = [link for link in group if not link["found"] and link["least"]]
         right = [link["least"] <= 1.03 * link["true"] for link in unknown]
         print(f"    unknown, least rate true      {share(right)}")
+    policers(results)
+
+
+def policers(results: list[dict[str, Any]]) -> None:
+    """Print how policers were found."""
+    drawn = [found["policer"] for found in results if found["policer"]]
+    known = [one for one in drawn if one["found"]]
+    print("  policers")
+    print(f"    found                         {len(known)} of {len(drawn)}")
+    print(f"    said to be a policer          {share([is_policer(one) for one in known])}")
+    for name, key, most in (("rate within 2%", "bps", 0.02), ("burst within 10%", "burst", 0.1)):
+        errors = sorted(abs(one["found"][key] / one[key] - 1) for one in known)
+        if errors:
+            middle, worst = errors[len(errors) // 2], errors[-1]
+            print(f"    {name:<29} {share([error <= most for error in errors])}")
+            print(f"    median and largest error      {middle:.2%}, {worst:.2%}")
+    print(f"    none of another DSCP          {share([not one['elsewhere'] for one in drawn])}")
+
+
+def is_policer(one: dict[str, Any]) -> bool:
+    """Whether what was found is a policer."""
+    return bool(one["found"]["kind"] == "policer")
 
 
 def main(first: int, last: int, file: Path | None) -> None:

@@ -1,6 +1,7 @@
 """`perhop path` in labs, whose truth is known."""
 
 import json
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from perhop.errors import UnsupportedError
 from perhop.lab import Lab, up
 from perhop.scenario import parse
 from tools import need, unable
+
+BENCH = Path(__file__).parent.parent / "bench" / "path.py"
 
 MIXED = """
 perhop: 1
@@ -117,6 +120,24 @@ def test_a_path_is_what_the_lab_has(lab_folder: Path, version: int, protocol: st
             (2, node(2, version), node(router, version)),
             (3, node(router, version), node(6, version)),
         } <= links
+
+
+@REAL_HOSTS
+@pytest.mark.parametrize("seed", [2, 12, 13])
+def test_random_paths_are_found(lab_folder: Path, seed: int) -> None:
+    assert lab_folder.is_dir()
+    bench = runpy.run_path(str(BENCH), run_name="bench")
+    truth = bench["draw"](seed)
+    with standing(truth.text) as lab:
+        dscps = [f"--dscp={name}" for name in bench["DSCPS"]]
+        report = probe(lab, "b", "-4", *dscps, "--count=5", "--rate=1000")
+    found = bench["judge"](truth, report)
+    assert {name: found[name] for name in ("ways", "rewrites", "silence", "mtu")} == {
+        "ways": True,
+        "rewrites": True,
+        "silence": True,
+        "mtu": True,
+    }
 
 
 @REAL_HOSTS
