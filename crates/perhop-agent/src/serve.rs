@@ -24,41 +24,41 @@ use crate::session::{Refusal, Session, program_name};
 use crate::stamp::{self, CLOCK_DRIFT, CLOCK_OFFSET, Reflector, clock_options};
 use crate::tls;
 
-/// Connections at most whose other side has not said who it is. The oldest makes room for a new
-/// one, so that those who say nothing keep nobody else out.
+/// Most connections that have not sent `hello`. A new one closes the oldest, so that silent
+/// connections keep no controller out.
 const MOST_WAITING: usize = 64;
-/// How long the other side may take to say who it is.
+/// Time within which a connection must send `hello`.
 const GREETING: Nanos = 5_000_000_000;
-/// Connections of allowed controllers at most, besides one for each session.
+/// Most connections of allowed controllers, besides one for each session.
 const MOST_IDLE: u64 = 16;
-/// How long an agent tries to get its last words out.
+/// Time for sending the last messages of a connection.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How long to wait when connections that were closed have not ended yet.
+/// Pause while closed connections have not ended yet.
 const SHORTLY: Duration = Duration::from_millis(1);
-/// How long to wait when the kernel has no room for another connection.
+/// Pause when the kernel has no resources for another connection.
 const NO_ROOM: Duration = Duration::from_millis(50);
 
-/// What an agent is told by its owner.
+/// Settings of an agent, from its owner.
 #[derive(Debug)]
 pub struct Settings {
     /// Its keys.
     pub identity: Identity,
     /// The controllers that it serves.
     pub allowed: Vec<PublicKey>,
-    /// Where it listens.
+    /// The address and port at which it listens.
     pub listen: SocketAddr,
-    /// What it does for them at most.
+    /// The limits of what it does for them.
     pub limits: Limits,
 }
 
-/// Why an agent cannot serve.
+/// Error that keeps an agent from serving.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Nobody is allowed.
+    /// No key is allowed.
     #[error("no key is allowed, so nobody would be served; name one by --allow")]
     Nobody,
-    /// It cannot listen.
+    /// Listening failed.
     #[error("cannot listen at {0}: {1}")]
     Listen(SocketAddr, io::Error),
     /// Its keys cannot be used.
@@ -66,24 +66,24 @@ pub enum ServeError {
     Tls(#[from] rustls::Error),
 }
 
-/// What all connections of an agent share.
+/// State that all connections of an agent share.
 #[derive(Debug)]
 pub struct Agent {
-    /// What its owner allows.
+    /// The owner's limits.
     pub limits: Limits,
-    /// What it says of itself.
+    /// Facts about the agent and its host.
     pub host: HostFacts,
     tls: Arc<ServerConfig>,
     since: Nanos,
     sessions: AtomicU64,
     connections: AtomicU64,
-    /// Connections whose other side has said who it is.
+    /// Number of connections that have sent `hello`.
     greeted: AtomicU64,
-    /// The connections whose other side has not said who it is, in the order in which they came.
+    /// Connections that have not sent `hello`, oldest first.
     waiting: Mutex<BTreeMap<u64, TcpStream>>,
 }
 
-/// A session's place among those that the agent's owner allows. It is free again when dropped.
+/// A session's slot among those that the agent's owner allows; dropping it frees the slot.
 #[derive(Debug)]
 pub struct Place(Arc<Agent>);
 
@@ -94,7 +94,7 @@ impl Drop for Place {
 }
 
 impl Agent {
-    /// What it does at present.
+    /// Returns the current numbers of sessions and connections.
     pub fn status(&self) -> Status {
         Status {
             sessions: self.sessions.load(Ordering::Relaxed),
@@ -103,14 +103,14 @@ impl Agent {
         }
     }
 
-    /// A place for another session, if there is one.
+    /// Returns a slot for another session, if one is free.
     pub fn place(self: &Arc<Self>) -> Option<Place> {
         let more = |now: u64| (now < self.limits.sessions).then_some(now + 1);
         let taken = self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.ok().map(|_| Place(Arc::clone(self)))
     }
 
-    /// Notes a connection whose other side is unknown; the oldest goes if there are too many.
+    /// Adds a connection that has not sent `hello`; closes the oldest if there are too many.
     fn wait_for(&self, number: u64, socket: &TcpStream) -> io::Result<()> {
         let socket = socket.try_clone()?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,12 +123,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Connections of allowed controllers at most.
+    /// Returns the most connections of allowed controllers.
     fn most_greeted(&self) -> u64 {
         self.limits.sessions.saturating_add(MOST_IDLE)
     }
 
-    /// Whether there are so many connections that no other is taken for the moment.
+    /// Returns whether no other connection is accepted for now.
     fn is_full(&self) -> bool {
         let most = self.most_greeted().saturating_add(2 * MOST_WAITING as u64);
         self.connections.load(Ordering::Relaxed) >= most
@@ -139,7 +139,7 @@ impl Agent {
     }
 }
 
-/// An agent that listens.
+/// A listening agent.
 #[derive(Debug)]
 pub struct Server {
     agent: Arc<Agent>,
@@ -148,10 +148,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens.
+    /// Creates the agent and listens.
     ///
     /// # Errors
-    /// [`ServeError`], above all if no key is allowed.
+    /// [`ServeError`], such as when no key is allowed.
     pub fn new(settings: Settings) -> Result<Self, ServeError> {
         let Settings { identity, allowed, listen, limits } = settings;
         if allowed.is_empty() {
@@ -173,15 +173,15 @@ impl Server {
         Ok(Self { agent: Arc::new(agent), listener, public: identity.public() })
     }
 
-    /// Where it listens.
+    /// Returns the address and port at which it listens.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report them.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Its public key.
+    /// Returns its public key.
     pub fn public(&self) -> PublicKey {
         self.public
     }
@@ -198,13 +198,13 @@ impl Server {
             }
             let mut connection = Connection::new(&self.agent, number);
             let serve = move || {
-                // Whatever ends the connection has been said to the other side as far as it can be.
+                // The other side has been sent the reason, as far as possible.
                 let _ = converse(&mut connection, socket);
             };
             // Without a thread, the connection is closed.
             let _ = thread::Builder::new().name("perhop-control".into()).spawn(serve);
             while self.agent.is_full() {
-                // Those that made room have not ended yet.
+                // Closed connections have not ended yet.
                 thread::sleep(SHORTLY);
             }
         }
@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// A connection among those of an agent. It does not count any more when dropped.
+/// A counted connection of an agent; dropping it ends the count.
 #[derive(Debug)]
 struct Connection {
     agent: Arc<Agent>,
@@ -226,10 +226,10 @@ impl Connection {
         Self { agent: Arc::clone(agent), number, greeted: false }
     }
 
-    /// The other side has said who it is.
+    /// Moves the connection to those that have sent `hello`.
     ///
     /// # Errors
-    /// [`Refusal`] if there are too many like it.
+    /// [`Refusal`] if there are too many.
     fn greet(&mut self) -> Result<(), Refusal> {
         self.agent.no_longer_wait_for(self.number);
         self.greeted = true;
@@ -250,7 +250,7 @@ impl Drop for Connection {
     }
 }
 
-/// A connection from its beginning to its end.
+/// Runs a connection until its end.
 fn converse(connection: &mut Connection, socket: TcpStream) -> Result<(), Gone> {
     let agent = &Arc::clone(&connection.agent);
     let begun = monotonic();
@@ -278,7 +278,7 @@ fn converse(connection: &mut Connection, socket: TcpStream) -> Result<(), Gone> 
     }
 }
 
-/// Why a connection ends.
+/// Reason for the end of a connection.
 enum End {
     Gone(Gone),
     Refused(Refusal),
@@ -299,7 +299,7 @@ impl From<Refusal> for End {
     }
 }
 
-/// Reads what has come, answers it, and does what is due.
+/// Reads and answers requests, and does the session's periodic work.
 fn exchange(
     connection: &mut Connection,
     channel: &mut Channel,
@@ -328,7 +328,7 @@ fn exchange(
     Ok(channel.flush()?)
 }
 
-/// What an agent says of itself.
+/// Returns facts about the agent and its host.
 fn host() -> HostFacts {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let quality = clock_quality();
@@ -380,7 +380,7 @@ const LISTEN: &str = "127.0.0.1:4861";
 /// The command `perhop-agent serve`.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     match server(arguments) {
-        // The others answer as long as the agent serves.
+        // The servers of other protocols run as long as the agent.
         Ok((server, _others)) => {
             let at = server.address().map_or_else(|_| "?".into(), |address| address.to_string());
             println!("{} serves at {at}", program_name());
@@ -391,7 +391,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What answers standard tools beside an agent.
+/// Servers of standard tools beside an agent.
 type Others = (Vec<Reflector>, Option<iperf3::Server>);
 
 fn server(arguments: &[String]) -> Result<(Server, Others), ExitCode> {

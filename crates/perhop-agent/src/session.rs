@@ -1,7 +1,7 @@
 //! An agent's side of a control connection: the states of a session.
 //!
-//! A connection is one session: greeting, then one run. Whatever does not fit the state ends it.
-//! When it ends, the sockets of its run are closed and nothing goes on sending.
+//! A connection has one session: a greeting, then one run. A request that does not fit the state
+//! ends it. Its end closes the sockets of its run and stops all sending.
 
 mod clocks;
 
@@ -16,25 +16,25 @@ use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
 use crate::limits::Limits;
 use crate::serve::{Agent, Place};
 
-/// How long a run may take from its preparation to its start.
+/// Longest time from the preparation of a run to its start.
 const LONGEST_PREPARATION: Nanos = 300_000_000_000;
-/// How far ahead a start may be.
+/// Longest time from a start request to the start.
 const FARTHEST_START: Nanos = 60_000_000_000;
-/// How long nothing may come from a controller that has prepared nothing, at least.
+/// Least time of silence that ends the session of a controller that has prepared nothing.
 const IDLE: Nanos = 30_000_000_000;
-/// How long one attempt to prove takes at most; the connection is looked at in between.
+/// Longest attempt to prove; the control connection is read between attempts.
 const SLICE: Nanos = 100_000_000;
-/// Texts of a list that a message repeats.
+/// Most texts of a list that a message repeats.
 const MOST_TEXTS: usize = 5;
-/// How long after its last mark a run is ended if it does not end by itself.
+/// Time after its last mark at which an unfinished run is stopped.
 const GRACE: Nanos = 2_000_000_000;
 
-/// Why a session ends before its time.
+/// Reason for the early end of a session.
 #[derive(Debug)]
 pub struct Refusal {
     /// The kind of error.
     pub code: ErrorCode,
-    /// What, where, what was expected.
+    /// The error, where it is and what was expected.
     pub message: String,
 }
 
@@ -50,16 +50,16 @@ impl From<FrameError> for Refusal {
     }
 }
 
-/// Where a session is.
+/// State of a session.
 #[derive(Debug)]
 enum State {
     Greeting,
     Idle,
-    /// Sockets are open.
+    /// Its sockets are open.
     Prepared(Run),
-    /// Receivers are asked whether they want data.
+    /// Destinations are proving that they want data.
     Proving(Run, Nanos),
-    /// All have proved.
+    /// All destinations have proved that they want data.
     Proved(Run),
     Running(Run),
     /// The run is over.
@@ -67,7 +67,7 @@ enum State {
 }
 
 impl State {
-    /// What messages call it; docs/agent.md has the same words.
+    /// Returns its name for messages, which docs/agent.md uses too.
     fn name(&self) -> &'static str {
         match self {
             Self::Greeting => "greeting",
@@ -87,11 +87,11 @@ struct Run {
     traffic: Traffic,
     job: Box<Job>,
     clocks: Clocks,
-    /// When it has to be over, by the monotonic clock.
+    /// Deadline of the run, by the monotonic clock.
     until: Nanos,
-    /// How long the scenario is.
+    /// Duration of the scenario.
     length: Nanos,
-    /// Its place among the sessions of the agent.
+    /// Its slot among the sessions of the agent.
     _place: Place,
 }
 
@@ -103,26 +103,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a new connection.
+    /// Creates the session of a new connection.
     pub fn new(agent: Arc<Agent>) -> Self {
         Self { agent, state: State::Greeting }
     }
 
-    /// Whether the controller has said who it is.
+    /// Returns whether the controller has sent `hello`.
     pub fn has_greeted(&self) -> bool {
         !matches!(self.state, State::Greeting)
     }
 
-    /// How long nothing may come from the controller, in nanoseconds.
+    /// Returns the longest time without messages from the controller, in nanoseconds.
     pub fn silence(&self) -> Nanos {
         match self.state {
-            // It waits for others, and nothing is open.
+            // The controller waits for other agents, and no sockets are open.
             State::Idle => self.agent.limits.silence.max(IDLE),
             _ => self.agent.limits.silence,
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next, by the monotonic clock.
+    /// Returns when to call [`tick`](Self::tick) next, by the monotonic clock.
     pub fn due(&self) -> Nanos {
         let often = match self.state {
             State::Greeting | State::Idle | State::Over => 1_000_000_000,
@@ -133,7 +133,7 @@ impl Session {
         monotonic() + often.min(self.agent.limits.silence / 4)
     }
 
-    /// Answers a request that came when the monotonic clock showed `received`.
+    /// Answers a request that was received at `received` of the monotonic clock.
     ///
     /// # Errors
     /// [`Refusal`], after which the session is over.
@@ -183,7 +183,7 @@ impl Session {
                 State::Idle | State::Prepared(_) | State::Proving(..) | State::Proved(_),
                 Request::Stop {},
             ) => (State::Over, vec![Reply::Done {}]),
-            // The run may have come to its end while this was on its way.
+            // The run may have ended before the request arrived.
             (State::Over, Request::Stop {}) => (State::Over, Vec::new()),
             (state, request) => {
                 let message =
@@ -195,7 +195,7 @@ impl Session {
         Ok(replies)
     }
 
-    /// Does what is due, and returns what the controller is told.
+    /// Does the periodic work of the state, and returns messages for the controller.
     ///
     /// # Errors
     /// [`Refusal`], after which the session is over.
@@ -274,7 +274,7 @@ impl Session {
     }
 }
 
-/// Checks that of all nodes only this one is present, and that its host is left as it is.
+/// Checks that only this node is present, and that the job changes no settings of its host.
 fn only_present(node: &str, job: &Job) -> Result<(), String> {
     for one in &job.nodes {
         if one.namespace.is_some() != (one.name == node) {
@@ -305,13 +305,13 @@ fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
     run.traffic.start(zero).map_err(|error| Refusal::new(ErrorCode::Failed, error.to_string()))
 }
 
-/// What was measured since this was last called, each mark in a frame.
+/// Takes the readings since the last call, one mark in each frame.
 fn readings(run: &mut Run) -> Vec<Reply> {
     run.traffic.take_readings().into_iter().map(|one| Reply::Readings(Box::new(one))).collect()
 }
 
-/// What is said at the end of a run. Its sockets are closed and its place is free when this
-/// returns.
+/// Ends a run, and returns its last messages. The sockets are then closed and the session's slot
+/// is free.
 fn last_words(mut run: Run) -> Vec<Reply> {
     run.traffic.stop();
     let mut replies = readings(&mut run);
@@ -319,7 +319,7 @@ fn last_words(mut run: Run) -> Vec<Reply> {
     replies
 }
 
-/// The first of some texts, and how many more there are.
+/// Returns the first texts of a list, and the number of the others.
 fn brief(texts: &[String]) -> String {
     let some = texts.iter().take(MOST_TEXTS).cloned().collect::<Vec<_>>().join("; ");
     match texts.len().saturating_sub(MOST_TEXTS) {
@@ -329,19 +329,19 @@ fn brief(texts: &[String]) -> String {
 }
 
 fn time(sent: u64, received: Nanos) -> Reply {
-    // Both clocks at one instant, as nearly as can be.
+    // Both clocks, read as nearly at once as possible.
     let (before, real, answered) = (monotonic(), realtime(), monotonic());
     let middle = before + (answered - before) / 2;
     let realtime_ahead = real.wrapping_sub(middle) as i64;
     Reply::Time { sent, received, answered, realtime_ahead }
 }
 
-/// The program's name and version.
+/// Returns the program's name and version.
 pub fn program_name() -> String {
     format!("perhop-agent {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// What messages call a request.
+/// Returns the name of a request for messages.
 fn kind(request: &Request) -> &'static str {
     match request {
         Request::Hello { .. } => "hello",

@@ -38,7 +38,7 @@ pub struct Bucket {
 
 /// Share of lost packets below which losses are no policer's.
 const FEW: f64 = 0.02;
-/// How much slower the end of a train must arrive than it was sent, for a shaper.
+/// Least ratio of spacings, on arrival and as sent, at the end of a train behind a shaper.
 const BEND: f64 = 1.25;
 /// Packets by which the delay grows before a shaper's full queue drops.
 const QUEUE: f64 = 8.0;

@@ -35,7 +35,7 @@ pub enum ProbeError {
     Time(u64),
 }
 
-/// What to do about an error of a socket.
+/// Reaction to an error of a socket.
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -93,7 +93,7 @@ pub struct Prober {
     next: u16,
     go_on: GoOn,
     asked: Nanos,
-    /// When probing must end, by the monotonic clock, and the limit in seconds.
+    /// Deadline of the probing by the monotonic clock, and the limit in seconds.
     end: Nanos,
     limit_s: u64,
     /// Probes and bytes sent.

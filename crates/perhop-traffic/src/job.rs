@@ -39,7 +39,7 @@ pub struct Job {
     /// True if threads request real-time priority.
     #[serde(default)]
     pub real_time: bool,
-    /// How the ends of flows find each other, if each process has only one end (a live job).
+    /// Connections between processes that have one end of a flow each (a live job).
     #[serde(default)]
     pub live: Option<LiveJob>,
 }

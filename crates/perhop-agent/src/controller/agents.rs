@@ -1,4 +1,4 @@
-//! Which agent is which node.
+//! The agents of the nodes.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -44,13 +44,13 @@ struct AddressEntry {
 pub struct AgentAt {
     /// The node.
     pub node: String,
-    /// Where its control connection goes.
+    /// Address and port of its control connection.
     pub address: SocketAddr,
-    /// Its key.
+    /// Its public key.
     pub key: PublicKey,
 }
 
-/// Reads which agent is which node, as JSON. Names are resolved.
+/// Reads the agents of the nodes from JSON, and resolves their names.
 ///
 /// # Errors
 /// [`LiveError`] names the node and what was expected.

@@ -1,58 +1,58 @@
-//! The clocks of agents, as exchanges over their control connections tell them.
+//! Clocks of agents, estimated from exchanges over their control connections.
 
 use perhop_measure::{ClockEstimator, ClockModel, Exchange};
 use perhop_socket::Nanos;
 
 use crate::frames::PeerOffset;
 
-/// What is known of an agent's clocks.
+/// Estimates of an agent's clocks.
 #[derive(Debug)]
 pub struct PeerClock {
-    /// Its real-time clock against our monotonic clock.
+    /// Offset of its real-time clock from our monotonic clock.
     real: ClockEstimator,
-    /// The bounds of the offset of its monotonic clock since this was last reset.
+    /// Bounds of the offset of its monotonic clock since the last reset.
     bounds: Option<Bounds>,
-    /// Exchanges since this was last reset.
+    /// Number of exchanges since the last reset.
     pub exchanges: usize,
 }
 
-/// How far an agent's monotonic clock is ahead of ours, in nanoseconds. No message arrives before
-/// it was sent: it is ahead by at most what passes from a sending here to the arrival there by the
-/// clock of each, and by at least what passes from an arrival here to the sending there.
+/// Bounds of the offset of an agent's monotonic clock from ours, in nanoseconds. No message arrives
+/// before it was sent: the offset is at most the difference between an arrival there and its
+/// departure here, and at least the difference between a departure there and its arrival here.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     most: i128,
     least: i128,
-    /// When the first exchange began, by our clock.
+    /// Time of the first exchange, by our clock.
     since: Nanos,
 }
 
-/// How fast two clocks may part: quartz keeps within this, one part in so many.
+/// Largest relative drift of two quartz clocks, as its reciprocal.
 const DRIFT: Nanos = 10_000;
 
-/// How far an agent's monotonic clock is ahead of ours.
+/// Offset of an agent's monotonic clock from ours.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicOffset {
     /// The offset in nanoseconds.
     pub ahead: i64,
-    /// Its greatest error in nanoseconds: half of the sum of the shortest times in both directions,
-    /// and what the clocks may have parted by.
+    /// Its largest error in nanoseconds: half of the sum of the shortest times in both directions,
+    /// plus the possible drift.
     pub bound: u64,
 }
 
 impl PeerClock {
-    /// Nothing is known.
+    /// Creates estimates without exchanges.
     pub fn new() -> Self {
         Self { real: ClockEstimator::new(ClockModel::default()), bounds: None, exchanges: 0 }
     }
 
-    /// Finds the offset of the monotonic clock anew.
+    /// Starts a new estimate of the offset of the monotonic clock.
     pub fn reset(&mut self) {
         self.bounds = None;
         self.exchanges = 0;
     }
 
-    /// How far the monotonic clock is ahead when ours shows `now`.
+    /// Returns the offset of the monotonic clock at `now` of ours.
     pub fn monotonic(&self, now: Nanos) -> Option<MonotonicOffset> {
         let Bounds { most, least, since } = self.bounds?;
         let ahead = i64::try_from((most + least) / 2).ok()?;
@@ -60,7 +60,7 @@ impl PeerClock {
         Some(MonotonicOffset { ahead, bound: apart + now.saturating_sub(since) / DRIFT })
     }
 
-    /// Takes note of an exchange: sent here, received there, answered there, received here, by the
+    /// Adds an exchange: sent here, received there, answered there, received here, by the
     /// monotonic clock of each (RFC 5905, section 8).
     pub fn add(&mut self, [sent, received, replied, returned]: [Nanos; 4], realtime_ahead: i64) {
         if returned < sent || replied < received {
@@ -77,8 +77,8 @@ impl PeerClock {
         self.real.add(Exchange { sent, received, replied, returned });
     }
 
-    /// How far this agent's real-time clock is ahead of another's, when our monotonic clock shows
-    /// `now`.
+    /// Returns the offset of this agent's real-time clock from another agent's, at `now` of our
+    /// monotonic clock.
     pub fn offset(&self, node: &str, other: &Self, now: Nanos) -> Option<PeerOffset> {
         let (here, there) = (self.real.at(now)?, other.real.at(now)?);
         Some(PeerOffset {
@@ -95,7 +95,7 @@ impl PeerClock {
 mod tests {
     use super::*;
 
-    /// An exchange with a clock that is `ahead`, over ways of these lengths, at `at`.
+    /// An exchange with a clock that is `ahead`, with these one-way delays, at `at`.
     fn exchange(at: Nanos, ahead: u64, ways: [Nanos; 2]) -> [Nanos; 4] {
         let received = at + ways[0] + ahead;
         [at, received, received + 10, at + ways[0] + 10 + ways[1]]

@@ -1,4 +1,4 @@
-//! What can go wrong between a controller and its agents.
+//! Errors of a controller and its agents.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use crate::channel::Gone;
 use crate::frames::ErrorCode;
 use crate::key::{KeyError, PublicKey};
 
-/// Why a live run cannot be done, or ended before its time.
+/// Reason why a live run cannot be started, or ended early.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// The list of agents is not one.
+    /// The list of agents is malformed.
     #[error("agents: {0}")]
     Agents(String),
     /// The controller's key cannot be used.
@@ -29,31 +29,31 @@ pub enum LiveError {
         "agent {node}: {address:?} is not an address; expected one such as 192.0.2.1:4861: {error}"
     )]
     Address {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// What was given.
+        /// The text.
         address: String,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// Nobody answers.
+    /// The agent cannot be reached.
     #[error(
         "agent {node} ({address}): {error}; does `perhop-agent serve --listen {address}` run there?"
     )]
     Connect {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The agent has another key.
     #[error("agent {node} ({address}) does not have the key {key}; who answers there?")]
     WrongKey {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
         /// The key that was expected.
         key: PublicKey,
@@ -61,45 +61,45 @@ pub enum LiveError {
     /// The agent does not allow our key.
     #[error("agent {node} ({address}) does not allow our key; start it with --allow \"{key}\"")]
     NotAllowed {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
         /// Our key.
         key: PublicKey,
     },
-    /// The connection to the agent is over.
+    /// The connection to the agent has ended.
     #[error("agent {node} ({address}): {gone}")]
     Gone {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         gone: Gone,
     },
-    /// The agent refuses what it was asked, or has failed.
+    /// The agent refused a request, or failed.
     #[error("agent {node} ({address}): {message}")]
     Refused {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
         /// The kind of error.
         code: ErrorCode,
-        /// What it says.
+        /// Its message.
         message: String,
     },
     /// The agent did not answer in time.
     #[error("agent {node} ({address}) has not {what} within {seconds} s")]
     Late {
-        /// Whose.
+        /// Its node.
         node: String,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// What it was to do.
+        /// The request.
         what: &'static str,
-        /// How long it had.
+        /// The time limit.
         seconds: u64,
     },
     /// A thread cannot be started.
@@ -107,12 +107,12 @@ pub enum LiveError {
     Thread(io::Error),
 }
 
-/// Whether the other side's key is not the one expected.
+/// Returns whether the other side's key is not the expected one.
 pub(super) fn is_wrong_key(error: &TlsError) -> bool {
     matches!(error, TlsError::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
 }
 
-/// Whether the other side says that our key is not allowed.
+/// Returns whether the other side does not allow our key.
 pub(super) fn is_not_allowed(error: &TlsError) -> bool {
     matches!(error, TlsError::AlertReceived(alert) if matches!(
         alert,

@@ -1,4 +1,4 @@
-//! Conversing with many agents at once, in one thread.
+//! Connections to many agents, served by one thread.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use super::peer::Peer;
 use crate::channel::wait;
 use crate::frames::Reply;
 
-/// How often each agent is told that the controller is there, and asked for its time.
+/// Period of the requests for each agent's time, which also keep the connection alive.
 const BEAT: Nanos = 500_000_000;
 
-/// How long to wait at a time, at most.
+/// Longest wait at a time.
 const PACE: Nanos = 20_000_000;
 
-/// Keeps the conversation with agents alive.
+/// Periodic requests that keep connections alive.
 #[derive(Debug)]
 pub struct Beats {
     next: Nanos,
 }
 
 impl Beats {
-    /// Beats from now on.
+    /// Starts the period now.
     pub fn new() -> Self {
         Self { next: monotonic() }
     }
 
-    /// When the next one is due.
+    /// Returns the time of the next request.
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Asks every agent for its time if that is due. Says whether it was.
+    /// Sends a request for its time to every agent if it is due, and returns whether it was.
     pub fn beat<'a>(&mut self, peers: impl Iterator<Item = &'a mut Peer>) -> bool {
         let now = monotonic();
         let due = now >= self.next;
@@ -44,7 +44,7 @@ impl Beats {
     }
 }
 
-/// A conversation with several agents that are all expected to say something.
+/// Connections to several agents, each of which owes an answer.
 #[derive(Debug)]
 pub struct Gathering<'a> {
     peers: &'a mut [Peer],
@@ -53,17 +53,18 @@ pub struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    /// A conversation with these agents.
+    /// Creates it for these agents.
     pub fn new(peers: &'a mut [Peer]) -> Self {
         Self { ready: vec![true; peers.len()], peers, beats: Beats::new() }
     }
 
-    /// The agents.
+    /// Returns the agents.
     pub fn peers(&mut self) -> &mut [Peer] {
         self.peers
     }
 
-    /// Hands what has come to `take`, and waits until there is more or the monotonic clock shows
+    /// Passes received messages to `take`, and waits until there are more or the monotonic clock
+    /// shows
     /// `until`. Keeps all connections alive.
     ///
     /// # Errors
@@ -90,10 +91,11 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// Waits until every agent has said what `take` accepts.
+/// Waits until `take` has accepted an answer of every agent.
 ///
 /// # Errors
-/// The first [`LiveError`] of any agent; [`LiveError::Late`] of the first that is not done in time.
+/// The first [`LiveError`] of any agent; [`LiveError::Late`] of the first without an answer in
+/// time.
 pub fn gather(
     peers: &mut [Peer],
     within: Duration,
@@ -107,7 +109,7 @@ pub fn gather(
         if monotonic() > until {
             return Err(gathering.peers()[last].late(what, within));
         }
-        // Nothing is waited for when the last has answered.
+        // No wait is needed after the last answer.
         gathering.step(until.min(monotonic() + PACE), |number, peer, reply| {
             take(peer, reply)?;
             done[number] = true;

@@ -1,4 +1,4 @@
-//! A live run.
+//! A run between agents.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,28 +18,28 @@ use crate::channel::wait;
 use crate::frames::{ClockPeer, Reply, Request};
 use crate::key::Identity;
 
-/// How long agents may take to open the sockets of a run.
+/// Time within which agents must open the sockets of a run.
 const PREPARATION: Duration = Duration::from_secs(30);
-/// How long receivers may take to prove that they want data.
+/// Time within which destinations must prove that they want data.
 const PROOF: Duration = Duration::from_secs(10);
-/// How long agents may take for the exchanges of time before the start.
+/// Time for the exchanges of time before the start.
 const COMPARISON: Duration = Duration::from_secs(20);
-/// Exchanges of time with each agent before the start.
+/// Number of exchanges of time with each agent before the start.
 const EXCHANGES: usize = 20;
-/// Time between two of them with one agent, in nanoseconds.
+/// Time between two exchanges with one agent, in nanoseconds.
 const PAUSE: Nanos = 10_000_000;
-/// Time between two of them with any agents, at least, in nanoseconds.
+/// Least time between two exchanges with any agents, in nanoseconds.
 const SHORTEST_PAUSE: Nanos = 500_000;
-/// How far ahead the start is at least, besides what messages take.
+/// Least time until the start, besides the delay of messages.
 const LEAD: Nanos = 300_000_000;
-/// How long agents may take to hand over their last readings.
+/// Time within which agents must send their last readings.
 const LAST_READINGS: Nanos = 2_000_000_000;
-/// How often the controller's user can stop a run.
+/// Period at which the user's request to stop is checked.
 const LOOK: Nanos = 50_000_000;
-/// Warnings that are kept until they are taken.
+/// Most warnings that are kept until they are taken.
 const MOST_WARNINGS: usize = 100;
 
-/// What the conversation with the agents has brought so far.
+/// Results of the messages of all agents so far.
 #[derive(Debug)]
 struct Progress {
     collector: Collector,
@@ -48,14 +48,14 @@ struct Progress {
     finished: bool,
 }
 
-/// Facts about an agent, for the manifest of a run.
+/// Facts about an agent for the manifest of a run.
 #[derive(Clone, Debug)]
 pub struct AgentFacts {
-    /// The node that it is.
+    /// Its node.
     pub node: String,
     /// Facts by name.
     pub facts: Vec<(&'static str, String)>,
-    /// How far from the common start it starts at most, in nanoseconds.
+    /// Largest distance of its start from the common start, in nanoseconds.
     pub start_bound: Nanos,
 }
 
@@ -78,18 +78,18 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 impl Live {
-    /// Connects to every agent, has it open the sockets of its part of the job, and has receivers
-    /// prove that they want data. `agents` says which agent is which node, as JSON.
+    /// Connects to every agent, opens the sockets of its part of the job, and waits until the
+    /// destinations have proved that they want data. `agents` has the agents of the nodes, as JSON.
     ///
     /// # Errors
-    /// [`LiveError`] names the first agent that cannot, and says what to do. No agent keeps
-    /// anything open then.
+    /// [`LiveError`] names the first agent that cannot, and says what to do. All sockets of the
+    /// agents are then closed.
     pub fn new(job: &Job, agents: &str, identity: &Identity) -> Result<Self, LiveError> {
         let agents = agents::read(agents)?;
         let collector = Collector::new(job)?;
         let mut peers = connect(&agents, identity)?;
         if let Err(error) = prepare(&mut peers, job).and_then(|()| prove(&mut peers, job)) {
-            // Whoever tries again finds everything closed.
+            // A next attempt finds all sockets closed.
             peers.into_iter().for_each(Peer::close);
             return Err(error);
         }
@@ -110,7 +110,7 @@ impl Live {
         })
     }
 
-    /// Starts the run on all agents at one instant. A second call does nothing.
+    /// Starts the run on all agents at one instant; a second call has no effect.
     ///
     /// # Errors
     /// [`LiveError`] if an agent is lost, or cannot start.
@@ -147,50 +147,50 @@ impl Live {
         self.stop.store(true, Ordering::Relaxed);
         self.peers.clear();
         if let Some(thread) = self.thread.take() {
-            // It has recorded what went wrong, or panicked on its own.
+            // The thread has recorded its error, or panicked.
             let _ = thread.join();
         }
         lock(&self.progress).finished = true;
     }
 
-    /// The instant of the scenario that is now; its end once that was reached.
+    /// Returns the current time of the scenario; its end after that.
     pub fn now(&self) -> Time {
         let since = self.zero.map_or(0, |zero| monotonic().saturating_sub(zero));
         Time::from_picos(since.saturating_mul(1_000)).min(self.end)
     }
 
-    /// Up to where the tables go.
+    /// Returns the end of the tables.
     pub fn recorded(&self) -> Time {
         lock(&self.progress).collector.recorded()
     }
 
-    /// Whether everything is over and recorded.
+    /// Returns whether the run is over and recorded.
     pub fn is_finished(&self) -> bool {
         lock(&self.progress).finished
     }
 
-    /// Why the run ended before its time, if it did.
+    /// Returns the reason for the early end of the run, if there was one.
     pub fn failure(&self) -> Option<String> {
         lock(&self.progress).failure.clone()
     }
 
-    /// What the flows are called, in the order in which the job has them.
+    /// Returns the names of the flows, in the order of the job.
     pub fn flows(&self) -> &[String] {
         &self.flows
     }
 
-    /// Bytes that each flow has delivered so far.
+    /// Returns the bytes that each flow has delivered so far.
     pub fn delivered(&self) -> Vec<u64> {
         lock(&self.progress).collector.delivered()
     }
 
-    /// The greatest window that each flow's receivers have offered, in bytes.
+    /// Returns the largest window that each flow's destination has offered, in bytes.
     pub fn windows(&self) -> Vec<u32> {
         lock(&self.progress).collector.windows()
     }
 
-    /// What the agents' traffic counts of itself, and within how many microseconds of each other
-    /// they start (`start_bound_us`).
+    /// Returns the counters of the agents' traffic, with the largest difference between the starts
+    /// of two agents in microseconds (`start_bound_us`).
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = lock(&self.progress).collector.counters();
         let bound = self.agents.iter().map(|agent| agent.start_bound).max().unwrap_or(0);
@@ -198,7 +198,7 @@ impl Live {
         counters
     }
 
-    /// What went wrong on the way since this was last asked.
+    /// Returns the warnings since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         let mut progress = lock(&self.progress);
         let mut warnings = std::mem::take(&mut progress.warnings);
@@ -206,23 +206,23 @@ impl Live {
         warnings
     }
 
-    /// What could not be measured, and what it would need.
+    /// Returns what could not be measured, and the rights that it needs.
     pub fn missing(&self) -> Vec<String> {
         lock(&self.progress).collector.missing().to_vec()
     }
 
-    /// The greatest error bound of the clock offsets that each flow's one-way delays were corrected
-    /// by, in nanoseconds.
+    /// Returns the largest error bound of the clock offsets that corrected each flow's one-way
+    /// delays, in nanoseconds.
     pub fn offset_bounds(&self) -> Vec<Option<Nanos>> {
         lock(&self.progress).collector.offset_bounds()
     }
 
-    /// Facts about each agent.
+    /// Returns facts about each agent.
     pub fn agents(&self) -> &[AgentFacts] {
         &self.agents
     }
 
-    /// The tables, by name, as every engine has them.
+    /// Returns the tables by name, as all engines have them.
     pub fn tables(&self) -> Vec<(&'static str, Table)> {
         lock(&self.progress).collector.tables()
     }
@@ -248,7 +248,7 @@ fn connect(agents: &[AgentAt], identity: &Identity) -> Result<Vec<Peer>, LiveErr
     })
 }
 
-/// Has every agent open the sockets of its part.
+/// Opens the sockets of every agent's part.
 fn prepare(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
     for peer in &mut *peers {
         let mut job = Box::new(job.clone());
@@ -266,8 +266,8 @@ fn prepare(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
     })
 }
 
-/// Has receivers prove that they want data, and agents find out about the clocks of those that they
-/// receive from.
+/// Waits until destinations have proved that they want data, and starts the exchanges of time
+/// between agents.
 fn prove(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
     let ports: Vec<_> = peers.iter().map(|peer| (peer.node.clone(), peer.clock_port)).collect();
     for peer in &mut *peers {
@@ -286,7 +286,7 @@ fn prove(peers: &mut [Peer], job: &Job) -> Result<(), LiveError> {
     })
 }
 
-/// The nodes whose flows come to this one.
+/// Returns the nodes whose flows come to this one.
 fn senders(job: &Job, node: &str) -> Vec<String> {
     let mut senders: Vec<String> = Vec::new();
     for flow in job.flows.iter().filter(|flow| flow.to == node) {
@@ -297,8 +297,8 @@ fn senders(job: &Job, node: &str) -> Vec<String> {
     senders
 }
 
-/// Finds out how far each agent's monotonic clock is ahead of ours: by exchanges one after the
-/// other, without waiting for answers in between.
+/// Measures the offset of each agent's monotonic clock from ours by exchanges of time that do not
+/// wait for each other.
 pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
     let asks = EXCHANGES * peers.len();
     let pause = (PAUSE / peers.len().max(1) as Nanos).max(SHORTEST_PAUSE);
@@ -307,7 +307,7 @@ pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
     let mut gathering = Gathering::new(peers);
     let (mut asked, mut next) = (0, monotonic());
     loop {
-        // One agent at a time, so that they do not wait for each other here.
+        // One agent at a time: their answers do not wait for each other here.
         while asked < asks && monotonic() >= next {
             let peers = gathering.peers();
             peers[asked % peers.len()].ask_time();
@@ -323,9 +323,9 @@ pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
     }
 }
 
-/// The conversation with the agents of a run that has started, in a thread.
+/// Thread that serves the agents of a run that has started.
 struct Conversation {
-    /// The agents that have not said their last word.
+    /// The agents whose last message has not arrived.
     peers: Vec<Option<Peer>>,
     progress: Arc<Mutex<Progress>>,
     stop: Arc<AtomicBool>,
@@ -369,14 +369,14 @@ impl Conversation {
         lock(&self.progress).finished = true;
     }
 
-    /// Waits for something from any agent. Says which have something.
+    /// Waits for messages, and returns which agents have some.
     fn wait(&self, until: Nanos) -> Vec<bool> {
         let there: Vec<_> = self.peers.iter().flatten().map(Peer::channel).collect();
         let mut found = wait(&there, until).into_iter();
         self.peers.iter().map(|peer| peer.is_some() && found.next() == Some(true)).collect()
     }
 
-    /// Takes note of what an agent says.
+    /// Handles a message of an agent.
     fn listen(&mut self, number: usize) {
         while let Some(peer) = &mut self.peers[number] {
             match peer.poll() {
@@ -402,7 +402,7 @@ impl Conversation {
         }
     }
 
-    /// An agent is lost: the run ends on all others.
+    /// Ends the run on all other agents after an agent was lost.
     fn lose(&mut self, number: usize, error: &LiveError) {
         self.peers[number] = None;
         let mut progress = lock(&self.progress);
@@ -415,14 +415,14 @@ impl Conversation {
         }
     }
 
-    /// Some agents have not handed over their last readings in time.
+    /// Ends the run after agents have not sent their last readings in time.
     fn give_up(&mut self) {
         let late: Vec<_> = self.peers.iter().flatten().map(|peer| &peer.node[..]).collect();
         let text = format!("no last readings from {}", late.join(", "));
         lock(&self.progress).warnings.push(text);
     }
 
-    /// Tells each agent how far its clock is ahead of those that send to it.
+    /// Sends each agent the offsets of its clock from those of hosts that send to it.
     fn tell_clocks(&mut self) {
         let now = monotonic();
         for number in 0..self.peers.len() {

@@ -15,33 +15,33 @@ use crate::limits::Limits;
 use crate::session::program_name;
 use crate::tls;
 
-/// How long an agent may take to answer the first request.
+/// Time within which an agent must answer the first request.
 const GREETING: Duration = Duration::from_secs(10);
 
 /// A connection to an agent.
 #[derive(Debug)]
 pub struct Peer {
-    /// The node that it is.
+    /// Its node.
     pub node: String,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// What its owner allows.
+    /// Its owner's limits.
     pub limits: Limits,
-    /// What is known of its clock.
+    /// Estimates of its clocks.
     pub clock: PeerClock,
-    /// The port at which its clock is told to other agents.
+    /// The UDP port of its reflector for other agents.
     pub clock_port: Option<u16>,
-    /// The nodes that send something to it.
+    /// The nodes that send to it.
     pub senders: Vec<String>,
     host: HostFacts,
     channel: Channel,
 }
 
 impl Peer {
-    /// Connects to an agent that has `key`, and greets it.
+    /// Connects to an agent that has `key`, and sends `hello`.
     ///
     /// # Errors
-    /// [`LiveError`] if it is not there, not itself, or does not allow us.
+    /// [`LiveError`] if it cannot be reached, has another key, or does not allow ours.
     pub fn connect(
         node: &str,
         address: SocketAddr,
@@ -90,21 +90,21 @@ impl Peer {
         }
     }
 
-    /// Has a request sent.
+    /// Queues a request.
     pub fn send(&mut self, request: &Request) {
         self.channel.send(request);
     }
 
-    /// The connection, to wait for it.
+    /// Returns the connection, to wait for it.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Reads what has come without waiting: the next reply, or none. Answers to
-    /// [`Request::Time`] are taken note of and not returned.
+    /// Returns the next reply that has arrived, without waiting. Answers to [`Request::Time`] are
+    /// used for its clock and not returned.
     ///
     /// # Errors
-    /// [`LiveError`] if the connection is over, or the agent says that it has failed.
+    /// [`LiveError`] if the connection has ended, or the agent reports an error.
     pub fn poll(&mut self) -> Result<Option<Reply>, LiveError> {
         if let Some(reply) = self.next()? {
             return Ok(Some(reply));
@@ -147,7 +147,7 @@ impl Peer {
         }
     }
 
-    /// Asks for the time, without waiting for the answer.
+    /// Sends a request for the time, without waiting for the answer.
     pub fn ask_time(&mut self) {
         self.send(&Request::Time { sent: monotonic() });
     }
@@ -155,12 +155,12 @@ impl Peer {
     /// Sends what is possible without waiting.
     ///
     /// # Errors
-    /// [`LiveError::Gone`] if the connection is over.
+    /// [`LiveError::Gone`] if the connection has ended.
     pub fn flush(&mut self) -> Result<(), LiveError> {
         self.channel.flush().map_err(|gone| self.gone(gone))
     }
 
-    /// Refuses an agent from which nothing has come for longer than its owner bears with silence.
+    /// Checks that something has arrived within the time of silence that its owner allows.
     ///
     /// # Errors
     /// [`LiveError::Gone`].
@@ -168,14 +168,14 @@ impl Peer {
         self.channel.check_silence(self.limits.silence).map_err(|gone| self.gone(gone))
     }
 
-    /// How far its monotonic clock is ahead now, and how far from the common start it starts at
-    /// most, both in nanoseconds.
+    /// Returns the offset of its monotonic clock now, and the largest distance of its start from
+    /// the common start, both in nanoseconds.
     pub fn offset(&self) -> (i64, Nanos) {
         let offset = self.clock.monotonic(monotonic());
         offset.map_or((0, 0), |offset| (offset.ahead, offset.bound))
     }
 
-    /// Facts for the manifest of a run.
+    /// Returns facts for the manifest of a run.
     pub fn facts(&self) -> AgentFacts {
         let HostFacts { program, kernel, clock } = &self.host;
         AgentFacts {
@@ -194,29 +194,29 @@ impl Peer {
         LiveError::Gone { node: self.node.clone(), address: self.address, gone }
     }
 
-    /// The error of a reply that was not asked for.
+    /// Returns the error of an unexpected reply.
     pub fn unexpected(&self, reply: &Reply) -> LiveError {
         let error = frames::FrameError::Malformed(format!("unexpected reply {reply:.80?}"));
         self.gone(error.into())
     }
 
-    /// The error of readings that cannot be.
+    /// Returns the error of impossible readings.
     pub fn unusable(&self, what: &str) -> LiveError {
         self.gone(frames::FrameError::Malformed(what.to_owned()).into())
     }
 
-    /// The error of an agent that has not answered in time.
+    /// Returns the error of an agent that has not answered in time.
     pub fn late(&self, what: &'static str, within: Duration) -> LiveError {
         let (node, address) = (self.node.clone(), self.address);
         LiveError::Late { node, address, what, seconds: within.as_secs() }
     }
 
-    /// Ends the connection without waiting.
+    /// Closes the connection without waiting.
     pub fn leave(self) {
         self.channel.close(Duration::ZERO);
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub fn close(self) {
         self.channel.close(Duration::from_millis(500));
     }

@@ -25,7 +25,7 @@ const PAUSE: Nanos = 50_000;
 pub(crate) struct Room {
     /// Zeros that are written. They are copied: pages that are not copied (sendfile(2)) make the
     /// socket buffers fragments of 4 KiB, and the client is slower to read these than all that
-    /// the copy costs here. Nobody writes to them, so that they are one page of memory.
+    /// the copy costs here. They are never written, so that they take one page of memory.
     zeros: Box<[u8]>,
     /// Buffer for discarded stream data, which is never written.
     discarded: Box<[MaybeUninit<u8>]>,

@@ -1,8 +1,8 @@
-//! The clocks of those that send to this agent, against its own.
+//! Offsets between the clocks of hosts that send to this agent and its own clock.
 //!
 //! Agents exchange STAMP packets (RFC 8762) during a run, authenticated by the run's token. Where
-//! none come back, as behind a translation of addresses, the controller's view has to do: it is
-//! wider, because it comes over two connections.
+//! STAMP packets do not pass, as behind address translation, it uses the controller's estimate,
+//! whose bound is wider, because it is derived from two control connections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,10 +11,10 @@ use perhop_traffic::{ClockOffset, Job, Traffic};
 use crate::frames::{ClockPeer, PeerOffset};
 use crate::stamp::{Key, PeerClock, Reflector, ReflectorSettings, SenderSettings};
 
-/// The clocks that matter to a session.
+/// The clocks that a session needs.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    /// Answers those to whom this agent's clock matters.
+    /// Reflector for agents that need this agent's clock.
     reflector: Option<Reflector>,
     key: Option<Key>,
     asked: Vec<(String, SocketAddr)>,
@@ -25,13 +25,13 @@ pub struct Clocks {
 #[derive(Debug)]
 struct Neighbour {
     node: String,
-    /// What one-way delays are corrected by.
+    /// The correction of one-way delays.
     offset: ClockOffset,
     clock: Option<PeerClock>,
 }
 
 impl Clocks {
-    /// Answers others from now on, as the node of this name.
+    /// Starts the reflector, for the node of this name.
     pub fn new(job: &Job, node: &str) -> Self {
         let key = job.live.as_ref().map(|live| Key::new(&live.token.0));
         let settings = ReflectorSettings { key: key.clone(), ..ReflectorSettings::default() };
@@ -39,27 +39,27 @@ impl Clocks {
             Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         };
-        // Without a reflector, others learn this clock from the controller.
+        // Without a reflector, other agents learn this clock from the controller.
         let reflector = Reflector::start(SocketAddr::new(any, 0), settings).ok();
         Self { reflector, key, ..Self::default() }
     }
 
-    /// The UDP port at which others are answered.
+    /// Returns the UDP port of the reflector.
     pub fn port(&self) -> Option<u16> {
         self.reflector.as_ref().map(|reflector| reflector.address().port())
     }
 
-    /// Takes note of where other agents answer: at addresses that the job has.
+    /// Sets the reflectors' addresses of other agents; their hosts must be in the job.
     pub fn ask(&mut self, job: &Job, peers: Vec<ClockPeer>) {
         let at = |ClockPeer { node, port }: ClockPeer| {
-            // One behind a translation of addresses has none that could be asked.
+            // A host behind address translation has no address for requests.
             let address = address(job, &node).filter(|address| !address.is_unspecified())?;
             Some((node, SocketAddr::new(address, port)))
         };
         self.asked = peers.into_iter().filter_map(at).collect();
     }
 
-    /// Begins to compare clocks, with those that have proved to want this agent's packets.
+    /// Starts to measure the clocks of hosts that have proved to want this agent's packets.
     pub fn compare(&mut self, traffic: &Traffic) {
         for (node, address) in std::mem::take(&mut self.asked) {
             let Some(offset) = traffic.clock_offset(&node) else { continue };
@@ -69,18 +69,18 @@ impl Clocks {
         }
     }
 
-    /// Corrects one-way delays by what is known of the other clocks now.
+    /// Updates the corrections of one-way delays.
     pub fn update(&self) {
         for Neighbour { offset, clock, .. } in &self.neighbours {
             if let Some(found) = clock.as_ref().and_then(PeerClock::estimate) {
-                // Theirs minus ours; one-way delays need ours minus theirs.
+                // The estimate is their clock minus ours; one-way delays need ours minus theirs.
                 let rate_ppb = -found.rate_ppb.round() as i64;
                 offset.set(found.at, -found.offset, rate_ppb, found.bound);
             }
         }
     }
 
-    /// Takes the controller's view of a clock, if there is no better one.
+    /// Uses the controller's estimate of a clock, unless there is a better one.
     pub fn tell(&self, traffic: &Traffic, told: &PeerOffset) {
         let known = self.neighbours.iter().find(|one| one.node == told.node);
         let clock = known.and_then(|one| one.clock.as_ref());
@@ -92,7 +92,7 @@ impl Clocks {
     }
 }
 
-/// Where a node is sent to.
+/// Returns the address of a node.
 fn address(job: &Job, node: &str) -> Option<IpAddr> {
     let plan = job.nodes.iter().find(|plan| plan.name == node)?;
     plan.addresses.first().copied()
