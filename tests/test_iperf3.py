@@ -33,7 +33,7 @@ def server(lab: Lab, folder: Path, *options: str) -> Iterator[None]:
     ) as process:
         try:
             assert process.stdout is not None
-            assert "answered" in process.stdout.readline()
+            assert "listening" in process.stdout.readline()
             yield
         finally:
             process.terminate()
