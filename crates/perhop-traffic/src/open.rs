@@ -161,18 +161,24 @@ impl Host<'_> {
         let mut opened = Opened::default();
         for (number, line) in self.lines.iter().enumerate() {
             let flow = &self.job.flows[line.flow];
-            let tcp = matches!(flow.transport, TransportPlan::Tcp(_));
-            let reversed = tcp && self.job.opens(line.flow) == End::Destination;
+            let reversed = match &flow.transport {
+                TransportPlan::Tcp(tcp) if self.job.opens(line.flow) == End::Destination => {
+                    Some(tcp)
+                }
+                _ => None,
+            };
             match (flow.to == self.node.name, reversed) {
-                (true, false) => self.open_receiver(&mut opened, flow, line.to)?,
-                (true, true) => opened.receivers.push((number, self.open_back(flow, line.to)?)),
+                (true, None) => self.open_receiver(&mut opened, flow, line.to)?,
+                (true, Some(tcp)) => {
+                    opened.receivers.push((number, self.open_back(flow, tcp, line.to)?));
+                }
                 (false, _) => {}
             }
             match (flow.from == self.node.name, reversed) {
-                (true, false) => opened.senders.push((number, self.open_sender(flow, *line)?)),
-                (true, true) => {
+                (true, None) => opened.senders.push((number, self.open_sender(flow, *line)?)),
+                (true, Some(tcp)) => {
                     let at = SocketAddr::new(line.from.ip(), flow.port);
-                    self.open_sending_listener(&mut opened, flow, at)?;
+                    self.listen(&mut opened, flow, tcp, at, End::Source)?;
                 }
                 (false, _) => {}
             }
@@ -274,13 +280,7 @@ impl Host<'_> {
         let failed = || self.failed(format!("cannot listen on {at}"));
         match &flow.transport {
             TransportPlan::Tcp(tcp) => {
-                if opened.listeners.iter().any(|(address, _)| *address == at) {
-                    return Ok(());
-                }
-                let socket = self.receiving(flow, tcp, at, failed)?;
-                self.bind(&socket, at, false).map_err(failed())?;
-                socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
-                opened.listeners.push((at, socket));
+                self.listen(opened, flow, tcp, at, End::Destination)?;
             }
             TransportPlan::Udp(_) => {
                 if opened.datagrams.iter().any(|(address, _)| *address == at) {

@@ -5,11 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 
 use perhop_core::TrafficClass;
-use perhop_workload::{FlowPlan, TcpPlan, TransportPlan};
+use perhop_workload::{FlowPlan, TcpPlan};
 
 use super::{Host, Opened, SOCKET};
 use crate::error::TrafficError;
 use crate::job::linux_name;
+use crate::live::End;
 use crate::tcp::LEAST_UNSENT;
 use perhop_socket::{Level, Socket};
 
@@ -24,28 +25,33 @@ impl Host<'_> {
     pub(super) fn open_back(
         &self,
         flow: &FlowPlan,
+        tcp: &TcpPlan,
         at: SocketAddr,
     ) -> Result<Socket, TrafficError> {
         let failed = || self.failed(format!("cannot open a socket to receive at {}", at.ip()));
-        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
         let socket = self.receiving(flow, tcp, at, failed)?;
         self.bind(&socket, SocketAddr::new(at.ip(), 0), true).map_err(failed())?;
         Ok(socket)
     }
 
-    /// Opens the socket at which the receivers of a flow connect to its sender, unless it is open.
-    pub(super) fn open_sending_listener(
+    /// Opens the socket at which one end of a flow accepts connections of the other, unless it is
+    /// open.
+    pub(super) fn listen(
         &self,
         opened: &mut Opened,
         flow: &FlowPlan,
+        tcp: &TcpPlan,
         at: SocketAddr,
+        end: End,
     ) -> Result<(), TrafficError> {
         let failed = || self.failed(format!("cannot listen on {at}"));
-        let TransportPlan::Tcp(tcp) = &flow.transport else { return Err(TrafficError::Marks) };
         if opened.listeners.iter().any(|(address, _)| *address == at) {
             return Ok(());
         }
-        let socket = self.sending(flow, tcp, at, failed)?;
+        let socket = match end {
+            End::Source => self.sending(flow, tcp, at, failed)?,
+            End::Destination => self.receiving(flow, tcp, at, failed)?,
+        };
         self.bind(&socket, at, false).map_err(failed())?;
         socket.listen(i32::from(flow.streams).max(128)).map_err(failed())?;
         opened.listeners.push((at, socket));
@@ -60,11 +66,7 @@ impl Host<'_> {
         at: SocketAddr,
         failed: impl Fn() -> F,
     ) -> Result<Socket, TrafficError> {
-        let marked = TrafficClass::new(flow.dscp);
-        let socket = Socket::like(at, libc::SOCK_STREAM, 0).map_err(failed())?;
-        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-        socket.set_traffic_class(at.ip(), marked.octet()).map_err(failed())?;
-        self.set_tcp(&socket, &flow.name, tcp)?;
+        let socket = self.connection(flow, tcp, at, failed())?;
         set_receive_window(&socket, tcp).map_err(failed())?;
         Ok(socket)
     }
@@ -77,11 +79,7 @@ impl Host<'_> {
         from: SocketAddr,
         failed: impl Fn() -> F,
     ) -> Result<Socket, TrafficError> {
-        let marked = TrafficClass::new(flow.dscp);
-        let socket = Socket::like(from, libc::SOCK_STREAM, 0).map_err(failed())?;
-        socket.set(SOCKET(libc::SO_REUSEADDR), 1).map_err(failed())?;
-        socket.set_traffic_class(from.ip(), marked.octet()).map_err(failed())?;
-        self.set_tcp(&socket, &flow.name, tcp)?;
+        let socket = self.connection(flow, tcp, from, failed())?;
         // The receiver's window limits the data in flight; the buffer holds twice as much.
         if !tcp.autotuning {
             let buffer = window(tcp).saturating_mul(2).max(256 << 10);
@@ -89,6 +87,25 @@ impl Host<'_> {
         }
         let least = LEAST_UNSENT as libc::c_int;
         socket.set(TCP(libc::TCP_NOTSENT_LOWAT), least).map_err(failed())?;
+        Ok(socket)
+    }
+
+    /// Returns a socket with the settings of both ends of a connection.
+    fn connection(
+        &self,
+        flow: &FlowPlan,
+        tcp: &TcpPlan,
+        at: SocketAddr,
+        failed: impl FnOnce(io::Error) -> TrafficError,
+    ) -> Result<Socket, TrafficError> {
+        let class = TrafficClass::new(flow.dscp).octet();
+        let marked = Socket::like(at, libc::SOCK_STREAM, 0).and_then(|socket| {
+            socket.set(SOCKET(libc::SO_REUSEADDR), 1)?;
+            socket.set_traffic_class(at.ip(), class)?;
+            Ok(socket)
+        });
+        let socket = marked.map_err(failed)?;
+        self.set_tcp(&socket, &flow.name, tcp)?;
         Ok(socket)
     }
 
