@@ -111,7 +111,9 @@ pub(crate) fn write_echo(out: &mut Vec<u8>, kind: u8, identifier: u16, sequence:
     out.resize(out.len() + size, 0);
 }
 
-/// A datagram over IPv4 whose packet has its number as identification.
+/// A datagram over IPv4 whose packet has its number as identification. If its source address is
+/// unspecified, the kernel inserts that of the host (raw(7)), and the datagram has no checksum
+/// (RFC 768), because the checksum covers the address.
 pub(crate) struct Numbered {
     pub from: (Ipv4Addr, u16),
     pub to: (Ipv4Addr, u16),
@@ -144,7 +146,9 @@ impl Numbered {
         out.extend_from_slice(&ip.emit());
         out.extend_from_slice(&udp.emit());
         out.resize(IPV4_HEADER + length, 0);
-        fill_transport_checksum(out, IPV4_HEADER, number::UDP, length);
+        if !self.from.0.is_unspecified() {
+            fill_transport_checksum(out, IPV4_HEADER, number::UDP, length);
+        }
     }
 }
 

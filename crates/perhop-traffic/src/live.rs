@@ -73,12 +73,13 @@ impl From<Token> for String {
 /// is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bits per second of all flows: payload, and the headers of datagrams.
+    /// Bits per second of all flows and pings: payload, and the headers of datagrams and requests.
     pub rate: Option<u64>,
-    /// Bytes of all flows, counted as for `rate`.
+    /// Bytes of all flows and pings, counted as for `rate`.
     pub volume: Option<u64>,
     /// Duration after the start in which sending is allowed.
     pub duration: Option<Duration>,
-    /// Packets per second of all pings to addresses that no flow of the run has proved.
+    /// Packets per second of all pings to addresses that no flow of the run has proved. A request
+    /// of more than 1280 B counts as several packets.
     pub ping_rate: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! Pings: probes and their answers.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,12 +11,14 @@ use perhop_net::IcmpError;
 use perhop_wire::{icmpv4, icmpv6};
 use perhop_workload::PingPlan;
 
+use crate::budget::Grant;
 use crate::clock::{nanos, time};
 use crate::icmp::{self, Numbered, Probe};
 use crate::open::probe_port;
 use crate::readings::PingReading;
 use crate::shared::Shared;
 use crate::stream::lock;
+use crate::udp::{IPV4_UDP, IPV6_UDP};
 use perhop_socket::{Nanos, Socket};
 
 /// Number of identifications: they begin with 1, because the kernel replaces 0.
@@ -24,6 +26,9 @@ const IDENTIFICATIONS: u64 = 0xffff;
 const SEQUENCES: u64 = 0x1_0000;
 /// Greatest distance of an arriving request from the highest number so far.
 const AHEAD: usize = 0x8000;
+/// Size of a packet that no link fragments, in bytes (RFC 8200, section 5). A longer request counts
+/// as several packets.
+const PACKET: u64 = 1280;
 
 /// Fields that number a probe and that its answer repeats, modulo 65536 or 65535.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,10 +149,7 @@ impl PingState {
         let Some(socket) = &self.socket else { return Nanos::MAX };
         let mut pinger = lock(&self.pinger);
         if let Some((ttl, train)) = pinger.next_train() {
-            let known = shared.proved.get().is_some_and(|proved| proved.contains(&self.to));
-            let now = shared.clock.now();
-            let free = known && !shared.budget.is_over(now);
-            if !free && !shared.budget.may_ping(now, train.into()) {
+            if !self.may_send(shared, train) {
                 shared.warn(format!("pings to {} are limited; some are not sent", self.to));
                 return nanos(pinger.deadline().as_picos());
             }
@@ -171,6 +173,17 @@ impl PingState {
         nanos(pinger.deadline().as_picos())
     }
 
+    /// Takes a train of requests from the budget. Returns whether it may be sent now.
+    fn may_send(&self, shared: &Shared, train: u16) -> bool {
+        let now = shared.clock.now();
+        let header = if self.to.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
+        let bytes = self.size as u64 + header;
+        let train = u64::from(train);
+        let known = shared.proved.get().is_some_and(|proved| proved.contains(&self.to));
+        (known || shared.budget.may_ping(now, train * bytes.div_ceil(PACKET)))
+            && matches!(shared.budget.take(now, train * bytes, train * bytes), Grant::Bytes(_))
+    }
+
     fn set_ttl(&self, socket: &Socket, ttl: u8) {
         let option = match self.to.is_ipv4() {
             true => (libc::IPPROTO_IP, libc::IP_TTL),
@@ -192,6 +205,8 @@ impl PingState {
                 IpAddr::V4(from),
                 IpAddr::V4(to),
             ) => {
+                // A live job does not determine the source address: it could be that of any host.
+                let from = if self.live { Ipv4Addr::UNSPECIFIED } else { from };
                 let datagram = Numbered {
                     from: (from, source_port),
                     to: (to, destination_port),

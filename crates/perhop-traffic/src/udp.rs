@@ -158,9 +158,9 @@ impl Datagrams {
     }
 }
 
-/// Bytes of the headers of IP and UDP.
-const IPV4_UDP: u64 = 28;
-const IPV6_UDP: u64 = 48;
+/// Bytes of the headers of IP and UDP, and of IP and an ICMP echo request.
+pub(crate) const IPV4_UDP: u64 = 28;
+pub(crate) const IPV6_UDP: u64 = 48;
 
 fn to_v4(shared: &Shared, id: StreamId) -> bool {
     shared.at(id).1.to.is_ipv4()

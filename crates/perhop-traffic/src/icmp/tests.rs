@@ -54,6 +54,13 @@ fn the_checksum_of_a_datagram_holds() {
 }
 
 #[test]
+fn a_datagram_whose_source_the_kernel_inserts_has_no_checksum() {
+    let mut packet = Vec::new();
+    Numbered { from: (Ipv4Addr::UNSPECIFIED, 49_152), ..numbered() }.write(&mut packet);
+    assert_eq!((&packet[12..16], &packet[26..28]), (&[0; 4][..], &[0; 2][..]));
+}
+
+#[test]
 fn an_echo_and_what_answers_it() {
     let mut bytes = Vec::new();
     write_echo(&mut bytes, icmpv4::ECHO_REQUEST, 7, 9, 56);

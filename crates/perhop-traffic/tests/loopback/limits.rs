@@ -74,6 +74,39 @@ fn pings_to_who_proved_nothing_are_few() {
     drop(collector);
 }
 
+/// Returns the number of requests of this size, one each millisecond, that leave within 0.9 s.
+fn requests(size: u16, flows: Vec<Value>, limits: Limits) -> usize {
+    let ping = json!({
+        "name": "idle", "from": "near", "to": "far", "dscp": 0, "every": MS, "size": size,
+        "start": 0, "stop": 900 * MS,
+    });
+    let jobs = live(&job(false, &[900 * MS], flows, vec![ping]), "source");
+    let near: Job = serde_json::from_value(jobs[0].clone()).unwrap();
+    let near = Traffic::with_limits(&near, &|_| Ok(()), limits).unwrap();
+    let mut ends = [near, open(&jobs[1]).unwrap()];
+    assert!(prove(&mut ends));
+    let (_, tables) = run_live(&jobs[2], &mut ends);
+    crate::lab::integers(&tables, "pings", "sequence").len()
+}
+
+#[test]
+fn a_long_ping_counts_as_the_packets_that_it_becomes() {
+    let limits = Limits { ping_rate: Some(10), ..Limits::default() };
+    assert_eq!(requests(10_000, vec![], limits), 2);
+}
+
+#[test]
+fn pings_to_who_proved_something_stay_within_the_rate_and_the_volume() {
+    let flow = || vec![udp(0, 10 * MS, json!({"rate": 100_000}))];
+    let all = Limits { ping_rate: Some(0), ..Limits::default() };
+    assert!(requests(50_000, flow(), all) > 20);
+    // 9 kB in 0.9 s, and the bucket once.
+    let slow = Limits { rate: Some(80_000), ..all };
+    assert_eq!(requests(50_000, flow(), slow), 2);
+    let little = Limits { volume: Some(160_000), ..all };
+    assert_eq!(requests(50_000, flow(), little), 3);
+}
+
 #[test]
 fn nothing_is_sent_after_the_end() {
     let flow = tcp(0, None, None, json!({}));

@@ -107,6 +107,26 @@ fn pings_are_seen_to_arrive() {
 }
 
 #[test]
+fn a_job_does_not_choose_the_source_of_probes() {
+    let port = crate::lab::ports();
+    let ping = json!({
+        "name": "idle", "from": "near", "to": "far", "dscp": 0, "every": 20 * MS, "size": 56,
+        "start": 0, "stop": 200 * MS, "udp_port": port,
+    });
+    let jobs = live(&job(false, &[300 * MS], vec![], vec![ping]), "source");
+    // An address of another host.
+    let [mut near, ..] = jobs;
+    near["nodes"][0]["addresses"] = json!(["192.0.2.1"]);
+    let target = UdpSocket::bind(("127.0.9.2", port)).unwrap();
+    target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut near = open(&near).unwrap();
+    assert!(near.prove(Traffic::soon(0)).unwrap());
+    near.start(Traffic::soon(1_000_000)).unwrap();
+    let (size, from) = target.recv_from(&mut [0; 100]).unwrap();
+    assert!(size == 56 && from.ip().is_loopback(), "{size} B from {from}");
+}
+
+#[test]
 fn an_end_that_is_gone_leaves_what_the_other_one_knows() {
     let flow = udp(0, 60_000 * MS, json!({}));
     let marks: Vec<u64> = (1..=100).map(|mark| mark * 100 * MS).collect();
