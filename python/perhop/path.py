@@ -7,7 +7,7 @@ import socket
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from perhop._core import far_path, respond_path, trace_path
+from perhop._core import measure_end_to_end, respond_path, trace_path
 from perhop.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def buckets(
         "limit_s": limit_s,
     }
     try:
-        found: list[dict[str, Any]] = json.loads(far_path(json.dumps(settings)))
+        found: list[dict[str, Any]] = json.loads(measure_end_to_end(json.dumps(settings)))
     except OSError as error:
         raise UsageError(f"{responder}: {error}") from None
     return found

@@ -24,7 +24,7 @@ const LONGEST_FRAME_TIME: Nanos = 60_000_000_000;
 /// Reason for the end of a connection.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum Gone {
+pub enum ChannelError {
     /// The other side has closed it.
     #[error("the connection was closed")]
     Closed,
@@ -39,16 +39,16 @@ pub enum Gone {
     Frame(#[from] FrameError),
     /// The other side does not read.
     #[error("the other side does not read: {} MiB are unsent", MOST_WAITING >> 20)]
-    Slow,
+    Unread,
     /// A frame is not completed in time.
     #[error("a frame is incomplete after {} s", LONGEST_FRAME_TIME / 1_000_000_000)]
-    Slowly,
+    SlowFrame,
     /// The other side has sent nothing for too long.
     #[error("nothing was received for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
 }
 
-impl From<io::Error> for Gone {
+impl From<io::Error> for ChannelError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
@@ -118,10 +118,14 @@ impl Channel {
     /// Checks that data was received within the last `most` nanoseconds.
     ///
     /// # Errors
-    /// [`Gone::Silent`].
-    pub fn check_silence(&self, most: Nanos) -> Result<(), Gone> {
+    /// [`ChannelError::Silent`].
+    pub fn check_silence(&self, most: Nanos) -> Result<(), ChannelError> {
         let silence = monotonic().saturating_sub(self.heard);
-        if silence > most { Err(Gone::Silent(Duration::from_nanos(silence))) } else { Ok(()) }
+        if silence > most {
+            Err(ChannelError::Silent(Duration::from_nanos(silence)))
+        } else {
+            Ok(())
+        }
     }
 
     /// Queues a message for sending.
@@ -139,14 +143,14 @@ impl Channel {
     /// Returns the next complete message.
     ///
     /// # Errors
-    /// [`Gone`] if the bytes are not a frame, or if the connection has ended.
-    pub fn receive(&mut self) -> Result<Option<Received>, Gone> {
+    /// [`ChannelError`] if the bytes are not a frame, or if the connection has ended.
+    pub fn receive(&mut self) -> Result<Option<Received>, ChannelError> {
         match self.decoder.next_frame()? {
             Some(frame) => {
                 self.frame_since = self.decoder.is_partial().then_some(self.heard);
                 Ok(Some(Received { frame, at: self.heard }))
             }
-            None if self.closed => Err(Gone::Closed),
+            None if self.closed => Err(ChannelError::Closed),
             None => Ok(None),
         }
     }
@@ -155,12 +159,12 @@ impl Channel {
     /// until it returns no message before this is called again.
     ///
     /// # Errors
-    /// [`Gone`] if the connection is over. After an orderly close, earlier messages can still be
-    /// received.
-    pub fn progress(&mut self) -> Result<(), Gone> {
+    /// [`ChannelError`] if the connection is over. After an orderly close, earlier messages can still
+    /// be received.
+    pub fn progress(&mut self) -> Result<(), ChannelError> {
         self.flush()?;
         if self.waiting > MOST_WAITING {
-            return Err(Gone::Slow);
+            return Err(ChannelError::Unread);
         }
         let read = match self.tls.read_tls(&mut self.socket) {
             Ok(0) => {
@@ -183,13 +187,13 @@ impl Channel {
         }
         match self.frame_since {
             Some(since) if monotonic().saturating_sub(since) > LONGEST_FRAME_TIME => {
-                Err(Gone::Slowly)
+                Err(ChannelError::SlowFrame)
             }
             _ => Ok(()),
         }
     }
 
-    fn take_plaintext(&mut self) -> Result<(), Gone> {
+    fn take_plaintext(&mut self) -> Result<(), ChannelError> {
         let mut chunk = [0; CHUNK];
         loop {
             match self.tls.reader().read(&mut chunk) {
@@ -210,8 +214,8 @@ impl Channel {
     /// Sends without blocking.
     ///
     /// # Errors
-    /// [`Gone`] if the connection is over.
-    pub fn flush(&mut self) -> Result<(), Gone> {
+    /// [`ChannelError`] if the connection is over.
+    pub fn flush(&mut self) -> Result<(), ChannelError> {
         loop {
             while self.tls.wants_write() {
                 match self.tls.write_tls(&mut self.socket) {

@@ -95,13 +95,13 @@ impl Decoder {
 pub fn read<M: DeserializeOwned>(frame: &[u8]) -> Result<M, FrameError> {
     let mut from = serde_json::Deserializer::from_slice(frame);
     let message = serde_path_to_error::deserialize(&mut from)
-        .map_err(|error| FrameError::Malformed(brief(&error.to_string())))?;
-    from.end().map_err(|error| FrameError::Malformed(brief(&error.to_string())))?;
+        .map_err(|error| FrameError::Malformed(excerpt(&error.to_string())))?;
+    from.end().map_err(|error| FrameError::Malformed(excerpt(&error.to_string())))?;
     Ok(message)
 }
 
 /// Returns the beginning of an error's text, which may repeat the message.
-fn brief(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(300).collect()
 }
 

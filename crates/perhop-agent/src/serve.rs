@@ -13,7 +13,7 @@ use perhop_socket::{Nanos, clock_quality, monotonic};
 use rustls::ServerConfig;
 use thiserror::Error;
 
-use crate::channel::{Channel, Gone, wait};
+use crate::channel::{Channel, ChannelError, wait};
 use crate::frames::{self, ErrorCode, HostFacts, LONGEST_GREETING, LONGEST_REQUEST, Reply, Status};
 use crate::iperf3;
 use crate::key::{self, Identity, PublicKey};
@@ -32,11 +32,11 @@ const GREETING: Nanos = 5_000_000_000;
 /// Most connections of allowed controllers, besides one for each session.
 const MOST_IDLE: u64 = 16;
 /// Time for sending the last messages of a connection.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause while closed connections have not ended yet.
-const SHORTLY: Duration = Duration::from_millis(1);
+const CLOSING_PAUSE: Duration = Duration::from_millis(1);
 /// Pause when the kernel has no resources for another connection.
-const NO_ROOM: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Settings of an agent, from its owner.
 #[derive(Debug)]
@@ -85,9 +85,9 @@ pub struct Agent {
 
 /// A session's slot among those that the agent's owner allows; dropping it frees the slot.
 #[derive(Debug)]
-pub struct Place(Arc<Agent>);
+pub struct SessionSlot(Arc<Agent>);
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.0.sessions.fetch_sub(1, Ordering::Relaxed);
     }
@@ -104,14 +104,14 @@ impl Agent {
     }
 
     /// Returns a slot for another session, if one is free.
-    pub fn place(self: &Arc<Self>) -> Option<Place> {
+    pub fn session_slot(self: &Arc<Self>) -> Option<SessionSlot> {
         let more = |now: u64| (now < self.limits.sessions).then_some(now + 1);
         let taken = self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.ok().map(|_| Place(Arc::clone(self)))
+        taken.ok().map(|_| SessionSlot(Arc::clone(self)))
     }
 
     /// Adds a connection that has not sent `hello`; closes the oldest if there are too many.
-    fn wait_for(&self, number: u64, socket: &TcpStream) -> io::Result<()> {
+    fn add_pending(&self, number: u64, socket: &TcpStream) -> io::Result<()> {
         let socket = socket.try_clone()?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= MOST_WAITING
@@ -134,7 +134,7 @@ impl Agent {
         self.connections.load(Ordering::Relaxed) >= most
     }
 
-    fn no_longer_wait_for(&self, number: u64) {
+    fn remove_pending(&self, number: u64) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 }
@@ -190,22 +190,22 @@ impl Server {
     pub fn run(&self) -> ! {
         for number in 0.. {
             let Ok((socket, _)) = self.listener.accept() else {
-                thread::sleep(NO_ROOM);
+                thread::sleep(ACCEPT_PAUSE);
                 continue;
             };
-            if self.agent.wait_for(number, &socket).is_err() {
+            if self.agent.add_pending(number, &socket).is_err() {
                 continue;
             }
             let mut connection = Connection::new(&self.agent, number);
             let serve = move || {
                 // The other side has been sent the reason, as far as possible.
-                let _ = converse(&mut connection, socket);
+                let _ = serve_connection(&mut connection, socket);
             };
             // Without a thread, the connection is closed.
             let _ = thread::Builder::new().name("perhop-control".into()).spawn(serve);
             while self.agent.is_full() {
                 // Closed connections have not ended yet.
-                thread::sleep(SHORTLY);
+                thread::sleep(CLOSING_PAUSE);
             }
         }
         unreachable!("more connections than numbers")
@@ -231,7 +231,7 @@ impl Connection {
     /// # Errors
     /// [`Refusal`] if there are too many.
     fn greet(&mut self) -> Result<(), Refusal> {
-        self.agent.no_longer_wait_for(self.number);
+        self.agent.remove_pending(self.number);
         self.greeted = true;
         let connections = self.agent.greeted.fetch_add(1, Ordering::Relaxed) + 1;
         if connections <= self.agent.most_greeted() {
@@ -244,14 +244,14 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.agent.no_longer_wait_for(self.number);
+        self.agent.remove_pending(self.number);
         self.agent.greeted.fetch_sub(self.greeted.into(), Ordering::Relaxed);
         self.agent.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Runs a connection until its end.
-fn converse(connection: &mut Connection, socket: TcpStream) -> Result<(), Gone> {
+fn serve_connection(connection: &mut Connection, socket: TcpStream) -> Result<(), ChannelError> {
     let agent = &Arc::clone(&connection.agent);
     let begun = monotonic();
     let mut channel = Channel::new(socket, tls::accept(&agent.tls)?, LONGEST_GREETING)?;
@@ -261,34 +261,34 @@ fn converse(connection: &mut Connection, socket: TcpStream) -> Result<(), Gone> 
         wait(&[&channel], until);
         match exchange(connection, &mut channel, &mut session) {
             Ok(()) => {}
-            Err(End::Gone(gone)) => {
+            Err(End::Disconnected(error)) => {
                 drop(session);
-                return Err(gone);
+                return Err(error);
             }
             Err(End::Refused(Refusal { code, message })) => {
                 drop(session);
                 channel.send(&Reply::Error { code, message });
-                channel.close(LAST_WORDS);
+                channel.close(CLOSE_TIMEOUT);
                 return Ok(());
             }
         }
         if !session.has_greeted() && monotonic() > begun + GREETING {
-            return Err(Gone::Silent(Duration::from_nanos(GREETING)));
+            return Err(ChannelError::Silent(Duration::from_nanos(GREETING)));
         }
     }
 }
 
 /// Reason for the end of a connection.
 enum End {
-    Gone(Gone),
+    Disconnected(ChannelError),
     Refused(Refusal),
 }
 
-impl From<Gone> for End {
-    fn from(gone: Gone) -> Self {
-        match gone {
-            Gone::Frame(error) => Self::Refused(error.into()),
-            gone => Self::Gone(gone),
+impl From<ChannelError> for End {
+    fn from(error: ChannelError) -> Self {
+        match error {
+            ChannelError::Frame(error) => Self::Refused(error.into()),
+            error => Self::Disconnected(error),
         }
     }
 }

@@ -14,12 +14,12 @@ use perhop_traffic::{Job, Traffic};
 use self::clocks::Clocks;
 use crate::frames::{ErrorCode, FrameError, Reply, Request, VERSION};
 use crate::limits::Limits;
-use crate::serve::{Agent, Place};
+use crate::serve::{Agent, SessionSlot};
 
 /// Longest time from the preparation of a run to its start.
-const LONGEST_PREPARATION: Nanos = 300_000_000_000;
+const PREPARATION_TIMEOUT: Nanos = 300_000_000_000;
 /// Longest time from a start request to the start.
-const FARTHEST_START: Nanos = 60_000_000_000;
+const MAX_START_DELAY: Nanos = 60_000_000_000;
 /// Least time of silence that ends the session of a controller that has prepared nothing.
 const IDLE: Nanos = 30_000_000_000;
 /// Longest attempt to prove; the control connection is read between attempts.
@@ -92,7 +92,7 @@ struct Run {
     /// Duration of the scenario.
     length: Nanos,
     /// Its slot among the sessions of the agent.
-    _place: Place,
+    _slot: SessionSlot,
 }
 
 /// A session.
@@ -164,11 +164,13 @@ impl Session {
                 (State::Prepared(run), vec![Reply::Prepared { clock_port }])
             }
             (State::Prepared(mut run), Request::Prove { within, clocks }) => {
-                run.clocks.ask(&run.job, clocks);
+                run.clocks.set_peers(&run.job, clocks);
                 (State::Proving(run, monotonic().saturating_add(within)), Vec::new())
             }
             (State::Running(run), Request::Clocks { clocks }) => {
-                clocks.iter().for_each(|told| run.clocks.tell(&run.traffic, told));
+                clocks
+                    .iter()
+                    .for_each(|estimate| run.clocks.apply_estimate(&run.traffic, estimate));
                 (State::Running(run), Vec::new())
             }
             (state, Request::Clocks { .. }) if !matches!(state, State::Greeting) => {
@@ -178,7 +180,7 @@ impl Session {
                 start(&mut run, zero)?;
                 (State::Running(run), vec![Reply::Started {}])
             }
-            (State::Running(run), Request::Stop {}) => (State::Over, last_words(run)),
+            (State::Running(run), Request::Stop {}) => (State::Over, end_run(run)),
             (
                 State::Idle | State::Prepared(_) | State::Proving(..) | State::Proved(_),
                 Request::Stop {},
@@ -208,7 +210,7 @@ impl Session {
             {
                 return Err(Refusal::new(
                     ErrorCode::Failed,
-                    format!("not started within {} s", LONGEST_PREPARATION / 1_000_000_000),
+                    format!("not started within {} s", PREPARATION_TIMEOUT / 1_000_000_000),
                 ));
             }
             State::Proving(mut run, until) => match run.traffic.prove(now + SLICE) {
@@ -218,7 +220,7 @@ impl Session {
                 }
                 Ok(false) if now <= until => (State::Proving(run, until), Vec::new()),
                 Ok(false) => {
-                    let text = brief(&run.traffic.unproved());
+                    let text = first_texts(&run.traffic.unproved());
                     return Err(Refusal::new(ErrorCode::Unproved, text));
                 }
                 Err(error) => {
@@ -226,7 +228,7 @@ impl Session {
                 }
             },
             State::Running(run) if run.traffic.is_finished() || now > run.until => {
-                (State::Over, last_words(run))
+                (State::Over, end_run(run))
             }
             State::Running(mut run) => {
                 run.clocks.update();
@@ -253,7 +255,7 @@ impl Session {
             return Err(Refusal::new(ErrorCode::Job, "expected a job with `live`"));
         }
         self.agent.limits.check(&job).map_err(|text| Refusal::new(ErrorCode::Limit, text))?;
-        let place = self.agent.place().ok_or_else(|| {
+        let slot = self.agent.session_slot().ok_or_else(|| {
             let most = self.agent.limits.sessions;
             let text = format!("the agent has {most} sessions already (--max-sessions)");
             Refusal::new(ErrorCode::Busy, text)
@@ -268,9 +270,9 @@ impl Session {
         let traffic = Traffic::with_limits(&job, &|_| Ok(()), limits)
             .map_err(|error| Refusal::new(ErrorCode::Job, error.to_string()))?;
         let length = job.marks.last().map_or(0, |end| end.as_picos().div_ceil(1_000));
-        let until = monotonic() + LONGEST_PREPARATION;
+        let until = monotonic() + PREPARATION_TIMEOUT;
         let clocks = Clocks::new(&job, node);
-        Ok(Run { traffic, job, clocks, until, length, _place: place })
+        Ok(Run { traffic, job, clocks, until, length, _slot: slot })
     }
 }
 
@@ -296,8 +298,8 @@ fn start(run: &mut Run, zero: Nanos) -> Result<(), Refusal> {
         let late = (now - zero) as f64 / 1e6;
         return Err(Refusal::new(ErrorCode::Late, format!("the start was {late:.3} ms ago")));
     }
-    if zero - now > FARTHEST_START {
-        let text = format!("the start is more than {} s ahead", FARTHEST_START / 1_000_000_000);
+    if zero - now > MAX_START_DELAY {
+        let text = format!("the start is more than {} s ahead", MAX_START_DELAY / 1_000_000_000);
         return Err(Refusal::new(ErrorCode::Limit, text));
     }
     run.clocks.update();
@@ -312,7 +314,7 @@ fn readings(run: &mut Run) -> Vec<Reply> {
 
 /// Ends a run, and returns its last messages. The sockets are then closed and the session's slot
 /// is free.
-fn last_words(mut run: Run) -> Vec<Reply> {
+fn end_run(mut run: Run) -> Vec<Reply> {
     run.traffic.stop();
     let mut replies = readings(&mut run);
     replies.push(Reply::Done {});
@@ -320,7 +322,7 @@ fn last_words(mut run: Run) -> Vec<Reply> {
 }
 
 /// Returns the first texts of a list, and the number of the others.
-fn brief(texts: &[String]) -> String {
+fn first_texts(texts: &[String]) -> String {
     let some = texts.iter().take(MOST_TEXTS).cloned().collect::<Vec<_>>().join("; ");
     match texts.len().saturating_sub(MOST_TEXTS) {
         0 => some,

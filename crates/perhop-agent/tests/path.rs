@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::Agent;
 use perhop_agent::Identity;
-use perhop_path::{FarSettings, far};
+use perhop_path::{EndToEndSettings, measure_end_to_end};
 
 /// An address on loopback whose UDP port is free.
 fn free() -> SocketAddr {
@@ -21,7 +21,7 @@ fn trains_are_answered_within_the_owners_limits() {
     let at = responder.to_string();
     let limits = ["--max-rate", "8 Mbps", "--max-volume", "3 MB", "--max-sessions", "1"];
     let _agent = Agent::start(&key.public(), &[&["--path", &at], &limits[..]].concat());
-    let settings = FarSettings {
+    let settings = EndToEndSettings {
         responder,
         marks: vec![0, 184, 40],
         mtu: 1500,
@@ -29,7 +29,7 @@ fn trains_are_answered_within_the_owners_limits() {
         volume: 100_000_000,
         limit_s: 60,
     };
-    let found = far(&settings, Box::new(|| true)).unwrap();
+    let found = measure_end_to_end(&settings, Box::new(|| true)).unwrap();
     // The sender is told the limits: all that is within them was measured, and nothing else.
     assert!(found[0].train_bytes > 0 && found[0].train_bps <= 8e6, "{:?}", found[0]);
     assert!(found.iter().map(|each| each.train_bytes).sum::<u64>() < 3_000_000, "{found:?}");

@@ -7,7 +7,7 @@
 mod answer;
 mod bucket;
 mod capacity;
-mod far;
+mod end_to_end;
 mod hops;
 mod message;
 mod mtu;
@@ -26,10 +26,10 @@ pub use capacity::{
     Capacity, Estimate, HopSeries, Method, Sizes, capacities, is_of_answers, lower_slope,
     narrow_rate, rate_between,
 };
-pub use far::{Far, FarSettings, far};
+pub use end_to_end::{EndToEnd, EndToEndSettings, measure_end_to_end};
 pub use hops::{Mark, Rewrite, Silence, judge, rewrites};
 pub use mtu::{HopMtu, MtuSearch, Outcome};
-pub use multipath::{Ask, Multipath, Place, flows_needed};
+pub use multipath::{HopFlow, Multipath, Node, flows_needed};
 pub use probe::{Probe, ProbeProtocol, Target};
 pub use prober::{Ends, GoOn, Observation, ProbeError, Prober};
 pub use report::{Address, Hop, LinkBetween, MarkSeen, Report};
@@ -39,6 +39,6 @@ pub use trace::{Settings, trace};
 
 /// Gives the calling thread real-time priority, if its user may have it, and exact timers, so that
 /// trains are sent without pauses. Returns whether it has the priority.
-pub fn be_prompt() -> bool {
-    perhop_socket::be_prompt(true)
+pub fn reduce_wakeup_latency() -> bool {
+    perhop_socket::reduce_wakeup_latency(true)
 }

@@ -7,11 +7,11 @@ const MAGIC: [u8; 4] = *b"PhP1";
 /// Length of hellos.
 pub(crate) const HELLO: usize = 64;
 /// Length of requests for a record.
-pub(crate) const ASK: usize = 1200;
+pub(crate) const RECORD_REQUEST: usize = 1200;
 /// Length of the headers of packets of a train: the least length of one.
 pub(crate) const DATA: usize = 29;
 /// Arrivals in a record at most.
-pub(crate) const RECORDS: usize = 90;
+pub(crate) const MAX_RECORDS: usize = 90;
 
 /// A number that only the two ends of a session know.
 pub(crate) type Token = [u8; 16];
@@ -26,7 +26,7 @@ pub(crate) enum Message {
     /// A packet of a train.
     Data { token: Token, train: u32, index: u32 },
     /// Request for the record of a train's arrivals, from number `first` on.
-    Ask { token: Token, train: u32, first: u32 },
+    RecordRequest { token: Token, train: u32, first: u32 },
     /// Record: the number of arrivals, and some of them as index and time in ns.
     Record { token: Token, train: u32, first: u32, total: u32, arrivals: Vec<(u32, u64)> },
 }
@@ -48,7 +48,7 @@ impl Message {
                 out.extend_from_slice(&max_bytes.to_be_bytes());
             }
             Self::Data { token, train, index: number }
-            | Self::Ask { token, train, first: number } => {
+            | Self::RecordRequest { token, train, first: number } => {
                 out.push(if matches!(self, Self::Data { .. }) { 3 } else { 4 });
                 out.extend_from_slice(token);
                 out.extend_from_slice(&train.to_be_bytes());
@@ -88,8 +88,8 @@ impl Message {
                 max_bytes: long(24)?,
             },
             3 => Self::Data { token: first, train: number(0)?, index: number(4)? },
-            4 if bytes.len() >= ASK => {
-                Self::Ask { token: first, train: number(0)?, first: number(4)? }
+            4 if bytes.len() >= RECORD_REQUEST => {
+                Self::RecordRequest { token: first, train: number(0)?, first: number(4)? }
             }
             5 => {
                 let (records, []) = rest.get(12..)?.as_chunks::<12>() else { return None };
@@ -123,7 +123,7 @@ mod tests {
             (Message::Hello { nonce }, HELLO),
             (Message::Welcome { nonce, token, max_bps: 1_000_000, max_bytes: 5_000 }, 0),
             (Message::Data { token, train: 2, index: 4 }, DATA),
-            (Message::Ask { token, train: 2, first: 90 }, ASK),
+            (Message::RecordRequest { token, train: 2, first: 90 }, RECORD_REQUEST),
             (Message::Record { token, train: 2, first: 0, total: 2, arrivals }, 0),
         ]
     }
@@ -140,9 +140,9 @@ mod tests {
             train: 0,
             first: 0,
             total: 0,
-            arrivals: vec![(0, 0); RECORDS],
+            arrivals: vec![(0, 0); MAX_RECORDS],
         };
-        assert!(full.write(0).len() <= ASK);
+        assert!(full.write(0).len() <= RECORD_REQUEST);
         assert!(examples()[1].0.write(0).len() <= HELLO);
         assert_eq!(Message::parse(&Message::Hello { nonce: [0; 16] }.write(0)), None);
     }

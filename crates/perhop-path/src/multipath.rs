@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 12;
 
 /// Node at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum Node {
     /// The host that probes: hop 0.
     Source,
     /// A router that answered.
@@ -29,7 +29,7 @@ pub enum Place {
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ask {
+pub struct HopFlow {
     /// Time to live.
     pub ttl: u8,
     /// Number of the flow.
@@ -37,7 +37,7 @@ pub struct Ask {
 }
 
 /// A link between two hops, at the time to live of its far end.
-pub type Link = (u8, Place, Place);
+pub type Link = (u8, Node, Node);
 
 /// Returns the number of flows that must have gone through a router, all to one of `found` next
 /// hops, before the probability is at most `risk` that it has one more. The probability that `n`
@@ -62,10 +62,10 @@ pub fn flows_needed(found: usize, risk: f64) -> usize {
 pub struct Multipath {
     risk: f64,
     longest: u8,
-    found: BTreeMap<Ask, Place>,
-    attempts: BTreeMap<Ask, u32>,
+    found: BTreeMap<HopFlow, Node>,
+    attempts: BTreeMap<HopFlow, u32>,
     /// Routers of which too few flows were found, with their hop.
-    unsure: BTreeSet<(u8, Place)>,
+    unsure: BTreeSet<(u8, Node)>,
 }
 
 impl Multipath {
@@ -83,119 +83,119 @@ impl Multipath {
 
     /// Records the answer to a probe: its sender, and whether the way ends there. `None` without an
     /// answer.
-    pub fn take(&mut self, ask: Ask, answer: Option<(IpAddr, bool)>) {
-        *self.attempts.entry(ask).or_default() += 1;
+    pub fn take(&mut self, hop_flow: HopFlow, answer: Option<(IpAddr, bool)>) {
+        *self.attempts.entry(hop_flow).or_default() += 1;
         match answer {
-            Some((address, true)) => self.found.insert(ask, Place::End(address)),
-            Some((address, false)) => self.found.insert(ask, Place::Router(address)),
+            Some((address, true)) => self.found.insert(hop_flow, Node::End(address)),
+            Some((address, false)) => self.found.insert(hop_flow, Node::Router(address)),
             None => None,
         };
     }
 
-    /// Returns the place of a flow at a hop; `None` while it is not known.
-    fn place(&self, ask: Ask) -> Option<Place> {
-        if ask.ttl == 0 {
-            return Some(Place::Source);
+    /// Returns the node of a flow at a hop; `None` while it is not known.
+    fn node(&self, hop_flow: HopFlow) -> Option<Node> {
+        if hop_flow.ttl == 0 {
+            return Some(Node::Source);
         }
-        if let Some(&place) = self.found.get(&ask) {
-            return Some(place);
+        if let Some(&node) = self.found.get(&hop_flow) {
+            return Some(node);
         }
-        let tries = self.attempts.get(&ask).copied().unwrap_or(0);
-        let most = if self.answers(ask.ttl) { ATTEMPTS } else { ATTEMPTS_SILENT };
-        (tries >= most).then_some(Place::Silent)
+        let tries = self.attempts.get(&hop_flow).copied().unwrap_or(0);
+        let most = if self.answers(hop_flow.ttl) { ATTEMPTS } else { ATTEMPTS_SILENT };
+        (tries >= most).then_some(Node::Silent)
     }
 
     /// Returns whether a node at this hop has answered.
     pub fn answers(&self, ttl: u8) -> bool {
-        let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
+        let hop = HopFlow { ttl, flow: 0 }..=HopFlow { ttl, flow: u16::MAX };
         self.found.range(hop).next().is_some()
     }
 
     /// Returns whether a flow has no answer at a hop that answers others, so that its node is
     /// unknown.
-    fn is_lost(&self, ttl: u8, place: Place) -> bool {
-        place == Place::Silent && self.answers(ttl)
+    fn is_lost(&self, ttl: u8, node: Node) -> bool {
+        node == Node::Silent && self.answers(ttl)
     }
 
     /// Flows that were tried at a hop.
     fn tried(&self, ttl: u8) -> impl Iterator<Item = u16> {
-        let hop = Ask { ttl, flow: 0 }..=Ask { ttl, flow: u16::MAX };
-        self.attempts.range(hop).map(|(ask, _)| ask.flow)
+        let hop = HopFlow { ttl, flow: 0 }..=HopFlow { ttl, flow: u16::MAX };
+        self.attempts.range(hop).map(|(hop_flow, _)| hop_flow.flow)
     }
 
-    /// Flows by the place at which they are at a hop.
-    fn flows(&self, ttl: u8) -> BTreeMap<Place, Vec<u16>> {
-        let mut places: BTreeMap<Place, Vec<u16>> = BTreeMap::new();
+    /// Flows by the node at which they are at a hop.
+    fn flows(&self, ttl: u8) -> BTreeMap<Node, Vec<u16>> {
+        let mut nodes: BTreeMap<Node, Vec<u16>> = BTreeMap::new();
         if ttl == 0 {
-            places.insert(Place::Source, (0..MOST_FLOWS).collect());
-            return places;
+            nodes.insert(Node::Source, (0..MOST_FLOWS).collect());
+            return nodes;
         }
         for flow in self.tried(ttl) {
-            if let Some(place) = self.place(Ask { ttl, flow }) {
-                places.entry(place).or_default().push(flow);
+            if let Some(node) = self.node(HopFlow { ttl, flow }) {
+                nodes.entry(node).or_default().push(flow);
             }
         }
-        places
+        nodes
     }
 
     /// Returns the probes to send next, all of one hop; none if every way is known. The caller must
     /// pass the answer to each probe to [`Multipath::take`].
-    pub fn next_probes(&mut self) -> Vec<Ask> {
+    pub fn next_probes(&mut self) -> Vec<HopFlow> {
         for ttl in 0..self.longest {
             // Unanswered probes are repeated.
-            let again: Vec<Ask> = self
+            let again: Vec<HopFlow> = self
                 .tried(ttl + 1)
-                .map(|flow| Ask { ttl: ttl + 1, flow })
-                .filter(|&ask| self.place(ask).is_none())
+                .map(|flow| HopFlow { ttl: ttl + 1, flow })
+                .filter(|&hop_flow| self.node(hop_flow).is_none())
                 .collect();
             if !again.is_empty() {
                 return again;
             }
-            let (mut asks, mut lacking) = (Vec::new(), 0);
-            for (place, flows) in self.flows(ttl) {
-                if matches!(place, Place::End(_))
-                    || self.unsure.contains(&(ttl, place))
-                    || self.is_lost(ttl, place)
+            let (mut hop_flows, mut lacking) = (Vec::new(), 0);
+            for (node, flows) in self.flows(ttl) {
+                if matches!(node, Node::End(_))
+                    || self.unsure.contains(&(ttl, node))
+                    || self.is_lost(ttl, node)
                 {
                     continue;
                 }
-                let known: Vec<Place> = flows
+                let known: Vec<Node> = flows
                     .iter()
-                    .filter_map(|&flow| self.place(Ask { ttl: ttl + 1, flow }))
+                    .filter_map(|&flow| self.node(HopFlow { ttl: ttl + 1, flow }))
                     .collect();
-                let different: BTreeSet<Place> = known.iter().copied().collect();
-                let answered = known.iter().filter(|&&place| place != Place::Silent).count();
+                let different: BTreeSet<Node> = known.iter().copied().collect();
+                let answered = known.iter().filter(|&&node| node != Node::Silent).count();
                 // Silent routers cannot be distinguished.
                 let silent = answered == 0 && known.len() >= ATTEMPTS_SILENT as usize;
-                let needed = match different.iter().filter(|&&p| p != Place::Silent).count() {
+                let needed = match different.iter().filter(|&&p| p != Node::Silent).count() {
                     _ if silent => 0,
                     found => flows_needed(found.max(1), self.risk),
                 };
                 let more = needed.saturating_sub(answered);
                 let unknown = flows
                     .iter()
-                    .map(|&flow| Ask { ttl: ttl + 1, flow })
-                    .filter(|&ask| self.place(ask).is_none());
+                    .map(|&flow| HopFlow { ttl: ttl + 1, flow })
+                    .filter(|&hop_flow| self.node(hop_flow).is_none());
                 let first = if answered == 0 { more.min(ATTEMPTS_SILENT as usize) } else { more };
-                let before = asks.len();
-                asks.extend(unknown.take(first));
-                if asks.len() == before && more > 0 {
+                let before = hop_flows.len();
+                hop_flows.extend(unknown.take(first));
+                if hop_flows.len() == before && more > 0 {
                     // A router's flows come by chance: try others at its own hop.
                     lacking += more;
                     if self.tried(ttl).count() >= usize::from(MOST_FLOWS) || ttl == 0 {
-                        self.unsure.insert((ttl, place));
+                        self.unsure.insert((ttl, node));
                         lacking -= more;
                     }
                 }
             }
-            if !asks.is_empty() {
-                return asks;
+            if !hop_flows.is_empty() {
+                return hop_flows;
             }
             if lacking > 0 {
                 let tried: BTreeSet<u16> = self.tried(ttl).collect();
                 return (0..MOST_FLOWS)
                     .filter(|flow| !tried.contains(flow))
-                    .map(|flow| Ask { ttl, flow })
+                    .map(|flow| HopFlow { ttl, flow })
                     .take(lacking.clamp(1, BATCH))
                     .collect();
             }
@@ -208,8 +208,8 @@ impl Multipath {
         let mut links = BTreeSet::new();
         for ttl in 1..=self.longest {
             for flow in self.tried(ttl) {
-                let far = self.place(Ask { ttl, flow });
-                let near = self.place(Ask { ttl: ttl - 1, flow });
+                let far = self.node(HopFlow { ttl, flow });
+                let near = self.node(HopFlow { ttl: ttl - 1, flow });
                 if let (Some(near), Some(far)) = (near, far)
                     && !self.is_lost(ttl - 1, near)
                     && !self.is_lost(ttl, far)
@@ -221,18 +221,16 @@ impl Multipath {
         links
     }
 
-    /// Returns the places of a hop, with how many flows went through each.
-    pub fn places(&self, ttl: u8) -> BTreeMap<Place, usize> {
-        self.flows(ttl).into_iter().map(|(place, flows)| (place, flows.len())).collect()
+    /// Returns the nodes of a hop, with how many flows went through each.
+    pub fn nodes(&self, ttl: u8) -> BTreeMap<Node, usize> {
+        self.flows(ttl).into_iter().map(|(node, flows)| (node, flows.len())).collect()
     }
 
     /// Returns a flow that comes to an address at a hop.
     pub fn flow_through(&self, ttl: u8, address: IpAddr) -> Option<u16> {
         self.flows(ttl)
             .into_iter()
-            .find(
-                |(place, _)| matches!(place, Place::Router(it) | Place::End(it) if *it == address),
-            )
+            .find(|(node, _)| matches!(node, Node::Router(it) | Node::End(it) if *it == address))
             .and_then(|(_, flows)| flows.first().copied())
     }
 
@@ -263,7 +261,7 @@ mod tests {
     }
 
     /// Which router of a hop a flow comes to, from router to router at random.
-    fn place_of(widths: &[usize], seed: u64, ttl: u8, flow: u16) -> (IpAddr, bool) {
+    fn node_of(widths: &[usize], seed: u64, ttl: u8, flow: u16) -> (IpAddr, bool) {
         let mut at = 0;
         for hop in 1..=ttl {
             let Some(&width) = widths.get(usize::from(hop) - 1) else {
@@ -289,16 +287,16 @@ mod tests {
             let mut paths = Multipath::new(1e-9, 12);
             let (mut sent, mut lost) = (0, Stream::new(seed, "lost"));
             loop {
-                let asks = paths.next_probes();
-                if asks.is_empty() {
+                let hop_flows = paths.next_probes();
+                if hop_flows.is_empty() {
                     break;
                 }
-                for ask in asks {
+                for hop_flow in hop_flows {
                     sent += 1;
-                    let limited = limited.get(usize::from(ask.ttl) - 1) == Some(&true);
+                    let limited = limited.get(usize::from(hop_flow.ttl) - 1) == Some(&true);
                     let silent = limited && lost.up_to(9) < 3;
-                    let place = place_of(&widths, seed, ask.ttl, ask.flow);
-                    paths.take(ask, (!silent).then_some(place));
+                    let node = node_of(&widths, seed, hop_flow.ttl, hop_flow.flow);
+                    paths.take(hop_flow, (!silent).then_some(node));
                 }
                 assert!(sent < 30_000);
             }
@@ -308,7 +306,7 @@ mod tests {
             }
             expected += widths[0] - 1 + widths[widths.len() - 1];
             let links = paths.links();
-            let known = |(_, a, b): &&Link| *a != Place::Silent && *b != Place::Silent;
+            let known = |(_, a, b): &&Link| *a != Node::Silent && *b != Node::Silent;
             let found = links.iter().filter(known).count();
             match paths.is_sure() {
                 true => assert_eq!(found, expected, "{links:?}"),
@@ -325,19 +323,19 @@ mod tests {
     fn hops_that_never_answer_cost_few_probes() {
         let mut paths = Multipath::new(0.001, 5);
         let mut sent = 0;
-        while let asks @ [_, ..] = &paths.next_probes()[..] {
-            for &ask in asks {
+        while let hop_flows @ [_, ..] = &paths.next_probes()[..] {
+            for &hop_flow in hop_flows {
                 sent += 1;
-                let answer = match ask.ttl {
+                let answer = match hop_flow.ttl {
                     1 => Some((router(1, 1), false)),
                     4.. => Some((router(9, 9), true)),
                     _ => None,
                 };
-                paths.take(ask, answer);
+                paths.take(hop_flow, answer);
             }
         }
-        assert_eq!(paths.places(2), BTreeMap::from([(Place::Silent, 3)]));
-        assert!(paths.places(4).contains_key(&Place::End(router(9, 9))));
+        assert_eq!(paths.nodes(2), BTreeMap::from([(Node::Silent, 3)]));
+        assert!(paths.nodes(4).contains_key(&Node::End(router(9, 9))));
         assert!(sent < 70, "{sent}");
     }
 }

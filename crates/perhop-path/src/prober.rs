@@ -75,7 +75,7 @@ const LONGEST: usize = 2048;
 /// Receive buffer: bursts of answers to a train wait here.
 const BUFFER: u32 = 4 << 20;
 /// Interval at which the caller's `go_on` is called, in nanoseconds.
-const PATIENCE: Nanos = 100_000_000;
+const CHECK_INTERVAL: Nanos = 100_000_000;
 
 /// Asks the caller whether to go on; false ends probing.
 pub type GoOn = Box<dyn FnMut() -> bool + Send>;
@@ -230,7 +230,7 @@ impl Prober {
         self.next
     }
 
-    /// Sends probes, one every `gap` nanoseconds, and wait for their answers until `patience`
+    /// Sends probes, one every `gap` nanoseconds, and wait for their answers until `timeout`
     /// nanoseconds after the last. Returns an observation per probe, in their order.
     ///
     /// # Errors
@@ -239,13 +239,13 @@ impl Prober {
         &mut self,
         probes: &[Probe],
         gap: Nanos,
-        patience: Nanos,
+        timeout: Nanos,
     ) -> Result<Vec<Observation>, ProbeError> {
         let mut seen = vec![Observation::default(); probes.len()];
         let mut waiting: HashMap<u16, usize> = HashMap::with_capacity(probes.len());
         let mut bytes = Vec::new();
         let (mut next, mut due) = (0, monotonic());
-        let mut until = due + patience;
+        let mut until = due + timeout;
         let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
         loop {
             let now = monotonic();
@@ -257,7 +257,7 @@ impl Prober {
                     waiting.insert(identity, next);
                 }
                 next += 1;
-                (due, until) = (due.max(now.saturating_sub(gap)) + gap, now + patience);
+                (due, until) = (due.max(now.saturating_sub(gap)) + gap, now + timeout);
                 if gap == 0 {
                     continue;
                 }
@@ -266,7 +266,7 @@ impl Prober {
             if next == probes.len() && (waiting.is_empty() || now >= until) {
                 return Ok(seen);
             }
-            let wake = if next < probes.len() { due } else { until }.min(now + PATIENCE);
+            let wake = if next < probes.len() { due } else { until }.min(now + CHECK_INTERVAL);
             self.epoll.wait(&mut events, wake).map_err(tried("cannot wait for answers"))?;
         }
     }
@@ -276,7 +276,7 @@ impl Prober {
         if now >= self.end {
             return Err(ProbeError::Time(self.limit_s));
         }
-        if now.saturating_sub(self.asked) >= PATIENCE {
+        if now.saturating_sub(self.asked) >= CHECK_INTERVAL {
             self.asked = now;
             if !(self.go_on)() {
                 return Err(ProbeError::Interrupted);
@@ -288,7 +288,7 @@ impl Prober {
     /// Sends a packet; say whether it left. A packet that is longer than the device takes does not.
     fn send(&mut self, bytes: &[u8], seen: &mut Observation) -> Result<bool, ProbeError> {
         let to = SocketAddr::new(self.target.destination, 0);
-        let given_up = monotonic() + 10 * PATIENCE;
+        let given_up = monotonic() + 10 * CHECK_INTERVAL;
         loop {
             seen.sent = realtime();
             match self.sender.send_to(bytes, to) {

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use perhop_socket::{Batch, Epoll, Event, Interest, Nanos, Socket, monotonic, realtime};
 
-use crate::message::{Message, RECORDS, Token};
+use crate::message::{MAX_RECORDS, Message, Token};
 use crate::prober::{GoOn, ProbeError, random, tried};
 
 /// Limits of a responder. A session that exceeds them is forgotten, and gets no more answers.
@@ -169,7 +169,9 @@ fn take(
         let (max_bps, max_bytes) = (limits.max_bps, limits.max_bytes);
         return Some(Message::Welcome { nonce, token: session.token, max_bps, max_bytes });
     }
-    let (Message::Data { token, train, .. } | Message::Ask { token, train, .. }) = message else {
+    let (Message::Data { token, train, .. } | Message::RecordRequest { token, train, .. }) =
+        message
+    else {
         return None;
     };
     let session = sessions.get_mut(&from).filter(|session| session.token == token)?;
@@ -188,9 +190,9 @@ fn take(
             }
             None
         }
-        Message::Ask { first, .. } => {
+        Message::RecordRequest { first, .. } => {
             let all: &[(u32, u64)] = if train == session.train { &session.arrivals } else { &[] };
-            let arrivals = all.iter().skip(first as usize).take(RECORDS).copied().collect();
+            let arrivals = all.iter().skip(first as usize).take(MAX_RECORDS).copied().collect();
             Some(Message::Record { token, train, first, total: all.len() as u32, arrivals })
         }
         _ => None,
@@ -226,9 +228,9 @@ mod tests {
             let at = arrived(from, 50, 1200);
             assert_eq!(take(&mut sessions, &limits, at, data(token, 4)), None);
         }
-        let ask = |token| Message::Ask { token, train: 1, first: 0 };
-        assert_eq!(take(&mut sessions, &limits, arrived(other, 60, 1200), ask(token)), None);
-        let record = take(&mut sessions, &limits, arrived(ONE, 60, 1200), ask(token)).unwrap();
+        let request = |token| Message::RecordRequest { token, train: 1, first: 0 };
+        assert_eq!(take(&mut sessions, &limits, arrived(other, 60, 1200), request(token)), None);
+        let record = take(&mut sessions, &limits, arrived(ONE, 60, 1200), request(token)).unwrap();
         let arrivals = vec![(4, 50)];
         assert_eq!(record, Message::Record { token, train: 1, first: 0, total: 1, arrivals });
     }
@@ -247,9 +249,9 @@ mod tests {
             // What others send in its name does not count, and a hello again changes nothing.
             let foreign = Message::Data { token: [0; 16], train: 1, index };
             take(&mut sessions, limits, arrived(ONE, now, 60_000), foreign);
-            let ask = Message::Ask { token, train: 1, first: 0 };
+            let request = Message::RecordRequest { token, train: 1, first: 0 };
             if !sessions.contains_key(&ONE) {
-                assert_eq!(take(&mut sessions, limits, arrived(ONE, now, 1200), ask), None);
+                assert_eq!(take(&mut sessions, limits, arrived(ONE, now, 1200), request), None);
                 return index;
             }
             take(&mut sessions, limits, arrived(ONE, now, 64), hello.clone());

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::answer::{Answer, Kind};
 use crate::hops::{Mark, Silence, judge, rewrites};
 use crate::mtu::{HopMtu, MtuSearch, Outcome};
-use crate::multipath::{Ask, Multipath, Place};
+use crate::multipath::{HopFlow, Multipath, Node};
 use crate::probe::{Probe, ProbeProtocol};
 use crate::prober::{Ends, GoOn, Observation, ProbeError, Prober, random};
 use crate::report::{Address, Hop, LinkBetween, MarkSeen, Report};
@@ -76,10 +76,10 @@ impl Settings {
 const USUAL_MTU: u32 = 1500;
 const MILLISECOND: Nanos = 1_000_000;
 /// Time limit of answers before any round-trip time is known.
-const FIRST_PATIENCE: Nanos = 1_000 * MILLISECOND;
+const FIRST_TIMEOUT: Nanos = 1_000 * MILLISECOND;
 /// Bounds of the time limit of answers after that.
-const LEAST_PATIENCE: Nanos = 300 * MILLISECOND;
-const MOST_PATIENCE: Nanos = 3_000 * MILLISECOND;
+const MIN_TIMEOUT: Nanos = 300 * MILLISECOND;
+const MAX_TIMEOUT: Nanos = 3_000 * MILLISECOND;
 /// Probes that may wait for answers at the same time: fewer than there are identities.
 const AT_ONCE: usize = 10_000;
 /// Hops that are tried at once.
@@ -98,7 +98,7 @@ const DETOUR: u8 = 4;
 pub fn trace(settings: &Settings, go_on: GoOn) -> Result<Report, ProbeError> {
     let prober = Prober::new(&settings.ends(), settings.limit_s, go_on)?;
     let gap = 1_000 * MILLISECOND / Nanos::from(settings.rate.max(1));
-    let mut tracer = Tracer { settings, prober, gap, patience: FIRST_PATIENCE };
+    let mut tracer = Tracer { settings, prober, gap, timeout: FIRST_TIMEOUT };
     let found = tracer.discover()?;
     let mut paths = tracer.multipath(&found)?;
     let answering: BTreeSet<u8> = (1..=found.hops).filter(|&ttl| paths.answers(ttl)).collect();
@@ -127,7 +127,7 @@ struct Tracer<'a> {
     settings: &'a Settings,
     prober: Prober,
     gap: Nanos,
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 impl Tracer<'_> {
@@ -156,7 +156,7 @@ impl Tracer<'_> {
             for _ in 0..3 {
                 let probes: Vec<Probe> =
                     missing.iter().map(|&ttl| self.probe(0, ttl, self.first_mark())).collect();
-                let seen = self.prober.probe(&probes, self.gap, self.patience)?;
+                let seen = self.prober.probe(&probes, self.gap, self.timeout)?;
                 for (&ttl, observation) in missing.iter().zip(&seen) {
                     let Some((_, answer)) = &observation.answer else { continue };
                     slowest = slowest.max(observation.round_trip().unwrap_or(0));
@@ -178,7 +178,7 @@ impl Tracer<'_> {
             }
         }
         if slowest > 0 {
-            self.patience = (3 * slowest).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+            self.timeout = (3 * slowest).clamp(MIN_TIMEOUT, MAX_TIMEOUT);
         }
         let farthest = answers.keys().next_back().copied().unwrap_or(0);
         let hops = reached.unwrap_or(farthest);
@@ -194,23 +194,25 @@ impl Tracer<'_> {
         };
         let mut paths = Multipath::new(1.0 - self.settings.confidence, longest);
         for (&ttl, &answer) in &found.answers {
-            paths.take(Ask { ttl, flow: 0 }, Some(answer));
+            paths.take(HopFlow { ttl, flow: 0 }, Some(answer));
         }
         if !self.settings.multipath {
             return Ok(paths);
         }
         loop {
-            let asks = paths.next_probes();
-            if asks.is_empty() {
+            let hop_flows = paths.next_probes();
+            if hop_flows.is_empty() {
                 return Ok(paths);
             }
-            let probes: Vec<Probe> =
-                asks.iter().map(|ask| self.probe(ask.flow, ask.ttl, self.first_mark())).collect();
-            let seen = self.prober.probe(&probes, self.gap, self.patience)?;
-            for (ask, observation) in asks.into_iter().zip(&seen) {
+            let probes: Vec<Probe> = hop_flows
+                .iter()
+                .map(|hop_flow| self.probe(hop_flow.flow, hop_flow.ttl, self.first_mark()))
+                .collect();
+            let seen = self.prober.probe(&probes, self.gap, self.timeout)?;
+            for (hop_flow, observation) in hop_flows.into_iter().zip(&seen) {
                 let answer =
                     observation.answer.map(|(_, answer)| (answer.from, self.ends(&answer)));
-                paths.take(ask, answer);
+                paths.take(hop_flow, answer);
             }
         }
     }
@@ -266,7 +268,7 @@ impl Tracer<'_> {
         series: &mut Series,
     ) -> Result<(), ProbeError> {
         let probes: Vec<Probe> = keys.iter().map(|&(ttl, mark)| self.probe(0, ttl, mark)).collect();
-        let seen = self.prober.probe(&probes, gap, self.patience)?;
+        let seen = self.prober.probe(&probes, gap, self.timeout)?;
         for (key, observation) in keys.iter().zip(seen) {
             series.entry(*key).or_default().push(observation);
         }
@@ -292,7 +294,7 @@ impl Tracer<'_> {
         while let Some((ttl, size)) = search.next_probe() {
             let mut probe = self.probe(0, ttl, self.first_mark());
             probe.size = u16::try_from(size).unwrap_or(u16::MAX);
-            let seen = self.prober.probe(&[probe], self.gap, self.patience)?;
+            let seen = self.prober.probe(&[probe], self.gap, self.timeout)?;
             search.take(match seen[0].answer {
                 Some((_, Answer { kind: Kind::TooBig(mtu), .. })) => Outcome::TooBig(mtu),
                 Some(_) => Outcome::Passed,
@@ -338,9 +340,9 @@ impl Tracer<'_> {
         let (hops, mark) = (report.hops.len() as u8, self.first_mark());
         let class = TrafficClass::from_octet(mark);
         let probe = |ttl| Probe { flow: 0, ttl, class, size: 0 };
-        let patience = self.patience;
+        let timeout = self.timeout;
         let volume = self.settings.volume;
-        let found = trains::measure(&mut self.prober, &probe, hops, &at, patience, volume)?;
+        let found = trains::measure(&mut self.prober, &probe, hops, &at, timeout, volume)?;
         for (hop, found) in report.hops.iter_mut().zip(found) {
             hop.capacity = Some(found);
         }
@@ -376,7 +378,7 @@ impl Tracer<'_> {
         let links = paths.links().into_iter().map(|(ttl, near, far)| LinkBetween {
             ttl,
             from: match near {
-                Place::Source => Some(target.source),
+                Node::Source => Some(target.source),
                 other => address(other),
             },
             to: address(far),
@@ -412,17 +414,13 @@ impl Tracer<'_> {
         let target = self.prober.target();
         let mut addresses: Vec<Address> = Vec::new();
         let own = usual(all.iter().filter_map(|one| Some(one.answer?.1.from)));
-        let places = paths.places(ttl);
+        let nodes = paths.nodes(ttl);
         let flows_of = |wanted: IpAddr| {
-            places
-                .iter()
-                .filter(|(place, _)| address(**place) == Some(wanted))
-                .map(|(_, n)| n)
-                .sum()
+            nodes.iter().filter(|(node, _)| address(**node) == Some(wanted)).map(|(_, n)| n).sum()
         };
-        let nodes: BTreeSet<IpAddr> = places
+        let nodes: BTreeSet<IpAddr> = nodes
             .keys()
-            .filter_map(|&place| address(place))
+            .filter_map(|&node| address(node))
             .chain(all.iter().filter_map(|one| Some(one.answer?.1.from)))
             .collect();
         for node in own.into_iter().chain(nodes.into_iter().filter(|&node| Some(node) != own)) {
@@ -464,10 +462,10 @@ impl Tracer<'_> {
     }
 }
 
-fn address(place: Place) -> Option<IpAddr> {
-    match place {
-        Place::Router(address) | Place::End(address) => Some(address),
-        Place::Source | Place::Silent => None,
+fn address(node: Node) -> Option<IpAddr> {
+    match node {
+        Node::Router(address) | Node::End(address) => Some(address),
+        Node::Source | Node::Silent => None,
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn measure(
     probe: &dyn Fn(u8) -> Probe,
     hops: u8,
     at: &[At],
-    patience: Nanos,
+    timeout: Nanos,
     volume: u64,
 ) -> Result<Vec<Capacity>, ProbeError> {
     let end = prober.sent.1.saturating_add(volume);
@@ -44,7 +44,7 @@ pub(crate) fn measure(
     for &(ttl, _) in at {
         let Some(series) = series.get_mut(usize::from(ttl).wrapping_sub(1)) else { continue };
         let probe = Probe { size, ..probe(ttl) };
-        *series = narrow(prober, &probe, patience, end)?;
+        *series = narrow(prober, &probe, timeout, end)?;
     }
     let mut narrowest = f64::INFINITY;
     let mut behind = false;
@@ -61,7 +61,7 @@ pub(crate) fn measure(
             let found = &series[usize::from(ttl) - 1];
             if found.narrow.is_some() && !found.of_answers {
                 let probe = Probe { size, ..probe(ttl) };
-                series[usize::from(ttl) - 1].sizes = sizes(prober, &probe, gap, patience, end)?;
+                series[usize::from(ttl) - 1].sizes = sizes(prober, &probe, gap, timeout, end)?;
             }
         }
     }
@@ -72,7 +72,7 @@ pub(crate) fn measure(
 fn narrow(
     prober: &mut Prober,
     probe: &Probe,
-    patience: Nanos,
+    timeout: Nanos,
     end: u64,
 ) -> Result<HopSeries, ProbeError> {
     let (mut trains, mut fastest) = (Vec::new(), 0.0);
@@ -82,7 +82,7 @@ fn narrow(
         if prober.sent.1 + packets as u64 * u64::from(probe.size) > end {
             break;
         }
-        let seen = prober.probe(&vec![*probe; packets], 0, patience)?;
+        let seen = prober.probe(&vec![*probe; packets], 0, timeout)?;
         let answers = arrivals(&seen);
         length = length.or(reply_length(&seen));
         let extent = answers.last().map_or(0.0, |last| last.0 - answers[0].0);
@@ -108,7 +108,7 @@ fn narrow(
     let half = Probe { size: probe.size / 2, ..*probe };
     let (mut shares, mut answers) = (Vec::new(), None);
     for _ in 0..CHECKS {
-        let seen = prober.probe(&vec![half; packets], 0, patience)?;
+        let seen = prober.probe(&vec![half; packets], 0, timeout)?;
         if let Some(spacing) = lower_slope(&arrivals(&seen)) {
             shares.push(spacing * rate.value / bits);
         }
@@ -154,16 +154,16 @@ fn sizes(
     prober: &mut Prober,
     long: &Probe,
     gap: Nanos,
-    patience: Nanos,
+    timeout: Nanos,
     end: u64,
 ) -> Result<Option<Sizes>, ProbeError> {
-    let Some(wanted) = reply_length(&prober.probe(&[*long, *long], gap, patience)?) else {
+    let Some(wanted) = reply_length(&prober.probe(&[*long, *long], gap, timeout)?) else {
         return Ok(None);
     };
     // A router quotes all of a short packet, and the beginning of a long one.
     let shortest = prober.target().shortest();
     let try_size = |prober: &mut Prober, size| -> Result<bool, ProbeError> {
-        let seen = prober.probe(&[Probe { size, ..*long }; 2], gap, patience)?;
+        let seen = prober.probe(&[Probe { size, ..*long }; 2], gap, timeout)?;
         Ok(reply_length(&seen) == Some(wanted))
     };
     let (mut other, mut same) = (shortest, long.size);
@@ -188,7 +188,7 @@ fn sizes(
     );
     let probes: Vec<Probe> =
         (0..2 * pairs).map(|n| if n % 2 == 0 { short } else { *long }).collect();
-    for (number, one) in prober.probe(&probes, gap.max(1), patience)?.iter().enumerate() {
+    for (number, one) in prober.probe(&probes, gap.max(1), timeout)?.iter().enumerate() {
         let Some(time) = one.round_trip() else { continue };
         let times = if number % 2 == 0 { &mut found.short } else { &mut found.long };
         times.push(time as f64 / 1e9);

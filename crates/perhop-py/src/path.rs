@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use perhop_path::{FarSettings, Limits, ProbeError, Responder, Settings, far, trace};
+use perhop_path::{EndToEndSettings, Limits, ProbeError, Responder, Settings, trace};
 use pyo3::exceptions::{PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -22,9 +22,9 @@ pub(crate) fn trace_path(py: Python<'_>, settings: &str) -> PyResult<String> {
 
 /// Measure policers and shapers on the way to a responder; settings and result are JSON.
 #[pyfunction]
-pub(crate) fn far_path(py: Python<'_>, settings: &str) -> PyResult<String> {
-    let settings = read::<FarSettings>(settings)?;
-    answer(py, |go_on| far(&settings, go_on))
+pub(crate) fn measure_end_to_end(py: Python<'_>, settings: &str) -> PyResult<String> {
+    let settings = read::<EndToEndSettings>(settings)?;
+    answer(py, |go_on| perhop_path::measure_end_to_end(&settings, go_on))
 }
 
 /// Answer trains on an address, given with its port, until a signal comes; limits are JSON.
@@ -48,7 +48,7 @@ fn answer<T: Serialize + Send>(
     let asked = Arc::clone(&goes_on);
     let found = thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            perhop_path::be_prompt();
+            perhop_path::reduce_wakeup_latency();
             measure(Box::new(move || asked.load(Ordering::Relaxed)))
         });
         while !worker.is_finished() {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
-use crate::clock::put_off;
+use crate::clock::with_clock_error;
 use crate::raw::{Room, receive_many, send_many};
 use crate::{Nanos, Socket};
 
@@ -117,7 +117,7 @@ fn control_of(mut bytes: &[u8]) -> Control {
                 let part = |at| number(data, at).map(u64::from_ne_bytes);
                 if let (Some(seconds), Some(nanos)) = (part(0), part(8)) {
                     let stamp = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
-                    control.stamp = Some(put_off(stamp));
+                    control.stamp = Some(with_clock_error(stamp));
                 }
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => control.traffic_class = data.first().copied(),

@@ -27,23 +27,23 @@ pub fn monotonic() -> Nanos {
 
 /// Returns the time of the real-time clock, which the kernel stamps packets with.
 pub fn realtime() -> Nanos {
-    put_off(read(ClockId::CLOCK_REALTIME))
+    with_clock_error(read(ClockId::CLOCK_REALTIME))
 }
 
 /// Simulated error of the real-time clock: the instant at which it began, the offset in nanoseconds
 /// at that instant, and the drift in ppb.
-static PUT_OFF: OnceLock<(Nanos, i64, i64)> = OnceLock::new();
+static CLOCK_ERROR: OnceLock<(Nanos, i64, i64)> = OnceLock::new();
 
 /// Simulates an error of the real-time clock and of the kernel's time stamps in this process, for
 /// tests of clock estimation: an offset in nanoseconds, and a drift in ppb from now on. Only the
 /// first call in a process has an effect.
-pub fn put_clock_off(offset: i64, rate: i64) {
-    let _ = PUT_OFF.set((read(ClockId::CLOCK_REALTIME), offset, rate));
+pub fn simulate_clock_error(offset: i64, rate: i64) {
+    let _ = CLOCK_ERROR.set((read(ClockId::CLOCK_REALTIME), offset, rate));
 }
 
 /// Adds the simulated error to a time of the real-time clock.
-pub(crate) fn put_off(at: Nanos) -> Nanos {
-    let Some(&(since, offset, rate)) = PUT_OFF.get() else { return at };
+pub(crate) fn with_clock_error(at: Nanos) -> Nanos {
+    let Some(&(since, offset, rate)) = CLOCK_ERROR.get() else { return at };
     let age = i128::from(at) - i128::from(since);
     let drift = (age * i128::from(rate) / i128::from(PER_SECOND)) as i64;
     at.wrapping_add_signed(offset).wrapping_add_signed(drift)
@@ -61,7 +61,7 @@ pub struct ClockQuality {
 /// Returns the state of the real-time clock.
 pub fn clock_quality() -> ClockQuality {
     let (synchronized, error) = raw::clock_status();
-    let synchronized = synchronized && PUT_OFF.get().is_none();
+    let synchronized = synchronized && CLOCK_ERROR.get().is_none();
     ClockQuality { synchronized, error: error.saturating_mul(1_000) }
 }
 
@@ -82,7 +82,7 @@ const SHORT_SLICE: u64 = 100_000;
 ///
 /// With `real_time`, the thread gets the lowest real-time priority (`SCHED_FIFO`, sched(7)) if the
 /// user has the privilege. Returns whether it has the priority.
-pub fn be_prompt(real_time: bool) -> bool {
+pub fn reduce_wakeup_latency(real_time: bool) -> bool {
     let _ = set_timerslack(1);
     raw::set_scheduling(SHORT_SLICE, None);
     real_time && raw::set_scheduling(SHORT_SLICE, Some(1))
@@ -99,18 +99,18 @@ pub fn unlimit_files() -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// One test, because only the first call of `put_clock_off` in a process has an effect.
+    /// One test, because only the first call of `simulate_clock_error` in a process has an effect.
     #[test]
-    fn a_clock_is_put_off_once_and_drifts() {
+    fn a_simulated_clock_error_is_set_once_and_drifts() {
         let before = realtime();
-        put_clock_off(-3_200_000_000, 50_000);
-        put_clock_off(7, 7);
+        simulate_clock_error(-3_200_000_000, 50_000);
+        simulate_clock_error(7, 7);
         let away = before - realtime();
         assert!((3_100_000_000..3_200_000_000).contains(&away), "{away}");
-        let (since, ..) = *PUT_OFF.get().unwrap();
+        let (since, ..) = *CLOCK_ERROR.get().unwrap();
         // After 100 s, 50 ppm are 5 ms.
         let later = since + 100 * PER_SECOND;
-        assert_eq!(put_off(later), later - 3_200_000_000 + 5_000_000);
+        assert_eq!(with_clock_error(later), later - 3_200_000_000 + 5_000_000);
         assert!(!clock_quality().synchronized);
     }
 }

@@ -13,8 +13,8 @@ mod tcp_info;
 
 pub use batch::{Batch, Control, Datagram, Train};
 pub use clock::{
-    ClockQuality, Nanos, be_prompt, clock_quality, monotonic, put_clock_off, realtime, sleep_until,
-    unlimit_files,
+    ClockQuality, Nanos, clock_quality, monotonic, realtime, reduce_wakeup_latency,
+    simulate_clock_error, sleep_until, unlimit_files,
 };
 pub use epoll::{Epoll, Event, Interest};
 pub use socket::{Level, Socket};

@@ -8,7 +8,7 @@ use perhop_socket::{Nanos, monotonic, realtime, sleep_until};
 
 pub(crate) const PICOS_PER_NANO: u64 = 1_000;
 /// Longest sleep of a thread before it checks whether the run has ended.
-const NAP: Nanos = 50_000_000;
+const MAX_SLEEP: Nanos = 50_000_000;
 
 /// The clock of a run: its zero is an instant of the monotonic clock. It also holds the end of the
 /// run.
@@ -34,9 +34,9 @@ impl Clock {
     }
 
     /// Returns the instant of the monotonic clock at which this clock shows `at`, but at most
-    /// [`NAP`] from now, so that no thread sleeps longer.
+    /// [`MAX_SLEEP`] from now, so that no thread sleeps longer.
     pub fn wake(&self, at: Nanos) -> Nanos {
-        self.zero().saturating_add(at).min(monotonic() + NAP)
+        self.zero().saturating_add(at).min(monotonic() + MAX_SLEEP)
     }
 
     /// Sleeps until the scenario begins, or the run ends. Before the start, [`now`](Self::now) is
@@ -47,7 +47,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until this clock shows `at`, but no longer than [`NAP`].
+    /// Sleeps until this clock shows `at`, but no longer than [`MAX_SLEEP`].
     pub fn sleep_until(&self, at: Nanos) {
         sleep_until(self.wake(at));
     }

@@ -21,11 +21,11 @@ const SOCKET: fn(libc::c_int) -> Level = |option| (libc::SOL_SOCKET, option);
 
 mod connections;
 
-pub(crate) use connections::{hold_window, window};
+pub(crate) use connections::{clamp_window, window};
 
 /// Addresses of a stream: source and destination.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct StreamAddresses {
     pub flow: usize,
     pub from: SocketAddr,
     pub to: SocketAddr,
@@ -50,7 +50,7 @@ pub(crate) struct Opened {
 }
 
 /// Returns the streams of a job in order, each with its own addresses and ports.
-pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
+pub(crate) fn lines(job: &Job) -> Result<Vec<StreamAddresses>, TrafficError> {
     let mut taken = HashSet::new();
     let mut lines = Vec::new();
     for (index, flow) in job.flows.iter().enumerate() {
@@ -75,7 +75,7 @@ pub(crate) fn lines(job: &Job) -> Result<Vec<Line>, TrafficError> {
                     error,
                 }
             })?;
-            lines.push(Line { flow: index, from, to });
+            lines.push(StreamAddresses { flow: index, from, to });
         }
     }
     Ok(lines)
@@ -105,7 +105,7 @@ pub(crate) fn same_family(from: IpAddr, to: IpAddr) -> Result<(), TrafficError> 
 /// Opens the sockets of each host, in its namespace.
 pub(crate) fn open_hosts(
     job: &Job,
-    lines: &[Line],
+    lines: &[StreamAddresses],
     enter: &(dyn Fn(usize) -> io::Result<()> + Sync),
 ) -> Result<BTreeMap<u16, Opened>, TrafficError> {
     let mut hosts = BTreeMap::new();
@@ -136,7 +136,7 @@ pub(crate) fn open_hosts(
 
 struct Host<'a> {
     job: &'a Job,
-    lines: &'a [Line],
+    lines: &'a [StreamAddresses],
     node: &'a NodeJob,
 }
 
@@ -170,7 +170,9 @@ impl Host<'_> {
             match (flow.to == self.node.name, reversed) {
                 (true, None) => self.open_receiver(&mut opened, flow, line.to)?,
                 (true, Some(tcp)) => {
-                    opened.receivers.push((number, self.open_back(flow, tcp, line.to)?));
+                    opened
+                        .receivers
+                        .push((number, self.open_connecting_receiver(flow, tcp, line.to)?));
                 }
                 (false, _) => {}
             }
@@ -198,7 +200,7 @@ impl Host<'_> {
             for v6 in self.families() {
                 match self.open_icmp(v6) {
                     Ok(socket) => opened.icmp.push((v6, socket)),
-                    Err(error) if self.may_lack(&error) && !asks => opened.missing.push(format!(
+                    Err(error) if self.tolerates(&error) && !asks => opened.missing.push(format!(
                         "DSCPs with which pings arrive at {}: {error}",
                         self.node.name
                     )),
@@ -223,7 +225,7 @@ impl Host<'_> {
         if !expected.is_empty() {
             match tap::open(&expected).map_err(self.failed("cannot open a packet socket")) {
                 Ok(tap) => opened.tap = Some(tap),
-                Err(error) if self.may_lack(&error) => opened.missing.push(format!(
+                Err(error) if self.tolerates(&error) => opened.missing.push(format!(
                     "DSCPs and congestion marks with which packets of TCP arrive at {}: {error}",
                     self.node.name
                 )),
@@ -235,7 +237,7 @@ impl Host<'_> {
 
     /// Returns whether a live host continues after an error, without a measurement for which it
     /// lacks the privilege.
-    fn may_lack(&self, error: &TrafficError) -> bool {
+    fn tolerates(&self, error: &TrafficError) -> bool {
         let TrafficError::Socket { error, .. } = error else { return false };
         self.job.live.is_some() && error.kind() == io::ErrorKind::PermissionDenied
     }
@@ -300,7 +302,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn open_sender(&self, flow: &FlowPlan, line: Line) -> Result<Socket, TrafficError> {
+    fn open_sender(&self, flow: &FlowPlan, line: StreamAddresses) -> Result<Socket, TrafficError> {
         let failed = || self.failed(format!("cannot open a socket to send from {}", line.from));
         let marked = TrafficClass::new(flow.dscp);
         match &flow.transport {

@@ -39,7 +39,7 @@ enum Numbering {
 
 /// Progress of the readings of a ping.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     /// Number of requests that readings have reported.
     sent: usize,
     /// Requests that were answered since the last reading.
@@ -57,7 +57,7 @@ pub(crate) struct PingState {
     /// Requests that have arrived at the node that answers.
     arrived: Mutex<HashSet<u32>>,
     /// Progress of the readings.
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
     pub dscp: Dscp,
     from: IpAddr,
     to: IpAddr,
@@ -103,7 +103,7 @@ impl PingState {
             number: number as u32,
             pinger: Mutex::new(pinger),
             arrived: Mutex::default(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             dscp: plan.dscp,
             from,
             to: to[0],
@@ -118,19 +118,21 @@ impl PingState {
 
     /// Returns the reading since the last one, or `None` if nothing has changed.
     pub fn read(&self) -> Option<PingReading> {
-        let mut told = lock(&self.told);
+        let mut reported = lock(&self.reported);
         let pinger = lock(&self.pinger);
-        let sent: Vec<_> =
-            pinger.records[told.sent..].iter().map(|record| (record.sent, record.ttl)).collect();
+        let sent: Vec<_> = pinger.records[reported.sent..]
+            .iter()
+            .map(|record| (record.sent, record.ttl))
+            .collect();
         let answer = |sequence: u32| Some((sequence, pinger.records[sequence as usize].answer?));
         let reading = PingReading {
             ping: self.number,
-            first: told.sent as u32,
-            answers: std::mem::take(&mut told.answers).into_iter().filter_map(answer).collect(),
-            arrived: std::mem::take(&mut told.arrived),
+            first: reported.sent as u32,
+            answers: std::mem::take(&mut reported.answers).into_iter().filter_map(answer).collect(),
+            arrived: std::mem::take(&mut reported.arrived),
             sent,
         };
-        told.sent = pinger.records.len();
+        reported.sent = pinger.records.len();
         let nothing =
             reading.sent.is_empty() && reading.answers.is_empty() && reading.arrived.is_empty();
         (!nothing).then_some(reading)
@@ -260,7 +262,7 @@ impl PingState {
         if let Some(sequence) = sequence
             && lock(&self.arrived).insert(sequence)
         {
-            lock(&self.told).arrived.push((sequence, dscp));
+            lock(&self.reported).arrived.push((sequence, dscp));
         }
         sequence.is_some()
     }
@@ -299,7 +301,7 @@ impl PingState {
         pinger.on_answer(sequence, now, from_destination, answer);
         drop(pinger);
         if first {
-            lock(&self.told).answers.push(sequence);
+            lock(&self.reported).answers.push(sequence);
         }
         true
     }

@@ -80,7 +80,7 @@ impl Frame {
             _ => return None,
         };
         let known = bytes[..5] == MAGIC && bytes[10..12] == [0; 2];
-        if !(known && alike(&bytes[12..28], &token.0)) {
+        if !(known && secrets_equal(&bytes[12..28], &token.0)) {
             return None;
         }
         let mut nonce = [0; 16];
@@ -91,7 +91,7 @@ impl Frame {
 }
 
 /// Returns whether two secrets are equal, in constant time.
-fn alike(one: &[u8], other: &[u8]) -> bool {
+fn secrets_equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
 }

@@ -10,14 +10,14 @@ use perhop_workload::TransportPlan;
 use crate::error::TrafficError;
 use crate::job::Job;
 use crate::live::{End, Token};
-use crate::open::{Line, Opened, hold_window};
+use crate::open::{Opened, StreamAddresses, clamp_window};
 use crate::proof::{Connections, DatagramReceivers, DatagramSenders};
 use crate::receive::EventSource;
 use crate::shared::{Shared, StreamId};
 use perhop_socket::{Nanos, Socket, TcpInfo, monotonic, sleep_until};
 
 /// Interval at which the sockets are polled.
-const NAP: Nanos = 1_000_000;
+const POLL_INTERVAL: Nanos = 1_000_000;
 
 /// The streams of a live job that have an end here.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Proof {
     pub fn new(
         job: &Job,
         token: Token,
-        lines: &[Line],
+        lines: &[StreamAddresses],
         opened: &mut BTreeMap<u16, Opened>,
     ) -> Result<Self, TrafficError> {
         let all = |take: fn(&mut Opened) -> &mut Vec<(SocketAddr, Socket)>,
@@ -53,7 +53,7 @@ impl Proof {
         let mut receivers = DatagramReceivers::new(token, datagrams);
         let mut flow_before = None;
         let mut stream = 0;
-        for (number, &Line { flow, from, to }) in lines.iter().enumerate() {
+        for (number, &StreamAddresses { flow, from, to }) in lines.iter().enumerate() {
             stream = if flow_before == Some(flow) { stream + 1 } else { 0 };
             flow_before = Some(flow);
             let (plan, opens) = (&job.flows[flow], job.opens(flow));
@@ -99,7 +99,7 @@ impl Proof {
                 break;
             }
             if !self.done {
-                sleep_until((now + NAP).min(deadline));
+                sleep_until((now + POLL_INTERVAL).min(deadline));
             }
         }
         self.done
@@ -171,7 +171,7 @@ impl Proof {
                 }
                 End::Destination => {
                     by_address[0].insert((other, own), id);
-                    hold_window(&socket, flow.window);
+                    clamp_window(&socket, flow.window);
                     let _ = stream.before[0].set(info);
                     let _ = stream.receiver.set(socket);
                     sources.push(EventSource::Connection(id));

@@ -7,7 +7,7 @@ use perhop_core::{Dscp, Duration, Time};
 use perhop_measure::{Density, Histogram, Marks, SRTT_EVERY, Samples, Stalls};
 
 use crate::clock::{duration, nanos, time};
-use crate::open::hold_window;
+use crate::open::clamp_window;
 use crate::readings::{
     ConnectionReceiver, ConnectionSender, DatagramReceiver, DatagramSender, DestinationReading,
     ProcessReading, Readings, ReceiverReadings, SenderReadings, SourceReading,
@@ -234,7 +234,7 @@ fn sample_connection(
     srtts: &mut Histogram,
 ) {
     if let Some(receiver) = stream.receiver.get() {
-        hold_window(receiver, flow.window);
+        clamp_window(receiver, flow.window);
     }
     let Some(sender) = stream.open_sender() else { return };
     let Ok(info) = TcpInfo::of(sender) else { return };

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use perhop_core::{Dscp, Ecn, TrafficClass};
 
 use crate::icmp::{self, Message};
-use crate::open::hold_window;
+use crate::open::clamp_window;
 use crate::payload::Payload;
 use crate::ping::Answered;
 use crate::proof::Frame;
@@ -22,10 +22,10 @@ use perhop_socket::{Batch, Control, Datagram, Epoll, Event, Interest, Nanos, Soc
 /// Bytes of a stream that are read at once.
 const CHUNK: usize = 4 << 20;
 /// Batches of datagrams that are read from a socket before the next socket.
-const TURNS: usize = 4;
+const MAX_BATCHES: usize = 4;
 
 /// Number of windows of data after which a connection is no longer new.
-const YOUTH: u64 = 16;
+const NEW_CONNECTION_WINDOWS: u64 = 16;
 
 /// A source of epoll events.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Receiver<'_> {
             EventSource::Listener(..) => self.accept(number),
             &EventSource::Connection(id) => self.read(id),
             EventSource::Datagrams(at, socket) => {
-                for _ in 0..TURNS {
+                for _ in 0..MAX_BATCHES {
                     let Ok(count) = self.large.receive(socket) else { break };
                     let mut received = None;
                     for number in 0..count {
@@ -106,7 +106,7 @@ impl Receiver<'_> {
             EventSource::Icmp { v6, at, socket } => {
                 while let Ok(count) = self.small.receive(socket) {
                     for number in 0..count {
-                        hear(self.shared, (*v6, at), &self.small.get(number));
+                        handle_icmp(self.shared, (*v6, at), &self.small.get(number));
                     }
                     if count < 256 {
                         break;
@@ -115,10 +115,10 @@ impl Receiver<'_> {
                 Ok(())
             }
             EventSource::Tap(socket) => {
-                for _ in 0..TURNS {
+                for _ in 0..MAX_BATCHES {
                     let Ok(count) = self.small.receive(socket) else { break };
                     for number in 0..count {
-                        watch(self.shared, &self.small.get(number));
+                        count_tcp(self.shared, &self.small.get(number));
                     }
                     if count < 256 {
                         break;
@@ -145,7 +145,7 @@ impl Receiver<'_> {
             let (flow, stream) = self.shared.at(id);
             // Several flows may share the listener.
             let _ = socket.set_traffic_class(at.ip(), TrafficClass::new(flow.dscp).octet());
-            hold_window(&socket, flow.window);
+            clamp_window(&socket, flow.window);
             if stream.receiver.set(socket).is_err() {
                 self.shared.unknown_sender();
                 continue;
@@ -166,8 +166,10 @@ impl Receiver<'_> {
                 self.epoll.remove(socket.as_fd())
             }
             Ok(bytes) => {
-                if stream.delivered.load(Ordering::Relaxed) < YOUTH * u64::from(flow.window) {
-                    hold_window(socket, flow.window);
+                if stream.delivered.load(Ordering::Relaxed)
+                    < NEW_CONNECTION_WINDOWS * u64::from(flow.window)
+                {
+                    clamp_window(socket, flow.window);
                 }
                 let since_start = self.shared.clock.now().saturating_sub(flow.start);
                 stream.deliver(bytes as u64, flow.volume, since_start);
@@ -237,7 +239,7 @@ fn count(
 }
 
 /// Handles an ICMP message.
-fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
+fn handle_icmp(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
     let marked = || Dscp::new(datagram.control.traffic_class? >> 2).ok();
     let (dscp, message) = if v6 {
         (marked(), icmp::message_6(datagram.bytes))
@@ -276,7 +278,7 @@ fn hear(shared: &Shared, (v6, at): (bool, &[IpAddr]), datagram: &Datagram<'_>) {
 }
 
 /// Counts a TCP packet that was remarked, or that experienced congestion.
-fn watch(shared: &Shared, datagram: &Datagram<'_>) {
+fn count_tcp(shared: &Shared, datagram: &Datagram<'_>) {
     let Some(packet) = tap::parse(datagram.bytes) else { return };
     let data = shared.find(false, packet.from, packet.to).map(|id| (id, 0));
     let answer = || shared.find(false, packet.to, packet.from).map(|id| (id, 1));

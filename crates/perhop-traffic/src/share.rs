@@ -12,7 +12,7 @@ use crate::error::TrafficError;
 use crate::job::Job;
 use crate::live::{Limits, Token};
 use crate::offset::SenderClock;
-use crate::open::{self, Line, Opened};
+use crate::open::{self, Opened, StreamAddresses};
 use crate::ping::PingState;
 use crate::receive::EventSource;
 use crate::shared::{Shared, StreamId, TrafficCounters};
@@ -37,7 +37,7 @@ pub(crate) fn patterns(job: &Job) -> Result<Vec<(StreamId, Pattern)>, TrafficErr
 /// Returns the state that the threads share, with the sockets of senders.
 pub(crate) fn share(
     job: &Job,
-    lines: &[Line],
+    lines: &[StreamAddresses],
     opened: &mut BTreeMap<u16, Opened>,
     limits: Limits,
 ) -> Result<Shared, TrafficError> {
@@ -84,7 +84,7 @@ pub(crate) fn share(
     let senders = opened.values_mut().flat_map(|host| host.senders.drain(..));
     let mut senders: HashMap<_, _> = senders.collect();
     let mut by_address = [HashMap::new(), HashMap::new()];
-    for (number, &Line { flow, from, to }) in lines.iter().enumerate() {
+    for (number, &StreamAddresses { flow, from, to }) in lines.iter().enumerate() {
         let streams = &mut flows[flow].streams;
         let id = StreamId { flow, stream: streams.len() };
         by_address[usize::from(udp[flow])].insert((from, to), id);

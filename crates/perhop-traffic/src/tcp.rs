@@ -30,7 +30,7 @@ pub(crate) fn unsent(bytes_per_second: u64) -> u32 {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum TimerEvent {
     Start,
     Stop,
     /// Instant at which the send budget allows more.
@@ -76,9 +76,9 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             phase: ConnectionPhase::Waiting,
             left: flow.volume.unwrap_or(u64::MAX),
         });
-        events.push(Reverse((flow.start, What::Start, number)));
+        events.push(Reverse((flow.start, TimerEvent::Start, number)));
         if let Some(stop) = flow.stop {
-            events.push(Reverse((stop, What::Stop, number)));
+            events.push(Reverse((stop, TimerEvent::Stop, number)));
         }
     }
     let mut ready = vec![Event { events: 0, u64: 0 }; 256];
@@ -115,7 +115,7 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                 Grant::Bytes(bytes) => bytes,
                 Grant::Wait(until) => {
                     epoll.change(sender.as_fd(), number as u64, Interest::Errors)?;
-                    events.push(Reverse((until, What::Resume, number)));
+                    events.push(Reverse((until, TimerEvent::Resume, number)));
                     continue;
                 }
                 Grant::Over => {
@@ -147,15 +147,15 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
             let application = &mut applications[number];
             match (what, application.phase) {
                 // The proof has connected it.
-                (What::Start, ConnectionPhase::Waiting) if shared.proof.is_some() => {
+                (TimerEvent::Start, ConnectionPhase::Waiting) if shared.proof.is_some() => {
                     application.phase = ConnectionPhase::Running;
                     stream.open.store(true, Ordering::Relaxed);
                     epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
                 }
-                (What::Resume, ConnectionPhase::Running) => {
+                (TimerEvent::Resume, ConnectionPhase::Running) => {
                     epoll.change(sender.as_fd(), number as u64, Interest::Writable)?;
                 }
-                (What::Start, ConnectionPhase::Waiting) => {
+                (TimerEvent::Start, ConnectionPhase::Waiting) => {
                     application.phase = ConnectionPhase::Connecting;
                     epoll.add(sender.as_fd(), number as u64, Interest::Writable)?;
                     if let Err(error) = sender.connect(stream.to) {
@@ -165,10 +165,10 @@ pub(crate) fn send(shared: &Shared) -> io::Result<()> {
                         epoll.remove(sender.as_fd())?;
                     }
                 }
-                (What::Stop, ConnectionPhase::Running) => {
+                (TimerEvent::Stop, ConnectionPhase::Running) => {
                     end(&epoll, sender, number, application)?;
                 }
-                (What::Stop, ConnectionPhase::Connecting) => {
+                (TimerEvent::Stop, ConnectionPhase::Connecting) => {
                     application.phase = ConnectionPhase::Ended;
                     epoll.remove(sender.as_fd())?;
                 }

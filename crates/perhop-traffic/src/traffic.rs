@@ -25,7 +25,7 @@ use crate::shared::Shared;
 use crate::stream::{Ends, FlowState, lock};
 use crate::udp::Datagrams;
 use crate::{tcp, udp};
-use perhop_socket::{Socket, be_prompt, monotonic, unlimit_files};
+use perhop_socket::{Socket, monotonic, reduce_wakeup_latency, unlimit_files};
 
 /// Greatest number of open files of a process besides the sockets of the job.
 const OTHER_FILES: u64 = 256;
@@ -125,7 +125,7 @@ impl Traffic {
 
     /// Returns the instant of the monotonic clock (`CLOCK_MONOTONIC`) `nanos` nanoseconds from now,
     /// at which several engines can [start](Self::start) together.
-    pub fn soon(nanos: u64) -> u64 {
+    pub fn instant_in(nanos: u64) -> u64 {
         monotonic() + nanos
     }
 
@@ -226,7 +226,10 @@ impl Traffic {
         let (shared, real_time) = (Arc::clone(&self.shared), self.real_time);
         let named = format!("perhop-{name}");
         let thread = thread::Builder::new().name(named.clone()).spawn(move || {
-            shared.counters.real_time.fetch_and(be_prompt(real_time), Ordering::Relaxed);
+            shared
+                .counters
+                .real_time
+                .fetch_and(reduce_wakeup_latency(real_time), Ordering::Relaxed);
             if let Err(error) = work() {
                 shared.warn(format!("{named} ended: {error}"));
             }

@@ -41,7 +41,7 @@ struct AddressEntry {
 
 /// An agent and the node that it is.
 #[derive(Clone, Debug)]
-pub struct AgentAt {
+pub struct AgentNode {
     /// The node.
     pub node: String,
     /// Address and port of its control connection.
@@ -54,10 +54,10 @@ pub struct AgentAt {
 ///
 /// # Errors
 /// [`LiveError`] names the node and what was expected.
-pub fn read(json: &str) -> Result<Vec<AgentAt>, LiveError> {
+pub fn read(json: &str) -> Result<Vec<AgentNode>, LiveError> {
     let entries: Vec<Entry> =
         frames::read(json.as_bytes()).map_err(|error| LiveError::Agents(error.to_string()))?;
-    let mut agents: Vec<AgentAt> = Vec::new();
+    let mut agents: Vec<AgentNode> = Vec::new();
     for Entry { node, agent, ping, stamp, iperf3 } in entries {
         let wrong = |what: &str| LiveError::Agents(format!("{node}: {what}"));
         match (agent, ping, stamp, iperf3) {
@@ -67,7 +67,7 @@ pub fn read(json: &str) -> Result<Vec<AgentAt>, LiveError> {
                 }
                 let key = agent.key.parse().map_err(|error| wrong(&format!("{error}")))?;
                 let address = resolve(&node, &agent.address)?;
-                agents.push(AgentAt { node, address, key });
+                agents.push(AgentNode { node, address, key });
             }
             (None, Some(_), None, None) => {}
             (None, None, Some(_), None) => {

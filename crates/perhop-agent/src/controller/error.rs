@@ -7,7 +7,7 @@ use perhop_traffic::TrafficError;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use thiserror::Error;
 
-use crate::channel::Gone;
+use crate::channel::ChannelError;
 use crate::frames::ErrorCode;
 use crate::key::{KeyError, PublicKey};
 
@@ -69,14 +69,14 @@ pub enum LiveError {
         key: PublicKey,
     },
     /// The connection to the agent has ended.
-    #[error("agent {node} ({address}): {gone}")]
-    Gone {
+    #[error("agent {node} ({address}): {error}")]
+    Disconnected {
         /// Its node.
         node: String,
         /// Its address.
         address: SocketAddr,
         /// The reason.
-        gone: Gone,
+        error: ChannelError,
     },
     /// The agent refused a request, or failed.
     #[error("agent {node} ({address}): {message}")]

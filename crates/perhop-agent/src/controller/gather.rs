@@ -10,18 +10,18 @@ use crate::channel::wait;
 use crate::frames::Reply;
 
 /// Period of the requests for each agent's time, which also keep the connection alive.
-const BEAT: Nanos = 500_000_000;
+const HEARTBEAT_INTERVAL: Nanos = 500_000_000;
 
 /// Longest wait at a time.
-const PACE: Nanos = 20_000_000;
+const MAX_WAIT: Nanos = 20_000_000;
 
 /// Periodic requests that keep connections alive.
 #[derive(Debug)]
-pub struct Beats {
+pub struct Heartbeats {
     next: Nanos,
 }
 
-impl Beats {
+impl Heartbeats {
     /// Starts the period now.
     pub fn new() -> Self {
         Self { next: monotonic() }
@@ -33,11 +33,11 @@ impl Beats {
     }
 
     /// Sends a request for its time to every agent if it is due, and returns whether it was.
-    pub fn beat<'a>(&mut self, peers: impl Iterator<Item = &'a mut Peer>) -> bool {
+    pub fn send_if_due<'a>(&mut self, peers: impl Iterator<Item = &'a mut Peer>) -> bool {
         let now = monotonic();
         let due = now >= self.next;
         if due {
-            self.next = now + BEAT;
+            self.next = now + HEARTBEAT_INTERVAL;
             peers.for_each(Peer::ask_time);
         }
         due
@@ -46,16 +46,16 @@ impl Beats {
 
 /// Connections to several agents, each of which owes an answer.
 #[derive(Debug)]
-pub struct Gathering<'a> {
+pub struct PeerGroup<'a> {
     peers: &'a mut [Peer],
     ready: Vec<bool>,
-    beats: Beats,
+    heartbeats: Heartbeats,
 }
 
-impl<'a> Gathering<'a> {
+impl<'a> PeerGroup<'a> {
     /// Creates it for these agents.
     pub fn new(peers: &'a mut [Peer]) -> Self {
-        Self { ready: vec![true; peers.len()], peers, beats: Beats::new() }
+        Self { ready: vec![true; peers.len()], peers, heartbeats: Heartbeats::new() }
     }
 
     /// Returns the agents.
@@ -80,13 +80,13 @@ impl<'a> Gathering<'a> {
                 take(number, peer, reply)?;
             }
         }
-        self.beats.beat(self.peers.iter_mut());
+        self.heartbeats.send_if_due(self.peers.iter_mut());
         for peer in self.peers.iter_mut() {
             peer.flush()?;
             peer.check_silence()?;
         }
         let channels: Vec<_> = self.peers.iter().map(Peer::channel).collect();
-        self.ready = wait(&channels, until.min(self.beats.next()));
+        self.ready = wait(&channels, until.min(self.heartbeats.next()));
         Ok(())
     }
 }
@@ -104,13 +104,13 @@ pub fn gather(
 ) -> Result<(), LiveError> {
     let until = monotonic() + within.as_nanos() as Nanos;
     let mut done = vec![false; peers.len()];
-    let mut gathering = Gathering::new(peers);
+    let mut group = PeerGroup::new(peers);
     while let Some(last) = done.iter().position(|done| !done) {
         if monotonic() > until {
-            return Err(gathering.peers()[last].late(what, within));
+            return Err(group.peers()[last].late(what, within));
         }
         // No wait is needed after the last answer.
-        gathering.step(until.min(monotonic() + PACE), |number, peer, reply| {
+        group.step(until.min(monotonic() + MAX_WAIT), |number, peer, reply| {
             take(peer, reply)?;
             done[number] = true;
             Ok(())

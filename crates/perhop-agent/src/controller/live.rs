@@ -10,9 +10,9 @@ use perhop_measure::Table;
 use perhop_socket::{Nanos, monotonic};
 use perhop_traffic::{Collector, Job};
 
-use super::agents::{self, AgentAt};
+use super::agents::{self, AgentNode};
 use super::error::LiveError;
-use super::gather::{Beats, Gathering, gather};
+use super::gather::{Heartbeats, PeerGroup, gather};
 use super::peer::Peer;
 use crate::channel::wait;
 use crate::frames::{ClockPeer, Reply, Request};
@@ -35,7 +35,7 @@ const LEAD: Nanos = 300_000_000;
 /// Time within which agents must send their last readings.
 const LAST_READINGS: Nanos = 2_000_000_000;
 /// Period at which the user's request to stop is checked.
-const LOOK: Nanos = 50_000_000;
+const CHECK_INTERVAL: Nanos = 50_000_000;
 /// Most warnings that are kept until they are taken.
 const MOST_WARNINGS: usize = 100;
 
@@ -132,13 +132,13 @@ impl Live {
         })?;
         self.agents = peers.iter().map(Peer::facts).collect();
         self.zero = Some(zero);
-        let conversation = Conversation {
+        let run = RunThread {
             peers: peers.into_iter().map(Some).collect(),
             progress: Arc::clone(&self.progress),
             stop: Arc::clone(&self.stop),
         };
         let thread = thread::Builder::new().name("perhop-live".into());
-        self.thread = Some(thread.spawn(move || conversation.run()).map_err(LiveError::Thread)?);
+        self.thread = Some(thread.spawn(move || run.run()).map_err(LiveError::Thread)?);
         Ok(())
     }
 
@@ -235,9 +235,9 @@ impl Drop for Live {
 }
 
 /// Connects to all agents at once.
-fn connect(agents: &[AgentAt], identity: &Identity) -> Result<Vec<Peer>, LiveError> {
+fn connect(agents: &[AgentNode], identity: &Identity) -> Result<Vec<Peer>, LiveError> {
     thread::scope(|scope| {
-        let connect = |AgentAt { node, address, key }: &AgentAt| {
+        let connect = |AgentNode { node, address, key }: &AgentNode| {
             let (node, address, key) = (node.clone(), *address, *key);
             thread::Builder::new()
                 .spawn_scoped(scope, move || Peer::connect(&node, address, key, identity))
@@ -304,36 +304,36 @@ pub(crate) fn compare_clocks(peers: &mut [Peer]) -> Result<(), LiveError> {
     let pause = (PAUSE / peers.len().max(1) as Nanos).max(SHORTEST_PAUSE);
     let until = monotonic() + COMPARISON.as_nanos() as Nanos;
     peers.iter_mut().for_each(|peer| peer.clock.reset());
-    let mut gathering = Gathering::new(peers);
+    let mut group = PeerGroup::new(peers);
     let (mut asked, mut next) = (0, monotonic());
     loop {
         // One agent at a time: their answers do not wait for each other here.
         while asked < asks && monotonic() >= next {
-            let peers = gathering.peers();
+            let peers = group.peers();
             peers[asked % peers.len()].ask_time();
             (asked, next) = (asked + 1, next + pause);
         }
         let known = |peer: &Peer| peer.clock.exchanges >= EXCHANGES;
-        let Some(last) = gathering.peers().iter().find(|peer| !known(peer)) else { return Ok(()) };
+        let Some(last) = group.peers().iter().find(|peer| !known(peer)) else { return Ok(()) };
         if monotonic() > until {
             return Err(last.late("told its time", COMPARISON));
         }
         let wake = if asked < asks { next } else { monotonic() + PAUSE };
-        gathering.step(wake, |_, peer, reply| Err(peer.unexpected(&reply)))?;
+        group.step(wake, |_, peer, reply| Err(peer.unexpected(&reply)))?;
     }
 }
 
 /// Thread that serves the agents of a run that has started.
-struct Conversation {
+struct RunThread {
     /// The agents whose last message has not arrived.
     peers: Vec<Option<Peer>>,
     progress: Arc<Mutex<Progress>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Conversation {
+impl RunThread {
     fn run(mut self) {
-        let mut beats = Beats::new();
+        let mut heartbeats = Heartbeats::new();
         let mut until = None;
         let mut ready = vec![true; self.peers.len()];
         loop {
@@ -352,8 +352,8 @@ impl Conversation {
                 self.give_up();
                 break;
             }
-            if beats.beat(self.peers.iter_mut().flatten()) {
-                self.tell_clocks();
+            if heartbeats.send_if_due(self.peers.iter_mut().flatten()) {
+                self.send_clock_offsets();
             }
             for number in 0..self.peers.len() {
                 let Some(peer) = &mut self.peers[number] else { continue };
@@ -361,7 +361,7 @@ impl Conversation {
                     self.lose(number, &error);
                 }
             }
-            ready = self.wait(beats.next().min(monotonic() + LOOK));
+            ready = self.wait(heartbeats.next().min(monotonic() + CHECK_INTERVAL));
         }
         for peer in self.peers.into_iter().flatten() {
             peer.close();
@@ -423,7 +423,7 @@ impl Conversation {
     }
 
     /// Sends each agent the offsets of its clock from those of hosts that send to it.
-    fn tell_clocks(&mut self) {
+    fn send_clock_offsets(&mut self) {
         let now = monotonic();
         for number in 0..self.peers.len() {
             let Some(peer) = &self.peers[number] else { continue };

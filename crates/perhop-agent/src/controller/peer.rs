@@ -8,7 +8,7 @@ use perhop_socket::{Nanos, monotonic};
 use super::clocks::PeerClock;
 use super::error::{LiveError, is_not_allowed, is_wrong_key};
 use super::live::AgentFacts;
-use crate::channel::{Channel, Gone, wait};
+use crate::channel::{Channel, ChannelError, wait};
 use crate::frames::{self, HostFacts, LONGEST_GREETING, LONGEST_REPLY, Reply, Request, VERSION};
 use crate::key::{Identity, PublicKey};
 use crate::limits::Limits;
@@ -53,11 +53,11 @@ impl Peer {
             Ok(socket) => socket,
             Err(error) => return Err(LiveError::Connect { node, address, error }),
         };
-        let gone = |gone| LiveError::Gone { node: node.clone(), address, gone };
+        let disconnected = |error| LiveError::Disconnected { node: node.clone(), address, error };
         let tls = tls::controller(identity, key).and_then(|config| tls::connect(&config));
-        let tls = tls.map_err(|error| gone(error.into()))?;
+        let tls = tls.map_err(|error| disconnected(error.into()))?;
         let channel = Channel::new(socket, tls, LONGEST_GREETING);
-        let channel = channel.map_err(|error| gone(error.into()))?;
+        let channel = channel.map_err(|error| disconnected(error.into()))?;
         let limits = Limits::default();
         let mut peer = Self {
             node,
@@ -71,10 +71,14 @@ impl Peer {
         };
         peer.send(&Request::Hello { version: VERSION, program: program_name() });
         let reply = peer.reply(GREETING, "answered").map_err(|error| match error {
-            LiveError::Gone { node, address, gone: Gone::Tls(error) } if is_wrong_key(&error) => {
+            LiveError::Disconnected { node, address, error: ChannelError::Tls(error) }
+                if is_wrong_key(&error) =>
+            {
                 LiveError::WrongKey { node, address, key }
             }
-            LiveError::Gone { node, address, gone: Gone::Tls(error) } if is_not_allowed(&error) => {
+            LiveError::Disconnected { node, address, error: ChannelError::Tls(error) }
+                if is_not_allowed(&error) =>
+            {
                 LiveError::NotAllowed { node, address, key: identity.public() }
             }
             other => other,
@@ -109,13 +113,16 @@ impl Peer {
         if let Some(reply) = self.next()? {
             return Ok(Some(reply));
         }
-        self.channel.progress().map_err(|gone| self.gone(gone))?;
+        self.channel.progress().map_err(|error| self.disconnected(error))?;
         self.next()
     }
 
     fn next(&mut self) -> Result<Option<Reply>, LiveError> {
-        while let Some(received) = self.channel.receive().map_err(|gone| self.gone(gone))? {
-            let reply = frames::read(&received.frame).map_err(|error| self.gone(error.into()))?;
+        while let Some(received) =
+            self.channel.receive().map_err(|error| self.disconnected(error))?
+        {
+            let reply =
+                frames::read(&received.frame).map_err(|error| self.disconnected(error.into()))?;
             match reply {
                 Reply::Time { sent, received: there, answered, realtime_ahead } => {
                     self.clock.add([sent, there, answered, received.at], realtime_ahead);
@@ -155,17 +162,17 @@ impl Peer {
     /// Sends what is possible without waiting.
     ///
     /// # Errors
-    /// [`LiveError::Gone`] if the connection has ended.
+    /// [`LiveError::Disconnected`] if the connection has ended.
     pub fn flush(&mut self) -> Result<(), LiveError> {
-        self.channel.flush().map_err(|gone| self.gone(gone))
+        self.channel.flush().map_err(|error| self.disconnected(error))
     }
 
     /// Checks that something has arrived within the time of silence that its owner allows.
     ///
     /// # Errors
-    /// [`LiveError::Gone`].
+    /// [`LiveError::Disconnected`].
     pub fn check_silence(&self) -> Result<(), LiveError> {
-        self.channel.check_silence(self.limits.silence).map_err(|gone| self.gone(gone))
+        self.channel.check_silence(self.limits.silence).map_err(|error| self.disconnected(error))
     }
 
     /// Returns the offset of its monotonic clock now, and the largest distance of its start from
@@ -190,19 +197,19 @@ impl Peer {
         }
     }
 
-    fn gone(&self, gone: Gone) -> LiveError {
-        LiveError::Gone { node: self.node.clone(), address: self.address, gone }
+    fn disconnected(&self, error: ChannelError) -> LiveError {
+        LiveError::Disconnected { node: self.node.clone(), address: self.address, error }
     }
 
     /// Returns the error of an unexpected reply.
     pub fn unexpected(&self, reply: &Reply) -> LiveError {
         let error = frames::FrameError::Malformed(format!("unexpected reply {reply:.80?}"));
-        self.gone(error.into())
+        self.disconnected(error.into())
     }
 
     /// Returns the error of impossible readings.
     pub fn unusable(&self, what: &str) -> LiveError {
-        self.gone(frames::FrameError::Malformed(what.to_owned()).into())
+        self.disconnected(frames::FrameError::Malformed(what.to_owned()).into())
     }
 
     /// Returns the error of an agent that has not answered in time.

@@ -18,7 +18,7 @@ use super::stream::{Room, Stream};
 
 const SECOND: Nanos = 1_000_000_000;
 /// Time limit of the server's messages.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the results of a server in bytes, with its output.
 const MAX_RESULTS: usize = 4 << 20;
 /// Time limit of the server's silence after the duration of a test, in nanoseconds.
@@ -92,19 +92,19 @@ pub fn drive(
     let limits = Limits { duration: day, ..Limits::default() };
     let plan = limits.admit(parameters).map_err(|why| ClientError::Parameters(why.to_string()))?;
     let unreachable = |error| ClientError::Unreachable(server, error);
-    let control = TcpStream::connect_timeout(&server, PATIENCE).map_err(unreachable)?;
+    let control = TcpStream::connect_timeout(&server, MESSAGE_TIMEOUT).map_err(unreachable)?;
     control.set_nodelay(true)?;
     let mut client = Client { control, server, cookie: cookie()?, plan };
     client.control.write_all(&client.cookie)?;
-    client.await_state(State::ParameterExchange, PATIENCE)?;
+    client.await_state(State::ParameterExchange, MESSAGE_TIMEOUT)?;
     client.control.write_all(&frame(parameters))?;
-    client.await_state(State::CreateStreams, PATIENCE)?;
+    client.await_state(State::CreateStreams, MESSAGE_TIMEOUT)?;
     if let Some(start) = start {
         sleep_until(start);
     }
     let mut streams = client.make_streams(parameters)?;
-    client.await_state(State::TestStart, PATIENCE)?;
-    client.await_state(State::TestRunning, PATIENCE)?;
+    client.await_state(State::TestStart, MESSAGE_TIMEOUT)?;
+    client.await_state(State::TestRunning, MESSAGE_TIMEOUT)?;
     client.run(&mut streams)
 }
 
@@ -126,8 +126,8 @@ struct Client {
 }
 
 impl Client {
-    fn await_state(&mut self, expected: State, patience: Duration) -> Result<(), ClientError> {
-        self.control.set_read_timeout(Some(patience))?;
+    fn await_state(&mut self, expected: State, timeout: Duration) -> Result<(), ClientError> {
+        self.control.set_read_timeout(Some(timeout))?;
         let mut byte = [0];
         self.control.read_exact(&mut byte)?;
         match State::of(byte[0]) {
@@ -175,7 +175,7 @@ impl Client {
             socket.set((libc::IPPROTO_TCP, libc::TCP_MAXSEG), mss)?;
         }
         socket.connect(self.server).map_err(unreachable)?;
-        let deadline = monotonic() + PATIENCE.as_nanos() as Nanos;
+        let deadline = monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos;
         wait(&socket, Interest::Writable, deadline)?;
         if let Some(error) = socket.take_error() {
             return Err(unreachable(error));
@@ -196,7 +196,7 @@ impl Client {
         socket.send(b"9876")?;
         // It is not retransmitted, as in iperf3, because the server would treat a copy as another
         // stream.
-        wait(&socket, Interest::Readable, monotonic() + PATIENCE.as_nanos() as Nanos)?;
+        wait(&socket, Interest::Readable, monotonic() + MESSAGE_TIMEOUT.as_nanos() as Nanos)?;
         let mut answer = [0; 4];
         socket.read(&mut answer)?;
         Ok(socket)
@@ -303,7 +303,7 @@ impl Client {
             while stream.run(room, monotonic()).0 > 0 {}
         }
         mark(streams, (marked - zero, ended.max(marked + 1) - zero), Some(&server));
-        self.await_state(State::DisplayResults, PATIENCE)?;
+        self.await_state(State::DisplayResults, MESSAGE_TIMEOUT)?;
         self.control.write_all(&[State::Done.byte()])?;
         let streams = streams.iter_mut().map(|stream| {
             let told = of(stream.id);
@@ -324,7 +324,7 @@ impl Client {
     }
 
     fn read_results(&mut self) -> Result<Results, ClientError> {
-        self.control.set_read_timeout(Some(PATIENCE))?;
+        self.control.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
         let mut length = [0; 4];
         self.control.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;

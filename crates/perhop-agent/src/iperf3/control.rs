@@ -5,7 +5,7 @@ use super::message::{MAX_PARAMETERS, MAX_RESULTS, Parameters, Results, State};
 
 /// Message that the server expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
+pub(crate) enum Expected {
     Parameters,
     /// Only the end of the test, while streams are created.
     Streams,
@@ -40,18 +40,18 @@ pub(crate) enum Fault {
 /// Parser of a client's messages. It holds at most one message.
 #[derive(Debug)]
 pub(crate) struct Control {
-    pub awaited: Awaited,
+    pub expected: Expected,
     buffer: Vec<u8>,
 }
 
 impl Control {
     /// Returns the state after the client's cookie.
     pub fn new() -> Self {
-        Self { awaited: Awaited::Parameters, buffer: Vec::new() }
+        Self { expected: Expected::Parameters, buffer: Vec::new() }
     }
 
     fn limit(&self) -> usize {
-        if self.awaited == Awaited::Parameters { MAX_PARAMETERS } else { MAX_RESULTS }
+        if self.expected == Expected::Parameters { MAX_PARAMETERS } else { MAX_RESULTS }
     }
 
     /// Adds received bytes.
@@ -67,27 +67,27 @@ impl Control {
 
     /// Returns the next message, if it is complete.
     pub fn next(&mut self) -> Result<Option<Event>, Fault> {
-        match self.awaited {
-            Awaited::Parameters => {
+        match self.expected {
+            Expected::Parameters => {
                 let read = self.json("the client's parameters")?;
-                self.awaited = if read.is_some() { Awaited::Streams } else { self.awaited };
+                self.expected = if read.is_some() { Expected::Streams } else { self.expected };
                 Ok(read.map(|parameters| Event::Parameters(Box::new(parameters))))
             }
-            Awaited::Results => {
+            Expected::Results => {
                 let read = self.json("the client's results")?;
-                self.awaited = if read.is_some() { Awaited::Done } else { self.awaited };
+                self.expected = if read.is_some() { Expected::Done } else { self.expected };
                 Ok(read.map(Event::Results))
             }
-            Awaited::Streams | Awaited::End | Awaited::Done => {
+            Expected::Streams | Expected::End | Expected::Done => {
                 let Some(&byte) = self.buffer.first() else { return Ok(None) };
                 self.buffer.remove(0);
-                match (self.awaited, State::of(byte)) {
+                match (self.expected, State::of(byte)) {
                     (_, Some(State::ClientTerminate)) => Ok(Some(Event::Terminated)),
-                    (Awaited::End, Some(State::TestEnd)) => {
-                        self.awaited = Awaited::Results;
+                    (Expected::End, Some(State::TestEnd)) => {
+                        self.expected = Expected::Results;
                         Ok(Some(Event::End))
                     }
-                    (Awaited::Done, Some(State::Done)) => Ok(Some(Event::Done)),
+                    (Expected::Done, Some(State::Done)) => Ok(Some(Event::Done)),
                     _ => Err(Fault::State(byte as i8)),
                 }
             }
@@ -132,8 +132,8 @@ mod tests {
         for bytes in bytes.chunks(piece.max(1)) {
             control.push(bytes)?;
             while let Some(event) = control.next()? {
-                if control.awaited == Awaited::Streams {
-                    control.awaited = Awaited::End;
+                if control.expected == Expected::Streams {
+                    control.expected = Expected::End;
                 }
                 let over = matches!(event, Event::Done | Event::Terminated);
                 events.push(event);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(converse(&long, 4), Err(Fault::Length(0xffff_ffff)));
         let mut control = Control::new();
         assert!(control.push(&vec![0; MAX_PARAMETERS + 6]).is_err());
-        control.awaited = Awaited::End;
+        control.expected = Expected::End;
         control.push(&[State::Done.byte()]).unwrap();
         assert_eq!(control.next(), Err(Fault::State(16)));
         let deep = vec![b'['; 5_000];

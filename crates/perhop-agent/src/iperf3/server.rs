@@ -21,10 +21,10 @@ use super::test::{self, Caller};
 const MAX_PENDING: usize = 256;
 const PENDING: Nanos = 5_000_000_000;
 /// Interval at which an idle thread checks whether the server stops, in nanoseconds.
-const LOOK: Nanos = 200_000_000;
+const CHECK_INTERVAL: Nanos = 200_000_000;
 /// Datagrams with which a client begins a stream of UDP, and their answers: numbers in the client's
 /// byte order, and an older pair of numbers.
-const POKES: [([u8; 4], [u8; 4]); 3] = [
+const UDP_CONNECT: [([u8; 4], [u8; 4]); 3] = [
     (*b"9876", *b"6789"),
     (*b"6789", *b"9876"),
     (123_456_789_u32.to_le_bytes(), 987_654_321_u32.to_le_bytes()),
@@ -149,8 +149,8 @@ impl Drop for Server {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        let patience = monotonic() + PENDING;
-        while self.tests() > 0 && monotonic() < patience {
+        let deadline = monotonic() + PENDING;
+        while self.tests() > 0 && monotonic() < deadline {
             thread::sleep(std::time::Duration::from_millis(5));
         }
     }
@@ -163,7 +163,7 @@ impl Handle {
     }
 
     /// Clears the wake-up event.
-    pub fn rest(&self) {
+    pub fn clear_wake(&self) {
         let _ = self.wake.read();
     }
 
@@ -187,9 +187,9 @@ impl Handle {
 }
 
 /// Position of a test in the queue of its client's address.
-pub(crate) struct Turn<'a>(&'a Shared, IpAddr, u64);
+pub(crate) struct QueueSlot<'a>(&'a Shared, IpAddr, u64);
 
-impl Drop for Turn<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.0.queues);
         let Some(queue) = queues.get_mut(&self.1) else { return };
@@ -215,13 +215,13 @@ impl Shared {
     }
 
     /// Queues a test that creates streams of UDP.
-    pub fn queue(&self, handle: &Handle) -> Turn<'_> {
+    pub fn queue(&self, handle: &Handle) -> QueueSlot<'_> {
         lock(&self.queues).entry(handle.client).or_default().push_back(handle.number);
-        Turn(self, handle.client, handle.number)
+        QueueSlot(self, handle.client, handle.number)
     }
 
     /// Returns whether a test is the first in its queue.
-    pub fn has_turn(&self, handle: &Handle) -> bool {
+    pub fn is_first_in_queue(&self, handle: &Handle) -> bool {
         let queues = lock(&self.queues);
         queues.get(&handle.client).and_then(VecDeque::front) == Some(&handle.number)
     }
@@ -281,7 +281,7 @@ impl Shared {
         let shared = Arc::clone(self);
         let caller = Caller { socket, client: peer, server: at };
         let run = move || {
-            let _gone = Gone(&shared, handle.cookie);
+            let _guard = TestGuard(&shared, handle.cookie);
             test::run(&shared, &handle, caller);
         };
         if thread::Builder::new().name("iperf3 test".to_owned()).spawn(run).is_err() {
@@ -291,9 +291,9 @@ impl Shared {
 }
 
 /// Guard that removes a test when its thread ends, also by a panic.
-struct Gone<'a>(&'a Shared, Cookie);
+struct TestGuard<'a>(&'a Shared, Cookie);
 
-impl Drop for Gone<'_> {
+impl Drop for TestGuard<'_> {
     fn drop(&mut self) {
         lock(&self.0.tests).remove(&self.1);
     }
@@ -344,7 +344,7 @@ impl Listener {
         let mut batch = Batch::new(16, 64);
         let mut ready = vec![Event { events: 0, u64: 0 }; 64];
         while !shared.stops() {
-            let count = epoll.wait(&mut ready, monotonic() + LOOK).unwrap_or(0);
+            let count = epoll.wait(&mut ready, monotonic() + CHECK_INTERVAL).unwrap_or(0);
             let now = monotonic();
             for event in &ready[..count] {
                 match event.u64 {
@@ -353,7 +353,7 @@ impl Listener {
                         let count = batch.receive(&self.udp).unwrap_or(0);
                         for number in 0..count {
                             let datagram = batch.get(number);
-                            self.poked(shared, datagram.bytes, datagram.from);
+                            self.accept_stream(shared, datagram.bytes, datagram.from);
                         }
                     }
                     token => self.read_cookie(shared, &epoll, &mut pending, token - CONNECTIONS),
@@ -432,8 +432,10 @@ impl Listener {
 
     /// Handles the first datagram of a stream of UDP. It is answered if its test creates such
     /// streams now. The test sends data only to the source of this datagram.
-    fn poked(&self, shared: &Shared, bytes: &[u8], from: Option<SocketAddr>) {
-        let Some((_, answer)) = POKES.iter().find(|(poke, _)| poke == bytes) else { return };
+    fn accept_stream(&self, shared: &Shared, bytes: &[u8], from: Option<SocketAddr>) {
+        let Some((_, answer)) = UDP_CONNECT.iter().find(|(request, _)| request == bytes) else {
+            return;
+        };
         let Some(peer) = from else { return };
         let Some(handle) = shared.making(peer.ip()) else { return };
         if handle.at.port() != self.at.port() || !handle.expects(true) {
@@ -454,7 +456,7 @@ impl Listener {
             for number in 0..count {
                 let datagram = batch.get(number);
                 if datagram.from != Some(peer) {
-                    self.poked(shared, datagram.bytes, datagram.from);
+                    self.accept_stream(shared, datagram.bytes, datagram.from);
                 }
             }
         }

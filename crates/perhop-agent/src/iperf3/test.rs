@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use perhop_socket::{Epoll, Event as Ready, Interest, Nanos, Socket, monotonic};
 
-use super::control::{Awaited, Control, Event};
+use super::control::{Control, Event, Expected};
 use super::limits::{Plan, Refusal};
 use super::message::{Parameters, Results, State, StreamResult, frame, server_error, stream_id};
 use super::output;
@@ -19,7 +19,7 @@ use super::stream::{Room, Stream};
 
 const SECOND: Nanos = 1_000_000_000;
 /// Time limit of the client's next message and of its streams, in nanoseconds.
-const PATIENCE: Nanos = 10 * SECOND;
+const MESSAGE_TIMEOUT: Nanos = 10 * SECOND;
 /// Time after its duration for which a test may continue, as with iperf3's own server.
 const GRACE: Nanos = 5 * SECOND;
 /// Silence after which data in transit at the end of the test counts as lost, in nanoseconds.
@@ -28,7 +28,7 @@ const MAX_DRAIN: Nanos = SECOND;
 /// Maximum number of intervals of a record.
 const MAX_INTERVALS: u64 = 600;
 /// Interval at which a waiting thread checks whether the server stops, in nanoseconds.
-const LOOK: Nanos = 200_000_000;
+const CHECK_INTERVAL: Nanos = 200_000_000;
 
 // Tokens of the epoll set; those of streams follow.
 const CONTROL: u64 = 0;
@@ -40,7 +40,7 @@ const STREAMS: u64 = 2;
 enum End {
     Refused(Refusal),
     /// The client ended the test, or its connection was lost.
-    Gone(&'static str),
+    Disconnected(&'static str),
     Stopped,
 }
 
@@ -76,31 +76,31 @@ pub(crate) fn run(shared: &Shared, handle: &Handle, caller: Caller) {
         room: Room::new(),
         carried: 0,
     };
-    let ended = test.conduct();
+    let ended = test.execute();
     if let Err(End::Refused(refusal)) = ended {
-        test.say(&server_error(refusal as i32, 0));
+        test.send(&server_error(refusal as i32, 0));
     }
     if let Err(End::Stopped) = ended {
-        test.say(&[State::ServerTerminate.byte()]);
+        test.send(&[State::ServerTerminate.byte()]);
     }
 }
 
 impl Test<'_> {
-    fn conduct(&mut self) -> Result<(), End> {
+    fn execute(&mut self) -> Result<(), End> {
         let add = |fd, token| self.epoll.add(fd, token, Interest::Readable);
         let watched = add(self.caller.socket.as_fd(), CONTROL)
             .and_then(|()| add(self.handle.wake.as_fd(), WAKE));
         watched.map_err(|_| End::Refused(Refusal::Socket))?;
         setup::keep_alive(&self.caller.socket);
-        self.say(&[State::ParameterExchange.byte()]);
-        let parameters = match self.hear(monotonic() + PATIENCE)? {
+        self.send(&[State::ParameterExchange.byte()]);
+        let parameters = match self.wait_message(monotonic() + MESSAGE_TIMEOUT)? {
             Event::Parameters(parameters) => *parameters,
             _ => return Err(End::Refused(Refusal::Message)),
         };
         let plan = self.shared.settings.limits.admit(&parameters).map_err(End::Refused)?;
         self.make_streams(&plan, &parameters)?;
-        self.say(&[State::TestStart.byte(), State::TestRunning.byte()]);
-        self.control.awaited = Awaited::End;
+        self.send(&[State::TestStart.byte(), State::TestRunning.byte()]);
+        self.control.expected = Expected::End;
         let mut run = Run::new(&plan);
         let ended = self.carry(&plan, &mut run);
         let ended = ended.and_then(|()| self.finish(&plan, &parameters, &mut run));
@@ -109,7 +109,7 @@ impl Test<'_> {
     }
 
     /// Waits for the client's next message.
-    fn hear(&mut self, deadline: Nanos) -> Result<Event, End> {
+    fn wait_message(&mut self, deadline: Nanos) -> Result<Event, End> {
         let mut ready = [Ready { events: 0, u64: 0 }; 8];
         loop {
             if let Some(event) = self.next_message()? {
@@ -117,9 +117,9 @@ impl Test<'_> {
             }
             let now = monotonic();
             if now > deadline {
-                return Err(End::Gone("the client sent no message in time"));
+                return Err(End::Disconnected("the client sent no message in time"));
             }
-            let count = self.wait(&mut ready, deadline.min(now + LOOK))?;
+            let count = self.wait(&mut ready, deadline.min(now + CHECK_INTERVAL))?;
             if ready[..count].iter().any(|each| each.u64 == CONTROL) {
                 self.read_control()?;
             }
@@ -134,13 +134,13 @@ impl Test<'_> {
     }
 
     fn next_message(&mut self) -> Result<Option<Event>, End> {
-        let awaited = self.control.awaited;
+        let expected = self.control.expected;
         match self.control.next() {
-            Ok(Some(Event::Terminated)) => Err(End::Gone("the client terminated the test")),
+            Ok(Some(Event::Terminated)) => Err(End::Disconnected("the client terminated the test")),
             Ok(event) => Ok(event),
-            Err(_) => Err(End::Refused(match awaited {
-                Awaited::Parameters => Refusal::Parameters,
-                Awaited::Results => Refusal::Results,
+            Err(_) => Err(End::Refused(match expected {
+                Expected::Parameters => Refusal::Parameters,
+                Expected::Results => Refusal::Results,
                 _ => Refusal::Message,
             })),
         }
@@ -149,19 +149,19 @@ impl Test<'_> {
     fn read_control(&mut self) -> Result<(), End> {
         let mut bytes = [0; 4096];
         match self.caller.socket.read(&mut bytes) {
-            Ok(0) => Err(End::Gone("the client closed its control connection")),
+            Ok(0) => Err(End::Disconnected("the client closed its control connection")),
             Ok(count) => {
                 let pushed = self.control.push(&bytes[..count]);
                 pushed.map_err(|_| End::Refused(Refusal::Message))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            Err(_) => Err(End::Gone("the control connection was lost")),
+            Err(_) => Err(End::Disconnected("the control connection was lost")),
         }
     }
 
     /// Sends a message without blocking: messages are short, and a client that does not read loses
     /// the rest.
-    fn say(&self, bytes: &[u8]) {
+    fn send(&self, bytes: &[u8]) {
         let (mut rest, patience) = (bytes, monotonic() + SECOND);
         while !rest.is_empty() && monotonic() < patience {
             match self.caller.socket.send(rest) {
@@ -179,28 +179,28 @@ impl Test<'_> {
         // The first datagram of a stream identifies the client only by its address. Therefore
         // clients of one address create streams of UDP one after another.
         let _turn = plan.udp.then(|| self.shared.queue(self.handle));
-        let mut deadline = monotonic() + PATIENCE;
+        let mut deadline = monotonic() + MESSAGE_TIMEOUT;
         let (mut began, mut arrivals) = (false, Vec::new());
         let mut ready = [Ready { events: 0, u64: 0 }; 8];
         while arrivals.len() < plan.streams() {
             let now = monotonic();
-            if !began && (!plan.udp || self.shared.has_turn(self.handle)) {
+            if !began && (!plan.udp || self.shared.is_first_in_queue(self.handle)) {
                 began = true;
-                deadline = now + PATIENCE;
+                deadline = now + MESSAGE_TIMEOUT;
                 self.handle.expect(plan.streams(), plan.udp);
-                self.say(&[State::CreateStreams.byte()]);
+                self.send(&[State::CreateStreams.byte()]);
             } else if !began {
                 // The sum of the time limits of the tests before it.
-                deadline = deadline.max(now + PATIENCE);
+                deadline = deadline.max(now + MESSAGE_TIMEOUT);
             }
             if now > deadline {
                 return Err(End::Refused(Refusal::Creation));
             }
-            let count = self.wait(&mut ready, deadline.min(now + LOOK))?;
+            let count = self.wait(&mut ready, deadline.min(now + CHECK_INTERVAL))?;
             for event in &ready[..count] {
                 match event.u64 {
                     CONTROL => self.read_control()?,
-                    _ => self.handle.rest(),
+                    _ => self.handle.clear_wake(),
                 }
             }
             if let Some(event) = self.next_message()? {
@@ -254,7 +254,7 @@ impl Test<'_> {
                 return Err(End::Refused(Refusal::Rate));
             }
             let next = due.iter().copied().min().unwrap_or(Nanos::MAX);
-            let until = next.min(run.next_mark).min(deadline).min(now + LOOK);
+            let until = next.min(run.next_mark).min(deadline).min(now + CHECK_INTERVAL);
             let count = self.wait(&mut ready, until)?;
             for event in &ready[..count] {
                 match event.u64 {
@@ -266,7 +266,7 @@ impl Test<'_> {
                             }
                         }
                     }
-                    WAKE => self.handle.rest(),
+                    WAKE => self.handle.clear_wake(),
                     token => self.serve((token - STREAMS) as usize, plan, &mut due)?,
                 }
             }
@@ -348,8 +348,8 @@ impl Test<'_> {
             // Read the data that had arrived when the test ended; a paced stream has not read all.
             while stream.run(&mut self.room, monotonic()).0 > 0 && monotonic() < ended + QUIET {}
         }
-        self.say(&[State::ExchangeResults.byte()]);
-        let results = match self.hear(monotonic() + PATIENCE)? {
+        self.send(&[State::ExchangeResults.byte()]);
+        let results = match self.wait_message(monotonic() + MESSAGE_TIMEOUT)? {
             Event::Results(results) => results,
             _ => return Err(End::Refused(Refusal::Message)),
         };
@@ -359,11 +359,11 @@ impl Test<'_> {
         let at = run.ended;
         self.mark(run, at, Some(&results));
         let ours = self.results(plan, asked, run, cpu, &results);
-        self.say(&frame(&ours));
+        self.send(&frame(&ours));
         run.client = Some(results);
-        self.say(&[State::DisplayResults.byte()]);
-        match self.hear(monotonic() + PATIENCE) {
-            Err(End::Gone(_)) | Ok(Event::Done) => Ok(()),
+        self.send(&[State::DisplayResults.byte()]);
+        match self.wait_message(monotonic() + MESSAGE_TIMEOUT) {
+            Err(End::Disconnected(_)) | Ok(Event::Done) => Ok(()),
             Ok(_) => Err(End::Refused(Refusal::Message)),
             Err(end) => Err(end),
         }
@@ -473,7 +473,7 @@ impl Test<'_> {
         let (ended, complete) = match end {
             Ok(()) => ("by the client".to_owned(), true),
             Err(End::Refused(refusal)) => (refusal.to_string(), false),
-            Err(End::Gone(how)) => ((*how).to_owned(), false),
+            Err(End::Disconnected(how)) => ((*how).to_owned(), false),
             Err(End::Stopped) => ("the server stopped".to_owned(), false),
         };
         let same_clock = self.shared.settings.same_clock

@@ -138,7 +138,10 @@ fn what_does_not_fit_the_state_ends_the_connection() {
         let error = peer.reply(SECOND, "answered").unwrap_err();
         assert_eq!(code(&error), Some(ErrorCode::State), "{error}");
         let error = peer.reply(SECOND, "answered").unwrap_err();
-        assert!(matches!(error, LiveError::Gone { gone: Gone::Closed, .. }), "{error}");
+        assert!(
+            matches!(error, LiveError::Disconnected { error: ChannelError::Closed, .. }),
+            "{error}"
+        );
     }
     assert!(host.is_quiet());
 }

@@ -17,13 +17,13 @@ pub struct Clocks {
     /// Reflector for agents that need this agent's clock.
     reflector: Option<Reflector>,
     key: Option<Key>,
-    asked: Vec<(String, SocketAddr)>,
-    neighbours: Vec<Neighbour>,
+    pending: Vec<(String, SocketAddr)>,
+    sources: Vec<Source>,
 }
 
 /// An agent that sends to this one.
 #[derive(Debug)]
-struct Neighbour {
+struct Source {
     node: String,
     /// The correction of one-way delays.
     offset: ClockOffset,
@@ -50,28 +50,28 @@ impl Clocks {
     }
 
     /// Sets the reflectors' addresses of other agents; their hosts must be in the job.
-    pub fn ask(&mut self, job: &Job, peers: Vec<ClockPeer>) {
+    pub fn set_peers(&mut self, job: &Job, peers: Vec<ClockPeer>) {
         let at = |ClockPeer { node, port }: ClockPeer| {
             // A host behind address translation has no address for requests.
             let address = address(job, &node).filter(|address| !address.is_unspecified())?;
             Some((node, SocketAddr::new(address, port)))
         };
-        self.asked = peers.into_iter().filter_map(at).collect();
+        self.pending = peers.into_iter().filter_map(at).collect();
     }
 
     /// Starts to measure the clocks of hosts that have proved to want this agent's packets.
     pub fn compare(&mut self, traffic: &Traffic) {
-        for (node, address) in std::mem::take(&mut self.asked) {
+        for (node, address) in std::mem::take(&mut self.pending) {
             let Some(offset) = traffic.clock_offset(&node) else { continue };
             let settings = SenderSettings { key: self.key.clone(), ..SenderSettings::default() };
             let clock = PeerClock::start(address, settings).ok();
-            self.neighbours.push(Neighbour { node, offset, clock });
+            self.sources.push(Source { node, offset, clock });
         }
     }
 
     /// Updates the corrections of one-way delays.
     pub fn update(&self) {
-        for Neighbour { offset, clock, .. } in &self.neighbours {
+        for Source { offset, clock, .. } in &self.sources {
             if let Some(found) = clock.as_ref().and_then(PeerClock::estimate) {
                 // The estimate is their clock minus ours; one-way delays need ours minus theirs.
                 let rate_ppb = -found.rate_ppb.round() as i64;
@@ -81,13 +81,13 @@ impl Clocks {
     }
 
     /// Uses the controller's estimate of a clock, unless there is a better one.
-    pub fn tell(&self, traffic: &Traffic, told: &PeerOffset) {
-        let known = self.neighbours.iter().find(|one| one.node == told.node);
+    pub fn apply_estimate(&self, traffic: &Traffic, estimate: &PeerOffset) {
+        let known = self.sources.iter().find(|one| one.node == estimate.node);
         let clock = known.and_then(|one| one.clock.as_ref());
         if clock.and_then(PeerClock::estimate).is_none()
-            && let Some(offset) = traffic.clock_offset(&told.node)
+            && let Some(offset) = traffic.clock_offset(&estimate.node)
         {
-            offset.set(told.at, told.offset, told.rate_ppb, told.bound);
+            offset.set(estimate.at, estimate.offset, estimate.rate_ppb, estimate.bound);
         }
     }
 }

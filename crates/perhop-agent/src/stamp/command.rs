@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use perhop_core::{Dscp, TrafficClass};
-use perhop_socket::{be_prompt, monotonic, put_clock_off, sleep_until};
+use perhop_socket::{monotonic, reduce_wakeup_latency, simulate_clock_error, sleep_until};
 use perhop_wire::{STAMP_PORT, StampFormat};
 
 use super::key::Key;
@@ -129,7 +129,7 @@ pub(crate) fn clock_options(arguments: &Arguments) -> Result<(), ExitCode> {
         number.map(|ppm| (ppm * 1e3).round() as i64).ok_or("expected a drift such as 50ppm")
     })?;
     if offset.is_some() || drift.is_some() {
-        put_clock_off(offset.unwrap_or(0), drift.unwrap_or(0));
+        simulate_clock_error(offset.unwrap_or(0), drift.unwrap_or(0));
     }
     Ok(())
 }
@@ -244,7 +244,7 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
         reply_dscp: arguments.value("--reply-dscp", dscp)?.unwrap_or(marked),
         extended: !arguments.has("--plain"),
         size: number(&arguments, "--size", 0)? as usize,
-        patience: arguments.value("--wait", duration)?.unwrap_or(Duration::from_secs(2)),
+        timeout: arguments.value("--wait", duration)?.unwrap_or(Duration::from_secs(2)),
     };
     let packets = arguments.value("--count", |text| match count(text) {
         Ok(some @ 1..=MOST) => Ok(some),
@@ -258,14 +258,14 @@ fn send(arguments: &[String]) -> Result<(), ExitCode> {
     let failed = |error| fail("stamp send", &format!("{to}: {error}"));
     let mut sender = Sender::new(to, settings.clone()).map_err(failed)?;
     let (mut answers, mut next, mut refused) = (Vec::new(), monotonic(), None);
-    be_prompt(true);
+    reduce_wakeup_latency(true);
     for _ in 0..packets.unwrap_or(50) {
         sleep_until(next);
         next += every;
         refused = sender.send().err().or(refused);
         sender.receive(next, |answer| answers.push(answer)).map_err(failed)?;
     }
-    let end = monotonic() + settings.patience.as_nanos() as u64;
+    let end = monotonic() + settings.timeout.as_nanos() as u64;
     sender.receive(end, |answer| answers.push(answer)).map_err(failed)?;
     let summary = Summary::new(&settings, sender.sent(), sender.stray(), &answers);
     if arguments.has("--json") {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use perhop_measure::{ClockEstimate, ClockEstimator, ClockModel};
-use perhop_socket::{Nanos, be_prompt, monotonic, realtime};
+use perhop_socket::{Nanos, monotonic, realtime, reduce_wakeup_latency};
 
 use super::sender::{Sender, SenderSettings};
 
@@ -49,7 +49,7 @@ impl PeerClock {
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), estimator });
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("stamp-clock".into()).spawn(move || {
-            be_prompt(false);
+            reduce_wakeup_latency(false);
             let mut next = monotonic();
             while !of_thread.stop.load(Ordering::Relaxed) {
                 // A packet that cannot be sent counts as lost.

@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 
 use perhop_core::{Dscp, TrafficClass};
 use perhop_socket::{
-    Batch, ClockQuality, Datagram, Epoll, Event, Interest, Nanos, Socket, be_prompt, clock_quality,
-    monotonic, realtime,
+    Batch, ClockQuality, Datagram, Epoll, Event, Interest, Nanos, Socket, clock_quality, monotonic,
+    realtime, reduce_wakeup_latency,
 };
 use perhop_wire::{STAMP_PORT, StampFormat};
 
@@ -105,7 +105,7 @@ const BATCH: usize = 32;
 /// Size of the longest datagram in bytes.
 const LONGEST: usize = 65_535;
 /// Interval at which the thread checks for its end, in nanoseconds.
-const PATIENCE: Nanos = 100_000_000;
+const CHECK_INTERVAL: Nanos = 100_000_000;
 /// Interval at which the state of the clock is read, in nanoseconds.
 const QUALITY_EVERY: Nanos = 1_000_000_000;
 /// TTL of replies (RFC 5357, section 4.2.1).
@@ -183,12 +183,12 @@ struct Service {
 impl Service {
     fn run(mut self, epoll: &Epoll) {
         // No real-time priority: a flood would take a processor from all others.
-        be_prompt(false);
+        reduce_wakeup_latency(false);
         let mut batch = Batch::new(BATCH, LONGEST);
         let mut events = [Event { events: 0, u64: 0 }; 1];
         let mut asked = monotonic();
         while !self.shared.stop.load(Ordering::Relaxed) {
-            if epoll.wait(&mut events, monotonic() + PATIENCE).is_err() {
+            if epoll.wait(&mut events, monotonic() + CHECK_INTERVAL).is_err() {
                 return;
             }
             if monotonic() - asked > QUALITY_EVERY {

@@ -37,7 +37,7 @@ pub struct SenderSettings {
     /// Length of packets in bytes, without UDP and IP; packets with longer contents exceed it.
     pub size: usize,
     /// Time limit of replies, in nanoseconds.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for SenderSettings {
@@ -49,7 +49,7 @@ impl Default for SenderSettings {
             reply_dscp: Dscp::DEFAULT,
             extended: false,
             size: 0,
-            patience: Duration::from_secs(2),
+            timeout: Duration::from_secs(2),
         }
     }
 }
@@ -162,7 +162,7 @@ impl Sender {
         let mut request = StampRequest { sequence, timestamp: 0, error, ssid: self.ssid };
         let key = self.settings.key.as_ref();
         let tlvs = self.tlvs(sequence);
-        let until = monotonic() + self.settings.patience.as_nanos() as u64;
+        let until = monotonic() + self.settings.timeout.as_nanos() as u64;
         let sent = realtime();
         request.timestamp = format.bits(sent);
         let mut packet = request.emit(mode(key));

@@ -234,9 +234,9 @@ fn session(
     sender.receive(end, |answer| answers.push(answer)).unwrap();
     let summary = Summary::new(&settings, sender.sent(), sender.stray(), &answers);
     // The reflector counts a packet after it has sent the reply.
-    let patience = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(5);
     let counted = |counts: Counts| counts.answered + counts.limited >= packets.into();
-    while !counted(reflector.counts()) && Instant::now() < patience {
+    while !counted(reflector.counts()) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
     Some((summary, reflector.counts()))
@@ -307,9 +307,9 @@ fn reflectors_do_not_answer_each_other_or_wrong_keys() {
     ] {
         socket.send_to(&bytes, reflector.address()).unwrap();
     }
-    let patience = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(5);
     let expected = Counts { looping: 1, unauthenticated: 1, short: 1, ..Counts::default() };
-    while reflector.counts() != expected && Instant::now() < patience {
+    while reflector.counts() != expected && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(reflector.counts(), expected);
@@ -320,8 +320,8 @@ fn a_peers_clock_is_measured() {
     let address = "127.0.0.1:0".parse().unwrap();
     let reflector = Reflector::start(address, ReflectorSettings::default()).unwrap();
     let clock = PeerClock::start(reflector.address(), SenderSettings::default()).unwrap();
-    let patience = Instant::now() + Duration::from_secs(5);
-    while clock.estimate().is_none() && Instant::now() < patience {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while clock.estimate().is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     let estimate = clock.estimate().expect("a reply");

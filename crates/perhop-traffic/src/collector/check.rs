@@ -53,7 +53,7 @@ impl Collector {
                     (true, streams.len())
                 }
             };
-            alike((flow.udp, flow.streams.len()), (udp, streams))?;
+            check_streams((flow.udp, flow.streams.len()), (udp, streams))?;
             dscps(source.dscps.as_deref())?;
         }
         for destination in &readings.destinations {
@@ -77,7 +77,7 @@ impl Collector {
                     (true, streams.len())
                 }
             };
-            alike((flow.udp, flow.streams.len()), (udp, streams))?;
+            check_streams((flow.udp, flow.streams.len()), (udp, streams))?;
             dscps(destination.dscps.as_deref())?;
             let displacements = destination.displacements.as_deref().unwrap_or_default();
             list(displacements.len())?;
@@ -143,7 +143,7 @@ fn samples<'a>(mut all: impl Iterator<Item = &'a Samples>) -> Result<(), String>
     }
 }
 
-fn alike(expected: (bool, usize), (udp, streams): (bool, usize)) -> Result<(), String> {
+fn check_streams(expected: (bool, usize), (udp, streams): (bool, usize)) -> Result<(), String> {
     if expected == (udp, streams) {
         return Ok(());
     }

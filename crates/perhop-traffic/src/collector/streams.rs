@@ -11,7 +11,7 @@ use perhop_socket::Nanos;
 
 /// Time in transit after which a datagram counts as lost, beyond twice the longest delay so far.
 /// Datagrams that one with a higher number has overtaken count as lost sooner.
-const PATIENCE: Nanos = 1_000_000_000;
+const LOSS_TIMEOUT: Nanos = 1_000_000_000;
 
 pub(super) fn total(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
@@ -87,7 +87,7 @@ impl StreamRecord {
             let counters = StreamCounters { order: None, ..self.counters };
             return (StreamReading { counters, ..StreamReading::default() }, known);
         };
-        let patience = PATIENCE.saturating_add(receiver.longest.as_picos() / 500);
+        let patience = LOSS_TIMEOUT.saturating_add(receiver.longest.as_picos() / 500);
         let long_ago = read.saturating_sub(patience);
         while let [_, (second, _), ..] = self.sent.make_contiguous()
             && *second <= long_ago

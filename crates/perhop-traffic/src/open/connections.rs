@@ -22,7 +22,7 @@ const TCP: fn(libc::c_int) -> Level = |option| (libc::IPPROTO_TCP, option);
 
 impl Host<'_> {
     /// Opens a socket that connects to the sender of a flow, and receives.
-    pub(super) fn open_back(
+    pub(super) fn open_connecting_receiver(
         &self,
         flow: &FlowPlan,
         tcp: &TcpPlan,
@@ -166,14 +166,14 @@ fn set_receive_window(socket: &Socket, tcp: &TcpPlan) -> io::Result<()> {
     }
     let buffer = window(tcp).clamp(4096, 1 << 30);
     socket.set_receive_buffer(buffer)?;
-    hold_window(socket, window(tcp));
+    clamp_window(socket, window(tcp));
     Ok(())
 }
 
 /// Limits the offered window of a receiver from now on. Linux discards the limit when it measures
 /// the memory overhead of the first packets of a connection (`tcp_measure_rcv_mss`), so that the
 /// limit must be set again.
-pub(crate) fn hold_window(socket: &Socket, window: u32) {
+pub(crate) fn clamp_window(socket: &Socket, window: u32) {
     if window == AUTOTUNED {
         return;
     }

@@ -3,16 +3,16 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
-use super::{FRAME, Frame, Kind, Nonce, alike, nonce};
+use super::{FRAME, Frame, Kind, Nonce, nonce, secrets_equal};
 use crate::live::{End, Token};
 use perhop_socket::{Nanos, Socket};
 
 /// Time that an accepted connection has to identify its stream.
-const PATIENCE: Nanos = 5_000_000_000;
+const IDENTIFICATION_TIMEOUT: Nanos = 5_000_000_000;
 /// Time between attempts to connect.
-const AGAIN: Nanos = 250_000_000;
+const RETRY_INTERVAL: Nanos = 250_000_000;
 /// Number of unidentified connections beyond one per stream.
-const UNDECIDED: usize = 64;
+const MAX_UNIDENTIFIED: usize = 64;
 
 /// A stream over TCP.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Stream {
     socket: Option<Socket>,
     /// State.
     phase: Phase,
-    problem: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -37,27 +37,27 @@ enum Phase {
     /// Waits until the connection is open.
     Connecting,
     /// Waits for a frame.
-    Talking(Talk),
+    Handshake(Handshake),
     /// The connection is proved.
     Proved,
 }
 
 /// Exchange of frames, with the received bytes of the next frame.
 #[derive(Debug)]
-struct Talk {
+struct Handshake {
     bytes: [u8; FRAME],
     length: usize,
     /// The challenge that was sent.
     challenge: Option<Nonce>,
 }
 
-impl Talk {
+impl Handshake {
     const fn new() -> Self {
         Self { bytes: [0; FRAME], length: 0, challenge: None }
     }
 
     /// Reads the next frame. Returns an error if the connection has ended, or sends other data.
-    fn hear(&mut self, socket: &Socket, token: Token) -> io::Result<Option<Frame>> {
+    fn receive(&mut self, socket: &Socket, token: Token) -> io::Result<Option<Frame>> {
         while self.length < FRAME {
             match socket.read(&mut self.bytes[self.length..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -73,7 +73,7 @@ impl Talk {
 }
 
 /// Sends a frame. A new connection has room for it.
-fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
+fn send(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
     match socket.send(&frame.write(token))? {
         FRAME => Ok(()),
         _ => Err(ErrorKind::WriteZero.into()),
@@ -85,7 +85,7 @@ fn say(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
 struct Accepted {
     socket: Socket,
     until: Nanos,
-    talk: Talk,
+    handshake: Handshake,
     /// The stream that it claims.
     claimed: Option<usize>,
 }
@@ -109,13 +109,13 @@ impl Connections {
     /// Adds a stream that this end opens with `socket`, or that the other end opens.
     pub fn add(&mut self, id: (u16, u16), end: End, to: SocketAddr, socket: Option<Socket>) {
         let phase = if socket.is_some() { Phase::Idle(0) } else { Phase::Passive };
-        self.streams.push(Stream { id, end, to, socket, phase, problem: None });
+        self.streams.push(Stream { id, end, to, socket, phase, error: None });
     }
 
     /// Returns the unproved streams: flow, other end, its address, and the last error.
     pub fn unproved(&self) -> impl Iterator<Item = (u16, End, SocketAddr, Option<&io::Error>)> {
         let open = self.streams.iter().filter(|each| !matches!(each.phase, Phase::Proved));
-        open.map(|each| (each.id.0, each.end, each.to, each.problem.as_ref()))
+        open.map(|each| (each.id.0, each.end, each.to, each.error.as_ref()))
     }
 
     /// Returns the connections, once all are proved.
@@ -128,8 +128,8 @@ impl Connections {
         let token = self.token;
         for stream in &mut self.streams {
             if let Err(error) = stream.run(now, token) {
-                stream.problem = Some(error);
-                stream.phase = Phase::Idle(now + AGAIN);
+                stream.error = Some(error);
+                stream.phase = Phase::Idle(now + RETRY_INTERVAL);
                 if let Some(socket) = &stream.socket {
                     socket.abort();
                 }
@@ -137,7 +137,7 @@ impl Connections {
         }
         self.accept(now);
         for mut each in std::mem::take(&mut self.accepted) {
-            match self.hear(&mut each) {
+            match self.receive(&mut each) {
                 Ok(true) => {
                     let Some(stream) = each.claimed.and_then(|it| self.streams.get_mut(it)) else {
                         continue;
@@ -153,45 +153,45 @@ impl Connections {
     }
 
     fn accept(&mut self, now: Nanos) {
-        let most = self.streams.len() + UNDECIDED;
+        let most = self.streams.len() + MAX_UNIDENTIFIED;
         for listener in &self.listeners {
             while let Ok((socket, _)) = listener.accept() {
                 if self.accepted.len() >= most {
                     self.unknown += 1;
                     continue;
                 }
-                let (until, talk) = (now + PATIENCE, Talk::new());
-                self.accepted.push(Accepted { socket, until, talk, claimed: None });
+                let (until, handshake) = (now + IDENTIFICATION_TIMEOUT, Handshake::new());
+                self.accepted.push(Accepted { socket, until, handshake, claimed: None });
             }
         }
     }
 
     /// Reads from an accepted connection. Returns whether it is proved.
-    fn hear(&mut self, accepted: &mut Accepted) -> io::Result<bool> {
+    fn receive(&mut self, accepted: &mut Accepted) -> io::Result<bool> {
         let refused = || io::Error::from(ErrorKind::InvalidData);
-        let Some(frame) = accepted.talk.hear(&accepted.socket, self.token)? else {
+        let Some(frame) = accepted.handshake.receive(&accepted.socket, self.token)? else {
             return Ok(false);
         };
         let id = (frame.flow, frame.stream);
         let passive = |each: &Stream| each.id == id && matches!(each.phase, Phase::Passive);
         let place = self.streams.iter().position(passive).ok_or_else(refused)?;
-        match (frame.kind, self.streams[place].end, accepted.talk.challenge) {
+        match (frame.kind, self.streams[place].end, accepted.handshake.challenge) {
             // The sender of data connected.
             (Kind::Challenge, End::Destination, _) => {
-                say(&accepted.socket, Frame { kind: Kind::Proof, ..frame }, self.token)?;
+                send(&accepted.socket, Frame { kind: Kind::Proof, ..frame }, self.token)?;
                 accepted.claimed = Some(place);
                 Ok(true)
             }
             // The receiver of data connected.
             (Kind::Hello, End::Source, None) => {
                 let challenge = Frame { kind: Kind::Challenge, nonce: nonce()?, ..frame };
-                say(&accepted.socket, challenge, self.token)?;
-                accepted.talk.challenge = Some(challenge.nonce);
+                send(&accepted.socket, challenge, self.token)?;
+                accepted.handshake.challenge = Some(challenge.nonce);
                 accepted.claimed = Some(place);
                 Ok(false)
             }
             (Kind::Proof, End::Source, Some(expected))
-                if accepted.claimed == Some(place) && alike(&frame.nonce, &expected) =>
+                if accepted.claimed == Some(place) && secrets_equal(&frame.nonce, &expected) =>
             {
                 Ok(true)
             }
@@ -216,31 +216,31 @@ impl Stream {
                 if let Some(error) = socket.take_error() {
                     return Err(error);
                 }
-                let mut talk = Talk::new();
+                let mut handshake = Handshake::new();
                 let first = match self.end {
                     End::Destination => {
                         Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() }
                     }
                     End::Source => {
-                        let nonce = *talk.challenge.insert(nonce()?);
+                        let nonce = *handshake.challenge.insert(nonce()?);
                         Frame { kind: Kind::Challenge, flow, stream, nonce }
                     }
                 };
-                say(socket, first, token)?;
-                self.phase = Phase::Talking(talk);
+                send(socket, first, token)?;
+                self.phase = Phase::Handshake(handshake);
                 Ok(())
             }
-            Phase::Talking(talk) => {
-                let Some(frame) = talk.hear(socket, token)? else { return Ok(()) };
+            Phase::Handshake(handshake) => {
+                let Some(frame) = handshake.receive(socket, token)? else { return Ok(()) };
                 if (frame.flow, frame.stream) != self.id {
                     return Err(ErrorKind::InvalidData.into());
                 }
-                match (frame.kind, self.end, talk.challenge) {
+                match (frame.kind, self.end, handshake.challenge) {
                     (Kind::Challenge, End::Destination, _) => {
-                        say(socket, Frame { kind: Kind::Proof, ..frame }, token)?;
+                        send(socket, Frame { kind: Kind::Proof, ..frame }, token)?;
                     }
                     (Kind::Proof, End::Source, Some(expected))
-                        if alike(&frame.nonce, &expected) => {}
+                        if secrets_equal(&frame.nonce, &expected) => {}
                     _ => return Err(ErrorKind::InvalidData.into()),
                 }
                 self.phase = Phase::Proved;

@@ -2,19 +2,19 @@
 
 use std::net::SocketAddr;
 
-use super::{Frame, Kind, Nonce, alike, nonce};
+use super::{Frame, Kind, Nonce, nonce, secrets_equal};
 use crate::live::Token;
 use perhop_socket::{Batch, Nanos, Socket};
 
 /// Times of unsolicited challenges after the first, in nanoseconds.
-const POKES: [Nanos; 3] = [0, 300_000_000, 1_000_000_000];
+const CHALLENGE_TIMES: [Nanos; 3] = [0, 300_000_000, 1_000_000_000];
 /// Number of hellos that a sender answers before the proof.
-const ANSWERS: u8 = 8;
+const MAX_ANSWERS: u8 = 8;
 /// Number of hellos that a receiver sends at most, and the time between them.
-const HELLOS: u8 = 8;
-const HELLO_EVERY: Nanos = 250_000_000;
+const MAX_HELLOS: u8 = 8;
+const HELLO_INTERVAL: Nanos = 250_000_000;
 /// Time that a receiver waits for a confirmation after its proof.
-const PATIENCE: Nanos = 1_500_000_000;
+const CONFIRMATION_TIMEOUT: Nanos = 1_500_000_000;
 /// Number of copies of a confirmation, which is not acknowledged.
 const CONFIRMATIONS: usize = 3;
 
@@ -27,7 +27,7 @@ struct Sender {
     to: Option<SocketAddr>,
     /// Challenges that were sent, by address.
     challenges: Vec<(SocketAddr, Nonce)>,
-    poked: usize,
+    challenged: usize,
     answered: u8,
     proved: Option<SocketAddr>,
 }
@@ -49,12 +49,12 @@ impl Sender {
         let _ = self.socket.send_to(&frame.write(token), to);
     }
 
-    fn hear(&mut self, frame: Frame, from: SocketAddr, token: Token) -> bool {
+    fn receive(&mut self, frame: Frame, from: SocketAddr, token: Token) -> bool {
         if (frame.flow, frame.stream) != self.id {
             return false;
         }
         match frame.kind {
-            Kind::Hello if self.proved.is_none() && self.answered < ANSWERS => {
+            Kind::Hello if self.proved.is_none() && self.answered < MAX_ANSWERS => {
                 self.answered += 1;
                 self.challenge(from, token);
                 true
@@ -62,7 +62,7 @@ impl Sender {
             Kind::Proof => {
                 // Only from the address that the nonce was sent to.
                 let sent = self.challenges.iter().find(|(address, _)| *address == from);
-                let proved = sent.is_some_and(|(_, nonce)| alike(&frame.nonce, nonce));
+                let proved = sent.is_some_and(|(_, nonce)| secrets_equal(&frame.nonce, nonce));
                 if proved && self.proved.is_none_or(|address| address == from) {
                     self.proved = Some(from);
                     for _ in 0..CONFIRMATIONS {
@@ -108,7 +108,7 @@ impl DatagramSenders {
             socket,
             to,
             challenges: Vec::new(),
-            poked: 0,
+            challenged: 0,
             answered: 0,
             proved: None,
         });
@@ -130,18 +130,19 @@ impl DatagramSenders {
         let since = now - *self.began.get_or_insert(now);
         for sender in &mut self.senders {
             if let (Some(to), None) = (sender.to, sender.proved)
-                && POKES.get(sender.poked).is_some_and(|&at| at <= since)
+                && CHALLENGE_TIMES.get(sender.challenged).is_some_and(|&at| at <= since)
             {
-                sender.poked += 1;
+                sender.challenged += 1;
                 sender.challenge(to, self.token);
             }
             let Ok(count) = self.batch.receive(&sender.socket) else { continue };
             for number in 0..count {
                 let datagram = self.batch.get(number);
                 let frame = Frame::read(datagram.bytes, self.token);
-                let heard = frame.zip(datagram.from);
-                let heard = heard.is_some_and(|(frame, from)| sender.hear(frame, from, self.token));
-                self.unknown += u64::from(!heard);
+                let known = frame.zip(datagram.from);
+                let known =
+                    known.is_some_and(|(frame, from)| sender.receive(frame, from, self.token));
+                self.unknown += u64::from(!known);
             }
         }
         self.senders.iter().all(|each| each.proved.is_some())
@@ -166,7 +167,7 @@ struct Receiver {
 impl Receiver {
     fn is_proved(&self, now: Nanos) -> bool {
         // The sender has sent a challenge and was sent the proof; the confirmation may be lost.
-        let answered = self.from.is_some_and(|(_, at)| now >= at + PATIENCE);
+        let answered = self.from.is_some_and(|(_, at)| now >= at + CONFIRMATION_TIMEOUT);
         self.confirmed || answered
     }
 }
@@ -223,9 +224,9 @@ impl DatagramReceivers {
     pub fn run(&mut self, now: Nanos) -> bool {
         for receiver in &mut self.receivers {
             let Some(to) = receiver.to else { continue };
-            if !receiver.confirmed && receiver.hellos < HELLOS && receiver.again <= now {
+            if !receiver.confirmed && receiver.hellos < MAX_HELLOS && receiver.again <= now {
                 receiver.hellos += 1;
-                receiver.again = now + HELLO_EVERY;
+                receiver.again = now + HELLO_INTERVAL;
                 let (flow, stream) = receiver.id;
                 let frame = Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() };
                 // Lost frames are sent again.

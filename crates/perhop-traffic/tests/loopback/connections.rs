@@ -86,7 +86,7 @@ fn a_stranger_is_not_let_in() {
     let mut traffic = open(&job(false, &[500 * MS], vec![flow], vec![])).unwrap();
     let mut unknown_sender = TcpStream::connect(to).unwrap();
     let _ = unknown_sender.write_all(b"not ours");
-    traffic.start(Traffic::soon(0)).unwrap();
+    traffic.start(Traffic::instant_in(0)).unwrap();
     while !traffic.is_finished() {
         std::thread::sleep(Duration::from_millis(5));
     }

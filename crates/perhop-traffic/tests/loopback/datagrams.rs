@@ -65,7 +65,7 @@ fn packets_of_unknown_senders_are_only_counted() {
     for length in [0, 1, 15, 16, 200, 9000] {
         unknown_sender.send_to(&vec![0xff; length], to).unwrap();
     }
-    traffic.start(Traffic::soon(0)).unwrap();
+    traffic.start(Traffic::instant_in(0)).unwrap();
     while !traffic.is_finished() {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -89,7 +89,7 @@ fn a_run_that_is_stopped_has_what_was_measured() {
     let flow = udp(0, 60_000 * MS, json!({}));
     let mut traffic = open(&job(false, &[60_000 * MS], vec![flow], vec![])).unwrap();
     assert!(!traffic.is_finished());
-    traffic.start(Traffic::soon(0)).unwrap();
+    traffic.start(Traffic::instant_in(0)).unwrap();
     while traffic.delivered()[0] < 2_000 {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -74,7 +74,7 @@ pub fn open(job: &Value) -> Result<Traffic, TrafficError> {
 /// Runs a job to its end.
 pub fn run(job: &Value) -> (Traffic, Tables) {
     let mut traffic = open(job).expect("it can be opened");
-    traffic.start(Traffic::soon(1_000_000)).expect("it can be started");
+    traffic.start(Traffic::instant_in(1_000_000)).expect("it can be started");
     while !traffic.is_finished() {
         thread::sleep(Duration::from_millis(5));
     }
@@ -153,7 +153,7 @@ pub fn live(job: &Value, opens: &str) -> [Value; 3] {
 
 /// Proves both ends, or gives up.
 pub fn prove(ends: &mut [Traffic; 2]) -> bool {
-    let until = Traffic::soon(4_000_000_000);
+    let until = Traffic::instant_in(4_000_000_000);
     thread::scope(|scope| {
         let proofs = ends.each_mut().map(|end| scope.spawn(move || end.prove(until)));
         proofs.map(|proof| proof.join().expect("nothing panics").expect("there are nonces"))
@@ -164,7 +164,7 @@ pub fn prove(ends: &mut [Traffic; 2]) -> bool {
 pub fn run_live(job: &Value, ends: &mut [Traffic; 2]) -> (Collector, Tables) {
     let controller: Job = serde_json::from_value(job.clone()).expect("the job is complete");
     let mut collector = Collector::new(&controller).expect("the job is sound");
-    let zero = Traffic::soon(1_000_000);
+    let zero = Traffic::instant_in(1_000_000);
     for end in &mut *ends {
         end.start(zero).expect("it can be started");
     }

@@ -113,7 +113,7 @@ fn nothing_is_sent_after_the_end() {
     let jobs = live(&job(false, &[60_000 * MS], vec![flow], vec![]), "source");
     let mut ends = [open(&jobs[0]).unwrap(), open(&jobs[1]).unwrap()];
     assert!(prove(&mut ends));
-    let zero = Traffic::soon(0);
+    let zero = Traffic::instant_in(0);
     ends.iter_mut().for_each(|end| end.start(zero).unwrap());
     while ends[1].delivered()[0] < 1_000_000 {
         thread::sleep(Duration::from_millis(5));

@@ -135,7 +135,7 @@ fn an_end_that_is_gone_leaves_what_the_other_one_knows() {
     assert!(prove(&mut ends));
     let mut collector =
         perhop_traffic::Collector::new(&serde_json::from_value(jobs[2].clone()).unwrap()).unwrap();
-    let zero = Traffic::soon(1_000_000);
+    let zero = Traffic::instant_in(1_000_000);
     ends.iter_mut().for_each(|end| end.start(zero).unwrap());
     let take = |end: &mut Traffic, node: &str, collector: &mut perhop_traffic::Collector| {
         end.take_readings().into_iter().for_each(|each| collector.add(node, each).unwrap());

@@ -33,7 +33,7 @@ fn gather(
     traffic: &mut Traffic,
 ) -> Vec<Vec<u8>> {
     thread::scope(|scope| {
-        let proof = scope.spawn(|| traffic.prove(Traffic::soon(2_000_000_000)).unwrap());
+        let proof = scope.spawn(|| traffic.prove(Traffic::instant_in(2_000_000_000)).unwrap());
         let (mut all, mut bytes) = (Vec::new(), [0; 2048]);
         while !proof.is_finished() {
             if let Ok((length, from)) = socket.recv_from(&mut bytes) {
@@ -47,7 +47,7 @@ fn gather(
 }
 
 fn refuses_to_start(traffic: &mut Traffic) {
-    let refused = traffic.start(Traffic::soon(0)).unwrap_err();
+    let refused = traffic.start(Traffic::instant_in(0)).unwrap_err();
     assert!(matches!(refused, TrafficError::Unproved(_)), "{refused}");
     assert!(!traffic.unproved().is_empty());
 }
@@ -152,7 +152,7 @@ fn a_connection_carries_no_data_before_the_proof() {
             let _ = peer.read_to_end(&mut more);
             more.len()
         });
-        assert!(!traffic.prove(Traffic::soon(400_000_000)).unwrap());
+        assert!(!traffic.prove(Traffic::instant_in(400_000_000)).unwrap());
         refuses_to_start(&mut traffic);
         assert_eq!(server.join().unwrap(), 0, "not a byte of data");
     }
@@ -169,7 +169,7 @@ fn who_connects_gets_nothing_without_the_token() {
     let mut hello = b"phpr\x01\x01\0\0\0\0\0\0".to_vec();
     hello.extend([0; 32]);
     stranger.write_all(&hello).unwrap();
-    assert!(!traffic.prove(Traffic::soon(300_000_000)).unwrap());
+    assert!(!traffic.prove(Traffic::instant_in(300_000_000)).unwrap());
     for peer in [&mut stranger, &mut silent] {
         peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let mut bytes = Vec::new();

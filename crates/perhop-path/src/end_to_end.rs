@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::{Bucket, Kind, Sent, find};
 use crate::capacity::lower_slope;
 use crate::hops::Mark;
-use crate::message::{ASK, DATA, HELLO, Message, RECORDS, Token};
+use crate::message::{DATA, HELLO, MAX_RECORDS, Message, RECORD_REQUEST, Token};
 use crate::prober::{GoOn, ProbeError, tried};
 use crate::respond::{headers, token};
 
 /// Settings of the measurement of the way to a responder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FarSettings {
+pub struct EndToEndSettings {
     /// Address and port of the responder.
     pub responder: SocketAddr,
     /// Traffic classes of the trains, as octets.
@@ -37,7 +37,7 @@ pub struct FarSettings {
 
 /// Findings of the trains of one mark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Far {
+pub struct EndToEnd {
     /// Mark that they were sent with.
     pub sent: Mark,
     /// Rate of the narrowest link in bit/s of IP packets, as the responder received a short train;
@@ -54,7 +54,7 @@ pub struct Far {
 
 const MILLISECOND: Nanos = 1_000_000;
 /// Time limit of the responder's answers, and the number of attempts.
-const PATIENCE: Nanos = 500 * MILLISECOND;
+const REPLY_TIMEOUT: Nanos = 500 * MILLISECOND;
 const TRIES: u32 = 6;
 /// Length of the longest packets, headers included, if the path MTU allows it, and of the shortest.
 const LONG: f64 = 1400.0;
@@ -78,7 +78,10 @@ const WINDOW: usize = 8;
 ///
 /// # Errors
 /// [`ProbeError`] if no responder answers, sockets cannot be used, or the time is over.
-pub fn far(settings: &FarSettings, go_on: GoOn) -> Result<Vec<Far>, ProbeError> {
+pub fn measure_end_to_end(
+    settings: &EndToEndSettings,
+    go_on: GoOn,
+) -> Result<Vec<EndToEnd>, ProbeError> {
     let mut sender = Sender::new(settings, go_on)?;
     settings.marks.iter().map(|&octet| sender.measure(octet)).collect()
 }
@@ -101,7 +104,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(settings: &FarSettings, go_on: GoOn) -> Result<Self, ProbeError> {
+    fn new(settings: &EndToEndSettings, go_on: GoOn) -> Result<Self, ProbeError> {
         let (what, responder) = ("cannot reach the responder", settings.responder);
         let socket = Socket::like(responder, libc::SOCK_DGRAM, 0).map_err(tried(what))?;
         socket.set_send_buffer(4 << 20).map_err(tried(what))?;
@@ -125,7 +128,7 @@ impl Sender {
         let nonce = token();
         for _ in 0..TRIES {
             sender.send(&Message::Hello { nonce }, HELLO)?;
-            for message in sender.receive(PATIENCE)? {
+            for message in sender.receive(REPLY_TIMEOUT)? {
                 if let Message::Welcome { nonce: back, token, max_bps, max_bytes } = message
                     && back == nonce
                 {
@@ -157,8 +160,8 @@ impl Sender {
     }
 
     /// Takes messages, until none has come for so long after the first.
-    fn receive(&mut self, patience: Nanos) -> Result<Vec<Message>, ProbeError> {
-        let (mut messages, until) = (Vec::new(), monotonic() + patience);
+    fn receive(&mut self, timeout: Nanos) -> Result<Vec<Message>, ProbeError> {
+        let (mut messages, until) = (Vec::new(), monotonic() + timeout);
         let mut events: [Event; 1] = [Event { events: 0, u64: 0 }];
         while messages.is_empty() && monotonic() < until {
             self.check()?;
@@ -230,7 +233,7 @@ impl Sender {
         for _ in 0..40 {
             sleep_until(monotonic() + 250 * MILLISECOND);
             let before = total;
-            for message in self.ask(&[u32::MAX])? {
+            for message in self.request_record(&[u32::MAX])? {
                 if let Message::Record { total: now, .. } = message {
                     total = Some(now);
                 }
@@ -240,13 +243,13 @@ impl Sender {
             }
         }
         let total = total.ok_or(ProbeError::NoResponder(self.responder))?;
-        let mut missing: BTreeSet<u32> = (0..total).step_by(RECORDS).collect();
+        let mut missing: BTreeSet<u32> = (0..total).step_by(MAX_RECORDS).collect();
         let mut arrivals = BTreeMap::new();
         let mut tries = 0;
         while !missing.is_empty() && tries < TRIES {
             let asked: Vec<u32> = missing.iter().take(WINDOW).copied().collect();
             let before = missing.len();
-            for message in self.ask(&asked)? {
+            for message in self.request_record(&asked)? {
                 if let Message::Record { first, arrivals: more, .. } = message
                     && missing.remove(&first)
                 {
@@ -261,16 +264,19 @@ impl Sender {
     }
 
     /// Requests records, and returns the messages that arrive.
-    fn ask(&mut self, firsts: &[u32]) -> Result<Vec<Message>, ProbeError> {
+    fn request_record(&mut self, firsts: &[u32]) -> Result<Vec<Message>, ProbeError> {
         // Within the responder's limit of rate.
-        let gap = (8e9 * (ASK as f64 + 48.0) / self.max_bps) as Nanos;
+        let gap = (8e9 * (RECORD_REQUEST as f64 + 48.0) / self.max_bps) as Nanos;
         for &first in firsts {
             sleep_until(monotonic() + gap);
-            self.send(&Message::Ask { token: self.token, train: self.train, first }, ASK)?;
+            self.send(
+                &Message::RecordRequest { token: self.token, train: self.train, first },
+                RECORD_REQUEST,
+            )?;
         }
         let mut messages = Vec::new();
         while messages.len() < firsts.len() {
-            let more = self.receive(PATIENCE)?;
+            let more = self.receive(REPLY_TIMEOUT)?;
             if more.is_empty() {
                 break;
             }
@@ -284,8 +290,8 @@ impl Sender {
     }
 
     /// Measures with one mark.
-    fn measure(&mut self, octet: u8) -> Result<Far, ProbeError> {
-        let mut found = Far {
+    fn measure(&mut self, octet: u8) -> Result<EndToEnd, ProbeError> {
+        let mut found = EndToEnd {
             sent: TrafficClass::from_octet(octet).into(),
             narrow_bps: None,
             bucket: None,
