@@ -120,8 +120,8 @@ fn a_job_does_not_choose_the_source_of_probes() {
     let target = UdpSocket::bind(("127.0.9.2", port)).unwrap();
     target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut near = open(&near).unwrap();
-    assert!(near.prove(Traffic::soon(0)).unwrap());
-    near.start(Traffic::soon(1_000_000)).unwrap();
+    assert!(near.prove(Traffic::instant_in(0)).unwrap());
+    near.start(Traffic::instant_in(1_000_000)).unwrap();
     let (size, from) = target.recv_from(&mut [0; 100]).unwrap();
     assert!(size == 56 && from.ip().is_loopback(), "{size} B from {from}");
 }
