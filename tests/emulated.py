@@ -41,7 +41,7 @@ class Lab:
             "hosts": {"a": host, "b": host},
             "congestion_control": None,
             "flows": [],
-            "bearable": None,
+            "stall_threshold": None,
         }
         try:
             self.core = Emulation(json.dumps(plan))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conftest import MEASURES, OFTEN, Start
 from perhop.dataset import Dataset
-from perhop.engines.lateness import bearable, is_light, late
+from perhop.engines.lateness import is_light, late, stall_threshold
 from perhop.scenario import parse
 from perhop.units import MILLISECOND
 from tools import unable
@@ -25,7 +25,7 @@ duration: 3 s
 
 def test_what_can_be_borne_is_what_the_slowest_queue_holds() -> None:
     # 20 packets of 1500 bytes at 12 Mb/s.
-    assert bearable(parse(TEXT)) == 20 * MILLISECOND
+    assert stall_threshold(parse(TEXT)) == 20 * MILLISECOND
     for queue, expected in (
         ("{limit: 30 ms}", 30),
         ("{limit: 6 kB}", 4),
@@ -34,14 +34,14 @@ def test_what_can_be_borne_is_what_the_slowest_queue_holds() -> None:
         ("{fq-codel: {target: 7 ms}}", 7),
     ):
         text = TEXT.replace("{limit: 20 packets}", queue)
-        assert bearable(parse(text)) == expected * MILLISECOND
+        assert stall_threshold(parse(text)) == expected * MILLISECOND
     # A ping alone is answered after 10 ms.
     text = TEXT.replace("flows: {bulk: {from: a, to: b}}", "pings: {echo: {from: a, to: b}}")
-    assert bearable(parse(text)) == 10 * MILLISECOND
+    assert stall_threshold(parse(text)) == 10 * MILLISECOND
     # A class of a policy holds 64 packets unless it says.
     text = TEXT.replace("queue: {limit: 20 packets}", "egress: {r: p}")
     text += "policies: {p: {classes: {all: {match: any}}}}\n"
-    assert bearable(parse(text)) == 64 * MILLISECOND
+    assert stall_threshold(parse(text)) == 64 * MILLISECOND
 
 
 def test_sockets_go_first_where_they_cannot_fill_a_processor() -> None:

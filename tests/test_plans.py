@@ -17,7 +17,7 @@ from perhop._core import Simulation, plan_schemas, reread_plan
 from perhop.engines import plans
 from perhop.engines.captures import Capture, capture_plan
 from perhop.engines.emu import _flow_keys, hosts_plan
-from perhop.engines.lateness import bearable
+from perhop.engines.lateness import stall_threshold
 from perhop.engines.plan import effects, network_plan, plan
 from perhop.engines.traffic import job
 from perhop.scenario import Scenario, parse
@@ -165,7 +165,7 @@ def test_the_core_reads_what_is_written(scenario: Scenario) -> None:
         "hosts": hosts_plan(scenario),
         "congestion_control": None,
         "flows": _flow_keys(scenario),
-        "bearable": bearable(scenario),
+        "stall_threshold": stall_threshold(scenario),
     }
     read_back("EmulationPlan", emulated)
     read_back("CapturePlan", capture_plan(scenario, 1, Capture(Path("x"), (), 0)))

@@ -159,8 +159,8 @@ impl Channel {
     /// until it returns no message before this is called again.
     ///
     /// # Errors
-    /// [`ChannelError`] if the connection is over. After an orderly close, earlier messages can still
-    /// be received.
+    /// [`ChannelError`] if the connection is over. After an orderly close, earlier messages can
+    /// still be received.
     pub fn progress(&mut self) -> Result<(), ChannelError> {
         self.flush()?;
         if self.waiting > MOST_WAITING {

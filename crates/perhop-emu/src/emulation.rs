@@ -44,9 +44,9 @@ pub struct EmulationPlan {
     /// Flows with separate counters of losses.
     #[serde(default)]
     pub flows: Vec<FlowKeyPlan>,
-    /// Delay of the network beyond which it counts as a stall; never without a value.
+    /// Lateness of the network's thread above which it counts as a stall; none does by default.
     #[serde(default)]
-    pub bearable: Option<Duration>,
+    pub stall_threshold: Option<Duration>,
 }
 
 /// A host.
@@ -256,7 +256,7 @@ impl Emulation {
             queues,
             marks,
             lateness: Histogram::default(),
-            stalls: Stalls::longer_than(plan.bearable.unwrap_or(Duration::MAX)),
+            stalls: Stalls::longer_than(plan.stall_threshold.unwrap_or(Duration::MAX)),
             real_time: false,
             failure: None,
         };

@@ -33,9 +33,9 @@ pub struct Job {
     /// The pings.
     #[serde(default)]
     pub pings: Vec<PingPlan>,
-    /// The lateness of a thread from which it counts as a stall; no lateness counts if not given.
+    /// Lateness of a thread above which it counts as a stall; none does by default.
     #[serde(default)]
-    pub bearable: Option<Duration>,
+    pub stall_threshold: Option<Duration>,
     /// True if threads request real-time priority.
     #[serde(default)]
     pub real_time: bool,

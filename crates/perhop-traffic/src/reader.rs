@@ -75,7 +75,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub fn new(shared: &Shared, marks: Marks, bearable: Duration) -> Self {
+    pub fn new(shared: &Shared, marks: Marks, stall_threshold: Duration) -> Self {
         let flow = |flow: &FlowState| FlowHistory {
             streams: flow.streams.iter().map(|_| StreamHistory::default()).collect(),
             srtts: Histogram::default(),
@@ -88,7 +88,7 @@ impl Reader {
             streams: shared.stream_ids().count() as Nanos,
             sampled: 0,
             displaced: 0,
-            stalls: Stalls::longer_than(bearable),
+            stalls: Stalls::longer_than(stall_threshold),
         }
     }
 

@@ -189,7 +189,7 @@ pub struct ProcessReading {
     pub unseen_packets: u64,
     /// True if all threads have real-time priority.
     pub real_time: bool,
-    /// Stalls longer than the job's `bearable`.
+    /// Stalls longer than the job's `stall_threshold`.
     pub stalls: u64,
     /// Total duration of these stalls in microseconds.
     pub stalled_us: u64,
@@ -210,15 +210,15 @@ impl ProcessReading {
         })
     }
 
-    /// Returns the counters by name: datagrams from unknown senders (`strangers`), datagrams sent
-    /// more than a millisecond late (`late_datagrams`) and the greatest lateness
+    /// Returns the counters by name: packets from unknown senders (`unknown_senders`), datagrams
+    /// sent more than a millisecond late (`late_datagrams`) and the greatest lateness
     /// (`latest_datagram_us`), remarked packets that could not be inspected in time
     /// (`unseen_packets`), whether the threads have real-time priority (`traffic_real_time`), and
-    /// the number and duration of stalls longer than the job's `bearable` (`traffic_stalls`,
+    /// the number and duration of stalls longer than the job's `stall_threshold` (`traffic_stalls`,
     /// `traffic_stalled_us`).
     pub fn by_name(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("strangers", self.unknown_senders),
+            ("unknown_senders", self.unknown_senders),
             ("late_datagrams", self.late_datagrams),
             ("latest_datagram_us", self.latest_datagram_us),
             ("unseen_packets", self.unseen_packets),

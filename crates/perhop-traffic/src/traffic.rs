@@ -100,9 +100,9 @@ impl Traffic {
             .map(|(id, pattern)| Datagrams::new(id, shared.at(id).0, pattern))
             .collect();
         let sources = opened.into_iter().flat_map(|(node, opened)| sources(job, node, opened));
-        let bearable = job.bearable.unwrap_or(Duration::MAX);
+        let stall_threshold = job.stall_threshold.unwrap_or(Duration::MAX);
         let recorder = Recorder {
-            reader: Reader::new(&shared, marks, bearable),
+            reader: Reader::new(&shared, marks, stall_threshold),
             collector: match job.live {
                 None => Some(Collector::new(job)?),
                 Some(_) => None,

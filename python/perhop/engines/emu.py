@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from perhop._core import Emulation
 from perhop.engines.captures import capture_plan
-from perhop.engines.lateness import bearable
+from perhop.engines.lateness import stall_threshold
 from perhop.engines.plan import network_plan
 from perhop.engines.tables import tables
 from perhop.engines.traffic import Traffic
@@ -72,7 +72,7 @@ class EmuRun:
             "hosts": hosts_plan(scenario),
             "congestion_control": None,
             "flows": _flow_keys(scenario),
-            "bearable": bearable(scenario),
+            "stall_threshold": stall_threshold(scenario),
         }
         try:
             self._core = Emulation(json.dumps(plan))

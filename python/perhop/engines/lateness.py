@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perhop.scenario import Scenario
     from perhop.scenario.model.queues import Queue
 
-__all__ = ["bearable", "is_light", "late"]
+__all__ = ["is_light", "late", "stall_threshold"]
 
 _LEAST: Final = MILLISECOND
 """The shortest lateness that counts: real-time engines do not promise less (docs/engines.md)."""
@@ -32,7 +32,7 @@ _LOST: Final = ("overruns", "refused", "overflow")
 """The counters of packets that were dropped neither by a policy nor by a link."""
 
 
-def bearable(scenario: Scenario) -> int:
+def stall_threshold(scenario: Scenario) -> int:
     """Return the lateness of an engine in picoseconds above which results suffer.
 
     During a stall of the hosts a link continues to send the packets in its queue. A TCP flow loses
@@ -76,11 +76,11 @@ def late(scenario: Scenario, counters: Mapping[str, int], now_s: float) -> Itera
     stalled_s = max(counters.get(f"{who}stalled_us", 0) for who in ("", "traffic_")) / 1e6
     if stalled_s > _SHARE * now_s:
         stalled = format_duration(round(stalled_s * 1000) * MILLISECOND)
-        borne = format_duration(bearable(scenario) // MILLISECOND * MILLISECOND)
+        threshold = format_duration(stall_threshold(scenario) // MILLISECOND * MILLISECOND)
         yield Finding(
             (),
             f"this machine was late for {stalled} in all ({stalled_s / now_s:.1%} of the run), by "
-            f"more than {borne} each time: goodput may be too low by this share, and "
+            f"more than {threshold} each time: goodput may be too low by this share, and "
             "delays may be too long; run it again on a less busy machine",
         )
     for name in _LOST:

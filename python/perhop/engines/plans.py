@@ -501,7 +501,7 @@ class EmulationPlan(TypedDict):
     hosts: dict[str, HostPlan]
     congestion_control: str | None
     flows: list[FlowKeyPlan]
-    bearable: int | None
+    stall_threshold: int | None
 
 
 class NodeJob(TypedDict):
@@ -533,7 +533,7 @@ class Job(TypedDict):
     timers: Timers
     flows: list[FlowPlan]
     pings: list[PingPlan]
-    bearable: int | None
+    stall_threshold: int | None
     real_time: bool
     live: LiveJob | None
 

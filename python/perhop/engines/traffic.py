@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from perhop import _core
-from perhop.engines.lateness import bearable, is_light
+from perhop.engines.lateness import is_light, stall_threshold
 from perhop.engines.tables import tables
 from perhop.engines.workload import flow_plan, ping_plan
 from perhop.errors import UnsupportedError
@@ -183,7 +183,7 @@ def job(
         ],
         "flows": [flow_plan(scenario, name, flow) for name, flow in scenario.flows.items()],
         "pings": [ping_plan(scenario, name, ping) for name, ping in scenario.pings.items()],
-        "bearable": bearable(scenario),
+        "stall_threshold": stall_threshold(scenario),
         "real_time": is_light(scenario),
         "live": None,
     }

@@ -62,7 +62,7 @@ class Network:
             "hosts": hosts_plan(scenario),
             "congestion_control": self.control,
             "flows": [],
-            "bearable": None,
+            "stall_threshold": None,
         }
         try:
             self._core = Emulation(json.dumps(plan))

@@ -91,7 +91,7 @@ fn a_stranger_is_not_let_in() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(traffic.delivered(), [100_000]);
-    assert!(traffic.counters().contains(&("strangers", 1)), "{:?}", traffic.counters());
+    assert!(traffic.counters().contains(&("unknown_senders", 1)), "{:?}", traffic.counters());
 }
 
 #[test]

@@ -72,7 +72,10 @@ fn packets_of_unknown_senders_are_only_counted() {
     let tables = crate::lab::tables(&traffic);
     assert_eq!(sum(&tables, "intervals", "packets"), 125);
     assert_eq!(sum(&tables, "intervals", "lost"), 0);
-    assert_eq!(traffic.counters().into_iter().find(|(name, _)| *name == "strangers").unwrap().1, 6);
+    assert_eq!(
+        traffic.counters().into_iter().find(|(name, _)| *name == "unknown_senders").unwrap().1,
+        6
+    );
 }
 
 #[test]
