@@ -12,6 +12,9 @@ const SECOND: u128 = 1_000_000_000;
 /// Minimum burst in bytes: a train of datagrams.
 const LEAST_BURST: u64 = 128 << 10;
 
+/// First packets per second to addresses that have proved nothing, and at once.
+const FIRST_PACKETS: u64 = 100;
+
 /// Depth of the bucket as a time at the rate, in nanoseconds.
 const BURST: Nanos = 20_000_000;
 
@@ -72,6 +75,7 @@ struct State {
     bytes: Option<Bucket>,
     volume: u64,
     pings: Option<Bucket>,
+    first_packets: Bucket,
 }
 
 impl Budget {
@@ -82,7 +86,8 @@ impl Budget {
         });
         let pings = limits.ping_rate.map(|rate| Bucket::new(rate.into(), u64::from(rate.max(1))));
         let volume = limits.volume.unwrap_or(u64::MAX);
-        Self { limits, state: Mutex::new(State { bytes, volume, pings }) }
+        let first_packets = Bucket::new(FIRST_PACKETS, FIRST_PACKETS);
+        Self { limits, state: Mutex::new(State { bytes, volume, pings, first_packets }) }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -138,6 +143,17 @@ impl Budget {
         if let Some(bucket) = &mut state.bytes {
             bucket.tokens = bucket.tokens.saturating_add(bytes).min(bucket.depth);
         }
+    }
+
+    /// Takes a first packet to an address that has proved nothing yet, such as the attempt to
+    /// connect. `now` is an instant of the monotonic clock, because the run has not begun. Returns
+    /// whether it may be sent.
+    pub fn may_begin(&self, now: Nanos) -> bool {
+        let bucket = &mut lock(&self.state).first_packets;
+        bucket.fill(now);
+        let may = bucket.tokens > 0;
+        bucket.tokens -= u64::from(may);
+        may
     }
 
     /// Returns whether `packets` packets of a ping may be sent now to an unproved address.
@@ -197,6 +213,14 @@ mod tests {
         assert_eq!(budget.take(4 * MS, 1, 9), Grant::Bytes(9));
         assert_eq!(budget.take(5 * MS, 1, 9), Grant::Over);
         assert!(!budget.may_ping(5 * MS, 1));
+    }
+
+    #[test]
+    fn first_packets_have_a_rate() {
+        let budget = Budget::new(Limits::default());
+        let since = 1_000_000 * MS;
+        let sent = (0..2_000).filter(|at| budget.may_begin(since + at * MS)).count();
+        assert!((298..=300).contains(&sent), "{sent}");
     }
 
     #[test]

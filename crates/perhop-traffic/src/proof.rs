@@ -14,15 +14,23 @@
 //! All frames carry the token of the run, which identifies streams even if address translators
 //! (NAT) change addresses and ports. On TCP connections they precede the data. With UDP they use
 //! the sockets of the data. A sender sends at most 3 unsolicited challenges to an unproved address,
-//! and at most 8 more in answer to hellos.
+//! and at most 8 more in answer to hellos. Connections, challenges and hellos to addresses that
+//! have proved nothing yet have a common limit of the rate ([`Budget::may_begin`]).
+//!
+//! The token is masked by the nonce, which is random in hellos: a controller cannot choose the
+//! bytes that arrive at a server of another protocol (as in RFC 6455, section 10.3).
 //!
 //! A host that echoes datagrams proves nothing, because a proof is another kind of frame. Neither
 //! does a forged source address, because the nonce goes to that address.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::IpAddr;
 
+use crate::budget::Budget;
 use crate::live::Token;
+use perhop_socket::Nanos;
 
 mod connections;
 mod datagrams;
@@ -57,14 +65,14 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Returns the frame in network byte order: 5 bytes `phpr` and the version, the kind, the flow
-    /// and the stream in 2 each, 2 of zero, the token and the nonce.
+    /// and the stream in 2 each, 2 of zero, the token XOR the nonce, and the nonce.
     pub fn write(&self, token: Token) -> [u8; FRAME] {
         let mut bytes = [0; FRAME];
         bytes[..5].copy_from_slice(&MAGIC);
         bytes[5] = self.kind as u8;
         bytes[6..8].copy_from_slice(&self.flow.to_be_bytes());
         bytes[8..10].copy_from_slice(&self.stream.to_be_bytes());
-        bytes[12..28].copy_from_slice(&token.0);
+        bytes[12..28].copy_from_slice(&mask(token.0, &self.nonce));
         bytes[28..].copy_from_slice(&self.nonce);
         bytes
     }
@@ -80,13 +88,35 @@ impl Frame {
             _ => return None,
         };
         let known = bytes[..5] == MAGIC && bytes[10..12] == [0; 2];
-        if !(known && secrets_equal(&bytes[12..28], &token.0)) {
-            return None;
-        }
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&bytes[28..]);
+        if !(known && secrets_equal(&bytes[12..28], &mask(token.0, &nonce))) {
+            return None;
+        }
         let number = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         Some(Self { kind, flow: number(6), stream: number(8), nonce })
+    }
+}
+
+/// Returns a token XOR a nonce.
+fn mask(mut token: [u8; Token::SIZE], nonce: &Nonce) -> [u8; Token::SIZE] {
+    token.iter_mut().zip(nonce).for_each(|(byte, mask)| *byte ^= mask);
+    token
+}
+
+/// Addresses that have proved that they want packets of this run, and the limit of the first
+/// packets to all others.
+#[derive(Debug)]
+pub(crate) struct Contacts<'a> {
+    pub proved: &'a mut HashSet<IpAddr>,
+    pub budget: &'a Budget,
+    pub now: Nanos,
+}
+
+impl Contacts<'_> {
+    /// Returns whether a stream may send its first packet to this address now.
+    fn may_begin(&self, to: IpAddr) -> bool {
+        self.proved.contains(&to) || self.budget.may_begin(self.now)
     }
 }
 
@@ -119,6 +149,15 @@ mod tests {
             assert_eq!(Frame::read(&bytes[..43], TOKEN), None);
         }
         assert_ne!(nonce().unwrap(), nonce().unwrap());
+    }
+
+    /// Whoever knows the token, as a controller does, would else choose 16 bytes of a frame.
+    #[test]
+    fn tokens_are_masked() {
+        let token = Token(*b"\r\nDELETE ALL; \r\n");
+        let frame = |nonce| Frame { kind: Kind::Challenge, flow: 0, stream: 0, nonce };
+        let bytes = frame(nonce().unwrap()).write(token);
+        assert!(!bytes.windows(4).any(|bytes| token.0.windows(4).any(|part| part == bytes)));
     }
 
     #[test]

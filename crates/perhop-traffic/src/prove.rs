@@ -1,17 +1,18 @@
 //! Proofs of the streams of a live job.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use perhop_core::TrafficClass;
 use perhop_workload::TransportPlan;
 
+use crate::budget::Budget;
 use crate::error::TrafficError;
 use crate::job::Job;
 use crate::live::{End, Token};
 use crate::open::{Opened, StreamAddresses, clamp_window};
-use crate::proof::{Connections, DatagramReceivers, DatagramSenders};
+use crate::proof::{Connections, Contacts, DatagramReceivers, DatagramSenders};
 use crate::receive::EventSource;
 use crate::shared::{Shared, StreamId};
 use perhop_socket::{Nanos, Socket, TcpInfo, monotonic, sleep_until};
@@ -25,6 +26,8 @@ pub(crate) struct Proof {
     connections: Connections,
     senders: DatagramSenders,
     receivers: DatagramReceivers,
+    /// Addresses that have proved that they want packets of this run.
+    proved: HashSet<IpAddr>,
     done: bool,
     names: Vec<String>,
 }
@@ -85,15 +88,21 @@ impl Proof {
             }
         }
         let names = job.flows.iter().map(|flow| flow.name.clone()).collect();
-        Ok(Self { connections, senders, receivers, done: false, names })
+        let proved = HashSet::new();
+        Ok(Self { connections, senders, receivers, proved, done: false, names })
     }
 
     /// Proves streams until all are proved, or the monotonic clock reaches `deadline`. Returns
     /// whether all are proved.
-    pub fn run(&mut self, deadline: Nanos) -> bool {
+    pub fn run(&mut self, budget: &Budget, deadline: Nanos) -> bool {
         while !self.done {
             let now = monotonic();
-            let all = [self.connections.run(now), self.senders.run(now), self.receivers.run(now)];
+            let mut contacts = Contacts { proved: &mut self.proved, budget, now };
+            let all = [
+                self.connections.run(&mut contacts),
+                self.senders.run(&mut contacts),
+                self.receivers.run(&mut contacts),
+            ];
             self.done = all == [true; 3];
             if now >= deadline {
                 break;
@@ -149,7 +158,7 @@ impl Proof {
     pub fn finish(self, shared: &Shared) -> Vec<EventSource> {
         let unknown = self.connections.unknown + self.senders.unknown + self.receivers.unknown;
         shared.counters.unknown_senders.fetch_add(unknown, Ordering::Relaxed);
-        let (mut by_address, mut proved) = ([HashMap::new(), HashMap::new()], HashSet::new());
+        let mut by_address = [HashMap::new(), HashMap::new()];
         let mut sources = Vec::new();
         for ((flow, stream), end, socket) in self.connections.into_sockets() {
             let id = StreamId { flow: flow.into(), stream: stream.into() };
@@ -161,7 +170,6 @@ impl Proof {
             match end {
                 End::Source => {
                     by_address[0].insert((own, other), id);
-                    proved.insert(other.ip());
                     if let Some(rate) = shared.budget.limits().rate {
                         let option = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
                         let _ = socket.set_bytes(option, &(rate / 8).max(1).to_ne_bytes());
@@ -180,7 +188,6 @@ impl Proof {
         }
         for ((flow, stream), socket, to) in self.senders.into_sockets() {
             let id = StreamId { flow: flow.into(), stream: stream.into() };
-            proved.insert(to.ip());
             if let Err(error) = socket.connect(to) {
                 shared.warn(format!("{}: cannot connect to {to}: {error}", shared.at(id).0.name));
             }
@@ -193,7 +200,7 @@ impl Proof {
         }
         sources.extend(sockets.into_iter().map(|(at, socket)| EventSource::Datagrams(at, socket)));
         let _ = shared.by_address.set(by_address);
-        let _ = shared.proved.set(proved);
+        let _ = shared.proved.set(self.proved);
         sources
     }
 }

@@ -140,7 +140,7 @@ impl Traffic {
     pub fn prove(&mut self, deadline: u64) -> Result<bool, TrafficError> {
         let Some(proof) = &mut self.proof else { return Ok(true) };
         nonce().map_err(TrafficError::NoNonce)?;
-        Ok(proof.run(deadline))
+        Ok(proof.run(&self.shared.budget, deadline))
     }
 
     /// Returns a message for each stream that is not proved yet.

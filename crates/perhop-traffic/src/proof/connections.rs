@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
-use super::{FRAME, Frame, Kind, Nonce, nonce, secrets_equal};
+use super::{Contacts, FRAME, Frame, Kind, Nonce, nonce, secrets_equal};
 use crate::live::{End, Token};
 use perhop_socket::{Nanos, Socket};
 
@@ -84,6 +84,7 @@ fn send(socket: &Socket, frame: Frame, token: Token) -> io::Result<()> {
 #[derive(Debug)]
 struct Accepted {
     socket: Socket,
+    from: Option<SocketAddr>,
     until: Nanos,
     handshake: Handshake,
     /// The stream that it claims.
@@ -124,10 +125,10 @@ impl Connections {
     }
 
     /// Makes progress without blocking. Returns whether all connections are proved.
-    pub fn run(&mut self, now: Nanos) -> bool {
-        let token = self.token;
+    pub fn run(&mut self, contacts: &mut Contacts<'_>) -> bool {
+        let (token, now) = (self.token, contacts.now);
         for stream in &mut self.streams {
-            if let Err(error) = stream.run(now, token) {
+            if let Err(error) = stream.run(contacts, token) {
                 stream.error = Some(error);
                 stream.phase = Phase::Idle(now + RETRY_INTERVAL);
                 if let Some(socket) = &stream.socket {
@@ -142,6 +143,7 @@ impl Connections {
                     let Some(stream) = each.claimed.and_then(|it| self.streams.get_mut(it)) else {
                         continue;
                     };
+                    contacts.proved.extend(each.from.map(|from| from.ip()));
                     stream.socket = Some(each.socket);
                     stream.phase = Phase::Proved;
                 }
@@ -155,13 +157,13 @@ impl Connections {
     fn accept(&mut self, now: Nanos) {
         let most = self.streams.len() + MAX_UNIDENTIFIED;
         for listener in &self.listeners {
-            while let Ok((socket, _)) = listener.accept() {
+            while let Ok((socket, from)) = listener.accept() {
                 if self.accepted.len() >= most {
                     self.unknown += 1;
                     continue;
                 }
                 let (until, handshake) = (now + IDENTIFICATION_TIMEOUT, Handshake::new());
-                self.accepted.push(Accepted { socket, until, handshake, claimed: None });
+                self.accepted.push(Accepted { socket, from, until, handshake, claimed: None });
             }
         }
     }
@@ -201,12 +203,13 @@ impl Connections {
 }
 
 impl Stream {
-    fn run(&mut self, now: Nanos, token: Token) -> io::Result<()> {
+    fn run(&mut self, contacts: &mut Contacts<'_>, token: Token) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
         let (flow, stream) = self.id;
         match &mut self.phase {
             Phase::Passive | Phase::Proved => Ok(()),
-            Phase::Idle(at) if *at > now => Ok(()),
+            Phase::Idle(at) if *at > contacts.now => Ok(()),
+            Phase::Idle(_) if !contacts.may_begin(self.to.ip()) => Ok(()),
             Phase::Idle(_) => {
                 self.phase = Phase::Connecting;
                 socket.connect(self.to)
@@ -218,9 +221,7 @@ impl Stream {
                 }
                 let mut handshake = Handshake::new();
                 let first = match self.end {
-                    End::Destination => {
-                        Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() }
-                    }
+                    End::Destination => Frame { kind: Kind::Hello, flow, stream, nonce: nonce()? },
                     End::Source => {
                         let nonce = *handshake.challenge.insert(nonce()?);
                         Frame { kind: Kind::Challenge, flow, stream, nonce }
@@ -243,6 +244,7 @@ impl Stream {
                         if secrets_equal(&frame.nonce, &expected) => {}
                     _ => return Err(ErrorKind::InvalidData.into()),
                 }
+                contacts.proved.insert(self.to.ip());
                 self.phase = Phase::Proved;
                 Ok(())
             }

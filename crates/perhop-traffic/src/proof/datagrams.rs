@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Frame, Kind, Nonce, nonce, secrets_equal};
+use super::{Contacts, Frame, Kind, Nonce, nonce, secrets_equal};
 use crate::live::Token;
 use perhop_socket::{Batch, Nanos, Socket};
 
@@ -126,11 +126,12 @@ impl DatagramSenders {
     }
 
     /// Makes progress without blocking. Returns whether all streams are proved.
-    pub fn run(&mut self, now: Nanos) -> bool {
-        let since = now - *self.began.get_or_insert(now);
+    pub fn run(&mut self, contacts: &mut Contacts<'_>) -> bool {
+        let since = contacts.now - *self.began.get_or_insert(contacts.now);
         for sender in &mut self.senders {
             if let (Some(to), None) = (sender.to, sender.proved)
                 && CHALLENGE_TIMES.get(sender.challenged).is_some_and(|&at| at <= since)
+                && contacts.may_begin(to.ip())
             {
                 sender.challenged += 1;
                 sender.challenge(to, self.token);
@@ -144,6 +145,7 @@ impl DatagramSenders {
                     known.is_some_and(|(frame, from)| sender.receive(frame, from, self.token));
                 self.unknown += u64::from(!known);
             }
+            contacts.proved.extend(sender.proved.map(|address| address.ip()));
         }
         self.senders.iter().all(|each| each.proved.is_some())
     }
@@ -221,14 +223,19 @@ impl DatagramReceivers {
     }
 
     /// Makes progress without blocking. Returns whether all streams are proved.
-    pub fn run(&mut self, now: Nanos) -> bool {
+    pub fn run(&mut self, contacts: &mut Contacts<'_>) -> bool {
+        let now = contacts.now;
         for receiver in &mut self.receivers {
             let Some(to) = receiver.to else { continue };
-            if !receiver.confirmed && receiver.hellos < MAX_HELLOS && receiver.again <= now {
+            let due = !receiver.confirmed && receiver.hellos < MAX_HELLOS && receiver.again <= now;
+            if due
+                && contacts.may_begin(to.ip())
+                && let Ok(nonce) = nonce()
+            {
                 receiver.hellos += 1;
                 receiver.again = now + HELLO_INTERVAL;
                 let (flow, stream) = receiver.id;
-                let frame = Frame { kind: Kind::Hello, flow, stream, nonce: Nonce::default() };
+                let frame = Frame { kind: Kind::Hello, flow, stream, nonce };
                 // Lost frames are sent again.
                 let _ = self.sockets[receiver.socket].1.send_to(&frame.write(self.token), to);
             }

@@ -76,7 +76,7 @@ fn who_is_to_ask_and_does_not_gets_nothing() {
 #[test]
 fn wrong_nonces_prove_nothing() {
     // An echo of the challenge; another nonce; the right one of another token, stream or address;
-    // the nonce of an earlier run.
+    // the nonce of an earlier run. The nonce masks the token.
     let mut earlier: Option<Vec<u8>> = None;
     for case in 0..7 {
         let (mut traffic, _, at) = sender(udp(0, 400 * MS, json!({})), "source");
@@ -90,11 +90,11 @@ fn wrong_nonces_prove_nothing() {
                 proof[KIND] = 3;
                 match case {
                     0 => proof[KIND] = 2,
-                    1 => proof[FRAME - 1] ^= 1,
+                    1 => [27, 43].into_iter().for_each(|place| proof[place] ^= 1),
                     2 => proof[12] ^= 1,
                     3 => proof[9] ^= 1,
                     4 => proof[7] ^= 1,
-                    6 => proof[28..].copy_from_slice(&earlier.as_ref().unwrap()[28..]),
+                    6 => proof[12..].copy_from_slice(&earlier.as_ref().unwrap()[12..]),
                     _ => {}
                 }
                 let by = if case == 5 { &other } else { &socket };
@@ -144,7 +144,7 @@ fn a_connection_carries_no_data_before_the_proof() {
             if wrong {
                 let mut proof = bytes.clone();
                 proof[KIND] = 3;
-                proof[FRAME - 1] ^= 1;
+                [27, 43].into_iter().for_each(|place| proof[place] ^= 1);
                 peer.write_all(&proof).unwrap();
             }
             // Until it is closed, or for a while.
@@ -156,6 +156,42 @@ fn a_connection_carries_no_data_before_the_proof() {
         refuses_to_start(&mut traffic);
         assert_eq!(server.join().unwrap(), 0, "not a byte of data");
     }
+}
+
+/// What a job sends within 1.2 s to an address that answers nothing.
+fn first_packets(mut flow: Value, opens: &str, mut count: impl FnMut() -> usize) -> usize {
+    crate::lab::merge(&mut flow, &json!({"streams": 500}));
+    let (mut traffic, ..) = sender(flow, opens);
+    thread::scope(|scope| {
+        let proof = scope.spawn(|| traffic.prove(Traffic::instant_in(1_200_000_000)).unwrap());
+        let mut all = 0;
+        while !proof.is_finished() {
+            all += count();
+        }
+        assert!(!proof.join().unwrap(), "nothing was proved");
+        all
+    })
+}
+
+#[test]
+fn first_packets_to_who_proved_nothing_are_few() {
+    // 100 at once, and 100 each second.
+    let most = 100 + 130;
+    let flow = udp(0, 400 * MS, json!({}));
+    let socket = UdpSocket::bind(("127.0.9.2", flow["port"].as_u64().unwrap() as u16)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let challenges =
+        first_packets(flow, "source", || usize::from(socket.recv(&mut [0; 99]).is_ok()));
+    assert!((100..=most).contains(&challenges), "{challenges} datagrams");
+    // Each connection is closed at once, and opened again.
+    let flow = tcp(0, Some(400 * MS), None, json!({}));
+    let listener = TcpListener::bind(("127.0.9.2", flow["port"].as_u64().unwrap() as u16)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let connections = first_packets(flow, "source", || {
+        thread::sleep(Duration::from_millis(1));
+        std::iter::from_fn(|| listener.accept().ok()).count()
+    });
+    assert!((100..=most).contains(&connections), "{connections} connections");
 }
 
 #[test]
