@@ -114,6 +114,11 @@ impl Proof {
         self.done
     }
 
+    /// Returns whether a packet of this run has arrived from this address.
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.proved.contains(&address) || self.receivers.know(address)
+    }
+
     /// Returns a message for each unproved stream.
     pub fn unproved(&self) -> Vec<String> {
         if self.done {

@@ -1,6 +1,7 @@
 //! A running job.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -146,6 +147,12 @@ impl Traffic {
     /// Returns a message for each stream that is not proved yet.
     pub fn unproved(&self) -> Vec<String> {
         self.proof.as_ref().map_or_else(Vec::new, Proof::unproved)
+    }
+
+    /// Returns whether a packet of this run has arrived from an address, before the start of a live
+    /// job. Nothing but the proofs may be sent to others.
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.proof.as_ref().is_some_and(|proof| proof.knows(address))
     }
 
     /// Returns the handle that sets the offset of another node's clock; `None` if no flow comes

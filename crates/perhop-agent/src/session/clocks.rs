@@ -59,12 +59,14 @@ impl Clocks {
         self.pending = peers.into_iter().filter_map(at).collect();
     }
 
-    /// Starts to measure the clocks of hosts that have proved to want this agent's packets.
+    /// Starts to measure the clocks of hosts from which packets of this run have arrived.
     pub fn compare(&mut self, traffic: &Traffic) {
         for (node, address) in std::mem::take(&mut self.pending) {
             let Some(offset) = traffic.clock_offset(&node) else { continue };
             let settings = SenderSettings { key: self.key.clone(), ..SenderSettings::default() };
-            let clock = PeerClock::start(address, settings).ok();
+            // The job could name any address.
+            let known = traffic.knows(address.ip());
+            let clock = known.then(|| PeerClock::start(address, settings).ok()).flatten();
             self.sources.push(Source { node, offset, clock });
         }
     }

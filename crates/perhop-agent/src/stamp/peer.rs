@@ -15,6 +15,8 @@ use super::sender::{Sender, SenderSettings};
 const BURST: (u32, Nanos) = (20, 20_000_000);
 /// Time between packets after that, in nanoseconds.
 const EVERY: Nanos = 200_000_000;
+/// Number of packets without any reply after which the measurement ends: no reflector is there.
+const MOST_UNANSWERED: u32 = 30;
 
 /// Measurement of the clock of another host by exchanges of packets with its reflector. Its thread
 /// ends when the value is dropped.
@@ -39,7 +41,7 @@ impl Shared {
 
 impl PeerClock {
     /// Begins to measure the clock of a reflector's host: 20 packets within 0.4 s, then 5 packets
-    /// per second.
+    /// per second. If none of the first 30 packets has a reply, no more are sent.
     ///
     /// # Errors
     /// If a socket or thread cannot be created, or there is no route.
@@ -50,15 +52,18 @@ impl PeerClock {
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("stamp-clock".into()).spawn(move || {
             reduce_wakeup_latency(false);
-            let mut next = monotonic();
+            let (mut next, mut answered) = (monotonic(), false);
             while !of_thread.stop.load(Ordering::Relaxed) {
                 // A packet that cannot be sent counts as lost.
                 let _ = sender.send();
                 next += if sender.sent() < BURST.0 { BURST.1 } else { EVERY };
                 let take = |answer: super::Answer| {
+                    answered = true;
                     of_thread.with(|estimator| estimator.add(answer.exchange));
                 };
-                if sender.receive(next, take).is_err() {
+                if sender.receive(next, take).is_err()
+                    || (!answered && sender.sent() >= MOST_UNANSWERED)
+                {
                     return;
                 }
                 // All replies have arrived: sleep until the next packet is due.

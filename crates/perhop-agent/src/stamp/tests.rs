@@ -328,3 +328,12 @@ fn a_peers_clock_is_measured() {
     assert!(estimate.offset.unsigned_abs() <= estimate.bound, "{estimate:?}");
     assert_eq!(clock.resets(), 0);
 }
+
+#[test]
+fn a_peer_that_never_replies_is_given_up() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    silent.set_read_timeout(Some(Duration::from_millis(1_500))).unwrap();
+    let clock = PeerClock::start(silent.local_addr().unwrap(), SenderSettings::default()).unwrap();
+    let received = std::iter::from_fn(|| silent.recv(&mut [0; 99]).ok()).take(100).count();
+    assert_eq!((received, clock.estimate().is_none()), (30, true));
+}

@@ -1,6 +1,6 @@
 //! Streams of datagrams: their destination addresses, and the proof of these.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::{Contacts, Frame, Kind, Nonce, nonce, secrets_equal};
 use crate::live::Token;
@@ -205,6 +205,11 @@ impl DatagramReceivers {
             from: None,
             confirmed: false,
         });
+    }
+
+    /// Returns whether a sender at this address has sent a challenge.
+    pub fn know(&self, address: IpAddr) -> bool {
+        self.receivers.iter().any(|each| each.from.is_some_and(|(from, _)| from.ip() == address))
     }
 
     /// Returns the unproved flows, and their senders.

@@ -74,10 +74,17 @@ fn delays_are_corrected_by_what_is_known_of_the_other_clock() {
     let jobs = live(&job(false, &[400 * MS, 900 * MS], vec![flow], vec![]), "source");
     let mut ends = both(&jobs);
     assert!(ends[0].clock_offset("far").is_none(), "nothing comes from there");
+    let at = |job: &Value, node: usize| -> IpAddr {
+        job["nodes"][node]["addresses"][0].as_str().unwrap().parse().unwrap()
+    };
+    let [near, far] = [0, 1].map(|node| at(&jobs[2], node));
+    assert!(!ends[1].knows(near), "whatever the job says");
     let clock = ends[1].clock_offset("near").expect("a flow comes from there");
     // In truth the clocks are the same: a correction by 5 ms shows as 5 ms.
     clock.set(realtime(), -5_000_000, 0, 70_000);
     assert!(prove(&mut ends));
+    assert!(ends[0].knows(far) && ends[1].knows(near));
+    assert!(!ends[1].knows("127.0.0.1".parse().unwrap()));
     let (collector, tables) = run_live(&jobs[2], &mut ends);
     assert_eq!(collector.offset_bounds(), [Some(70_000)]);
     let delays = floats(&tables, "intervals", "owd_s");
